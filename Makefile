@@ -1,0 +1,51 @@
+# Each target sets itself up on a machine with nothing but Python (3.11 or newer) and make.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types layers unit fix bench clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+
+demo: $(VENV)/installed ## the whole idea in under a minute: a table and a page
+	$(BIN)/naysay demo
+
+test: lint types layers unit ## everything CI checks
+
+lint: $(VENV)/installed-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/installed-test
+	$(BIN)/basedpyright
+
+layers: $(VENV)/installed-test
+	$(BIN)/lint-imports
+
+unit: $(VENV)/installed-test
+	$(BIN)/python -m pytest --cov --cov-report=term --cov-fail-under=95
+
+fix: $(VENV)/installed-test ## format and mend what ruff can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/installed ## timings and the demo over 5 seeds, recorded in benchmarks/results
+	$(BIN)/python benchmarks/bench_core.py
+	$(BIN)/python benchmarks/bench_demo.py
+
+clean: ## remove the virtual environment and caches
+	rm -rf $(VENV) .pytest_cache .ruff_cache .import_linter_cache .coverage
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/installed: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) -e .
+	@touch $@
+
+$(VENV)/installed-test: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) -e '.[test]'
+	@touch $@ $(VENV)/installed

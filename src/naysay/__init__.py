@@ -1,0 +1,63 @@
+"""naysay: learn a classifier from labels that say what something is not.
+
+Names load when first used, so that ``import naysay`` stays fast and does not import torch.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ComplementaryClassifier",
+    "InvalidInput",
+    "InvalidLabels",
+    "InvalidModelFile",
+    "InvalidTransitionMatrix",
+    "NaysayError",
+    "NaysayWarning",
+    "NoAnchorPoints",
+    "TransitionMatrix",
+    "__version__",
+    "estimation",
+    "functional",
+    "losses",
+    "methods",
+    "metrics",
+    "networks",
+]
+
+_HOME_OF = {
+    "ComplementaryClassifier": "naysay.classifier",
+    "TransitionMatrix": "naysay.transition",
+}
+
+if TYPE_CHECKING:
+    from naysay import estimation, functional, losses, methods, metrics, networks
+    from naysay.classifier import ComplementaryClassifier
+    from naysay.transition import TransitionMatrix
+
+from naysay._errors import (
+    InvalidInput,
+    InvalidLabels,
+    InvalidModelFile,
+    InvalidTransitionMatrix,
+    NaysayError,
+    NaysayWarning,
+    NoAnchorPoints,
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'naysay' has no attribute {name!r}")
+    if name in _HOME_OF:
+        value = getattr(importlib.import_module(_HOME_OF[name]), name)
+    else:
+        value = importlib.import_module(f"naysay.{name}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,219 @@
+"""Every check at the boundary; the wording of the errors lives here.
+
+Each error says what must hold, what arrived and where, and what to do. A check returns its
+argument in the one form that the code behind it relies on, so nothing is checked twice.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array, issparse
+
+from naysay._errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix, NoAnchorPoints
+
+ROW_SUM_TOLERANCE = 1e-6  # room for a softmax in float32, none for values printed with 4 digits
+
+
+def named(index: int, classes: Sequence[str]) -> str:
+    """Return how an error names a class: ``7``, or ``7 ('horse')`` when it has a name."""
+    name = classes[index]
+    return f"{index}" if name == str(index) else f"{index} ({name!r})"
+
+
+def check_n_classes(n_classes: Any) -> int:
+    """Return the number of classes as an int; there must be at least two."""
+    if isinstance(n_classes, bool) or not isinstance(n_classes, int | np.integer):
+        raise InvalidInput(f"n_classes must be an integer. Got {n_classes!r}.")
+    if n_classes < 2:
+        raise InvalidInput(
+            f"n_classes must be at least 2: with one class nothing can be excluded. Got {n_classes}."
+        )
+    return int(n_classes)
+
+
+def check_class_names(classes: Any, n_classes: int) -> tuple[str, ...]:
+    """Return the class names as strings, ``'0', '1', …`` when none are given."""
+    if classes is None:
+        return tuple(map(str, range(n_classes)))
+    names = tuple(map(str, classes))
+    if len(names) != n_classes:
+        raise InvalidTransitionMatrix(
+            f"classes must name each of the {n_classes} classes of Q once. "
+            f"Got {len(names)} names: {shorten(names)}."
+        )
+    if len(set(names)) != n_classes:
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidTransitionMatrix(f"classes must differ from each other; {twice!r} is twice.")
+    return names
+
+
+def check_transition_values(
+    values: Any, classes: Any, *, allow_diagonal: bool
+) -> tuple[csr_array, tuple[str, ...]]:
+    """Return the checked entries of Q in sparse form, and the class names."""
+    matrix = _as_float_matrix(values)
+    n_classes = matrix.shape[0]
+    if n_classes < 2:
+        raise InvalidTransitionMatrix(f"Q must have at least 2 classes. Got shape {matrix.shape}.")
+    names = check_class_names(classes, n_classes)
+    _refuse_entries(matrix, names, ~np.isfinite(matrix.data), "must have finite entries")
+    _refuse_entries(matrix, names, matrix.data < 0, "must not have negative entries")
+    _check_row_sums(matrix, names)
+    if not allow_diagonal:
+        diagonal = matrix.diagonal()
+        if diagonal.any():
+            i = int(np.flatnonzero(diagonal)[0])
+            raise InvalidTransitionMatrix(
+                "Q must have a zero diagonal: a complementary label never names the true class. "
+                f"Q[{named(i, names)}, {named(i, names)}] is {diagonal[i]:.4g}. "
+                "If annotators err, pass allow_diagonal=True."
+            )
+    return matrix, names
+
+
+def _as_float_matrix(values: Any) -> csr_array:
+    if issparse(values):
+        matrix = csr_array(values, dtype=np.float64, copy=True)
+        matrix.sum_duplicates()
+    else:
+        try:
+            dense = np.asarray(values, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidTransitionMatrix(
+                f"Q must be a square matrix of numbers. Got {shorten(values)}: {error}."
+            ) from None
+        if dense.ndim != 2:
+            raise InvalidTransitionMatrix(
+                f"Q must be a square matrix of shape (n_classes, n_classes). Got shape {dense.shape}."
+            )
+        matrix = csr_array(dense)
+    if matrix.shape[0] != matrix.shape[1]:
+        raise InvalidTransitionMatrix(
+            "Q must be square, one row per true class and one column per complementary label. "
+            f"Got shape {matrix.shape}."
+        )
+    matrix.eliminate_zeros()
+    matrix.sort_indices()
+    return matrix
+
+
+def _refuse_entries(
+    matrix: csr_array, names: Sequence[str], bad: NDArray[np.bool_], rule: str
+) -> None:
+    if bad.any():
+        at = int(np.flatnonzero(bad)[0])
+        row = int(np.searchsorted(matrix.indptr, at, side="right")) - 1
+        column = int(matrix.indices[at])
+        raise InvalidTransitionMatrix(
+            f"Q {rule}. Q[{named(row, names)}, {named(column, names)}] is {matrix.data[at]:.4g}."
+        )
+
+
+def _check_row_sums(matrix: csr_array, names: Sequence[str]) -> None:
+    sums = np.asarray(matrix.sum(axis=1)).ravel()
+    wrong = np.abs(sums - 1) > ROW_SUM_TOLERANCE
+    if not wrong.any():
+        return
+    row = int(np.argmax(wrong))
+    message = f"Q must have rows that sum to 1; row {named(row, names)} sums to {sums[row]:.6g}."
+    column_sums = np.asarray(matrix.sum(axis=0)).ravel()
+    if np.allclose(column_sums, 1, atol=ROW_SUM_TOLERANCE):
+        message += " Its columns do sum to 1, so this looks transposed: pass Q.T."
+    else:
+        message += " If they are counts or rounded, divide each row by its sum."
+    raise InvalidTransitionMatrix(message)
+
+
+def check_label_indices(
+    labels: ArrayLike, classes: Sequence[str], *, name: str = "labels"
+) -> NDArray[np.int64]:
+    """Return labels, given as indices or as class names, as indices of any shape."""
+    array = np.asarray(labels)
+    if array.dtype.kind in "USO" and array.size:
+        return _indices_of_names(array, classes, name)
+    if array.dtype.kind not in "iu" and array.size:
+        raise InvalidLabels(
+            f"{name} must be integers 0..{len(classes) - 1} or class names. "
+            f"Got {array.dtype} of shape {array.shape}. Whole numbers: pass {name}.astype(int)."
+        )
+    outside = (array < 0) | (array >= len(classes))
+    if outside.any():
+        raise InvalidLabels(
+            f"{name} must be integers 0..{len(classes) - 1}. Got {array[outside].flat[0]}, and "
+            f"{int(outside.sum())} of {array.size} labels are out of range."
+        )
+    return array.astype(np.int64)
+
+
+def _indices_of_names(array: NDArray[Any], classes: Sequence[str], name: str) -> NDArray[np.int64]:
+    index_of = {class_name: index for index, class_name in enumerate(classes)}
+    found, inverse = np.unique(array.astype(str), return_inverse=True)
+    unknown = [str(label) for label in found if label not in index_of]
+    if unknown:
+        raise InvalidLabels(
+            f"{name} must name the classes {shorten(tuple(classes))}. Got {shorten(unknown)}."
+        )
+    positions = np.array([index_of[label] for label in found], dtype=np.int64)
+    return positions[inverse].reshape(array.shape)
+
+
+def check_probabilities(probs: ArrayLike, *, n_classes: int, name: str) -> NDArray[np.float64]:
+    """Return an ``(n, n_classes)`` array whose rows are probability vectors."""
+    try:
+        array = np.asarray(probs, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"{name} must be an array of numbers. Got {shorten(probs)}.") from None
+    if array.ndim != 2 or array.shape[1] != n_classes:
+        raise InvalidInput(
+            f"{name} must have one row per example and one column per class, shape "
+            f"(n, {n_classes}). Got shape {array.shape}."
+        )
+    if not np.isfinite(array).all() or (array < 0).any():
+        raise InvalidInput(f"{name} must be finite and not negative: probabilities, not logits.")
+    off = np.abs(array.sum(axis=1) - 1)
+    if off.size and off.max() > 1e-3:
+        row = int(off.argmax())
+        raise InvalidInput(
+            f"{name} must have rows that sum to 1; row {row} sums to {array[row].sum():.4g}. "
+            "For logits apply a softmax first."
+        )
+    return array
+
+
+def check_anchor_counts(counts: NDArray[np.int64], classes: Sequence[str]) -> None:
+    """Every class must have at least one anchor."""
+    missing = [classes[index] for index in np.flatnonzero(counts == 0)]
+    if missing:
+        raise NoAnchorPoints(
+            "Every class needs at least one anchor, an example whose true class is known "
+            f"(5 or 10 are usual). None was given for {shorten(missing)}. "
+            "Pass such examples in anchors=."
+        )
+
+
+def check_number(value: Any, name: str, *, above: float, below: float = np.inf) -> float:
+    """Return a finite number that lies strictly between two bounds."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise InvalidInput(f"{name} must be a number. Got {value!r}.")
+    if not above < value < below:
+        bounds = f"above {above:g}" + (f" and below {below:g}" if np.isfinite(below) else "")
+        raise InvalidInput(f"{name} must be {bounds}. Got {value!r}.")
+    return float(value)
+
+
+def check_count(value: Any, name: str) -> int:
+    """Return an integer of at least one."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise InvalidInput(f"{name} must be an integer of at least 1. Got {value!r}.")
+    return int(value)
+
+
+def shorten(values: Any, most: int = 6) -> str:
+    """Return a short listing of values for an error message."""
+    if isinstance(values, list | tuple):
+        listed = ", ".join(repr(value) for value in values[:most])
+        return listed + (f", … ({len(values)} in all)" if len(values) > most else "")
+    text = repr(values)
+    return text if len(text) <= 60 else text[:57] + "…"

@@ -1,0 +1,51 @@
+"""Every exception and warning that naysay raises on purpose.
+
+NaysayError
+├── InvalidTransitionMatrix (ValueError)   Q is not a transition matrix, or not the one these classes need
+├── InvalidLabels           (ValueError)   labels out of range, of the wrong kind, or impossible under Q
+├── InvalidInput            (ValueError)   features, logits, probabilities or a parameter out of range
+├── NoAnchorPoints          (ValueError)   a class has no example whose true class is known
+└── InvalidModelFile        (ValueError)   a saved model is damaged, foreign, or from a newer version
+
+NaysayWarning (UserWarning)                the result stands, but the user should know this
+
+Each error also inherits the built-in that a caller would expect, so ordinary handlers work.
+"""
+
+__all__ = [
+    "InvalidInput",
+    "InvalidLabels",
+    "InvalidModelFile",
+    "InvalidTransitionMatrix",
+    "NaysayError",
+    "NaysayWarning",
+    "NoAnchorPoints",
+]
+
+
+class NaysayError(Exception):
+    """Root of all errors that naysay raises on purpose."""
+
+
+class InvalidTransitionMatrix(NaysayError, ValueError):
+    """The matrix given is not a transition matrix, or does not fit the classes."""
+
+
+class InvalidLabels(NaysayError, ValueError):
+    """Labels are out of range, of the wrong kind, or impossible under the matrix."""
+
+
+class InvalidInput(NaysayError, ValueError):
+    """Features, logits, probabilities or a parameter are not what they must be."""
+
+
+class NoAnchorPoints(NaysayError, ValueError):
+    """A class has no anchor: no example whose true class is known."""
+
+
+class InvalidModelFile(NaysayError, ValueError):
+    """A saved model is damaged, foreign, or written by a newer version."""
+
+
+class NaysayWarning(UserWarning):
+    """The result stands, but something about it should be known."""

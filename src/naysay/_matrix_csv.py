@@ -1,0 +1,96 @@
+"""Transition matrices as CSV text: class names in the first row and column, or numbers only."""
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from naysay._checks import shorten
+from naysay._errors import InvalidTransitionMatrix
+
+# The first cell of a written matrix. The second form marks a matrix whose diagonal (labels that
+# wrongly exclude the true class) was allowed on purpose, so that reading it back needs no flag.
+_CORNER = "true class"
+_CORNER_WITH_DIAGONAL = "true class (annotators err)"
+
+
+@dataclass(frozen=True)
+class MatrixTable:
+    """What a CSV file says: values, class names (None without a header), diagonal allowed."""
+
+    values: NDArray[np.float64]
+    names: list[str] | None
+    allows_diagonal: bool
+
+
+def read_matrix(path: str | Path) -> MatrixTable:
+    """Read a CSV file; anything but a table of numbers is refused with its place."""
+    try:
+        text = Path(path).read_text("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InvalidTransitionMatrix(
+            f"{path} must be a comma-separated text file in UTF-8. It is not text in UTF-8."
+        ) from None
+    return parse_matrix(text, str(path))
+
+
+def write_matrix(
+    path: str | Path,
+    names: Sequence[str],
+    rows: Iterable[Sequence[float]],
+    *,
+    allows_diagonal: bool,
+) -> None:
+    """Write one row at a time, each number with all its digits."""
+    with Path(path).open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow([_CORNER_WITH_DIAGONAL if allows_diagonal else _CORNER, *names])
+        writer.writerows([name, *row] for name, row in zip(names, rows, strict=True))
+
+
+def parse_matrix(text: str, source: str) -> MatrixTable:
+    """Parse CSV text; `source` is the name that errors give it."""
+    try:
+        rows = [row for row in csv.reader(io.StringIO(text, newline="")) if any(row)]
+    except csv.Error as error:
+        raise InvalidTransitionMatrix(f"{source} must be a CSV file: {error}.") from None
+    if not rows:
+        raise InvalidTransitionMatrix(f"{source} must hold a matrix. It is empty.")
+    has_header = not _is_number(rows[0][0])
+    body = rows[1:] if has_header else rows
+    width = len(rows[0]) - has_header
+    values = np.empty((len(body), width))
+    for number, row in enumerate(body, start=1 + has_header):
+        values[number - 1 - has_header] = _numbers(
+            row[1:] if has_header else row, width, f"{source}, row {number},"
+        )
+    if not has_header:
+        return MatrixTable(values, None, allows_diagonal=False)
+    header, first_column = rows[0][1:], [row[0] for row in body]
+    if header != first_column:
+        raise InvalidTransitionMatrix(
+            f"{source} must name the same classes in its first row and first column, in the same "
+            f"order. Got {shorten(header)} and {shorten(first_column)}."
+        )
+    return MatrixTable(values, header, allows_diagonal=rows[0][0] == _CORNER_WITH_DIAGONAL)
+
+
+def _numbers(cells: Sequence[str], width: int, where: str) -> list[float]:
+    if len(cells) != width:
+        raise InvalidTransitionMatrix(f"{where} must have {width} values. Got {len(cells)}.")
+    bad = next((cell for cell in cells if not _is_number(cell)), None)
+    if bad is not None:
+        raise InvalidTransitionMatrix(f"{where} must hold numbers. Got {shorten(bad)}.")
+    return [float(cell) for cell in cells]
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,149 @@
+"""What can be learned from the labels that a transition matrix gives: rank, information."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+
+from naysay._checks import shorten
+from naysay._errors import InvalidInput
+
+__all__ = ["Diagnosis", "diagnose"]
+
+_LARGEST_SVD = 2000  # classes; beyond this a singular value decomposition takes minutes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diagnosis:
+    """What can be learned from labels drawn with a matrix; ``print`` it to read it.
+
+    ``rank``, ``condition_number`` and ``smallest_singular_value`` are None for sparse matrices
+    of more than 2,000 classes, where they would take minutes and a full array.
+    """
+
+    classes: tuple[str, ...]
+    rank: int | None
+    condition_number: float | None
+    smallest_singular_value: float | None
+    unused_labels: tuple[int, ...]
+    bits_per_label: float
+    bits_per_true_label: float
+
+    @property
+    def identifiable(self) -> bool | None:
+        """Whether Q is invertible, so that P(Y|X) follows from P(Ȳ|X) (Theorem 1)."""
+        if self.unused_labels:
+            return False
+        return None if self.rank is None else self.rank == len(self.classes)
+
+    @property
+    def share_of_true_label(self) -> float:
+        """Information of one complementary label as a share of that of a true label."""
+        return self.bits_per_label / self.bits_per_true_label
+
+    def __str__(self) -> str:
+        n_classes = len(self.classes)
+        unknown = f"not computed for more than {_LARGEST_SVD} classes"
+        lines = {
+            "rank": unknown if self.rank is None else f"{self.rank} of {n_classes}",
+            "condition number": (
+                unknown if self.condition_number is None else f"{self.condition_number:.4g}"
+            ),
+            "smallest singular value": (
+                unknown
+                if self.smallest_singular_value is None
+                else f"{self.smallest_singular_value:.4g}"
+            ),
+            "unused labels": (
+                shorten([self.classes[label] for label in self.unused_labels])
+                + ": never named as complementary, so these classes cannot be learned"
+                if self.unused_labels
+                else "none"
+            ),
+            "identifiable": {
+                True: "yes: Q is invertible, the classifier learned is the one of true labels",
+                False: "no: Q is singular; clear-cut examples may still be learned",
+                None: unknown,
+            }[self.identifiable],
+            "information": (
+                f"{self.bits_per_label:.3f} bits: one such label carries "
+                f"{self.share_of_true_label:.1%} of a true label"
+            ),
+        }
+        listed = "\n".join(f"  {key:<24}{value}" for key, value in lines.items())
+        return f"Transition matrix of {n_classes} classes\n{listed}"
+
+
+def diagnose(
+    entries: csr_array | None, classes: tuple[str, ...], prior: ArrayLike | None
+) -> Diagnosis:
+    """Diagnose a matrix given by its non-zero entries; None stands for the uniform one."""
+    n_classes = len(classes)
+    pi = _check_prior(prior, n_classes)
+    singular_values = _singular_values(entries, n_classes)
+    rank = smallest = condition = None
+    if singular_values is not None:
+        tolerance = singular_values[0] * n_classes * np.finfo(np.float64).eps
+        rank = int((singular_values > tolerance).sum())
+        smallest = float(singular_values[-1]) if rank == n_classes else 0.0
+        condition = float(singular_values[0] / smallest) if smallest else float("inf")
+    used = _label_prior(entries, np.ones(n_classes)) > 0
+    return Diagnosis(
+        classes=classes,
+        rank=rank,
+        condition_number=condition,
+        smallest_singular_value=smallest,
+        unused_labels=tuple(np.flatnonzero(~used).tolist()),
+        bits_per_label=_information(entries, pi),
+        bits_per_true_label=_entropy(pi),
+    )
+
+
+def _singular_values(entries: csr_array | None, n_classes: int) -> NDArray[np.float64] | None:
+    """Return them, largest first; None where they would take a large full array."""
+    if entries is None:  # of (J - I) / (K - 1)
+        return np.repeat([1.0, 1 / (n_classes - 1)], [1, n_classes - 1])
+    if n_classes > _LARGEST_SVD:
+        return None
+    return np.linalg.svd(entries.toarray(), compute_uv=False)
+
+
+def _label_prior(
+    entries: csr_array | None, class_prior: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return Qᵀ π."""
+    if entries is None:
+        return (class_prior.sum() - class_prior) / (len(class_prior) - 1)
+    return entries.T @ class_prior
+
+
+def _information(entries: csr_array | None, pi: NDArray[np.float64]) -> float:
+    """Return I(Y; Ȳ) = H(Ȳ) - H(Ȳ | Y) in bits."""
+    if entries is None:
+        row_entropies = np.full(len(pi), np.log2(len(pi) - 1))
+    else:
+        terms = csr_array(
+            (-entries.data * np.log2(entries.data), entries.indices, entries.indptr), entries.shape
+        )
+        row_entropies = np.asarray(terms.sum(axis=1)).ravel()
+    # rounding can leave a tiny negative number where nothing is learned
+    return max(0.0, _entropy(_label_prior(entries, pi)) - float(pi @ row_entropies))
+
+
+def _entropy(probs: NDArray[np.float64]) -> float:
+    positive = probs[probs > 0]
+    return float(-(positive * np.log2(positive)).sum())
+
+
+def _check_prior(prior: ArrayLike | None, n_classes: int) -> NDArray[np.float64]:
+    if prior is None:
+        return np.full(n_classes, 1 / n_classes)
+    pi = np.asarray(prior, dtype=np.float64)
+    if pi.shape != (n_classes,) or not (pi >= 0).all() or abs(pi.sum() - 1) > 1e-6:
+        raise InvalidInput(
+            f"prior must be {n_classes} probabilities that sum to 1. Got {shorten(prior)}."
+        )
+    if (pi == 1).any():
+        raise InvalidInput("prior must leave at least two classes possible. Got one class certain.")
+    return pi

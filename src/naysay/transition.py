@@ -1,0 +1,352 @@
+"""TransitionMatrix: how annotators choose the class they exclude.
+
+``Q[i, j] = P(complementary label j | true class i)``: row = true class, rows sum to 1. This is
+the only place that says so; everything behind it relies on it.
+"""
+
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+
+from naysay._checks import (
+    check_class_names,
+    check_label_indices,
+    check_n_classes,
+    check_transition_values,
+    shorten,
+)
+from naysay._errors import InvalidInput
+from naysay._matrix_csv import parse_matrix, read_matrix, write_matrix
+from naysay.diagnosis import Diagnosis, diagnose
+
+__all__ = ["TransitionMatrix"]
+
+_SAMPLE_CHUNK = 1 << 20  # labels drawn at once: bounds the working memory of `sample`
+
+
+class TransitionMatrix:
+    """How annotators choose the class they exclude: ``Q[i, j] = P(label j | true class i)``.
+
+    Checked when made and immutable after that. Uniform and sparse matrices keep their structure,
+    so that 100,000 classes are no problem; ``np.asarray(Q)`` gives the full float64 array.
+
+    Parameters
+    ----------
+    values : array-like or scipy sparse array of shape (n_classes, n_classes)
+        Rows are true classes and sum to 1.
+    classes : sequence of str, optional
+        Class names, in the order of the rows; ``'0', '1', …`` when left out.
+    allow_diagonal : bool, default=False
+        Accept labels that wrongly exclude the true class (annotators who err).
+
+    Raises
+    ------
+    InvalidTransitionMatrix
+        If the values are not a transition matrix; the message says where and why.
+
+    References
+    ----------
+    Yu, Liu, Gong, Tao: Learning with Biased Complementary Labels, ECCV 2018, section 3.
+
+    Examples
+    --------
+    >>> Q = TransitionMatrix([[0, 0.9, 0.1], [0.5, 0, 0.5], [1, 0, 0]], classes=["cat", "dog", "owl"])
+    >>> Q
+    TransitionMatrix(3 classes: 'cat', 'dog', 'owl')
+    >>> Q.sample(["owl", "owl"], seed=0).tolist()
+    ['cat', 'cat']
+    """
+
+    __slots__ = ("_allow_diagonal", "_cache", "_classes", "_entries")
+
+    def __init__(
+        self, values: Any, classes: Sequence[str] | None = None, *, allow_diagonal: bool = False
+    ) -> None:
+        entries, names = check_transition_values(values, classes, allow_diagonal=allow_diagonal)
+        self._set(None if _is_uniform(entries) else entries, names, allow_diagonal)
+
+    def _set(self, entries: csr_array | None, names: tuple[str, ...], allow_diagonal: bool) -> None:
+        if entries is not None:
+            for array in (entries.data, entries.indices, entries.indptr):
+                array.flags.writeable = False
+        self._entries = entries  # None: uniform, no entry is stored
+        self._classes = names
+        self._allow_diagonal = bool(allow_diagonal)
+        self._cache: dict[Any, Any] = {}  # tensors that `functional` derives once per device
+
+    @classmethod
+    def uniform(cls, n_classes: int, *, classes: Sequence[str] | None = None) -> Self:
+        """Return the matrix of annotators without habit: every other class equally likely.
+
+        Examples
+        --------
+        >>> np.asarray(TransitionMatrix.uniform(3))
+        array([[0. , 0.5, 0.5],
+               [0.5, 0. , 0.5],
+               [0.5, 0.5, 0. ]])
+        """
+        n_classes = check_n_classes(n_classes)
+        self = cls.__new__(cls)
+        self._set(None, check_class_names(classes, n_classes), False)
+        return self
+
+    @classmethod
+    def without_zeros(
+        cls,
+        n_classes: int,
+        shares: Sequence[float] = (0.6, 0.3, 0.1),
+        *,
+        seed: int | np.random.Generator = 0,
+    ) -> Self:
+        """Return the paper's "without0": biased, but every other class can be named.
+
+        For each true class the other classes are split at random into groups of equal size (as
+        equal as the number allows), and each group gets one share of the probability.
+        """
+        n_classes = check_n_classes(n_classes)
+        given = np.asarray(shares, dtype=np.float64)
+        if given.ndim != 1 or not (given > 0).all() or abs(given.sum() - 1) > 1e-9:
+            raise InvalidInput(f"shares must be positive and sum to 1. Got {shorten(shares)}.")
+        if len(given) > n_classes - 1:
+            raise InvalidInput(
+                f"shares must be at most one per other class: {n_classes} classes allow "
+                f"{n_classes - 1}. Got {len(given)}."
+            )
+        sizes = [len(group) for group in np.array_split(np.arange(n_classes - 1), len(given))]
+        row = np.repeat(given / sizes, sizes)
+        order = np.random.default_rng(seed).permuted(np.tile(row, (n_classes, 1)), axis=1)
+        values = np.zeros((n_classes, n_classes))
+        values[~np.eye(n_classes, dtype=bool)] = order.ravel()
+        return cls(values)
+
+    @classmethod
+    def with_zeros(
+        cls, n_classes: int, n_labels: int = 3, *, seed: int | np.random.Generator = 0
+    ) -> Self:
+        """Return the paper's "with0": each true class is answered with a few labels only.
+
+        Each row has ``n_labels`` random labels with probabilities uniform on the simplex. Every
+        class is named in some row (the paper: otherwise it cannot be learned).
+        """
+        n_classes = check_n_classes(n_classes)
+        if not 1 <= n_labels <= n_classes - 1:
+            raise InvalidInput(
+                f"n_labels must be between 1 and the {n_classes - 1} other classes. Got {n_labels}."
+            )
+        rng = np.random.default_rng(seed)
+        # A random cycle through all classes gives each row one label other than its own and
+        # uses every label once; the rest of the row is free.
+        cycle = rng.permutation(n_classes)
+        required = np.empty(n_classes, dtype=np.int64)
+        required[cycle] = np.roll(cycle, 1)
+        excluded = np.sort(np.stack([np.arange(n_classes), required], axis=1), axis=1)
+        free = _distinct_integers(n_classes, n_classes - 2, n_labels - 1, rng)
+        for position in range(2):  # step over the two classes that are taken
+            free += free >= excluded[:, [position]]
+        labels = np.concatenate([required[:, None], free], axis=1)
+        probabilities = rng.dirichlet(np.ones(n_labels), size=n_classes)
+        starts = np.arange(n_classes + 1) * n_labels
+        return cls(
+            csr_array((probabilities.ravel(), labels.ravel(), starts), (n_classes, n_classes))
+        )
+
+    @classmethod
+    def human(cls, name: str) -> Self:
+        """Return a published matrix of human annotators, mistakes on the diagonal included.
+
+        Known names: ``clcifar10``, ``clcifar10-early``, ``clcifar20``. The values were printed
+        with 2 or 4 digits, so each row is divided by its sum.
+
+        References
+        ----------
+        Wang et al.: CLImage: Human-Annotated Datasets for Complementary-Label Learning,
+        arXiv:2305.08295.
+        """
+        folder = resources.files("naysay") / "human"
+        known = sorted(file.name.removesuffix(".csv") for file in folder.iterdir())
+        if name not in known:
+            raise InvalidInput(f"Unknown human matrix {name!r}. Known: {', '.join(known)}.")
+        table = parse_matrix((folder / f"{name}.csv").read_text("utf-8"), name)
+        values = table.values / table.values.sum(axis=1, keepdims=True)
+        return cls(values, table.names, allow_diagonal=True)
+
+    @classmethod
+    def read(cls, path: str | Path, *, allow_diagonal: bool = False) -> Self:
+        """Read a CSV file: class names in the first row and column, or numbers only."""
+        table = read_matrix(path)
+        return cls(
+            table.values, table.names, allow_diagonal=allow_diagonal or table.allows_diagonal
+        )
+
+    def write(self, path: str | Path) -> None:
+        """Write a CSV file that `read` gives back exactly."""
+        rows = (self._row(index).tolist() for index in range(self.n_classes))
+        write_matrix(path, self._classes, rows, allows_diagonal=self._allow_diagonal)
+
+    def _row(self, index: int) -> NDArray[np.float64]:
+        if self._entries is not None:
+            return self._entries[[index]].toarray()[0]
+        row = np.full(self.n_classes, 1 / (self.n_classes - 1))
+        row[index] = 0
+        return row
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return len(self._classes)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Class names, in the order of rows and columns."""
+        return self._classes
+
+    @property
+    def allow_diagonal(self) -> bool:
+        """Whether labels may wrongly exclude the true class."""
+        return self._allow_diagonal
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether every other class is equally likely; then no entry is stored."""
+        return self._entries is None
+
+    @property
+    def entries(self) -> csr_array:
+        """The non-zero entries, read-only; a uniform matrix builds all of them."""
+        return csr_array(np.asarray(self)) if self._entries is None else self._entries
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        if copy is False:
+            raise ValueError(
+                "A TransitionMatrix stores no full array: it cannot give one uncopied."
+            )
+        if self._entries is None:
+            values = np.full((self.n_classes, self.n_classes), 1 / (self.n_classes - 1))
+            np.fill_diagonal(values, 0)
+        else:
+            values = self._entries.toarray()
+        return values if dtype is None else values.astype(dtype)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TransitionMatrix):
+            return NotImplemented
+        if self._classes != other._classes or self.is_uniform != other.is_uniform:
+            return False
+        if self._entries is None or other._entries is None:
+            return True
+        return (
+            np.array_equal(self._entries.indptr, other._entries.indptr)
+            and np.array_equal(self._entries.indices, other._entries.indices)
+            and np.array_equal(self._entries.data, other._entries.data)
+        )
+
+    def __hash__(self) -> int:
+        data = b"" if self._entries is None else self._entries.data.tobytes()
+        return hash((self._classes, data))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self  # immutable
+
+    def __reduce__(self) -> Any:
+        return _rebuild, (self._entries, self._classes, self._allow_diagonal)
+
+    def __repr__(self) -> str:
+        kind = "uniform, " if self.is_uniform else ""
+        return f"TransitionMatrix({kind}{self.n_classes} classes: {shorten(self._classes, 3)})"
+
+    def sample(self, labels: ArrayLike, *, seed: int | np.random.Generator = 0) -> NDArray[Any]:
+        """Draw one complementary label for each true label.
+
+        Parameters
+        ----------
+        labels : array of true classes, any shape
+            Indices 0..n_classes-1, or class names (then names are returned).
+        seed : int or numpy.random.Generator, default=0
+
+        Examples
+        --------
+        >>> TransitionMatrix.uniform(10).sample([3, 3, 3, 3], seed=1).tolist()
+        [4, 5, 1, 9]
+        """
+        given = np.asarray(labels)
+        true = check_label_indices(given, self._classes).ravel()
+        rng = np.random.default_rng(seed)
+        drawn = np.empty_like(true)
+        draw = self._uniform_sampler() if self._entries is None else self._table_sampler()
+        for start in range(0, len(true), _SAMPLE_CHUNK):
+            chunk = slice(start, start + _SAMPLE_CHUNK)
+            drawn[chunk] = draw(true[chunk], rng)
+        drawn = drawn.reshape(given.shape)
+        return np.array(self._classes)[drawn] if given.dtype.kind in "USO" else drawn
+
+    def _uniform_sampler(self) -> Any:
+        def draw(true: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+            other = rng.integers(self.n_classes - 1, size=len(true))
+            return other + (other >= true)  # step over the true class
+
+        return draw
+
+    def _table_sampler(self) -> Any:
+        """Invert all rows' distribution functions with one search.
+
+        Row i's cumulative probabilities, shifted by i, are laid end to end: one increasing
+        table of the non-zero entries, so that an impossible label cannot be drawn.
+        """
+        entries = self.entries
+        row_of = np.repeat(np.arange(self.n_classes), np.diff(entries.indptr))
+        total = np.cumsum(entries.data)
+        before = np.concatenate([[0.0], total])[entries.indptr[:-1]]
+        table = row_of + (total - before[row_of])
+        last = entries.indptr[1:] - 1
+        table[last] = np.arange(1, self.n_classes + 1)  # each row ends at exactly 1
+
+        def draw(true: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+            at = np.searchsorted(table, true + rng.random(len(true)), side="right")
+            # i + u can round up to i + 1, the next row
+            return entries.indices[np.minimum(at, last[true])]
+
+        return draw
+
+    def diagnose(self, *, prior: ArrayLike | None = None) -> Diagnosis:
+        """Say what can be learned from labels drawn with this matrix.
+
+        Parameters
+        ----------
+        prior : array of shape (n_classes,), optional
+            Class prior for the information measures; uniform when left out.
+        """
+        return diagnose(self._entries, self._classes, prior)
+
+
+def _rebuild(
+    entries: csr_array | None, classes: tuple[str, ...], allow_diagonal: bool
+) -> TransitionMatrix:
+    if entries is None:
+        return TransitionMatrix.uniform(len(classes), classes=classes)
+    return TransitionMatrix(entries, classes, allow_diagonal=allow_diagonal)
+
+
+def _is_uniform(entries: csr_array) -> bool:
+    n_classes = entries.shape[0]
+    return (
+        entries.nnz == n_classes * (n_classes - 1)
+        and not entries.diagonal().any()
+        and bool((entries.data == entries.data[0]).all())
+    )
+
+
+def _distinct_integers(
+    n_rows: int, below: int, n_drawn: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Draw `n_drawn` distinct integers under `below` in each row (Floyd's algorithm, by column)."""
+    drawn = np.empty((n_rows, n_drawn), dtype=np.int64)
+    for column, top in enumerate(range(below - n_drawn, below)):
+        candidate = rng.integers(top + 1, size=n_rows)
+        taken = (drawn[:, :column] == candidate[:, None]).any(axis=1)
+        drawn[:, column] = np.where(taken, top, candidate)
+    return drawn
