@@ -6,6 +6,16 @@ Names load when first used, so that ``import naysay`` stays fast and does not im
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from naysay._errors import (
+    InvalidInput,
+    InvalidLabels,
+    InvalidModelFile,
+    InvalidTransitionMatrix,
+    NaysayError,
+    NaysayWarning,
+    NoAnchorPoints,
+)
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -36,16 +46,6 @@ if TYPE_CHECKING:
     from naysay import estimation, functional, losses, methods, metrics, networks
     from naysay.classifier import ComplementaryClassifier
     from naysay.transition import TransitionMatrix
-
-from naysay._errors import (
-    InvalidInput,
-    InvalidLabels,
-    InvalidModelFile,
-    InvalidTransitionMatrix,
-    NaysayError,
-    NaysayWarning,
-    NoAnchorPoints,
-)
 
 
 def __getattr__(name: str) -> Any:

@@ -28,7 +28,7 @@ def check_n_classes(n_classes: Any) -> int:
         raise InvalidInput(f"n_classes must be an integer. Got {n_classes!r}.")
     if n_classes < 2:
         raise InvalidInput(
-            f"n_classes must be at least 2: with one class nothing can be excluded. Got {n_classes}."
+            f"n_classes must be at least 2: one class leaves nothing to exclude. Got {n_classes}."
         )
     return int(n_classes)
 
@@ -86,7 +86,7 @@ def _as_float_matrix(values: Any) -> csr_array:
             ) from None
         if dense.ndim != 2:
             raise InvalidTransitionMatrix(
-                f"Q must be a square matrix of shape (n_classes, n_classes). Got shape {dense.shape}."
+                f"Q must be a matrix of shape (n_classes, n_classes). Got shape {dense.shape}."
             )
         matrix = csr_array(dense)
     if matrix.shape[0] != matrix.shape[1]:

@@ -1,13 +1,13 @@
 """Every exception and warning that naysay raises on purpose.
 
 NaysayError
-├── InvalidTransitionMatrix (ValueError)   Q is not a transition matrix, or not the one these classes need
-├── InvalidLabels           (ValueError)   labels out of range, of the wrong kind, or impossible under Q
-├── InvalidInput            (ValueError)   features, logits, probabilities or a parameter out of range
-├── NoAnchorPoints          (ValueError)   a class has no example whose true class is known
-└── InvalidModelFile        (ValueError)   a saved model is damaged, foreign, or from a newer version
+├── InvalidTransitionMatrix (ValueError)  Q is no transition matrix, or not one of these classes
+├── InvalidLabels           (ValueError)  labels out of range, of a wrong kind, impossible under Q
+├── InvalidInput            (ValueError)  features, probabilities or a parameter out of range
+├── NoAnchorPoints          (ValueError)  a class has no example whose true class is known
+└── InvalidModelFile        (ValueError)  a saved model is damaged, foreign, or of a newer version
 
-NaysayWarning (UserWarning)                the result stands, but the user should know this
+NaysayWarning (UserWarning)               the result stands, but something should be known
 
 Each error also inherits the built-in that a caller would expect, so ordinary handlers work.
 """

@@ -55,7 +55,8 @@ class TransitionMatrix:
 
     Examples
     --------
-    >>> Q = TransitionMatrix([[0, 0.9, 0.1], [0.5, 0, 0.5], [1, 0, 0]], classes=["cat", "dog", "owl"])
+    >>> rows = [[0, 0.9, 0.1], [0.5, 0, 0.5], [1, 0, 0]]
+    >>> Q = TransitionMatrix(rows, classes=["cat", "dog", "owl"])
     >>> Q
     TransitionMatrix(3 classes: 'cat', 'dog', 'owl')
     >>> Q.sample(["owl", "owl"], seed=0).tolist()
