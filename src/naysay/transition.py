@@ -272,7 +272,7 @@ class TransitionMatrix:
         Examples
         --------
         >>> TransitionMatrix.uniform(10).sample([3, 3, 3, 3], seed=1).tolist()
-        [4, 5, 1, 9]
+        [5, 5, 7, 9]
         """
         given = np.asarray(labels)
         true = check_label_indices(given, self._classes).ravel()

@@ -1,0 +1,170 @@
+"""Qᵀ p in torch, in the form that the structure of Q allows: uniform, dense or sparse.
+
+All forms offer the same two operations on a batch of class probabilities p, with q = Qᵀ p:
+``log_q_of(log_probs, labels)`` gives log q_ȳ, shape (n,), and ``q(probs)`` gives all of q,
+shape (n, K). None builds a K×K array unless Q itself is that dense. They are named tuples because
+compiled code takes those apart without a graph break.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from naysay._checks import named
+from naysay.transition import TransitionMatrix
+
+# Up to this size a full table, 8 MB in float64, is faster than looking up single entries.
+_LARGEST_TABLE = 1000
+_MIX_CHUNK = 1 << 24  # elements gathered at once when all of q is computed from sparse entries
+
+
+class UniformColumns(NamedTuple):
+    """Every other class equally likely: the closed form, without any table."""
+
+    n_others: int
+    rules: str
+    unused: None = None
+
+    def log_q_of(self, log_probs: Tensor, labels: Tensor) -> Tensor:
+        """Return log (1 - p_ȳ) - log (K - 1), as a sum over the other classes: exact near 1."""
+        others = log_probs.scatter(1, labels[:, None], -math.inf)
+        return others.logsumexp(1) - math.log(self.n_others)
+
+    def q(self, probs: Tensor) -> Tensor:
+        """Return (1 - p) / (K - 1)."""
+        return (probs.sum(1, keepdim=True) - probs) / self.n_others
+
+
+class DenseColumns(NamedTuple):
+    """A full table of Q, and one of its logarithm with a row per label."""
+
+    values: Tensor
+    log_columns: Tensor
+    rules: str
+    unused: Tensor | None
+
+    def log_q_of(self, log_probs: Tensor, labels: Tensor) -> Tensor:
+        """Return log Σ_k Q[k, ȳ] p_k."""
+        return (log_probs + self.log_columns[labels]).logsumexp(1)
+
+    def q(self, probs: Tensor) -> Tensor:
+        """Return Qᵀ p."""
+        return probs @ self.values
+
+
+class SparseColumns(NamedTuple):
+    """The non-zero entries only, ordered by label: label j's are ``starts[j] + 0..counts[j]``."""
+
+    starts: Tensor
+    counts: Tensor
+    classes: Tensor
+    labels: Tensor
+    values: Tensor
+    log_values: Tensor
+    longest: int
+    rules: str
+    unused: Tensor | None
+
+    def log_q_of(self, log_probs: Tensor, labels: Tensor) -> Tensor:
+        """Return log Σ_k Q[k, ȳ] p_k over the non-zero entries of column ȳ.
+
+        Each example looks up as many entries as the longest column has, at most K, so the work
+        is never more than the softmax took.
+        """
+        step = torch.arange(self.longest, device=labels.device)
+        outside = step >= self.counts[labels][:, None]
+        at = (self.starts[labels][:, None] + step).masked_fill(outside, 0)
+        terms = log_probs.gather(1, self.classes[at]) + self.log_values[at]
+        return terms.masked_fill(outside, -math.inf).logsumexp(1)
+
+    def q(self, probs: Tensor) -> Tensor:
+        """Return Qᵀ p."""
+        return cast("Tensor", _SparseMix.apply(probs, self.classes, self.labels, self.values))
+
+
+Columns = UniformColumns | DenseColumns | SparseColumns
+
+
+# Compiled code treats the columns as constants, which they are: Q cannot change.
+@torch.compiler.assume_constant_result
+def columns_of(Q: TransitionMatrix, dtype: torch.dtype, device: torch.device) -> Columns:
+    """Return the columns of Q, made once per precision and device and kept with Q."""
+    key = (dtype, device)
+    if key not in Q._cache:
+        Q._cache[key] = _make_columns(Q, dtype, device)
+    return Q._cache[key]
+
+
+def _make_columns(Q: TransitionMatrix, dtype: torch.dtype, device: torch.device) -> Columns:
+    if Q.is_uniform:
+        return UniformColumns(Q.n_classes - 1, label_rules(Q.n_classes))
+
+    def to_tensor(array: Any) -> Tensor:
+        return torch.as_tensor(array.copy(), device=device)
+
+    entries = Q.entries.tocsc()
+    entries.sort_indices()
+    counts = np.diff(entries.indptr)
+    never = [named(int(label), Q.classes) for label in np.flatnonzero(counts == 0)]
+    unused = to_tensor(counts == 0) if never else None
+    rules = label_rules(Q.n_classes, never)
+    if Q.n_classes <= _LARGEST_TABLE or entries.nnz > Q.n_classes**2 // 4:
+        values = entries.toarray()
+        with np.errstate(divide="ignore"):
+            log_columns = np.log(values.T)
+        return DenseColumns(
+            values=to_tensor(values).to(dtype),
+            log_columns=to_tensor(log_columns).to(dtype),
+            unused=unused,
+            rules=rules,
+        )
+    return SparseColumns(
+        starts=to_tensor(entries.indptr[:-1].astype(np.int64)),
+        counts=to_tensor(counts.astype(np.int64)),
+        classes=to_tensor(entries.indices.astype(np.int64)),
+        labels=to_tensor(np.repeat(np.arange(Q.n_classes), counts)),
+        values=to_tensor(entries.data).to(dtype),
+        log_values=to_tensor(np.log(entries.data)).to(dtype),
+        longest=int(counts.max()),
+        unused=unused,
+        rules=rules,
+    )
+
+
+def label_rules(n_classes: int, never: Sequence[str] = ()) -> str:
+    """Say what labels must be, in one sentence without any number from the data."""
+    rules = f"comp_labels must be integers 0..{n_classes - 1} or ignore_index"
+    if never:
+        rules += f", and never class {', '.join(never[:6])}, whose column of Q is all zero"
+    return rules
+
+
+class _SparseMix(torch.autograd.Function):
+    """``out[:, to[e]] += probs[:, source[e]] * values[e]`` over all entries e, a part at a time.
+
+    Written by hand because autograd would keep every gathered part, one column per entry of Q.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, probs: Tensor, source: Tensor, to: Tensor, values: Tensor) -> Tensor:
+        ctx.save_for_backward(source, to, values)
+        return _scatter_rows(probs, source, to, values)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
+        source, to, values = ctx.saved_tensors
+        return _scatter_rows(gradients[0], to, source, values), None, None, None
+
+
+def _scatter_rows(probs: Tensor, source: Tensor, to: Tensor, values: Tensor) -> Tensor:
+    by_class = probs.T.contiguous()  # rows are contiguous in memory, columns are not
+    out = torch.zeros_like(by_class)
+    size = max(1, _MIX_CHUNK // max(1, by_class.shape[1]))
+    for start in range(0, len(values), size):
+        part = slice(start, start + size)
+        out.index_add_(0, to[part], by_class[source[part]] * values[part, None])
+    return out.T
