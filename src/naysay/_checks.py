@@ -5,7 +5,7 @@ argument in the one form that the code behind it relies on, so nothing is checke
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -54,9 +54,9 @@ def check_transition_values(
 ) -> tuple[csr_array, tuple[str, ...]]:
     """Return the checked entries of Q in sparse form, and the class names."""
     matrix = _as_float_matrix(values)
-    n_classes = matrix.shape[0]
+    n_classes = len(matrix.indptr) - 1
     if n_classes < 2:
-        raise InvalidTransitionMatrix(f"Q must have at least 2 classes. Got shape {matrix.shape}.")
+        raise InvalidTransitionMatrix(f"Q must have at least 2 classes. Got {n_classes}.")
     names = check_class_names(classes, n_classes)
     _refuse_entries(matrix, names, ~np.isfinite(matrix.data), "must have finite entries")
     _refuse_entries(matrix, names, matrix.data < 0, "must not have negative entries")
@@ -89,10 +89,11 @@ def _as_float_matrix(values: Any) -> csr_array:
                 f"Q must be a matrix of shape (n_classes, n_classes). Got shape {dense.shape}."
             )
         matrix = csr_array(dense)
-    if matrix.shape[0] != matrix.shape[1]:
+    n_rows, n_columns = cast("tuple[int, int]", matrix.shape)
+    if n_rows != n_columns:
         raise InvalidTransitionMatrix(
             "Q must be square, one row per true class and one column per complementary label. "
-            f"Got shape {matrix.shape}."
+            f"Got shape ({n_rows}, {n_columns})."
         )
     matrix.eliminate_zeros()
     matrix.sort_indices()
@@ -184,7 +185,7 @@ def check_probabilities(probs: ArrayLike, *, n_classes: int, name: str) -> NDArr
 
 def check_anchor_counts(counts: NDArray[np.int64], classes: Sequence[str]) -> None:
     """Every class must have at least one anchor."""
-    missing = [classes[index] for index in np.flatnonzero(counts == 0)]
+    missing = [classes[index] for index in np.flatnonzero(counts == 0).tolist()]
     if missing:
         raise NoAnchorPoints(
             "Every class needs at least one anchor, an example whose true class is known "

@@ -106,7 +106,7 @@ def _singular_values(entries: csr_array | None, n_classes: int) -> NDArray[np.fl
         return np.repeat([1.0, 1 / (n_classes - 1)], [1, n_classes - 1])
     if n_classes > _LARGEST_SVD:
         return None
-    return np.linalg.svd(entries.toarray(), compute_uv=False)
+    return np.linalg.svd(entries.toarray(), compute_uv=False).astype(np.float64)
 
 
 def _label_prior(
@@ -123,9 +123,8 @@ def _information(entries: csr_array | None, pi: NDArray[np.float64]) -> float:
     if entries is None:
         row_entropies = np.full(len(pi), np.log2(len(pi) - 1))
     else:
-        terms = csr_array(
-            (-entries.data * np.log2(entries.data), entries.indices, entries.indptr), entries.shape
-        )
+        data = np.asarray(entries.data, dtype=np.float64)
+        terms = csr_array((-data * np.log2(data), entries.indices, entries.indptr), entries.shape)
         row_entropies = np.asarray(terms.sum(axis=1)).ravel()
     # rounding can leave a tiny negative number where nothing is learned
     return max(0.0, _entropy(_label_prior(entries, pi)) - float(pi @ row_entropies))

@@ -289,7 +289,7 @@ def _check_later(
     if columns is not None and columns.unused is not None:
         fine = fine & ~columns.unused[looked_up]
     rules = label_rules(n_classes) if columns is None else columns.rules
-    torch._assert_async(fine.all(), rules)
+    torch.ops.aten._assert_async.msg(fine.all(), rules)
     return looked_up, kept
 
 

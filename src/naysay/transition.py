@@ -207,6 +207,11 @@ class TransitionMatrix:
         return self._classes
 
     @property
+    def has_names(self) -> bool:
+        """Whether the classes have names of their own, not just numbers 0, 1, …."""
+        return self._classes != check_class_names(None, self.n_classes)
+
+    @property
     def allow_diagonal(self) -> bool:
         """Whether labels may wrongly exclude the true class."""
         return self._allow_diagonal
@@ -302,14 +307,16 @@ class TransitionMatrix:
         row_of = np.repeat(np.arange(self.n_classes), np.diff(entries.indptr))
         total = np.cumsum(entries.data)
         before = np.concatenate([[0.0], total])[entries.indptr[:-1]]
-        table = row_of + (total - before[row_of])
+        within_row = total - before[row_of]
         last = entries.indptr[1:] - 1
-        table[last] = np.arange(1, self.n_classes + 1)  # each row ends at exactly 1
+        # rows sum to 1 up to rounding; here each must end at exactly 1
+        table = row_of + np.minimum(within_row / within_row[last][row_of], 1)
+        labels = np.asarray(entries.indices, np.int64)
 
         def draw(true: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
             at = np.searchsorted(table, true + rng.random(len(true)), side="right")
             # i + u can round up to i + 1, the next row
-            return entries.indices[np.minimum(at, last[true])]
+            return labels[np.minimum(at, last[true])]
 
         return draw
 
@@ -333,7 +340,7 @@ def _rebuild(
 
 
 def _is_uniform(entries: csr_array) -> bool:
-    n_classes = entries.shape[0]
+    n_classes = len(entries.indptr) - 1
     return (
         entries.nnz == n_classes * (n_classes - 1)
         and not entries.diagonal().any()

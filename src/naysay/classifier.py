@@ -1,0 +1,413 @@
+"""ComplementaryClassifier: the scikit-learn estimator."""
+
+import copy
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self, cast
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from naysay import __version__, training
+from naysay._checks import check_count, check_number, shorten
+from naysay._errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix, NoAnchorPoints
+from naysay._progress import epoch_bar
+from naysay.estimation import from_anchors
+from naysay.methods import Method, find_method
+from naysay.networks import MLP
+from naysay.persistence import NetworkFactory, SavedModel, load_model, save_model
+from naysay.transition import TransitionMatrix
+
+__all__ = ["ComplementaryClassifier"]
+
+
+class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
+    """Classifier that learns from labels which say what each example is not.
+
+    Parameters
+    ----------
+    method : str or Method, default="forward"
+        A key of `naysay.methods.METHODS`.
+    transition : {"uniform", "estimate"}, TransitionMatrix or array, default="uniform"
+        How annotators choose the class they exclude. ``"estimate"`` learns it from anchors, a few
+        examples whose true class is known, given to `fit`.
+    network : None, Module or callable, default=None
+        None is an `MLP` that standardises its inputs. A module is copied and trained further from
+        the weights it has. A callable is called as ``network(input_shape, n_classes)``.
+    classes : sequence, optional
+        All classes, in the order of the rows of the matrix. Left out, they are those of the
+        matrix, or those that occur among the labels, sorted.
+    epochs : int, default=100
+    batch_size : int, default=64
+    lr, weight_decay : float, default=0.0005, 0.01
+        Of AdamW.
+    patience : int, default=20
+        Epochs without progress on the held-out labels before training stops.
+    validation_fraction : float, default=0.1
+        Share of the examples held out to stop on, by their complementary labels. 0: train all
+        epochs on all examples.
+    device : str or torch.device, default="auto"
+        ``"auto"`` is a GPU where there is one.
+    progress : bool, default=False
+        Show a progress bar on a terminal.
+    random_state : int, RandomState or None, default=None
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    transition_ : TransitionMatrix
+        The matrix used, given or estimated.
+    network_ : Module
+    history_ : list of dict
+        One record per epoch: ``epoch``, ``loss``, ``held_out_loss``, ``seconds``.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Only when fitted on a table with column names.
+
+    References
+    ----------
+    Yu, Liu, Gong, Tao: Learning with Biased Complementary Labels, ECCV 2018.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> not_y = TransitionMatrix.uniform(3).sample(y, seed=0)  # "this one is not a 2"
+    >>> clf = ComplementaryClassifier(random_state=0).fit(X, not_y)
+    >>> bool(clf.score(X, y) > 0.9)
+    True
+    """
+
+    classes_: NDArray[Any]
+    transition_: TransitionMatrix
+    network_: nn.Module
+    history_: list[dict[str, float]]
+    input_shape_: tuple[int, ...]
+    n_features_in_: int
+    feature_names_in_: NDArray[Any]
+
+    def __init__(
+        self,
+        *,
+        method: str | Method = "forward",
+        transition: str | TransitionMatrix | ArrayLike = "uniform",
+        network: nn.Module | NetworkFactory | None = None,
+        classes: Sequence[Any] | None = None,
+        epochs: int = 100,
+        batch_size: int = 64,
+        lr: float = 5e-4,
+        weight_decay: float = 1e-2,
+        patience: int = 20,
+        validation_fraction: float = 0.1,
+        device: str | torch.device = "auto",
+        progress: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.method = method
+        self.transition = transition
+        self.network = network
+        self.classes = classes
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.lr = lr
+        self.weight_decay = weight_decay
+        self.patience = patience
+        self.validation_fraction = validation_fraction
+        self.device = device
+        self.progress = progress
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True  # it learns to avoid the y it is given
+        return tags
+
+    def fit(self, X: Any, y: Any, *, anchors: tuple[Any, Any] | None = None) -> Self:
+        """Learn from complementary labels.
+
+        Parameters
+        ----------
+        X : array or DataFrame of shape (n, n_features), or images of shape (n, C, H, W)
+        y : array of shape (n,)
+            Complementary labels: the class that each example does NOT belong to.
+        anchors : pair (X_anchor, y_anchor), optional
+            Examples with their true classes, 5 or 10 of each class. Used, and needed, only by
+            ``transition="estimate"``; they may be among the examples of X.
+        """
+        method = find_method(self.method)
+        options = self._checked_options()
+        device = _find_device(self.device)
+        X, y = cast("Any", validate_data(self, X, y, allow_nd=True, ensure_min_samples=2))
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        given = self._given_transition()
+        self.classes_ = _find_classes(y, self.classes, given)
+        labels = _encode(y, self.classes_, name="y")
+        if given is None:
+            _check_all_named(labels, self.classes_)
+
+        random = check_random_state(self.random_state)
+        inputs = torch.as_tensor(_as_network_input(X), device=device)
+        targets = torch.as_tensor(labels, device=device)
+        order = torch.as_tensor(random.permutation(len(X)), device=device)
+        n_held_out = round(self.validation_fraction * len(X))
+        held_out, train = order[:n_held_out], order[n_held_out:]
+        examples = (inputs[train], targets[train])
+        stop_on = (inputs[held_out], targets[held_out]) if n_held_out else None
+
+        def train_network(loss: training.Loss, what: str) -> tuple[nn.Module, list[Any]]:
+            with training.seeded(int(random.randint(2**31 - 1)), device):
+                network = self._new_network(examples[0]).to(device)
+                with epoch_bar(what, options.epochs, enabled=self.progress) as on_epoch:
+                    history = training.fit(
+                        network, *examples, loss, options, held_out=stop_on, on_epoch=on_epoch
+                    )
+            return network, history
+
+        if given is not None:
+            self.transition_ = given
+        elif isinstance(self.transition, str) and self.transition == "estimate":
+            X_anchor, y_anchor = self._checked_anchors(anchors)
+            network, _ = train_network(cross_entropy, "estimating Q")
+            logits = training.predict_logits(network, torch.as_tensor(X_anchor, device=device))
+            self.transition_ = from_anchors(
+                logits.double().softmax(1).cpu().numpy(),
+                y_anchor,
+                len(self.classes_),
+                classes=list(map(str, self.classes_)),
+            )
+        else:
+            self.transition_ = TransitionMatrix.uniform(
+                len(self.classes_), classes=list(map(str, self.classes_))
+            )
+        self.network_, self.history_ = train_network(method.make_loss(self.transition_), "training")
+        self.input_shape_ = tuple(X.shape[1:])
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable true class of each example."""
+        best = self._logits(X).argmax(1).cpu().numpy()
+        return self.classes_[best]
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return P(Y | x), shape (n, n_classes), columns in the order of `classes_`."""
+        return self._logits(X).softmax(1).cpu().numpy()
+
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return log P(Y | x), exact where the probability underflows."""
+        return self._logits(X).log_softmax(1).cpu().numpy()
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to a folder of ``model.safetensors`` and ``model.json``."""
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", None)
+        model = SavedModel(
+            network=self.network_,
+            classes=self.classes_,
+            transition=self.transition_,
+            input_shape=self.input_shape_,
+            parameters=self._plain_parameters(),
+            history=self.history_,
+            feature_names=None if names is None else names.tolist(),
+        )
+        save_model(model, path, version=__version__)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        network: nn.Module | NetworkFactory | None = None,
+        device: str | torch.device = "auto",
+    ) -> Self:
+        """Read a saved model; pass the `network` again if it was your own."""
+        model = load_model(path, network=network)
+        self = cls(**model.parameters)
+        self.set_params(device=device, network=network)
+        self.classes_ = model.classes
+        self.transition_ = model.transition
+        self.input_shape_ = model.input_shape
+        self.history_ = model.history
+        self.network_ = model.network.to(_find_device(device))
+        self.n_features_in_ = model.input_shape[0]
+        if model.feature_names is not None:
+            self.feature_names_in_ = np.array(model.feature_names, dtype=object)
+        return self
+
+    def _plain_parameters(self) -> dict[str, Any]:
+        """Return the constructor's arguments that a model file can hold."""
+        parameters = self.get_params(deep=False)
+        for name in ("network", "device", "classes", "progress"):
+            parameters.pop(name)
+        if not isinstance(parameters["random_state"], int | None):
+            parameters["random_state"] = None
+        parameters["method"] = find_method(self.method).name
+        if not isinstance(self.transition, str):
+            parameters["transition"] = "uniform"  # the matrix itself is saved as transition_
+        return parameters
+
+    def _checked_options(self) -> training.Options:
+        fraction = self.validation_fraction
+        if fraction != 0:
+            check_number(fraction, "validation_fraction", above=0, below=1)
+        if self.weight_decay != 0:
+            check_number(self.weight_decay, "weight_decay", above=0)
+        return training.Options(
+            epochs=check_count(self.epochs, "epochs"),
+            batch_size=check_count(self.batch_size, "batch_size"),
+            lr=check_number(self.lr, "lr", above=0),
+            weight_decay=float(self.weight_decay),
+            patience=check_count(self.patience, "patience"),
+        )
+
+    def _given_transition(self) -> TransitionMatrix | None:
+        """Return the matrix the user gave; None when it is uniform or to be estimated."""
+        if isinstance(self.transition, TransitionMatrix):
+            return self.transition
+        if isinstance(self.transition, str):
+            if self.transition in ("uniform", "estimate"):
+                return None
+            raise InvalidInput(
+                "transition must be 'uniform', 'estimate' or a matrix. "
+                f"Got {self.transition!r}. To read a file: TransitionMatrix.read(path)."
+            )
+        names = None if self.classes is None else list(map(str, self.classes))
+        return TransitionMatrix(self.transition, names)
+
+    def _new_network(self, inputs: Tensor) -> nn.Module:
+        input_shape, n_classes = tuple(inputs.shape[1:]), len(self.classes_)
+        if isinstance(self.network, nn.Module):
+            network = copy.deepcopy(self.network)
+        elif self.network is not None:
+            network = self.network(input_shape, n_classes)
+        else:
+            network = MLP(input_shape, n_classes)
+        if isinstance(network, MLP):
+            network.standardise(inputs.cpu())
+        return network
+
+    def _checked_anchors(
+        self, anchors: tuple[Any, Any] | None
+    ) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        if anchors is None:
+            raise NoAnchorPoints(
+                "transition='estimate' needs anchors: examples whose true class is known, 5 or 10 "
+                "of each class. Pass fit(X, comp_labels, anchors=(X_anchor, y_anchor))."
+            )
+        if not isinstance(anchors, tuple | list) or len(anchors) != 2:
+            raise InvalidInput(
+                f"anchors must be a pair (X_anchor, y_anchor). Got {shorten(anchors)}."
+            )
+        X_anchor = cast("Any", validate_data(self, anchors[0], allow_nd=True, reset=False))
+        y_anchor = column_or_1d(anchors[1])
+        if len(y_anchor) != len(X_anchor):
+            raise InvalidLabels(
+                f"anchors must have one true class per example. Got {len(X_anchor)} examples and "
+                f"{len(y_anchor)} classes."
+            )
+        return _as_network_input(X_anchor), _encode(y_anchor, self.classes_, name="y_anchor")
+
+    def _logits(self, X: Any) -> Tensor:
+        check_is_fitted(self)
+        X = cast("Any", validate_data(self, X, allow_nd=True, reset=False))
+        if X.shape[1:] != self.input_shape_:
+            raise InvalidInput(
+                f"X must hold examples of shape {self.input_shape_}, as in fit. Got {X.shape[1:]}."
+            )
+        device = next(self.network_.parameters()).device
+        inputs = torch.as_tensor(_as_network_input(X), device=device)
+        return training.predict_logits(self.network_, inputs).double()
+
+
+def _as_network_input(X: NDArray[Any]) -> NDArray[Any]:
+    """Return X as it travels to the device: bytes stay bytes, all else is float32."""
+    if X.dtype == np.uint8:
+        return np.ascontiguousarray(X)
+    with np.errstate(over="ignore"):
+        inputs = np.ascontiguousarray(X, dtype=np.float32)
+    if not np.isfinite(inputs).all():
+        raise InvalidInput("X must fit into float32; some values are larger. Scale them first.")
+    return inputs
+
+
+def _find_device(device: str | torch.device) -> torch.device:
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return torch.device(device)
+    except RuntimeError:
+        raise InvalidInput(
+            f"device must be 'auto' or a torch device such as 'cpu' or 'cuda:0'. Got {device!r}."
+        ) from None
+
+
+def _find_classes(
+    y: NDArray[Any], classes: Sequence[Any] | None, given: TransitionMatrix | None
+) -> NDArray[Any]:
+    """Return all classes, in the order of the rows of Q."""
+    seen = np.unique(y)
+    if classes is not None:
+        found = np.asarray(classes)
+        if found.ndim != 1 or len(np.unique(found)) != len(found):
+            raise InvalidInput(f"classes must be a list without repeats. Got {shorten(classes)}.")
+    elif given is None:
+        found = seen
+    elif y.dtype.kind in "iu" and seen[0] >= 0 and seen[-1] < given.n_classes:
+        found = np.arange(given.n_classes)
+    elif y.dtype.kind in "USO" and given.has_names:
+        found = np.array(given.classes)
+    else:
+        found = seen
+    if len(found) < 2:
+        raise InvalidLabels(
+            f"y must name at least 2 classes. Got one class: {found[:1].tolist()}. If more classes "
+            "exist, pass classes=."
+        )
+    if given is not None:
+        _check_fits(found, given)
+    return found
+
+
+def _check_fits(classes: NDArray[Any], Q: TransitionMatrix) -> None:
+    if len(classes) != Q.n_classes:
+        raise InvalidTransitionMatrix(
+            f"transition must have one row per class: {len(classes)} classes, "
+            f"{shorten(classes.tolist())}. Got {Q.n_classes} rows. Pass classes= if some class "
+            "does not occur in y."
+        )
+    by_name = classes.dtype.kind in "USO" and Q.has_names
+    if by_name and tuple(map(str, classes)) != Q.classes:
+        raise InvalidTransitionMatrix(
+            "transition must have its rows in the order of the classes, "
+            f"{shorten(classes.tolist())}. Its rows are {shorten(Q.classes)}."
+        )
+
+
+def _encode(labels: NDArray[Any], classes: NDArray[Any], *, name: str) -> NDArray[np.int64]:
+    """Return the index of each label among the classes."""
+    order = np.argsort(classes)
+    unknown = np.setdiff1d(labels, classes)
+    if len(unknown):
+        raise InvalidLabels(
+            f"{name} must hold only the classes {shorten(classes.tolist())}. "
+            f"Got also {shorten(unknown.tolist())}."
+        )
+    return order[np.searchsorted(classes, labels, sorter=order)].astype(np.int64)
+
+
+def _check_all_named(labels: NDArray[np.int64], classes: NDArray[Any]) -> None:
+    never = classes[np.bincount(labels, minlength=len(classes)) == 0].tolist()
+    if never:
+        raise InvalidLabels(
+            f"y must name every class at least once; it never says 'not {never[0]}'"
+            + (f" (nor {shorten(never[1:])})" if never[1:] else "")
+            + ". Such a class cannot be learned. Collect such labels, leave the class out of "
+            "classes=, or pass the matrix that explains it."
+        )

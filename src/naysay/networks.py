@@ -1,0 +1,71 @@
+"""Networks as plain modules that map a batch of inputs to logits."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["MLP"]
+
+
+class MLP(nn.Module):
+    """Fully connected network that standardises its inputs.
+
+    Parameters
+    ----------
+    input_shape : sequence of int
+        Shape of one example, ``(n_features,)`` or ``(C, H, W)``; it is flattened.
+    n_classes : int
+    widths : sequence of int, default=(256,)
+        Units of each hidden layer.
+    dropout : float, default=0.3
+        Share of hidden units dropped while training.
+
+    Examples
+    --------
+    >>> MLP((1, 28, 28), 10, widths=(500,))(torch.zeros(2, 1, 28, 28)).shape
+    torch.Size([2, 10])
+    """
+
+    mean: Tensor
+    scale: Tensor
+
+    def __init__(
+        self,
+        input_shape: Sequence[int],
+        n_classes: int,
+        *,
+        widths: Sequence[int] = (256,),
+        dropout: float = 0.3,
+    ) -> None:
+        super().__init__()
+        self.arguments: dict[str, Any] = {  # what a model file needs to build it again
+            "input_shape": list(input_shape),
+            "n_classes": n_classes,
+            "widths": list(widths),
+            "dropout": dropout,
+        }
+        n_inputs = prod(input_shape)
+        self.register_buffer("mean", torch.zeros(n_inputs))
+        self.register_buffer("scale", torch.ones(n_inputs))
+        sizes = [n_inputs, *widths]
+        layers: list[nn.Module] = []
+        for before, after in pairwise(sizes):
+            layers += [nn.Linear(before, after), nn.ReLU(), nn.Dropout(dropout)]
+        self.layers = nn.Sequential(*layers, nn.Linear(sizes[-1], n_classes))
+
+    def standardise(self, inputs: Tensor) -> None:
+        """Take mean and scale of each input from training examples; a constant stays as it is."""
+        flat = inputs.flatten(1).double()
+        deviation = flat.std(0, correction=0)
+        self.mean.copy_(flat.mean(0))
+        # below this a column is constant up to the rounding of its mean
+        constant = deviation <= 1e-6 * flat.abs().amax(0)
+        self.scale.copy_(deviation.where(~constant, 1))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return the logits, shape (N, n_classes)."""
+        return self.layers((inputs.flatten(1) - self.mean) / self.scale)

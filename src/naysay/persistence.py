@@ -1,0 +1,194 @@
+"""Model files: a folder with ``model.safetensors`` and ``model.json``, never a pickle."""
+
+import copy
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from scipy.sparse import csr_array
+from torch import Tensor, nn
+
+from naysay._errors import InvalidModelFile, NaysayError
+from naysay.networks import MLP
+from naysay.transition import TransitionMatrix
+
+__all__ = ["SavedModel", "load_model", "save_model"]
+
+_FORMAT = "naysay model"
+_VERSION = 1
+NetworkFactory = Callable[[tuple[int, ...], int], nn.Module]
+_NETWORKS: dict[str, type[nn.Module]] = {"MLP": MLP}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavedModel:
+    """Everything a fitted classifier consists of; `parameters` and `history` are plain JSON."""
+
+    network: nn.Module
+    classes: NDArray[Any]
+    transition: TransitionMatrix
+    input_shape: tuple[int, ...]
+    parameters: dict[str, Any]
+    history: list[dict[str, float]]
+    feature_names: list[str] | None = None
+
+
+def save_model(model: SavedModel, path: str | Path, *, version: str) -> None:
+    """Write a model folder, whole or not at all; an older model folder there is replaced."""
+    target = Path(path)
+    if target.exists() and not (target / "model.json").is_file():
+        raise InvalidModelFile(
+            f"{target} must be a new folder or an earlier model. It exists and is neither; "
+            "nothing was written. Choose another path."
+        )
+    target.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    try:
+        save_file(_tensors(model), scratch / "model.safetensors")
+        (scratch / "model.json").write_text(json.dumps(_facts(model, version), indent=1), "utf-8")
+        if target.exists():
+            shutil.rmtree(target)
+        os.replace(scratch, target)
+    except BaseException:
+        shutil.rmtree(scratch, ignore_errors=True)
+        raise
+
+
+def _tensors(model: SavedModel) -> dict[str, Tensor]:
+    state = model.network.state_dict()
+    tensors = {f"network.{name}": value.contiguous().cpu() for name, value in state.items()}
+    if not model.transition.is_uniform:
+        entries = model.transition.entries
+        for name in ("data", "indices", "indptr"):
+            tensors[f"transition.{name}"] = torch.from_numpy(getattr(entries, name).copy())
+    return tensors
+
+
+def _facts(model: SavedModel, version: str) -> dict[str, Any]:
+    name = type(model.network).__name__
+    known = _NETWORKS.get(name) is type(model.network)
+    return {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "written_by": f"naysay {version}",
+        "classes": model.classes.tolist(),
+        "transition": {
+            "names": list(model.transition.classes),
+            "uniform": model.transition.is_uniform,
+            "allow_diagonal": model.transition.allow_diagonal,
+        },
+        "network": {"name": name, "arguments": model.network.arguments} if known else None,
+        "input_shape": list(model.input_shape),
+        "feature_names": model.feature_names,
+        "parameters": model.parameters,
+        "history": model.history,
+    }
+
+
+def load_model(
+    path: str | Path, *, network: nn.Module | NetworkFactory | None = None
+) -> SavedModel:
+    """Read a model folder; `network` is needed when the model was not one of naysay's own."""
+    folder = Path(path)
+    facts = _read_facts(folder)
+    tensors = _read_tensors(folder)
+    try:
+        transition = _rebuild_transition(facts, tensors)
+        network = _rebuild_network(facts, folder, network)
+        state = {
+            name.removeprefix("network."): value
+            for name, value in tensors.items()
+            if name.startswith("network.")
+        }
+        network.load_state_dict(state)
+        model = SavedModel(
+            network=network.eval(),
+            classes=np.array(facts["classes"]),
+            transition=transition,
+            input_shape=tuple(facts["input_shape"]),
+            parameters=dict(facts["parameters"]),
+            history=list(facts["history"]),
+            feature_names=facts["feature_names"],
+        )
+    except InvalidModelFile:
+        raise
+    except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, NaysayError) as error:
+        raise InvalidModelFile(
+            f"{folder} must hold a whole model. Its parts do not fit together: "
+            f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}. "
+            "Save the model again."
+        ) from error
+    if len(model.classes) != transition.n_classes:
+        raise InvalidModelFile(
+            f"{folder} must have one class per row of Q. Got {len(model.classes)} classes and "
+            f"{transition.n_classes} rows. Save the model again."
+        )
+    return model
+
+
+def _read_facts(folder: Path) -> dict[str, Any]:
+    try:
+        facts = json.loads((folder / "model.json").read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise InvalidModelFile(
+            f"{folder} must be a model folder with a readable model.json: {error}."
+        ) from None
+    if not isinstance(facts, dict) or facts.get("format") != _FORMAT:
+        raise InvalidModelFile(f"{folder / 'model.json'} must describe a naysay model.")
+    if facts.get("version") != _VERSION:
+        raise InvalidModelFile(
+            f"{folder} must be of format version {_VERSION}. It is of version "
+            f"{facts.get('version')!r}, written by {facts.get('written_by')!r}. "
+            "Install that version of naysay."
+        )
+    return facts
+
+
+def _read_tensors(folder: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(folder / "model.safetensors")
+    except (OSError, SafetensorError) as error:
+        raise InvalidModelFile(
+            f"{folder} must hold a whole model.safetensors: {error}. Save the model again."
+        ) from None
+
+
+def _rebuild_transition(facts: dict[str, Any], tensors: dict[str, Tensor]) -> TransitionMatrix:
+    about = facts["transition"]
+    names = about["names"]
+    if about["uniform"]:
+        return TransitionMatrix.uniform(len(names), classes=names)
+    data, indices, indptr = (
+        tensors[f"transition.{name}"].numpy() for name in ("data", "indices", "indptr")
+    )
+    entries = csr_array((data, indices, indptr), (len(names), len(names)))
+    entries.check_format(full_check=True)
+    return TransitionMatrix(entries, names, allow_diagonal=about["allow_diagonal"])
+
+
+def _rebuild_network(
+    facts: dict[str, Any], folder: Path, network: nn.Module | NetworkFactory | None
+) -> nn.Module:
+    if isinstance(network, nn.Module):
+        return copy.deepcopy(network)
+    if network is not None:
+        return network(tuple(facts["input_shape"]), len(facts["classes"]))
+    about = facts["network"]
+    if about is None:
+        raise InvalidModelFile(
+            f"{folder} was trained with a network of your own, which a model file cannot hold. "
+            "Pass it: load(path, network=…)."
+        )
+    arguments = dict(about["arguments"])
+    input_shape, n_classes = arguments.pop("input_shape"), arguments.pop("n_classes")
+    return _NETWORKS[about["name"]](input_shape, n_classes, **arguments)

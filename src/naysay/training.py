@@ -1,0 +1,144 @@
+"""Fit one network: one visible loop over data that lies on the device."""
+
+import copy
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel
+
+from naysay._errors import InvalidInput
+
+__all__ = ["Options", "fit", "predict_logits", "seeded"]
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+EpochRecord = dict[str, float]
+
+_WARM_UP = 0.1  # share of all steps over which the learning rate rises
+_AVERAGE_DECAY = 0.99  # of the moving average of the weights, about the last 100 steps
+_PREDICT_BATCH = 4096
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How to train: optimiser settings and when to stop."""
+
+    epochs: int
+    batch_size: int
+    lr: float
+    weight_decay: float
+    patience: int
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Make torch's randomness (weights, dropout, order) follow `seed`, and restore it after."""
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(seed)
+        yield
+
+
+def fit(
+    network: nn.Module,
+    X: Tensor,
+    labels: Tensor,
+    loss: Loss,
+    options: Options,
+    *,
+    held_out: tuple[Tensor, Tensor] | None = None,
+    on_epoch: Callable[[EpochRecord], None] = lambda record: None,
+) -> list[EpochRecord]:
+    """Train a network in place and return one record per epoch.
+
+    AdamW with a cosine schedule after a warm-up. The weights kept are a moving average, which is
+    steadier than the last step. With held-out examples they are the average at the epoch of least
+    held-out loss, and training stops `patience` epochs after it. No true label is ever seen.
+
+    Parameters
+    ----------
+    network : Module
+        On the device of X; ends in evaluation mode with the weights kept.
+    X, labels : Tensor
+        Inputs, first axis examples, and complementary labels.
+    loss : callable
+        ``loss(logits, labels)`` gives a scalar.
+    held_out : pair of Tensor, optional
+        Inputs and complementary labels to stop on.
+    on_epoch : callable
+        Called with each epoch's record.
+    """
+    optimiser = torch.optim.AdamW(
+        network.parameters(), lr=options.lr, weight_decay=options.weight_decay, fused=True
+    )
+    average = AveragedModel(network, multi_avg_fn=_moving_average, use_buffers=True)
+    n_batches = math.ceil(len(X) / options.batch_size)
+    history: list[EpochRecord] = []
+    best = math.inf
+    kept = None
+    best_epoch = step = 0
+    for epoch in range(options.epochs):
+        start = time.perf_counter()
+        network.train()
+        total = torch.zeros((), device=X.device)
+        # batches of nearly equal size: no last batch of one, which batch norm could not take
+        for batch in torch.randperm(len(X), device=X.device).tensor_split(n_batches):
+            rate = _schedule(step / (options.epochs * n_batches)) * options.lr
+            optimiser.param_groups[0]["lr"] = rate
+            optimiser.zero_grad()
+            batch_loss = loss(network(X[batch].float()), labels[batch])
+            batch_loss.backward()
+            optimiser.step()
+            average.update_parameters(network)
+            total += batch_loss.detach() * len(batch)
+            step += 1
+        record = {"epoch": epoch + 1, "loss": total.item() / len(X)}
+        _check_finite(record)
+        if held_out is not None:
+            logits = predict_logits(average.module, held_out[0])
+            record["held_out_loss"] = loss(logits, held_out[1]).item()
+            if record["held_out_loss"] < best:
+                best, best_epoch = record["held_out_loss"], epoch
+                kept = copy.deepcopy(average.module.state_dict())
+        record["seconds"] = time.perf_counter() - start
+        history.append(record)
+        on_epoch(record)
+        if held_out is not None and epoch - best_epoch >= options.patience:
+            break
+    network.load_state_dict(average.module.state_dict() if kept is None else kept)
+    network.eval()
+    return history
+
+
+@torch.no_grad()
+def predict_logits(network: nn.Module, X: Tensor) -> Tensor:
+    """Return the logits of all examples, in evaluation mode, a part at a time."""
+    network.eval()
+    return torch.cat([network(part.float()) for part in X.split(_PREDICT_BATCH)])
+
+
+def _schedule(progress: float) -> float:
+    """Return the share of the learning rate: up over the warm-up, down along a cosine."""
+    return min(1.0, (progress + 1e-3) / _WARM_UP) * 0.5 * (1 + math.cos(math.pi * progress))
+
+
+def _moving_average(
+    averaged: Sequence[Tensor], current: Sequence[Tensor], n_averaged: Tensor | int
+) -> None:
+    """Average with a horizon that grows up to the full one, so that the start is forgotten."""
+    n = float(n_averaged)
+    weight = 1 - min(_AVERAGE_DECAY, (1 + n) / (10 + n))
+    for old, new in zip(averaged, current, strict=True):
+        old.lerp_(new, weight) if old.is_floating_point() else old.copy_(new)
+
+
+def _check_finite(record: EpochRecord) -> None:
+    if not math.isfinite(record["loss"]):
+        raise InvalidInput(
+            f"Training must keep the loss finite; in epoch {record['epoch']} it became "
+            f"{record['loss']}. Lower lr, or scale the inputs."
+        )
