@@ -4,6 +4,7 @@ Each error says what must hold, what arrived and where, and what to do. A check 
 argument in the one form that the code behind it relies on, so nothing is checked twice.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -11,7 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
-from naysay._errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix, NoAnchorPoints
+from naysay._errors import (
+    InvalidInput,
+    InvalidLabels,
+    InvalidTransitionMatrix,
+    NaysayError,
+    NoAnchorPoints,
+)
 
 ROW_SUM_TOLERANCE = 1e-6  # room for a softmax in float32, none for values printed with 4 digits
 
@@ -37,14 +44,19 @@ def check_class_names(classes: Any, n_classes: int) -> tuple[str, ...]:
     """Return the class names as strings, ``'0', '1', …`` when none are given."""
     if classes is None:
         return tuple(map(str, range(n_classes)))
-    names = tuple(map(str, classes))
+    try:
+        names = tuple(map(str, classes))
+    except TypeError:
+        raise InvalidTransitionMatrix(
+            f"classes must be a list of {n_classes} names. Got {shorten(classes)}."
+        ) from None
     if len(names) != n_classes:
         raise InvalidTransitionMatrix(
             f"classes must name each of the {n_classes} classes of Q once. "
             f"Got {len(names)} names: {shorten(names)}."
         )
     if len(set(names)) != n_classes:
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = Counter(names).most_common(1)[0][0]
         raise InvalidTransitionMatrix(f"classes must differ from each other; {twice!r} is twice.")
     return names
 
@@ -75,15 +87,16 @@ def check_transition_values(
 
 def _as_float_matrix(values: Any) -> csr_array:
     if issparse(values):
+        if values.ndim != 2 or values.dtype.kind not in "biuf":
+            raise InvalidTransitionMatrix(
+                f"Q must be a square matrix of numbers. Got {values.dtype} of shape {values.shape}."
+            )
         matrix = csr_array(values, dtype=np.float64, copy=True)
         matrix.sum_duplicates()
     else:
-        try:
-            dense = np.asarray(values, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise InvalidTransitionMatrix(
-                f"Q must be a square matrix of numbers. Got {shorten(values)}: {error}."
-            ) from None
+        dense = as_real_numbers(
+            values, "Q must be a square matrix of numbers", InvalidTransitionMatrix
+        )
         if dense.ndim != 2:
             raise InvalidTransitionMatrix(
                 f"Q must be a matrix of shape (n_classes, n_classes). Got shape {dense.shape}."
@@ -113,13 +126,14 @@ def _refuse_entries(
 
 
 def _check_row_sums(matrix: csr_array, names: Sequence[str]) -> None:
-    sums = np.asarray(matrix.sum(axis=1)).ravel()
+    with np.errstate(over="ignore"):  # an infinite sum is refused as any other that is not 1
+        sums = np.asarray(matrix.sum(axis=1)).ravel()
+        column_sums = np.asarray(matrix.sum(axis=0)).ravel()
     wrong = np.abs(sums - 1) > ROW_SUM_TOLERANCE
     if not wrong.any():
         return
     row = int(np.argmax(wrong))
     message = f"Q must have rows that sum to 1; row {named(row, names)} sums to {sums[row]:.6g}."
-    column_sums = np.asarray(matrix.sum(axis=0)).ravel()
     if np.allclose(column_sums, 1, atol=ROW_SUM_TOLERANCE):
         message += " Its columns do sum to 1, so this looks transposed: pass Q.T."
     else:
@@ -131,10 +145,18 @@ def check_label_indices(
     labels: ArrayLike, classes: Sequence[str], *, name: str = "labels"
 ) -> NDArray[np.int64]:
     """Return labels, given as indices or as class names, as indices of any shape."""
-    array = np.asarray(labels)
-    if array.dtype.kind in "USO" and array.size:
+    try:
+        array = np.asarray(labels)
+    except (ValueError, RuntimeError) as problem:
+        raise InvalidLabels(
+            f"{name} must be an array of integers 0..{len(classes) - 1} or of class names. "
+            f"Got {shorten(labels)}: {problem}."
+        ) from None
+    if not array.size:
+        return np.empty(array.shape, dtype=np.int64)
+    if array.dtype.kind in "USO":
         return _indices_of_names(array, classes, name)
-    if array.dtype.kind not in "iu" and array.size:
+    if array.dtype.kind not in "iu":
         raise InvalidLabels(
             f"{name} must be integers 0..{len(classes) - 1} or class names. "
             f"Got {array.dtype} of shape {array.shape}. Whole numbers: pass {name}.astype(int)."
@@ -150,6 +172,8 @@ def check_label_indices(
 
 def _indices_of_names(array: NDArray[Any], classes: Sequence[str], name: str) -> NDArray[np.int64]:
     index_of = {class_name: index for index, class_name in enumerate(classes)}
+    if array.dtype.kind == "S":
+        array = np.char.decode(array, "utf-8", "replace")
     found, inverse = np.unique(array.astype(str), return_inverse=True)
     unknown = [str(label) for label in found if label not in index_of]
     if unknown:
@@ -162,10 +186,7 @@ def _indices_of_names(array: NDArray[Any], classes: Sequence[str], name: str) ->
 
 def check_probabilities(probs: ArrayLike, *, n_classes: int, name: str) -> NDArray[np.float64]:
     """Return an ``(n, n_classes)`` array whose rows are probability vectors."""
-    try:
-        array = np.asarray(probs, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInput(f"{name} must be an array of numbers. Got {shorten(probs)}.") from None
+    array = as_real_numbers(probs, f"{name} must be an array of numbers", InvalidInput)
     if array.ndim != 2 or array.shape[1] != n_classes:
         raise InvalidInput(
             f"{name} must have one row per example and one column per class, shape "
@@ -204,6 +225,30 @@ def check_number(value: Any, name: str, *, above: float, below: float = np.inf) 
     return float(value)
 
 
+def as_real_numbers(values: Any, rule: str, error: type[NaysayError]) -> NDArray[np.float64]:
+    """Return values as a float64 array; anything else raises `error`, which opens with `rule`."""
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind in "biuf":
+            return array.astype(np.float64, copy=False)
+        if array.dtype.kind in "cmM":  # numpy would drop the imaginary part, count the days
+            raise TypeError(f"{array.dtype} is not a kind of real number")
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError, RuntimeError) as problem:
+        raise error(f"{rule}. Got {shorten(values)}: {problem}.") from None
+
+
+def check_seed(seed: Any) -> np.random.Generator:
+    """Return a generator: the one given, or a new one that starts from an integer."""
+    try:
+        return np.random.default_rng(seed)
+    except (TypeError, ValueError):
+        raise InvalidInput(
+            "seed must be an integer of at least 0 or a numpy.random.Generator. "
+            f"Got {shorten(seed)}."
+        ) from None
+
+
 def check_count(value: Any, name: str) -> int:
     """Return an integer of at least one."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
@@ -214,7 +259,11 @@ def check_count(value: Any, name: str) -> int:
 def shorten(values: Any, most: int = 6) -> str:
     """Return a short listing of values for an error message."""
     if isinstance(values, list | tuple):
-        listed = ", ".join(repr(value) for value in values[:most])
+        listed = ", ".join(_cut(repr(value)) for value in values[:most])
         return listed + (f", … ({len(values)} in all)" if len(values) > most else "")
-    text = repr(values)
-    return text if len(text) <= 60 else text[:57] + "…"
+    return _cut(repr(values))
+
+
+def _cut(text: str) -> str:
+    line = text.replace("\n", " ")
+    return line if len(line) <= 60 else line[:57] + "…"

@@ -30,7 +30,9 @@ class MatrixTable:
 def read_matrix(path: str | Path) -> MatrixTable:
     """Read a CSV file; anything but a table of numbers is refused with its place."""
     try:
-        text = Path(path).read_text("utf-8-sig")
+        # without newline="" line ends inside a quoted class name would change
+        with Path(path).open(encoding="utf-8-sig", newline="") as file:
+            text = file.read()
     except UnicodeDecodeError:
         raise InvalidTransitionMatrix(
             f"{path} must be a comma-separated text file in UTF-8. It is not text in UTF-8."

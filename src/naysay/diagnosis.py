@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from naysay._checks import shorten
+from naysay._checks import as_real_numbers, shorten
 from naysay._errors import InvalidInput
 
 __all__ = ["Diagnosis", "diagnose"]
@@ -138,11 +138,12 @@ def _entropy(probs: NDArray[np.float64]) -> float:
 def _check_prior(prior: ArrayLike | None, n_classes: int) -> NDArray[np.float64]:
     if prior is None:
         return np.full(n_classes, 1 / n_classes)
-    pi = np.asarray(prior, dtype=np.float64)
+    pi = as_real_numbers(prior, f"prior must be {n_classes} probabilities", InvalidInput)
     if pi.shape != (n_classes,) or not (pi >= 0).all() or abs(pi.sum() - 1) > 1e-6:
         raise InvalidInput(
             f"prior must be {n_classes} probabilities that sum to 1. Got {shorten(prior)}."
         )
+    pi = pi / pi.sum()
     if (pi == 1).any():
         raise InvalidInput("prior must leave at least two classes possible. Got one class certain.")
     return pi

@@ -4,9 +4,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
 from scipy.special import logsumexp
 
-from naysay._checks import check_label_indices
+from naysay._checks import as_real_numbers, check_label_indices, check_transition_values
 from naysay._errors import InvalidInput, InvalidLabels
 
 __all__ = ["log_likelihood", "log_likelihood_scorer"]
@@ -35,26 +36,24 @@ def log_likelihood(log_probs: ArrayLike, comp_labels: ArrayLike, Q: ArrayLike) -
     >>> round(log_likelihood(log_probs, [1], Q), 4)
     -0.7985
     """
-    values = np.asarray(Q, dtype=np.float64)
-    scores = np.asarray(log_probs, dtype=np.float64)
-    if scores.ndim != 2 or scores.shape[1] != len(values) or not (scores <= 1e-6).all():
+    entries, names = check_transition_values(Q, None, allow_diagonal=True)
+    rule = f"log_probs must be logarithms of probabilities, shape (n, {len(names)})"
+    scores = as_real_numbers(log_probs, rule, InvalidInput)
+    if scores.ndim != 2 or scores.shape[1] != len(names) or not (scores <= 1e-6).all():
         raise InvalidInput(
-            f"log_probs must be logarithms of probabilities, shape (n, {len(values)}). "
-            f"Got shape {scores.shape}, largest value {scores.max(initial=-np.inf):.4g}."
+            f"{rule}. Got shape {scores.shape}, largest value {scores.max(initial=-np.inf):.4g}."
         )
-    labels = check_label_indices(
-        comp_labels, tuple(map(str, range(len(values)))), name="comp_labels"
-    )
+    labels = check_label_indices(comp_labels, names, name="comp_labels")
     if labels.shape != (len(scores),) or not len(scores):
         raise InvalidLabels(
             f"comp_labels must hold one label per row of log_probs, shape ({len(scores)},), and "
             f"at least one. Got shape {labels.shape}."
         )
-    return float(np.mean(logsumexp(scores, axis=1, b=_columns(values, labels))))
+    return float(np.mean(logsumexp(scores, axis=1, b=_columns(entries, labels))))
 
 
-def _columns(values: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArray[np.float64]:
-    columns = values.T[labels]
+def _columns(entries: csr_array, labels: NDArray[np.int64]) -> NDArray[np.float64]:
+    columns = entries.T.tocsr()[labels].toarray()
     impossible = labels[~columns.any(axis=1)]
     if len(impossible):
         raise InvalidLabels(

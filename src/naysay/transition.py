@@ -14,9 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from naysay._checks import (
+    as_real_numbers,
     check_class_names,
+    check_count,
     check_label_indices,
     check_n_classes,
+    check_seed,
     check_transition_values,
     shorten,
 )
@@ -69,7 +72,10 @@ class TransitionMatrix:
         self, values: Any, classes: Sequence[str] | None = None, *, allow_diagonal: bool = False
     ) -> None:
         entries, names = check_transition_values(values, classes, allow_diagonal=allow_diagonal)
-        self._set(None if _is_uniform(entries) else entries, names, allow_diagonal)
+        if _is_uniform(entries):
+            self._set(None, names, False)
+        else:
+            self._set(entries, names, allow_diagonal)
 
     def _set(self, entries: csr_array | None, names: tuple[str, ...], allow_diagonal: bool) -> None:
         if entries is not None:
@@ -110,7 +116,7 @@ class TransitionMatrix:
         equal as the number allows), and each group gets one share of the probability.
         """
         n_classes = check_n_classes(n_classes)
-        given = np.asarray(shares, dtype=np.float64)
+        given = as_real_numbers(shares, "shares must be a list of numbers", InvalidInput)
         if given.ndim != 1 or not (given > 0).all() or abs(given.sum() - 1) > 1e-9:
             raise InvalidInput(f"shares must be positive and sum to 1. Got {shorten(shares)}.")
         if len(given) > n_classes - 1:
@@ -120,7 +126,7 @@ class TransitionMatrix:
             )
         sizes = [len(group) for group in np.array_split(np.arange(n_classes - 1), len(given))]
         row = np.repeat(given / sizes, sizes)
-        order = np.random.default_rng(seed).permuted(np.tile(row, (n_classes, 1)), axis=1)
+        order = check_seed(seed).permuted(np.tile(row, (n_classes, 1)), axis=1)
         values = np.zeros((n_classes, n_classes))
         values[~np.eye(n_classes, dtype=bool)] = order.ravel()
         return cls(values)
@@ -135,11 +141,12 @@ class TransitionMatrix:
         class is named in some row (the paper: otherwise it cannot be learned).
         """
         n_classes = check_n_classes(n_classes)
-        if not 1 <= n_labels <= n_classes - 1:
+        n_labels = check_count(n_labels, "n_labels")
+        if n_labels > n_classes - 1:
             raise InvalidInput(
                 f"n_labels must be between 1 and the {n_classes - 1} other classes. Got {n_labels}."
             )
-        rng = np.random.default_rng(seed)
+        rng = check_seed(seed)
         # A random cycle through all classes gives each row one label other than its own and
         # uses every label once; the rest of the row is free.
         cycle = rng.permutation(n_classes)
@@ -224,7 +231,10 @@ class TransitionMatrix:
     @property
     def entries(self) -> csr_array:
         """The non-zero entries, read-only; a uniform matrix builds all of them."""
-        return csr_array(np.asarray(self)) if self._entries is None else self._entries
+        if self._entries is None:
+            return csr_array(np.asarray(self))
+        stored = self._entries  # a new holder each time: its attributes can be assigned
+        return csr_array((stored.data, stored.indices, stored.indptr), stored.shape)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:
@@ -279,16 +289,17 @@ class TransitionMatrix:
         >>> TransitionMatrix.uniform(10).sample([3, 3, 3, 3], seed=1).tolist()
         [5, 5, 7, 9]
         """
-        given = np.asarray(labels)
-        true = check_label_indices(given, self._classes).ravel()
-        rng = np.random.default_rng(seed)
+        indices = check_label_indices(labels, self._classes)
+        true = indices.ravel()
+        rng = check_seed(seed)
         drawn = np.empty_like(true)
         draw = self._uniform_sampler() if self._entries is None else self._table_sampler()
         for start in range(0, len(true), _SAMPLE_CHUNK):
             chunk = slice(start, start + _SAMPLE_CHUNK)
             drawn[chunk] = draw(true[chunk], rng)
-        drawn = drawn.reshape(given.shape)
-        return np.array(self._classes)[drawn] if given.dtype.kind in "USO" else drawn
+        drawn = drawn.reshape(indices.shape)
+        by_name = np.asarray(labels).dtype.kind in "USO"
+        return np.array(self._classes)[drawn] if by_name else drawn
 
     def _uniform_sampler(self) -> Any:
         def draw(true: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
