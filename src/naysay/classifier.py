@@ -53,6 +53,9 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     validation_fraction : float, default=0.1
         Share of the examples held out to stop on, by their complementary labels. 0: train all
         epochs on all examples.
+    learn_from_anchors : bool, default=True
+        Learn from the true classes of the anchors too, as the few true labels they are. False
+        keeps to the paper, where anchors serve to estimate the matrix and nothing else.
     device : str or torch.device, default="auto"
         ``"auto"`` is a GPU where there is one.
     progress : bool, default=False
@@ -106,6 +109,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         weight_decay: float = 1e-2,
         patience: int = 20,
         validation_fraction: float = 0.1,
+        learn_from_anchors: bool = True,
         device: str | torch.device = "auto",
         progress: bool = False,
         random_state: Any = None,
@@ -120,6 +124,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         self.weight_decay = weight_decay
         self.patience = patience
         self.validation_fraction = validation_fraction
+        self.learn_from_anchors = learn_from_anchors
         self.device = device
         self.progress = progress
         self.random_state = random_state
@@ -138,8 +143,9 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         y : array of shape (n,)
             Complementary labels: the class that each example does NOT belong to.
         anchors : pair (X_anchor, y_anchor), optional
-            Examples with their true classes, 5 or 10 of each class. Used, and needed, only by
-            ``transition="estimate"``; they may be among the examples of X.
+            Examples with their true classes; they may be among the examples of X. Needed, with 5
+            or 10 of each class, by ``transition="estimate"``. With ``learn_from_anchors`` they
+            are learned from as well, whatever the transition.
         """
         method = find_method(self.method)
         options = self._checked_options()
@@ -152,6 +158,13 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         labels = _encode(y, self.classes_, name="y")
         if given is None:
             _check_all_named(labels, self.classes_)
+        anchored = None if anchors is None else self._checked_anchors(anchors)
+        is_estimate = isinstance(self.transition, str) and self.transition == "estimate"
+        if is_estimate and anchored is None:
+            raise NoAnchorPoints(
+                "transition='estimate' needs anchors: examples whose true class is known, 5 or 10 "
+                "of each class. Pass fit(X, comp_labels, anchors=(X_anchor, y_anchor))."
+            )
 
         random = check_random_state(self.random_state)
         inputs = torch.as_tensor(_as_network_input(X), device=device)
@@ -162,7 +175,9 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         examples = (inputs[train], targets[train])
         stop_on = (inputs[held_out], targets[held_out]) if n_held_out else None
 
-        def train_network(loss: training.Loss, what: str) -> tuple[nn.Module, list[Any]]:
+        def train_network(
+            loss: training.Loss, examples: tuple[Tensor, Tensor], what: str
+        ) -> tuple[nn.Module, list[Any]]:
             with training.seeded(int(random.randint(2**31 - 1)), device):
                 network = self._new_network(examples[0]).to(device)
                 with epoch_bar(what, options.epochs, enabled=self.progress) as on_epoch:
@@ -173,9 +188,9 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
 
         if given is not None:
             self.transition_ = given
-        elif isinstance(self.transition, str) and self.transition == "estimate":
-            X_anchor, y_anchor = self._checked_anchors(anchors)
-            network, _ = train_network(cross_entropy, "estimating Q")
+        elif is_estimate and anchored is not None:
+            X_anchor, y_anchor = anchored
+            network, _ = train_network(cross_entropy, examples, "estimating Q")
             logits = training.predict_logits(network, torch.as_tensor(X_anchor, device=device))
             self.transition_ = from_anchors(
                 logits.double().softmax(1).cpu().numpy(),
@@ -187,7 +202,15 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             self.transition_ = TransitionMatrix.uniform(
                 len(self.classes_), classes=list(map(str, self.classes_))
             )
-        self.network_, self.history_ = train_network(method.make_loss(self.transition_), "training")
+        loss = method.make_loss(self.transition_)
+        if anchored is not None and self.learn_from_anchors:
+            loss = _TrueLabelsToo(loss, len(self.classes_))
+            X_anchor, y_anchor = (torch.as_tensor(part, device=device) for part in anchored)
+            examples = (
+                torch.cat([examples[0], X_anchor]),
+                torch.cat([examples[1], y_anchor + len(self.classes_)]),
+            )
+        self.network_, self.history_ = train_network(loss, examples, "training")
         self.input_shape_ = tuple(X.shape[1:])
         return self
 
@@ -293,14 +316,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             network.standardise(inputs.cpu())
         return network
 
-    def _checked_anchors(
-        self, anchors: tuple[Any, Any] | None
-    ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        if anchors is None:
-            raise NoAnchorPoints(
-                "transition='estimate' needs anchors: examples whose true class is known, 5 or 10 "
-                "of each class. Pass fit(X, comp_labels, anchors=(X_anchor, y_anchor))."
-            )
+    def _checked_anchors(self, anchors: tuple[Any, Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         if not isinstance(anchors, tuple | list) or len(anchors) != 2:
             raise InvalidInput(
                 f"anchors must be a pair (X_anchor, y_anchor). Got {shorten(anchors)}."
@@ -324,6 +340,25 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         device = next(self.network_.parameters()).device
         inputs = torch.as_tensor(_as_network_input(X), device=device)
         return training.predict_logits(self.network_, inputs).double()
+
+
+class _TrueLabelsToo(nn.Module):
+    """A loss on complementary labels 0..K-1 that takes K + y for "the true class is y"."""
+
+    def __init__(self, loss: nn.Module, n_classes: int) -> None:
+        super().__init__()
+        self.loss = loss
+        self.n_classes = n_classes
+
+    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
+        is_true = labels >= self.n_classes
+        comp_loss = self.loss(logits, labels.masked_fill(is_true, _IGNORED))
+        true = (labels - self.n_classes).masked_fill(~is_true, _IGNORED)
+        true_loss = cross_entropy(logits, true, ignore_index=_IGNORED, reduction="sum")
+        return (comp_loss * (~is_true).sum() + true_loss) / len(labels)
+
+
+_IGNORED = -100  # torch's own default
 
 
 def _as_network_input(X: NDArray[Any]) -> NDArray[Any]:

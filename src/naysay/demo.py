@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,7 @@ class DemoRun:
 
     name: str
     title: str
+    learned_from: str
     accuracy: float
     seconds: float
     q_error: float | None
@@ -97,26 +99,31 @@ def run_demo(
     identity = TransitionMatrix(np.eye(10), allow_diagonal=True)
 
     def train(
-        name: str, title: str, given: NDArray[np.int64], **options: object
+        name: str, title: str, learned_from: str, given: Any, **options: Any
     ) -> tuple[ComplementaryClassifier, DemoRun]:
         on_run(title)
         begin = time.perf_counter()
-        clf = ComplementaryClassifier(random_state=seed, **options)  # pyright: ignore[reportArgumentType]
+        clf = ComplementaryClassifier(random_state=seed).set_params(**options)
         is_estimate = isinstance(clf.transition, str) and clf.transition == "estimate"
         clf.fit(X, given, anchors=(X[anchors], y[anchors]) if is_estimate else None)
         return clf, DemoRun(
             name=name,
             title=title,
+            learned_from=learned_from,
             accuracy=float(clf.score(X_test, y_test)),
             seconds=time.perf_counter() - begin,
             q_error=row_error(clf.transition_, Q) if is_estimate else None,
             history=clf.history_,
         )
 
-    _, true_labels = train("TL", "true labels", y, transition=identity)
-    _, pairwise = train("PC/S", "pairwise comparison, knows no Q", comp_labels, method="pc")
-    _, true_q = train("LM/T", "this method, true Q", comp_labels, transition=Q)
-    clf, estimated_q = train("LM/E", "this method, estimated Q", comp_labels, transition="estimate")
+    nots = f"{len(X)} “not” labels"
+    few = f"{nots}, {len(anchors)} true"
+    _, true_labels = train("TL", "true labels", f"{len(X)} true labels", y, transition=identity)
+    _, pairwise = train("PC/S", "pairwise comparison, knows no Q", nots, comp_labels, method="pc")
+    _, true_q = train("LM/T", "loss modification, true Q", f"{nots}, Q", comp_labels, transition=Q)
+    clf, estimated_q = train(
+        "LM/E", "loss modification, estimated Q", few, comp_labels, transition="estimate"
+    )
     shown = rng.choice(len(X), _N_EXAMPLES, replace=False)
     probs = clf.predict_proba(X[shown])
     return DemoResult(

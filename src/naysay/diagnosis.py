@@ -1,6 +1,8 @@
 """What can be learned from the labels that a transition matrix gives: rank, information."""
 
 from dataclasses import dataclass
+from math import isfinite
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -41,6 +43,22 @@ class Diagnosis:
     def share_of_true_label(self) -> float:
         """Information of one complementary label as a share of that of a true label."""
         return self.bits_per_label / self.bits_per_true_label
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as plain values for JSON; an infinite number becomes None."""
+        condition = self.condition_number
+        return {
+            "n_classes": len(self.classes),
+            "classes": list(self.classes),
+            "rank": self.rank,
+            "condition_number": condition if condition is None or isfinite(condition) else None,
+            "smallest_singular_value": self.smallest_singular_value,
+            "unused_labels": [self.classes[label] for label in self.unused_labels],
+            "identifiable": self.identifiable,
+            "bits_per_label": self.bits_per_label,
+            "bits_per_true_label": self.bits_per_true_label,
+            "share_of_true_label": self.share_of_true_label,
+        }
 
     def __str__(self) -> str:
         n_classes = len(self.classes)

@@ -55,7 +55,12 @@ class MLP(nn.Module):
         layers: list[nn.Module] = []
         for before, after in pairwise(sizes):
             layers += [nn.Linear(before, after), nn.ReLU(), nn.Dropout(dropout)]
-        self.layers = nn.Sequential(*layers, nn.Linear(sizes[-1], n_classes))
+        last = nn.Linear(sizes[-1], n_classes)
+        # Start from equal probabilities: a random preference between two classes that annotators
+        # treat alike would be hard to unlearn, and one of the two would never be predicted.
+        nn.init.zeros_(last.weight)
+        nn.init.zeros_(last.bias)
+        self.layers = nn.Sequential(*layers, last)
 
     def standardise(self, inputs: Tensor) -> None:
         """Take mean and scale of each input from training examples; a constant stays as it is."""

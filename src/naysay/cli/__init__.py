@@ -1,0 +1,59 @@
+"""The command line: one file per command, each only parses, calls and prints."""
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from naysay import __version__
+from naysay._errors import NaysayError
+from naysay.cli.demo import demo
+from naysay.cli.inspect import inspect
+
+__all__ = ["app", "main"]
+
+
+class _OneLineErrors(TyperGroup):
+    """Turns what went wrong into one line and exit code 1; a traceback only with ``--debug``."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (NaysayError, OSError) as error:
+            if ctx.params["debug"]:
+                raise
+            typer.echo(f"error: {' '.join(str(error).split())}", err=True)
+            raise typer.Exit(1) from None
+
+
+app = typer.Typer(
+    name="naysay",
+    cls=_OneLineErrors,
+    help="Learn a classifier from labels that say what something is not.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(demo)
+app.command()(inspect)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"naysay {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    debug: Annotated[bool, typer.Option(help="Show the traceback of an error.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Say which.")
+    ] = False,
+) -> None:
+    """Learn a classifier from labels that say what something is not."""
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

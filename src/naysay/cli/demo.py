@@ -1,0 +1,89 @@
+"""``naysay demo``: the whole idea in under a minute."""
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from naysay.demo import DemoResult
+
+
+class Setting(StrEnum):
+    """How the annotators of the demo choose the class they exclude."""
+
+    UNIFORM = "uniform"
+    WITHOUT0 = "without0"
+    WITH0 = "with0"
+
+
+def demo(
+    setting: Annotated[
+        Setting, typer.Option(help="Habit of the annotators, as in the paper.")
+    ] = Setting.WITH0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of all randomness.")] = 0,
+    out: Annotated[Path, typer.Option(help="Where to write the page.")] = Path("naysay-demo.html"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+) -> None:
+    """Learn digits from "not a 7" labels, print a table and write a page about it.
+
+    Offline, on two CPU cores, in under a minute.
+
+    Example: naysay demo --setting with0 --seed 1 --out demo.html
+    """
+    from naysay.demo import run_demo  # torch loads only when a command needs it
+    from naysay.report import write_demo_page
+
+    console = Console(stderr=True)
+    with console.status("reading the digits") as status:
+        result = run_demo(setting, seed=seed, on_run=lambda title: status.update(title))
+    page = write_demo_page(result, out)
+    if as_json:
+        typer.echo(json.dumps(_figures(result, page), indent=1))
+        return
+    Console().print(_table(result))
+    typer.echo(f"{result.seconds:.0f} seconds. The page: {page}")
+
+
+def _table(result: "DemoResult") -> Table:
+    table = Table(
+        title=f"Digits, {result.n_train} training images, setting {result.setting}, "
+        f"seed {result.seed}",
+        title_justify="left",
+    )
+    table.add_column("method")
+    table.add_column("learned from")
+    for name in ("accuracy", "error of Q", "seconds"):
+        table.add_column(name, justify="right")
+    for run in result.runs:
+        table.add_row(
+            run.name,
+            run.learned_from,
+            f"{run.accuracy:.1%}",
+            "" if run.q_error is None else f"{run.q_error:.3f}",
+            f"{run.seconds:.1f}",
+        )
+    return table
+
+
+def _figures(result: "DemoResult", page: Path) -> dict[str, Any]:
+    return {
+        "setting": result.setting,
+        "seed": result.seed,
+        "seconds": result.seconds,
+        "page": str(page),
+        "runs": [
+            {
+                "method": run.name,
+                "learned_from": run.learned_from,
+                "accuracy": run.accuracy,
+                "q_error": run.q_error,
+                "seconds": run.seconds,
+            }
+            for run in result.runs
+        ],
+    }
