@@ -1,0 +1,6 @@
+"""Results as one self-contained HTML page: no network, no script, no torch."""
+
+from naysay.report.demo_page import render_demo_page, write_demo_page
+from naysay.report.page import check_page_path
+
+__all__ = ["check_page_path", "render_demo_page", "write_demo_page"]

@@ -1,0 +1,61 @@
+"""The page of `naysay demo`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from naysay.report.chart import make_chart
+from naysay.report.heatmap import make_heat_maps
+from naysay.report.page import render, used_versions, write_page
+from naysay.report.pixels import make_pixel_paths
+from naysay.transition import TransitionMatrix
+
+if TYPE_CHECKING:
+    from naysay.demo import DemoResult
+
+__all__ = ["render_demo_page", "write_demo_page"]
+
+
+def render_demo_page(result: "DemoResult") -> str:
+    """Return the demo's page: one HTML document that loads nothing from anywhere.
+
+    Parameters
+    ----------
+    result : DemoResult
+        What `naysay.demo.run_demo` returns.
+    """
+    n_epochs = max((len(run.history) for run in result.runs), default=1)
+    true_map, estimated_map = make_heat_maps(result.true_transition, result.estimated_transition)
+    return render(
+        "demo.html.j2",
+        result=result,
+        classes=result.true_transition.classes,
+        runs={run.name: run for run in result.runs},
+        q_error=next((run.q_error for run in result.runs if run.q_error is not None), None),
+        charts=[(run, make_chart(run.history, n_epochs=n_epochs)) for run in result.runs],
+        examples=[(example, make_pixel_paths(example.image)) for example in result.examples],
+        n_right=sum(example.predicted == example.label for example in result.examples),
+        true_map=true_map,
+        estimated_map=estimated_map,
+        diagnosis=result.true_transition.diagnose(),
+        without_habits=TransitionMatrix.uniform(result.true_transition.n_classes).diagnose(),
+        versions=used_versions(),
+    )
+
+
+def write_demo_page(result: "DemoResult", path: str | Path) -> Path:
+    """Write the demo's page and return its path.
+
+    Parameters
+    ----------
+    result : DemoResult
+        What `naysay.demo.run_demo` returns.
+    path : str or Path
+        The file to write; its folder must exist. A file that is there is replaced at once, when
+        the page is complete.
+
+    Raises
+    ------
+    InvalidInput
+        If the path is a folder, or lies in a folder that does not exist.
+    """
+    return write_page(render_demo_page(result), path)

@@ -1,0 +1,112 @@
+"""What every page shares: the templates, how numbers are written, and the file."""
+
+import os
+import platform
+import secrets
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from naysay import __version__
+from naysay._errors import InvalidInput
+
+__all__ = ["check_page_path", "render", "used_versions", "write_page"]
+
+_NO_BREAK = "\N{NO-BREAK SPACE}"
+_DEPENDENCIES = ("numpy", "scipy", "scikit-learn", "torch")
+
+
+def render(template: str, **context: Any) -> str:
+    """Fill a template of this package; every value is escaped."""
+    return _environment().get_template(template).render(context)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("naysay.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {"percent": percent, "count": count, "with_article": with_article}
+    return environment
+
+
+def percent(share: float, digits: int = 0) -> str:
+    """Return a share as a percentage that never rounds to a certainty it is not.
+
+    Examples
+    --------
+    >>> [percent(share).replace(_NO_BREAK, " ") for share in (0.973, 0.9999, 1.0)]
+    ['97 %', '> 99 %', '100 %']
+    """
+    text = f"{share:.{digits}%}"[:-1]
+    if share < 1 and float(text) == 100:
+        text = f">{_NO_BREAK}{100 - 10**-digits:.{digits}f}"
+    return f"{text}{_NO_BREAK}%"
+
+
+def count(number: int) -> str:
+    """Return a number with its thousands apart: ``1,347``."""
+    return f"{number:,}"
+
+
+def with_article(name: str) -> str:
+    """Return ``a 7`` or ``an 8``."""
+    return f"{'an' if name[:1] in tuple('8aeiouAEIOU') else 'a'}{_NO_BREAK}{name}"
+
+
+def used_versions() -> dict[str, str]:
+    """Return the versions of Python, naysay and what it computes with, importing none of them."""
+    versions = {"naysay": __version__, "Python": platform.python_version()}
+    for name in _DEPENDENCIES:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:  # installed under another name
+            continue
+    return versions
+
+
+def check_page_path(path: str | Path) -> Path:
+    """Return the path if a page can be written there; ask before a long computation.
+
+    Raises
+    ------
+    InvalidInput
+        If the path is a folder or a device, or lies in a folder that does not exist.
+    """
+    page = Path(path)
+    if page.is_dir():
+        raise InvalidInput(
+            f"path must name a file to write. Got the folder {str(page)!r}; "
+            f"pass {str(page / 'page.html')!r}, for instance."
+        )
+    if page.exists() and not page.is_file():
+        raise InvalidInput(
+            f"path must name an ordinary file. Got {str(page)!r}, which is a device or a pipe."
+        )
+    if not page.parent.is_dir():
+        raise InvalidInput(
+            "path must lie in a folder that exists. "
+            f"Got {str(page)!r}, but there is no folder {str(page.parent)!r}: create it first."
+        )
+    return page
+
+
+def write_page(html: str, path: str | Path) -> Path:
+    """Write a page whole or not at all: a reader never sees half of it."""
+    page = check_page_path(path)
+    target = page.resolve()  # a link stays a link
+    temporary = target.with_name(f".{secrets.token_hex(8)}.part")
+    try:
+        temporary.write_text(html, encoding="utf-8", newline="\n")
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return page
