@@ -1,7 +1,7 @@
 """Qᵀ p in torch, in the form that the structure of Q allows: uniform, dense or sparse.
 
-All forms offer the same two operations on a batch of class probabilities p, with q = Qᵀ p:
-``log_q_of(log_probs, labels)`` gives log q_ȳ, shape (n,), and ``q(probs)`` gives all of q,
+All forms offer the same two operations on a batch, with p = softmax(logits) and q = Qᵀ p:
+``log_q_of(logits, labels)`` gives log q_ȳ, shape (n,), and ``q(probs)`` gives all of q,
 shape (n, K). None builds a K×K array unless Q itself is that dense. They are named tuples because
 compiled code takes those apart without a graph break.
 """
@@ -29,14 +29,20 @@ class UniformColumns(NamedTuple):
     rules: str
     unused: None = None
 
-    def log_q_of(self, log_probs: Tensor, labels: Tensor) -> Tensor:
+    def log_q_of(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return log (1 - p_ȳ) - log (K - 1), as a sum over the other classes: exact near 1."""
-        others = log_probs.scatter(1, labels[:, None], -math.inf)
-        return others.logsumexp(1) - math.log(self.n_others)
+        others = logits.scatter(1, labels[:, None], -math.inf)
+        return _log_share(others, None, logits) - math.log(self.n_others)
 
     def q(self, probs: Tensor) -> Tensor:
-        """Return (1 - p) / (K - 1)."""
-        return (probs.sum(1, keepdim=True) - probs) / self.n_others
+        """Return (1 - p) / (K - 1), for the likeliest class as a sum over the others.
+
+        As 1 - p it would be rounded to zero long before the others' probabilities are.
+        """
+        likeliest = probs.argmax(1, keepdim=True)
+        rest = probs.scatter(1, likeliest, 0).sum(1, keepdim=True)
+        others = (probs.sum(1, keepdim=True) - probs).scatter(1, likeliest, rest)
+        return others / self.n_others
 
 
 class DenseColumns(NamedTuple):
@@ -47,13 +53,14 @@ class DenseColumns(NamedTuple):
     rules: str
     unused: Tensor | None
 
-    def log_q_of(self, log_probs: Tensor, labels: Tensor) -> Tensor:
+    def log_q_of(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return log Σ_k Q[k, ȳ] p_k."""
-        return (log_probs + self.log_columns[labels]).logsumexp(1)
+        return _log_share(logits, self.log_columns[labels], logits)
 
     def q(self, probs: Tensor) -> Tensor:
-        """Return Qᵀ p."""
-        return probs @ self.values
+        """Return Qᵀ p, in full precision inside `torch.autocast` too."""
+        with torch.autocast(probs.device.type, enabled=False):
+            return probs @ self.values
 
 
 class SparseColumns(NamedTuple):
@@ -69,7 +76,7 @@ class SparseColumns(NamedTuple):
     rules: str
     unused: Tensor | None
 
-    def log_q_of(self, log_probs: Tensor, labels: Tensor) -> Tensor:
+    def log_q_of(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return log Σ_k Q[k, ȳ] p_k over the non-zero entries of column ȳ.
 
         Each example looks up as many entries as the longest column has, at most K, so the work
@@ -78,8 +85,8 @@ class SparseColumns(NamedTuple):
         step = torch.arange(self.longest, device=labels.device)
         outside = step >= self.counts[labels][:, None]
         at = (self.starts[labels][:, None] + step).masked_fill(outside, 0)
-        terms = log_probs.gather(1, self.classes[at]) + self.log_values[at]
-        return terms.masked_fill(outside, -math.inf).logsumexp(1)
+        log_values = self.log_values[at].masked_fill(outside, -math.inf)
+        return _log_share(logits.gather(1, self.classes[at]), log_values, logits)
 
     def q(self, probs: Tensor) -> Tensor:
         """Return Qᵀ p."""
@@ -89,13 +96,33 @@ class SparseColumns(NamedTuple):
 Columns = UniformColumns | DenseColumns | SparseColumns
 
 
+def _log_share(terms: Tensor, log_weights: Tensor | None, logits: Tensor) -> Tensor:
+    """Return log Σ_m w_m exp(terms_m) - log Σ_k exp(logits_k), shape (n,).
+
+    Each sum is taken relative to its own largest term before anything is rounded: where the
+    largest logits are 1000 above those that count, float32 would otherwise keep four digits.
+    """
+    weighted = terms if log_weights is None else terms + log_weights
+    top = _largest(weighted)
+    shifted = terms - top if log_weights is None else terms - top + log_weights
+    top_logit = _largest(logits)
+    total = (logits - top_logit).logsumexp(1)
+    return shifted.logsumexp(1) - total + (top - top_logit).squeeze(1)
+
+
+def _largest(terms: Tensor) -> Tensor:
+    # of the lowest number where all are -inf: -inf less -inf would be NaN
+    return terms.detach().amax(1, keepdim=True).clamp_min(torch.finfo(terms.dtype).min)
+
+
 # Compiled code treats the columns as constants, which they are: Q cannot change.
 @torch.compiler.assume_constant_result
 def columns_of(Q: TransitionMatrix, dtype: torch.dtype, device: torch.device) -> Columns:
     """Return the columns of Q, made once per precision and device and kept with Q."""
     key = (dtype, device)
     if key not in Q._cache:
-        Q._cache[key] = _make_columns(Q, dtype, device)
+        with torch.inference_mode(False):  # else they could never take part in training
+            Q._cache[key] = _make_columns(Q, dtype, device)
     return Q._cache[key]
 
 

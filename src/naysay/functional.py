@@ -11,7 +11,6 @@ from typing import NamedTuple
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
-from torch.nn.functional import log_softmax
 
 from naysay._checks import named
 from naysay._columns import Columns, columns_of, label_rules
@@ -81,7 +80,7 @@ def forward_cross_entropy(
     matrix = as_transition(Q)
     batch = _flatten(logits, comp_labels, ignore_index, matrix)
     columns = columns_of(matrix, batch.logits.dtype, batch.logits.device)
-    losses = -columns.log_q_of(log_softmax(batch.logits, dim=1), batch.labels)
+    losses = -columns.log_q_of(batch.logits, batch.labels)
     return _reduce(losses, batch, weight, reduction)
 
 
@@ -156,11 +155,14 @@ def forward_loss(
     matrix = as_transition(Q)
     batch = _flatten(logits, comp_labels, ignore_index, matrix)
     columns = columns_of(matrix, batch.logits.dtype, batch.logits.device)
-    losses = base(columns.q(batch.logits.softmax(dim=1)), batch.labels)
-    if losses.shape != batch.labels.shape:
+    q = columns.q(batch.logits.softmax(dim=1))
+    # Where q underflows to 0 the derivative of a base such as q**0.7 is infinite, and infinity
+    # times the softmax's 0 is NaN. The least normal number stands in, with gradient 0.
+    losses = base(q.clamp_min(torch.finfo(q.dtype).tiny), batch.labels)
+    if not isinstance(losses, Tensor) or losses.shape != batch.labels.shape:
         raise InvalidInput(
             f"base must return one loss per example, shape {tuple(batch.labels.shape)}. "
-            f"Got shape {tuple(losses.shape)}. Inside base use reduction='none'."
+            f"Got {_described(losses)}. Inside base use reduction='none'."
         )
     return _reduce(losses, batch, weight, reduction)
 
@@ -217,18 +219,27 @@ def _flatten(
     logits: Tensor, comp_labels: Tensor, ignore_index: int, Q: TransitionMatrix | None = None
 ) -> _Batch:
     """Check shapes and labels; bring (N, K, d1, …) to (n, K)."""
-    n_classes = Q.n_classes if Q is not None else logits.shape[1] if logits.ndim > 1 else 0
-    if logits.ndim < 2 or logits.shape[1] != n_classes or not logits.is_floating_point():
+    if (
+        not isinstance(logits, Tensor)
+        or logits.ndim < 2
+        or not logits.is_floating_point()
+        or (Q is not None and logits.shape[1] != Q.n_classes)
+    ):
+        columns_wanted = "K" if Q is None else Q.n_classes
         raise InvalidInput(
-            f"logits must be floating point of shape (N, {n_classes or 'K'}) or "
-            f"(N, {n_classes or 'K'}, d1, …), one column per class. "
-            f"Got {logits.dtype} of shape {tuple(logits.shape)}."
+            f"logits must be floating point of shape (N, {columns_wanted}) or "
+            f"(N, {columns_wanted}, d1, …), one column per class. Got {_described(logits)}."
         )
+    n_classes = logits.shape[1]
     expected = logits.shape[:1] + logits.shape[2:]
-    if comp_labels.shape != expected or comp_labels.dtype not in _INTEGERS:
+    if (
+        not isinstance(comp_labels, Tensor)
+        or comp_labels.shape != expected
+        or comp_labels.dtype not in _INTEGERS
+    ):
         raise InvalidLabels(
             f"comp_labels must be integers of shape {tuple(expected)}, one per row of logits. "
-            f"Got {comp_labels.dtype} of shape {tuple(comp_labels.shape)}."
+            f"Got {_described(comp_labels)}."
         )
     if logits.dtype in (torch.float16, torch.bfloat16):
         logits = logits.float()
@@ -239,6 +250,12 @@ def _flatten(
     columns = None if Q is None else columns_of(Q, logits.dtype, logits.device)
     labels, kept = check(labels, n_classes, ignore_index, columns, Q)
     return _Batch(logits, labels, kept, comp_labels.shape)
+
+
+def _described(value: object) -> str:
+    if isinstance(value, Tensor):
+        return f"{value.dtype} of shape {tuple(value.shape)}"
+    return f"{type(value).__name__}, not a Tensor"
 
 
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
@@ -304,10 +321,10 @@ def _reduce(losses: Tensor, batch: _Batch, weight: Tensor | None, reduction: str
         raise InvalidInput(f"reduction must be 'mean', 'sum' or 'none'. Got {reduction!r}.")
     n_classes = batch.logits.shape[1]
     if weight is not None:
-        if weight.shape != (n_classes,):
+        if not isinstance(weight, Tensor) or weight.shape != (n_classes,):
             raise InvalidInput(
                 f"weight must hold one number per class, shape ({n_classes},). "
-                f"Got shape {tuple(weight.shape)}."
+                f"Got {_described(weight)}."
             )
         weights = weight.to(losses)[batch.labels]
         losses = losses * weights

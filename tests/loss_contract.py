@@ -1,0 +1,606 @@
+"""The contract that every loss of `naysay.functional` passes.
+
+A loss joins by a subclass of `LossContract` in `test_functional.py` that names the function, its
+module, and an independent reference: the formula in plain Python, one example at a time, in
+float64 and with exact sums, computed in log space by hand so that it holds at logits of ±1000.
+"""
+
+import itertools
+import math
+from functools import cache
+from operator import mul
+
+import numpy as np
+import pytest
+import torch
+
+from naysay import InvalidInput, InvalidLabels, TransitionMatrix
+
+KINDS = ("uniform", "without zeros", "with zeros", "singular", "with diagonal")
+#: (kind of Q, number of classes); more than 1,000 classes take the path for sparse matrices
+SMALL = [(kind, n_classes) for n_classes in (2, 3, 10) for kind in KINDS]
+LARGE = [(kind, 1000) for kind in KINDS] + [("with zeros", 1200), ("uneven", 1200)]
+CASES = pytest.mark.parametrize("kind, n_classes", SMALL + LARGE)
+FEW_CASES = pytest.mark.parametrize(
+    "kind, n_classes",
+    [("uniform", 2), ("uniform", 10), ("with zeros", 10), ("with diagonal", 3), ("uneven", 1200)],
+)
+
+
+@cache
+def make_transition(kind, n_classes):
+    """Return a matrix of some kind in which every label can occur, but for ``uneven``."""
+    rng = np.random.default_rng(n_classes)
+    values = np.zeros((n_classes, n_classes))
+    if kind == "uniform":
+        return TransitionMatrix.uniform(n_classes)
+    if kind == "without zeros":
+        shares = {2: (1.0,), 3: (0.8, 0.2)}.get(n_classes, (0.6, 0.3, 0.1))
+        return TransitionMatrix.without_zeros(n_classes, shares, seed=1)
+    if kind == "with zeros":
+        return TransitionMatrix.with_zeros(n_classes, min(3, n_classes - 1), seed=1)
+    if kind == "singular":
+        if n_classes == 2:
+            return TransitionMatrix([[0.5, 0.5], [0.5, 0.5]], allow_diagonal=True)
+        values[:] = rng.random((n_classes, n_classes))
+        np.fill_diagonal(values, 0)
+        values[0, 1] = 0
+        values[1] = values[0]
+    elif kind == "with diagonal":
+        values[:] = rng.random((n_classes, n_classes)) ** 4
+    elif kind == "uneven":  # columns of very different length; label 1 never occurs
+        values[:, 0] = 0.5
+        values[:, 2:6] = rng.random((n_classes, 4)) * (rng.random((n_classes, 4)) < 0.3)
+        rows = np.arange(n_classes)
+        values[rows, np.maximum(2, (rows + 7) % n_classes)] += 0.1
+        np.fill_diagonal(values, 0)
+    values /= values.sum(axis=1, keepdims=True)
+    return TransitionMatrix(values, allow_diagonal=kind == "with diagonal")
+
+
+class PlainMatrix:
+    """Q as Python lists, for the references."""
+
+    def __init__(self, Q):
+        self.rows = np.asarray(Q).tolist()
+        self.columns = np.asarray(Q).T.tolist()
+
+
+@cache
+def plain(kind, n_classes):
+    return PlainMatrix(make_transition(kind, n_classes))
+
+
+def possible_labels(Q, n, seed=0):
+    """Return labels that can occur, as they come when classes are equally likely."""
+    rng = np.random.default_rng(seed)
+    return torch.from_numpy(Q.sample(rng.integers(Q.n_classes, size=n), seed=rng))
+
+
+def make_logits(n, n_classes, seed=0, dtype=torch.float64):
+    rng = np.random.default_rng(seed)
+    return torch.from_numpy(rng.normal(scale=2, size=(n, n_classes))).to(dtype)
+
+
+def saturated_logits(n, n_classes, seed=0):
+    rng = np.random.default_rng(seed)
+    levels = [-1000, -999, -100, -5, 0, 1, 99, 100, 998, 1000]
+    return torch.from_numpy(rng.choice(levels, size=(n, n_classes)).astype(np.float64))
+
+
+def with_gradient(function, logits, *arguments, **options):
+    """Return the value of a loss and its gradient with respect to the logits."""
+    leaf = logits.detach().clone().requires_grad_()
+    value = function(leaf, *arguments, **options)
+    (gradient,) = torch.autograd.grad(value.sum(), leaf)
+    return value.detach(), gradient
+
+
+def log_softmax_by_hand(logits):
+    top = max(logits)
+    log_total = math.log(math.fsum(math.exp(f - top) for f in logits))
+    return [(f - top) - log_total for f in logits]
+
+
+def reference_log_q(logits, label, Q):
+    """Return log q_ȳ, and the share that each class has in it."""
+    column = Q.columns[label]
+    log_terms = [
+        log_p + math.log(entry)
+        for log_p, entry in zip(log_softmax_by_hand(logits), column, strict=True)
+        if entry > 0
+    ]
+    top = max(log_terms)
+    total = math.fsum(math.exp(term - top) for term in log_terms)
+    weights = iter([math.exp(term - top) / total for term in log_terms])
+    return top + math.log(total), [next(weights) if entry > 0 else 0.0 for entry in column]
+
+
+def reference_cross_entropy(logits, label, Q):
+    """-log q_ȳ, gradient p_j - Q[j, ȳ] p_j / q_ȳ."""
+    log_q, shares = reference_log_q(logits, label, Q)
+    probs = map(math.exp, log_softmax_by_hand(logits))
+    return -log_q, [p - share for p, share in zip(probs, shares, strict=True)]
+
+
+def reference_squared_error(logits, label, Q):
+    """Σ_j (1[ȳ = j] - q_j)² with q = Qᵀ softmax(f)."""
+    probs = [math.exp(log_p) for log_p in log_softmax_by_hand(logits)]
+    distances = [math.fsum(map(mul, probs, column)) for column in Q.columns]
+    distances[label] -= 1
+    by_prob = [2 * math.fsum(map(mul, distances, row)) for row in Q.rows]
+    mean = math.fsum(map(mul, by_prob, probs))
+    gradient = [p * (slope - mean) for p, slope in zip(probs, by_prob, strict=True)]
+    return math.fsum(distance**2 for distance in distances), gradient
+
+
+GAMMA = 0.7
+
+
+def generalised_cross_entropy(q, labels):
+    """A base loss for `forward_loss`: (1 - q_ȳ^0.7) / 0.7."""
+    return (1 - q.gather(1, labels[:, None])[:, 0] ** GAMMA) / GAMMA
+
+
+def reference_generalised(logits, label, Q):
+    """Return (1 - q_ȳ^0.7) / 0.7 and its gradient: q_ȳ^0.7 times that of the cross-entropy."""
+    log_q, _ = reference_log_q(logits, label, Q)
+    power = math.exp(GAMMA * log_q)
+    _, gradient = reference_cross_entropy(logits, label, Q)
+    return (1 - power) / GAMMA, [power * slope for slope in gradient]
+
+
+def reference_pairwise(logits, label, Q):
+    """Σ_{k≠ȳ} σ(f_ȳ - f_k)."""
+
+    def sigmoid(z):
+        return 1 / (1 + math.exp(-z)) if z >= 0 else math.exp(z) / (1 + math.exp(z))
+
+    margins = [logits[label] - f for f in logits]
+    values = [sigmoid(z) for z in margins]
+    slopes = [-sigmoid(z) * sigmoid(-z) for z in margins]
+    slopes[label] = 0.0
+    slopes[label] = -math.fsum(slopes)
+    del values[label]
+    return math.fsum(values), slopes
+
+
+class LossContract:
+    """What every loss must do. Subclasses give `function`, `module` and `reference`."""
+
+    #: function(logits, comp_labels, Q, weight=None, *, ignore_index, reduction)
+    function = None
+    #: module(Q, weight=..., ignore_index=..., reduction=...)
+    module = None
+    #: reference(list of logits, label, PlainMatrix) gives value and gradient of one example
+    reference = None
+    uses_transition = True
+
+    def loss(self, *arguments, **options):
+        return type(self).function(*arguments, **options)
+
+    def assert_equals_reference(self, kind, n_classes, logits, rtol, atol):
+        labels = possible_labels(make_transition(kind, n_classes), len(logits))
+        values, gradients = with_gradient(
+            self.loss, logits, labels, make_transition(kind, n_classes), reduction="none"
+        )
+        for row, label, value, gradient in zip(
+            logits.double().tolist(), labels.tolist(), values, gradients, strict=True
+        ):
+            expected, slopes = type(self).reference(row, label, plain(kind, n_classes))
+            assert value.item() == pytest.approx(expected, rel=rtol, abs=atol)
+            np.testing.assert_allclose(gradient.double(), slopes, rtol=rtol, atol=atol)
+
+    @CASES
+    def test_value_and_gradient_equal_the_reference(self, kind, n_classes):
+        n = 8 if n_classes < 100 else 2
+        logits = make_logits(n, n_classes)
+        self.assert_equals_reference(kind, n_classes, logits, rtol=1e-6, atol=1e-13)
+
+    @CASES
+    def test_value_and_gradient_equal_the_reference_at_saturated_logits(self, kind, n_classes):
+        n = 20 if n_classes < 100 else 2
+        logits = saturated_logits(n, n_classes)
+        self.assert_equals_reference(kind, n_classes, logits, rtol=1e-6, atol=1e-13)
+
+    @CASES
+    def test_saturated_logits_keep_their_digits_in_single_precision(self, kind, n_classes):
+        n = 20 if n_classes < 100 else 2
+        logits = saturated_logits(n, n_classes).float() + make_logits(n, n_classes).float()
+        self.assert_equals_reference(kind, n_classes, logits, rtol=2e-6, atol=1e-6)
+
+    @CASES
+    def test_single_precision_is_close_to_the_reference(self, kind, n_classes):
+        n = 8 if n_classes < 100 else 2
+        logits = make_logits(n, n_classes, dtype=torch.float32)
+        self.assert_equals_reference(kind, n_classes, logits, rtol=2e-6, atol=1e-6)
+
+    @FEW_CASES
+    def test_gradient_passes_the_check_by_finite_differences(self, kind, n_classes):
+        Q = make_transition(kind, n_classes)
+        labels = possible_labels(Q, 3)
+        logits = make_logits(3, n_classes).requires_grad_()
+        assert torch.autograd.gradcheck(
+            lambda f: self.loss(f, labels, Q, reduction="none"),
+            logits,
+            fast_mode=n_classes > 100,
+        )
+
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+    @pytest.mark.parametrize("kind", KINDS)
+    @pytest.mark.parametrize("size", [100.0, 1000.0])
+    def test_value_and_gradient_are_finite_at_every_pattern_of_large_logits(
+        self, dtype, kind, size
+    ):
+        patterns = torch.tensor(list(itertools.product([-size, 0.0, size], repeat=3)), dtype=dtype)
+        for label in range(3):
+            labels = torch.full((len(patterns),), label)
+            value, gradient = with_gradient(
+                self.loss, patterns, labels, make_transition(kind, 3), reduction="none"
+            )
+            assert value.isfinite().all()
+            assert gradient.isfinite().all()
+
+    @FEW_CASES
+    def test_gradient_of_each_example_sums_to_zero(self, kind, n_classes):
+        # adding a constant to all logits changes nothing
+        Q = make_transition(kind, n_classes)
+        _, gradient = with_gradient(
+            self.loss, make_logits(4, n_classes), possible_labels(Q, 4), Q, reduction="sum"
+        )
+        np.testing.assert_allclose(gradient.sum(1), 0, atol=1e-12)
+
+    @FEW_CASES
+    def test_reductions_are_mean_and_sum_of_the_losses(self, kind, n_classes):
+        Q = make_transition(kind, n_classes)
+        logits, labels = make_logits(5, n_classes), possible_labels(Q, 5)
+        losses = self.loss(logits, labels, Q, reduction="none")
+        assert losses.shape == (5,)
+        torch.testing.assert_close(self.loss(logits, labels, Q, reduction="sum"), losses.sum())
+        torch.testing.assert_close(self.loss(logits, labels, Q, reduction="mean"), losses.mean())
+        torch.testing.assert_close(self.loss(logits, labels, Q), losses.mean())
+
+    @FEW_CASES
+    def test_weight_counts_each_label_and_its_mean_is_weighted(self, kind, n_classes):
+        Q = make_transition(kind, n_classes)
+        logits, labels = make_logits(6, n_classes), possible_labels(Q, 6)
+        weight = torch.arange(1.0, n_classes + 1, dtype=torch.float64)
+        losses = self.loss(logits, labels, Q, reduction="none")
+        weighted = losses * weight[labels]
+        for reduction, expected in (
+            ("none", weighted),
+            ("sum", weighted.sum()),
+            ("mean", weighted.sum() / weight[labels].sum()),
+        ):
+            found = self.loss(logits, labels, Q, weight, reduction=reduction)
+            torch.testing.assert_close(found, expected)
+
+    def test_weight_of_another_precision_does_not_change_that_of_the_loss(self):
+        Q = make_transition("uniform", 3)
+        for weight in (torch.ones(3, dtype=torch.float64), torch.tensor([1, 1, 1])):
+            value = self.loss(
+                make_logits(2, 3, dtype=torch.float32), torch.tensor([0, 1]), Q, weight
+            )
+            assert value.dtype == torch.float32
+
+    def test_mean_under_weights_of_zero_is_zero(self):
+        Q = make_transition("uniform", 3)
+        value, gradient = with_gradient(
+            self.loss, make_logits(2, 3), torch.tensor([0, 1]), Q, torch.zeros(3)
+        )
+        assert value == 0
+        assert not gradient.any()
+
+    @FEW_CASES
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_ignored_examples_count_nothing(self, kind, n_classes, weighted):
+        Q = make_transition(kind, n_classes)
+        logits, labels = make_logits(6, n_classes), possible_labels(Q, 6)
+        weight = torch.arange(1.0, n_classes + 1).double() if weighted else None
+        kept = torch.tensor([True, False, True, True, False, True])
+        with_ignored = labels.where(kept, -100)
+        for reduction in ("mean", "sum"):
+            value, gradient = with_gradient(
+                self.loss, logits, with_ignored, Q, weight, reduction=reduction
+            )
+            expected, slopes = with_gradient(
+                self.loss, logits[kept], labels[kept], Q, weight, reduction=reduction
+            )
+            torch.testing.assert_close(value, expected)
+            torch.testing.assert_close(gradient[kept], slopes)
+            assert not gradient[~kept].any()
+        losses = self.loss(logits, with_ignored, Q, weight, reduction="none")
+        assert not losses[~kept].any()
+        assert losses[kept].all()
+
+    @pytest.mark.parametrize("ignore_index", [-1, -7, 0, 2, 255])
+    def test_any_index_can_be_the_ignored_one(self, ignore_index):
+        Q = make_transition("with zeros", 10)
+        labels = torch.tensor([5, ignore_index, 6, ignore_index])
+        logits = make_logits(4, 10)
+        found = self.loss(logits, labels, Q, ignore_index=ignore_index)
+        expected = self.loss(logits[[0, 2]], labels[[0, 2]], Q)
+        torch.testing.assert_close(found, expected)
+
+    def test_an_index_to_ignore_that_does_not_occur_changes_nothing(self):
+        Q = make_transition("with zeros", 10)
+        logits, labels = make_logits(3, 10), torch.tensor([1, 2, 3])
+        torch.testing.assert_close(
+            self.loss(logits, labels, Q, ignore_index=9), self.loss(logits, labels, Q)
+        )
+
+    @FEW_CASES
+    @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+    def test_a_batch_of_which_all_is_ignored_gives_zero(self, kind, n_classes, reduction):
+        Q = make_transition(kind, n_classes)
+        for weight in (None, torch.ones(n_classes)):
+            value, gradient = with_gradient(
+                self.loss,
+                saturated_logits(3, n_classes),
+                torch.full((3,), -100),
+                Q,
+                weight,
+                reduction=reduction,
+            )
+            assert not value.any()
+            assert not gradient.any()
+
+    @FEW_CASES
+    def test_maps_of_labels_equal_the_same_examples_in_a_row(self, kind, n_classes):
+        Q = make_transition(kind, n_classes)
+        flat_logits, flat_labels = make_logits(2 * 3 * 4, n_classes), possible_labels(Q, 24)
+        flat_labels[5] = -100
+        logits = flat_logits.reshape(2, 3, 4, n_classes).permute(0, 3, 1, 2)
+        labels = flat_labels.reshape(2, 3, 4)
+        weight = torch.linspace(0.5, 2, n_classes, dtype=torch.float64)
+        losses = self.loss(logits, labels, Q, weight, reduction="none")
+        assert losses.shape == (2, 3, 4)
+        torch.testing.assert_close(
+            losses.reshape(-1), self.loss(flat_logits, flat_labels, Q, weight, reduction="none")
+        )
+        value, gradient = with_gradient(self.loss, logits, labels, Q, weight)
+        expected, slopes = with_gradient(self.loss, flat_logits, flat_labels, Q, weight)
+        torch.testing.assert_close(value, expected)
+        torch.testing.assert_close(gradient.permute(0, 2, 3, 1).reshape(24, n_classes), slopes)
+
+    def test_one_further_axis_is_taken_too(self):
+        Q = make_transition("with zeros", 10)
+        logits, labels = make_logits(6, 10), possible_labels(Q, 6)
+        folded = logits.reshape(2, 3, 10).transpose(1, 2)
+        torch.testing.assert_close(
+            self.loss(folded, labels.reshape(2, 3), Q), self.loss(logits, labels, Q)
+        )
+
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+    @FEW_CASES
+    def test_half_precision_is_computed_in_single(self, dtype, kind, n_classes):
+        Q = make_transition(kind, n_classes)
+        logits, labels = make_logits(4, n_classes, dtype=dtype), possible_labels(Q, 4)
+        value, gradient = with_gradient(self.loss, logits, labels, Q)
+        expected, slopes = with_gradient(self.loss, logits.double(), labels, Q)
+        assert value.dtype == torch.float32
+        assert gradient.dtype == dtype
+        torch.testing.assert_close(value.double(), expected, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(gradient.double(), slopes, rtol=1e-2, atol=1e-4)
+
+    @FEW_CASES
+    def test_automatic_mixed_precision_loses_no_digits(self, kind, n_classes):
+        Q = make_transition(kind, n_classes)
+        logits, labels = make_logits(4, n_classes, dtype=torch.float32), possible_labels(Q, 4)
+        expected, slopes = with_gradient(self.loss, logits, labels, Q)
+        leaf = logits.clone().requires_grad_()
+        with torch.autocast("cpu", torch.bfloat16):
+            value = self.loss(leaf, labels, Q)
+        assert value.dtype == torch.float32
+        torch.testing.assert_close(value, expected, rtol=1e-5, atol=1e-6)
+        value.backward()  # outside, as torch advises
+        torch.testing.assert_close(leaf.grad, slopes, rtol=1e-5, atol=1e-6)
+
+    @FEW_CASES
+    def test_a_matrix_first_used_in_inference_mode_can_train_later(self, kind, n_classes):
+        fresh = TransitionMatrix(make_transition(kind, n_classes).entries, allow_diagonal=True)
+        logits, labels = make_logits(3, n_classes), possible_labels(fresh, 3)
+        with torch.inference_mode():
+            first = self.loss(logits, labels, fresh).item()
+        value, gradient = with_gradient(self.loss, logits, labels, fresh)
+        assert value.item() == pytest.approx(first)
+        assert gradient.isfinite().all()
+
+    @FEW_CASES
+    def test_order_of_the_classes_does_not_matter(self, kind, n_classes):
+        Q = make_transition(kind, n_classes)
+        logits, labels = make_logits(4, n_classes), possible_labels(Q, 4)
+        order = np.random.default_rng(3).permutation(n_classes)
+        permuted = TransitionMatrix(np.asarray(Q)[np.ix_(order, order)], allow_diagonal=True)
+        new_labels = torch.from_numpy(np.argsort(order))[labels]
+        value, gradient = with_gradient(self.loss, logits, labels, Q)
+        other, slopes = with_gradient(self.loss, logits[:, order], new_labels, permuted)
+        torch.testing.assert_close(value, other)
+        torch.testing.assert_close(gradient[:, order], slopes)
+
+    @FEW_CASES
+    def test_order_of_the_examples_does_not_matter_and_a_batch_of_one_is_one_of_many(
+        self, kind, n_classes
+    ):
+        Q = make_transition(kind, n_classes)
+        logits, labels = make_logits(4, n_classes), possible_labels(Q, 4)
+        losses = self.loss(logits, labels, Q, reduction="none")
+        for i in range(4):
+            one = self.loss(logits[i : i + 1], labels[i : i + 1], Q)
+            torch.testing.assert_close(one, losses[i])
+
+    @FEW_CASES
+    @pytest.mark.parametrize("shape", [(0,), (0, 2, 2), (2, 0)])
+    def test_an_empty_batch_gives_zero(self, kind, n_classes, shape):
+        Q = make_transition(kind, n_classes)
+        logits = torch.zeros(shape[0], n_classes, *shape[1:])
+        labels = torch.zeros(shape, dtype=torch.int64)
+        for reduction in ("mean", "sum"):
+            value, gradient = with_gradient(self.loss, logits, labels, Q, reduction=reduction)
+            assert value == 0
+            assert gradient.shape == logits.shape
+        assert self.loss(logits, labels, Q, reduction="none").shape == shape
+
+    @pytest.mark.parametrize(
+        "dtype", [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
+    )
+    def test_labels_of_any_integer_kind_are_taken(self, dtype):
+        Q = make_transition("with zeros", 10)
+        labels = torch.tensor([0, 4, 9])
+        logits = make_logits(3, 10)
+        expected = self.loss(logits, labels, Q)
+        torch.testing.assert_close(self.loss(logits, labels.to(dtype), Q), expected)
+
+    def test_nothing_given_is_changed(self):
+        Q = make_transition("with zeros", 10)
+        logits, labels, weight = make_logits(3, 10), torch.tensor([1, -100, 3]), torch.ones(10)
+        copies = [tensor.clone() for tensor in (logits, labels, weight)]
+        with_gradient(self.loss, logits, labels, Q, weight)
+        for tensor, before in zip((logits, labels, weight), copies, strict=True):
+            assert torch.equal(tensor, before)
+
+    def test_logits_that_are_not_contiguous_give_the_same(self):
+        Q = make_transition("without zeros", 10)
+        logits, labels = make_logits(10, 10), possible_labels(Q, 10)
+        torch.testing.assert_close(
+            self.loss(logits.T, labels, Q), self.loss(logits.T.contiguous(), labels, Q)
+        )
+
+    # --- what is refused, by its wording --------------------------------------------------------
+
+    @pytest.mark.parametrize(
+        "logits, got",
+        [
+            (torch.zeros(3), r"Got torch\.float32 of shape \(3,\)"),
+            (torch.zeros(2, 3, dtype=torch.int64), r"Got torch\.int64 of shape \(2, 3\)"),
+            (torch.tensor(1.0), r"Got torch\.float32 of shape \(\)"),
+            (np.zeros((2, 3)), "Got ndarray, not a Tensor"),
+            ([[0.0, 1.0, 2.0]], "Got list, not a Tensor"),
+        ],
+    )
+    def test_logits_of_another_shape_or_kind_are_refused(self, logits, got):
+        rule = r"logits must be floating point of shape \(N, (3|K)\) or \(N, (3|K), d1, …\).*"
+        with pytest.raises(InvalidInput, match=rule + got):
+            self.loss(logits, torch.tensor([0, 1]), make_transition("with zeros", 3))
+
+    @pytest.mark.parametrize(
+        "labels, got",
+        [
+            (torch.tensor([0.0, 1.0]), r"Got torch\.float32 of shape \(2,\)"),
+            (torch.tensor([float("nan"), 1.0]), r"Got torch\.float32 of shape \(2,\)"),
+            (torch.tensor([True, False]), r"Got torch\.bool of shape \(2,\)"),
+            (torch.tensor([0, 1, 2]), r"Got torch\.int64 of shape \(3,\)"),
+            (torch.zeros(2, 3, dtype=torch.int64), r"Got torch\.int64 of shape \(2, 3\)"),
+            (torch.tensor(1), r"Got torch\.int64 of shape \(\)"),
+            (np.array([0, 1]), "Got ndarray, not a Tensor"),
+            ([0, 1], "Got list, not a Tensor"),
+        ],
+    )
+    def test_labels_of_another_shape_or_kind_are_refused(self, labels, got):
+        rule = r"comp_labels must be integers of shape \(2,\), one per row of logits\. "
+        with pytest.raises(InvalidLabels, match=rule + got):
+            self.loss(torch.zeros(2, 3), labels, make_transition("with zeros", 3))
+
+    @pytest.mark.parametrize(
+        "labels, ignore_index, message",
+        [
+            ([0, 3], -100, r"integers 0\.\.2, or ignore_index=-100\. Got 3, and 1 of 2 labels"),
+            ([-1, -2], -100, r"Got -1, and 2 of 2 labels are out of range"),
+            ([7, 1], 7, None),
+            ([7, 9], 7, r"or ignore_index=7\. Got 9, and 1 of 2 labels"),
+        ],
+    )
+    def test_labels_out_of_range_are_refused(self, labels, ignore_index, message):
+        def call():
+            return self.loss(
+                torch.zeros(2, 3),
+                torch.tensor(labels),
+                make_transition("with zeros", 3),
+                ignore_index=ignore_index,
+            )
+
+        if message is None:
+            assert call().isfinite()
+        else:
+            with pytest.raises(InvalidLabels, match=message):
+                call()
+
+    def test_a_reduction_that_does_not_exist_is_refused(self):
+        with pytest.raises(InvalidInput, match=r"'mean', 'sum' or 'none'\. Got 'average'"):
+            self.loss(
+                torch.zeros(1, 3),
+                torch.tensor([0]),
+                make_transition("uniform", 3),
+                reduction="average",
+            )
+
+    @pytest.mark.parametrize(
+        "weight, got",
+        [
+            (torch.ones(2), r"Got torch\.float32 of shape \(2,\)"),
+            (torch.ones(3, 1), r"Got torch\.float32 of shape \(3, 1\)"),
+            ([1.0, 1.0, 1.0], "Got list, not a Tensor"),
+        ],
+    )
+    def test_weights_of_another_shape_are_refused(self, weight, got):
+        rule = r"weight must hold one number per class, shape \(3,\)\. "
+        with pytest.raises(InvalidInput, match=rule + got):
+            self.loss(torch.zeros(1, 3), torch.tensor([0]), make_transition("uniform", 3), weight)
+
+
+class TransitionLossContract(LossContract):
+    """What every loss that knows Q must do besides."""
+
+    def test_a_label_whose_column_is_empty_is_refused_by_name_with_its_count(self):
+        values = [[0, 0.5, 0.5, 0], [0.5, 0, 0.5, 0], [0.5, 0.5, 0, 0], [0.4, 0.4, 0.2, 0]]
+        Q = TransitionMatrix(values, classes=["cat", "dog", "owl", "horse"])
+        message = (
+            r"comp_labels contains class 3 \('horse'\), but Q\[:, 3\] is all zero, so that label "
+            r"could never occur\. Re-estimate Q or drop the 2 rows\."
+        )
+        with pytest.raises(InvalidLabels, match=message):
+            self.loss(torch.zeros(4, 4), torch.tensor([0, 3, 1, 3]), Q)
+        assert self.loss(torch.zeros(2, 4), torch.tensor([0, 3]), Q, ignore_index=3).isfinite()
+
+    def test_an_empty_column_is_refused_among_many_classes_too(self):
+        Q = make_transition("uneven", 1200)
+        with pytest.raises(InvalidLabels, match=r"contains class 1, but Q\[:, 1\] is all zero"):
+            self.loss(torch.zeros(2, 1200), torch.tensor([0, 1]), Q)
+
+    def test_an_ignored_example_is_safe_where_the_first_column_is_empty(self):
+        Q = TransitionMatrix([[0, 1, 0], [0, 0, 1], [0, 1, 0]])
+        value, gradient = with_gradient(self.loss, make_logits(2, 3), torch.tensor([-100, 1]), Q)
+        assert value.isfinite()
+        assert gradient.isfinite().all()
+
+    def test_logits_with_another_number_of_classes_are_refused(self):
+        with pytest.raises(
+            InvalidInput, match=r"shape \(N, 10\).*Got torch\.float32 of shape \(2, 9\)"
+        ):
+            self.loss(torch.zeros(2, 9), torch.tensor([0, 1]), make_transition("uniform", 10))
+
+    @pytest.mark.parametrize("make", [np.asarray, lambda Q: torch.as_tensor(np.asarray(Q))])
+    def test_an_array_or_tensor_can_stand_for_the_matrix(self, make):
+        for kind in ("with zeros", "with diagonal", "uniform"):
+            Q = make_transition(kind, 10)
+            logits, labels = make_logits(3, 10), possible_labels(Q, 3)
+            torch.testing.assert_close(
+                self.loss(logits, labels, make(Q)), self.loss(logits, labels, Q)
+            )
+
+    def test_a_tensor_that_learns_can_stand_for_the_matrix_but_gets_no_gradient(self):
+        values = torch.tensor([[0.0, 1.0], [1.0, 0.0]], requires_grad=True)
+        self.loss(torch.zeros(1, 2, requires_grad=True), torch.tensor([0]), values).backward()
+        assert values.grad is None
+
+    @FEW_CASES
+    def test_structure_of_the_matrix_does_not_change_the_value(self, kind, n_classes, monkeypatch):
+        Q = make_transition(kind, n_classes)
+        logits, labels = make_logits(4, n_classes), possible_labels(Q, 4)
+        expected, slopes = with_gradient(self.loss, logits, labels, Q)
+        for largest_table in (1, 10_000):
+            monkeypatch.setattr("naysay._columns._LARGEST_TABLE", largest_table)
+            twin = TransitionMatrix(Q.entries, allow_diagonal=True)
+            value, gradient = with_gradient(self.loss, logits, labels, twin)
+            torch.testing.assert_close(value, expected)
+            torch.testing.assert_close(gradient, slopes)
