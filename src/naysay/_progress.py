@@ -1,16 +1,24 @@
-"""A progress bar for training; nothing where nobody looks."""
+"""Progress bars for what takes seconds; nothing where nobody looks."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+
+def _bar(*columns: TextColumn, enabled: bool = True) -> Progress:
+    console = Console(stderr=True)
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        *columns,
+        TimeRemainingColumn(),
+        console=console,
+        disable=not (enabled and console.is_terminal),
+        transient=True,
+    )
 
 
 @contextmanager
@@ -18,19 +26,23 @@ def epoch_bar(
     description: str, n_epochs: int, *, enabled: bool
 ) -> Iterator[Callable[[dict[str, float]], None]]:
     """Yield a callback for each epoch's record that moves a bar, if there is a terminal."""
-    console = Console(stderr=True)
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("loss {task.fields[loss]:.3f}"),
-        TimeRemainingColumn(),
-        console=console,
-        disable=not (enabled and console.is_terminal),
-        transient=True,
-    )
-    with bar:
+    with _bar(TextColumn("loss {task.fields[loss]:.3f}"), enabled=enabled) as bar:
         task = bar.add_task(description, total=n_epochs, loss=float("nan"))
         yield lambda record: bar.update(
             task, advance=1, loss=record.get("held_out_loss", record["loss"])
         )
+
+
+@contextmanager
+def run_bar(description: str, n_runs: int) -> Iterator[Callable[[str], None]]:
+    """Yield a callback for the start of each of several runs, with its title."""
+    with _bar() as bar:
+        task = bar.add_task(description, total=n_runs)
+        n_started = 0
+
+        def start(title: str) -> None:
+            nonlocal n_started
+            bar.update(task, description=title, completed=n_started)
+            n_started += 1
+
+        yield start

@@ -46,7 +46,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         matrix, or those that occur among the labels, sorted.
     epochs : int, default=100
     batch_size : int, default=64
-    lr, weight_decay : float, default=0.0005, 0.01
+    lr, weight_decay : float, default=0.001, 0.01
         Of AdamW.
     patience : int, default=20
         Epochs without progress on the held-out labels before training stops.
@@ -105,7 +105,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         classes: Sequence[Any] | None = None,
         epochs: int = 100,
         batch_size: int = 64,
-        lr: float = 5e-4,
+        lr: float = 1e-3,
         weight_decay: float = 1e-2,
         patience: int = 20,
         validation_fraction: float = 0.1,

@@ -17,6 +17,7 @@ from naysay.transition import TransitionMatrix
 __all__ = ["SETTINGS", "DemoExample", "DemoResult", "DemoRun", "run_demo"]
 
 N_ANCHORS = 10  # per class
+N_RUNS = 4
 _N_EXAMPLES = 12
 
 #: The paper's three ways to choose the class excluded: a matrix for a seed.

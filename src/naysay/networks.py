@@ -21,7 +21,7 @@ class MLP(nn.Module):
     n_classes : int
     widths : sequence of int, default=(256,)
         Units of each hidden layer.
-    dropout : float, default=0.3
+    dropout : float, default=0.5
         Share of hidden units dropped while training.
 
     Examples
@@ -39,7 +39,7 @@ class MLP(nn.Module):
         n_classes: int,
         *,
         widths: Sequence[int] = (256,),
-        dropout: float = 0.3,
+        dropout: float = 0.5,
     ) -> None:
         super().__init__()
         self.arguments: dict[str, Any] = {  # what a model file needs to build it again

@@ -2,8 +2,6 @@
 
 import copy
 import json
-import os
-import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from scipy.sparse import csr_array
 from torch import Tensor, nn
 
-from naysay._errors import InvalidModelFile, NaysayError
+from naysay._errors import InvalidModelFile
 from naysay.networks import MLP
 from naysay.transition import TransitionMatrix
 
@@ -26,6 +24,7 @@ __all__ = ["SavedModel", "load_model", "save_model"]
 
 _FORMAT = "naysay model"
 _VERSION = 1
+_FILES = {"model.json", "model.safetensors"}
 NetworkFactory = Callable[[tuple[int, ...], int], nn.Module]
 _NETWORKS: dict[str, type[nn.Module]] = {"MLP": MLP}
 
@@ -46,27 +45,46 @@ class SavedModel:
 def save_model(model: SavedModel, path: str | Path, *, version: str) -> None:
     """Write a model folder, whole or not at all; an older model folder there is replaced."""
     target = Path(path)
-    if target.exists() and not (target / "model.json").is_file():
+    if target.exists() and not _is_model_folder(target):
         raise InvalidModelFile(
             f"{target} must be a new folder or an earlier model. It exists and is neither; "
             "nothing was written. Choose another path."
         )
     target.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as scratch:
+        new, old = Path(scratch, "new"), Path(scratch, "old")
+        new.mkdir()
+        save_file(_tensors(model), new / "model.safetensors")
+        (new / "model.json").write_text(json.dumps(_facts(model, version), indent=1), "utf-8")
+        if not target.exists():
+            new.rename(target)
+            return
+        target.rename(old)
+        try:
+            new.rename(target)
+        except BaseException:
+            old.rename(target)
+            raise
+
+
+def _is_model_folder(folder: Path) -> bool:
+    """Whether a folder holds a model of naysay, of any version, and nothing else."""
+    if not folder.is_dir() or {file.name for file in folder.iterdir()} - _FILES:
+        return False
     try:
-        save_file(_tensors(model), scratch / "model.safetensors")
-        (scratch / "model.json").write_text(json.dumps(_facts(model, version), indent=1), "utf-8")
-        if target.exists():
-            shutil.rmtree(target)
-        os.replace(scratch, target)
-    except BaseException:
-        shutil.rmtree(scratch, ignore_errors=True)
-        raise
+        facts = json.loads((folder / "model.json").read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(facts, dict) and facts.get("format") == _FORMAT
 
 
 def _tensors(model: SavedModel) -> dict[str, Tensor]:
     state = model.network.state_dict()
-    tensors = {f"network.{name}": value.contiguous().cpu() for name, value in state.items()}
+    # copies: weights that layers share are written once for each name
+    tensors = {
+        f"network.{name}": value.cpu().clone(memory_format=torch.contiguous_format)
+        for name, value in state.items()
+    }
     if not model.transition.is_uniform:
         entries = model.transition.entries
         for name in ("data", "indices", "indptr"):
@@ -122,7 +140,14 @@ def load_model(
         )
     except InvalidModelFile:
         raise
-    except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, NaysayError) as error:
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise InvalidModelFile(
             f"{folder} must hold a whole model. Its parts do not fit together: "
             f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}. "
@@ -139,7 +164,7 @@ def load_model(
 def _read_facts(folder: Path) -> dict[str, Any]:
     try:
         facts = json.loads((folder / "model.json").read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InvalidModelFile(
             f"{folder} must be a model folder with a readable model.json: {error}."
         ) from None

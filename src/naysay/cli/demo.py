@@ -9,6 +9,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from naysay._progress import run_bar
+
 if TYPE_CHECKING:
     from naysay.demo import DemoResult
 
@@ -35,12 +37,12 @@ def demo(
 
     Example: naysay demo --setting with0 --seed 1 --out demo.html
     """
-    from naysay.demo import run_demo  # torch loads only when a command needs it
-    from naysay.report import write_demo_page
+    from naysay.demo import N_RUNS, run_demo  # torch loads only when a command needs it
+    from naysay.report import check_page_path, write_demo_page
 
-    console = Console(stderr=True)
-    with console.status("reading the digits") as status:
-        result = run_demo(setting, seed=seed, on_run=lambda title: status.update(title))
+    check_page_path(out)  # before the work, not after it
+    with run_bar("naysay demo", N_RUNS) as on_run:
+        result = run_demo(setting, seed=seed, on_run=on_run)
     page = write_demo_page(result, out)
     if as_json:
         typer.echo(json.dumps(_figures(result, page), indent=1))

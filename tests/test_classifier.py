@@ -1,0 +1,337 @@
+"""The scikit-learn contract, and what is particular to complementary labels."""
+
+import warnings
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.datasets import load_iris, make_blobs
+from sklearn.decomposition import PCA
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from torch import nn
+
+from naysay import (
+    ComplementaryClassifier,
+    InvalidInput,
+    InvalidLabels,
+    InvalidModelFile,
+    InvalidTransitionMatrix,
+    NaysayError,
+    NaysayWarning,
+    NoAnchorPoints,
+    TransitionMatrix,
+)
+from naysay.metrics import log_likelihood_scorer
+from naysay.networks import MLP
+
+BIASED = TransitionMatrix([[0, 0.9, 0.1], [0.2, 0, 0.8], [0.7, 0.3, 0]])
+
+
+@pytest.fixture(scope="module")
+def iris():
+    X, y = load_iris(return_X_y=True)
+    return X, y, BIASED.sample(y, seed=0)
+
+
+def small(**options):
+    return ComplementaryClassifier(**{"random_state": 0, "epochs": 40, "device": "cpu", **options})
+
+
+# No check is expected to fail: `expected_failed_checks` stays empty. The tag `poor_score` tells
+# scikit-learn not to ask for agreement with the y given, which this classifier learns to avoid;
+# `check_array_api_input` skips itself where SCIPY_ARRAY_API is not set.
+@parametrize_with_checks([ComplementaryClassifier(random_state=0, epochs=20, device="cpu")])
+@pytest.mark.filterwarnings(
+    "ignore:.*not checking array_api input:sklearn.exceptions.SkipTestWarning"
+)
+def test_classifier_keeps_the_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+def test_classifier_learns_from_biased_labels_what_the_uniform_assumption_misses():
+    X, y = make_blobs(600, n_features=5, centers=6, cluster_std=2.0, random_state=0)
+    Q = TransitionMatrix.with_zeros(6, 2, seed=0)
+    comp_labels = Q.sample(y, seed=0)
+    right = small(transition=Q).fit(X, comp_labels)
+    wrong = small(transition="uniform").fit(X, comp_labels)
+    assert right.score(X, y) > 0.9
+    assert right.score(X, y) > wrong.score(X, y) + 0.3
+
+
+def test_estimated_transition_is_near_the_true_one_and_has_its_names(iris):
+    X, y, comp_labels = iris
+    names = np.array(["setosa", "versicolor", "virginica"])
+    anchors = np.concatenate([np.flatnonzero(y == label)[:10] for label in range(3)])
+    clf = small(transition="estimate", epochs=100)
+    clf.fit(X, names[comp_labels], anchors=(X[anchors], names[y[anchors]]))
+    assert clf.transition_.classes == tuple(names)
+    assert np.abs(np.asarray(clf.transition_) - np.asarray(BIASED)).sum(axis=1).mean() < 0.4
+    assert clf.score(X, names[y]) > 0.9
+
+
+def test_anchors_are_learned_from_unless_told_otherwise(iris):
+    X, y, comp_labels = iris
+    anchors = (X[::5], y[::5])
+    with_them = small().fit(X, comp_labels, anchors=anchors)
+    without = small().fit(X, comp_labels)
+    told_not_to = small(learn_from_anchors=False).fit(X, comp_labels, anchors=anchors)
+    assert not np.array_equal(with_them.predict_proba(X), without.predict_proba(X))
+    np.testing.assert_array_equal(told_not_to.predict_proba(X), without.predict_proba(X))
+    # labels without information, each class excluded at random: only the anchors can tell
+    noise = np.random.default_rng(0).integers(3, size=len(X))
+    clf = small(validation_fraction=0)
+    assert clf.fit(X, noise, anchors=(X, y)).score(X, y) > clf.fit(X, noise).score(X, y) + 0.3
+
+
+def test_same_random_state_gives_the_same_weights_and_leaves_global_randomness_alone(iris):
+    X, _, comp_labels = iris
+    torch.manual_seed(123)
+    before = torch.get_rng_state()
+    first, second = small().fit(X, comp_labels), small().fit(X, comp_labels)
+    assert torch.equal(before, torch.get_rng_state())
+    np.testing.assert_array_equal(first.predict_proba(X), second.predict_proba(X))
+    other = small(random_state=1).fit(X, comp_labels)
+    assert not np.array_equal(first.predict_proba(X), other.predict_proba(X))
+
+
+def test_true_labels_are_never_needed_for_stopping(iris):
+    X, _, comp_labels = iris
+    clf = small(epochs=100, patience=5).fit(X, comp_labels)
+    best = min(record["held_out_loss"] for record in clf.history_)
+    assert len(clf.history_) <= 100
+    assert clf.history_[-1]["epoch"] == len(clf.history_)
+    if len(clf.history_) < 100:
+        assert clf.history_[-6]["held_out_loss"] == best
+    no_stop = small(validation_fraction=0).fit(X, comp_labels)
+    assert len(no_stop.history_) == 40
+    assert "held_out_loss" not in no_stop.history_[0]
+
+
+def test_string_classes_come_back_as_strings(iris):
+    X, y, comp_labels = iris
+    names = np.array(["cat", "dog", "owl"])
+    clf = small(transition=TransitionMatrix(np.asarray(BIASED), classes=names), epochs=100)
+    clf.fit(X, names[comp_labels])
+    assert clf.classes_.tolist() == ["cat", "dog", "owl"]
+    assert set(clf.predict(X)) <= set(names)
+    assert clf.score(X, names[y]) > 0.9
+
+
+def test_classes_may_be_in_any_order_when_given(iris):
+    X, y, comp_labels = iris
+    names = np.array(["owl", "cat", "dog"])
+    clf = small(classes=names, transition=np.asarray(BIASED), epochs=100)
+    clf.fit(X, names[comp_labels])
+    assert clf.classes_.tolist() == ["owl", "cat", "dog"]
+    assert clf.score(X, names[y]) > 0.9
+
+
+def test_class_that_is_never_excluded_comes_from_the_matrix(iris):
+    X, _, comp_labels = iris
+    kept = comp_labels != 2
+    clf = small(transition=BIASED).fit(X[kept], comp_labels[kept])
+    assert clf.classes_.tolist() == [0, 1, 2]
+    assert clf.predict_proba(X).shape == (len(X), 3)
+
+
+def test_integer_labels_index_a_matrix_with_names(iris):
+    X, _, comp_labels = iris
+    Q = TransitionMatrix(np.asarray(BIASED), classes=["cat", "dog", "owl"])
+    assert small(transition=Q, epochs=2).fit(X, comp_labels).classes_.tolist() == [0, 1, 2]
+
+
+def test_labels_that_are_no_indices_take_the_rows_of_the_matrix_in_sorted_order(iris):
+    X, _, comp_labels = iris
+    clf = small(transition=BIASED, epochs=1).fit(X, 2 * comp_labels + 1)
+    assert clf.classes_.tolist() == [1, 3, 5]
+
+
+def test_two_classes_are_learned_as_their_opposite():
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=200)
+    X = rng.normal(size=(200, 3)) + 3 * y[:, None]
+    assert small().fit(X, 1 - y).score(X, y) > 0.95
+
+
+def test_dataframe_gives_feature_names_and_refuses_others(iris):
+    X, _, comp_labels = iris
+    table = pd.DataFrame(X, columns=["a", "b", "c", "d"])
+    clf = small(epochs=2).fit(table, pd.Series(comp_labels))
+    assert clf.feature_names_in_.tolist() == ["a", "b", "c", "d"]
+    with pytest.raises(ValueError, match="feature names"):
+        clf.predict(table.rename(columns={"a": "z"}))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32", "float64"])
+def test_images_go_through_the_default_network_and_a_convolutional_one(dtype):
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=240)
+    images = rng.integers(0, 60, size=(240, 1, 8, 8)).astype(dtype)
+    images[np.arange(240), 0, 2 * y, :] += np.array(150, dtype=dtype)
+    comp_labels = TransitionMatrix.uniform(3).sample(y, seed=1)
+    flat = small().fit(images, comp_labels)
+    assert flat.score(images, y) > 0.95
+    network = nn.Sequential(
+        nn.Conv2d(1, 8, 3, stride=2), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.LazyLinear(3)
+    )
+    network(torch.zeros(2, 1, 8, 8))
+    convolutional = small(network=network, lr=0.01).fit(images, comp_labels)
+    assert convolutional.score(images, y) > 0.95
+    with pytest.raises(InvalidInput, match=r"X must hold examples of shape \(1, 8, 8\)"):
+        flat.predict(images[:, :, :4])
+
+
+def test_network_may_be_a_factory_and_a_module_is_copied(iris):
+    X, _, comp_labels = iris
+    clf = small(network=partial(MLP, widths=(7,)), epochs=2).fit(X, comp_labels)
+    assert clf.network_.layers[0].out_features == 7
+    module = nn.Linear(4, 3)
+    before = module.weight.detach().clone()
+    small(network=module, epochs=2).fit(X, comp_labels)
+    assert torch.equal(module.weight, before)
+
+
+def test_pipeline_clone_and_grid_search_need_no_true_label(iris):
+    X, y, comp_labels = iris
+    pipeline = make_pipeline(StandardScaler(), PCA(3), small(transition=BIASED))
+    grid = GridSearchCV(
+        pipeline,
+        {"complementaryclassifier__lr": [1e-6, 1e-2]},
+        scoring=log_likelihood_scorer,
+        cv=2,
+        error_score="raise",
+    )
+    grid.fit(X, comp_labels)
+    assert grid.best_params_ == {"complementaryclassifier__lr": 1e-2}
+    assert grid.score(X, comp_labels) < 0  # a mean log-likelihood
+    assert grid.best_estimator_.score(X, y) > 0.85
+    copied = clone(pipeline)
+    assert copied[-1].transition is BIASED
+    scores = cross_val_score(
+        small(transition=BIASED, epochs=5), X, comp_labels, scoring=log_likelihood_scorer, cv=2
+    )
+    assert np.isfinite(scores).all()
+
+
+def test_saved_model_predicts_the_same(tmp_path, iris):
+    X, _, comp_labels = iris
+    names = np.array(["cat", "dog", "owl"])
+    table = pd.DataFrame(X, columns=["a", "b", "c", "d"])
+    clf = small(transition=BIASED, epochs=3, classes=names).fit(table, names[comp_labels])
+    clf.save(tmp_path / "model")
+    assert sorted(p.name for p in (tmp_path / "model").iterdir()) == [
+        "model.json",
+        "model.safetensors",
+    ]
+    loaded = ComplementaryClassifier.load(tmp_path / "model", device="cpu")
+    np.testing.assert_array_equal(loaded.predict_proba(table), clf.predict_proba(table))
+    assert loaded.classes_.tolist() == clf.classes_.tolist()
+    assert loaded.transition_ == clf.transition_
+    assert loaded.history_ == clf.history_
+    assert loaded.feature_names_in_.tolist() == ["a", "b", "c", "d"]
+    assert loaded.lr == clf.lr
+    with pytest.raises(ValueError, match="feature names"):
+        loaded.predict(table[["a", "b"]])
+
+
+def test_saved_model_with_a_network_of_ones_own_needs_it_again(tmp_path, iris):
+    X, _, comp_labels = iris
+    clf = small(network=nn.Linear(4, 3), epochs=2, random_state=np.random.RandomState(0))
+    clf.fit(X, comp_labels).save(tmp_path / "model")
+    with pytest.raises(InvalidModelFile, match=r"a network of your own.*load\(path, network="):
+        ComplementaryClassifier.load(tmp_path / "model")
+    for network in (nn.Linear(4, 3), lambda shape, n_classes: nn.Linear(*shape, n_classes)):
+        loaded = ComplementaryClassifier.load(tmp_path / "model", network=network, device="cpu")
+        np.testing.assert_array_equal(loaded.predict_proba(X), clf.predict_proba(X))
+
+
+X3 = np.arange(30.0).reshape(10, 3)
+Y3 = np.array([0, 1, 2, 0, 1, 2, 0, 1, 2, 0])
+
+
+@pytest.mark.parametrize(
+    "options,X,y,error,wording",
+    [
+        ({}, np.where(X3 == 3, np.nan, X3), Y3, ValueError, "Input X contains NaN"),
+        ({}, X3[:0], Y3[:0], ValueError, r"Found array with 0 sample\(s\)"),
+        ({}, X3, Y3[:9], ValueError, "inconsistent numbers of samples"),
+        ({}, X3, np.zeros(10, int), InvalidLabels, "at least 2 classes. Got one class: "),
+        ({}, X3, Y3 + 0.5, ValueError, "Unknown label type: continuous"),
+        ({}, X3, np.where(Y3 == 0, np.nan, Y3), ValueError, "Input y contains NaN"),
+        ({}, X3 * 1e300, Y3, InvalidInput, "X must fit into float32"),
+        ({"classes": [0, 1, 2, 3]}, X3, Y3, InvalidLabels, "it never says 'not 3'"),
+        ({"classes": [0, 1]}, X3, Y3, InvalidLabels, r"only the classes 0, 1\. Got also 2"),
+        ({"classes": [0, 1, 1]}, X3, Y3, InvalidInput, "a list without repeats"),
+        ({"transition": "unifrom"}, X3, Y3, InvalidInput, "transition must be 'uniform', 'est"),
+        ({"transition": np.eye(3)}, X3, Y3, InvalidTransitionMatrix, "zero diagonal"),
+        ({"transition": "estimate"}, X3, Y3, NoAnchorPoints, "needs anchors: examples whose true"),
+        ({"method": "forwrd"}, X3, Y3, InvalidInput, "Unknown method 'forwrd'.*Did you mean 'forw"),
+        ({"epochs": 0}, X3, Y3, InvalidInput, "epochs must be an integer of at least 1. Got 0"),
+        ({"lr": -1}, X3, Y3, InvalidInput, "lr must be above 0. Got -1"),
+        ({"lr": "x"}, X3, Y3, InvalidInput, "lr must be a number"),
+        ({"weight_decay": -1.0}, X3, Y3, InvalidInput, "weight_decay must be above 0"),
+        ({"validation_fraction": 1.0}, X3, Y3, InvalidInput, "above 0 and below 1. Got 1.0"),
+        ({"device": "warp"}, X3, Y3, InvalidInput, "device must be 'auto' or a torch device"),
+    ],
+)
+def test_bad_input_gets_an_error_that_says_what_to_do(options, X, y, error, wording):
+    with pytest.raises(error, match=wording):
+        small(**options).fit(X, y)
+
+
+def test_matrix_that_does_not_fit_the_classes_is_refused(iris):
+    X, _, comp_labels = iris
+    names = np.array(["cat", "dog", "owl"])
+    with pytest.raises(InvalidTransitionMatrix, match=r"one row per class: 3 classes.*Got 4 rows"):
+        small(transition=TransitionMatrix.uniform(4), classes=names).fit(X, names[comp_labels])
+    Q = TransitionMatrix(np.asarray(BIASED), classes=["owl", "dog", "cat"])
+    with pytest.raises(InvalidTransitionMatrix, match="rows in the order of the classes"):
+        small(transition=Q, classes=names).fit(X, names[comp_labels])
+
+
+@pytest.mark.parametrize(
+    "anchors,error,wording",
+    [
+        ((X3[:2], [0, 1]), NoAnchorPoints, "None was given for '2'"),
+        ((X3[:3], [0, 1]), InvalidLabels, "one true class per example. Got 3 examples and 2"),
+        ((X3[:3], [0, 1, 7]), InvalidLabels, "y_anchor must hold only the classes 0, 1, 2"),
+        ((X3[:3, :2], [0, 1, 2]), ValueError, "X has 2 features"),
+        (X3, InvalidInput, r"anchors must be a pair \(X_anchor, y_anchor\)"),
+    ],
+)
+def test_bad_anchors_get_an_error_that_says_what_to_do(anchors, error, wording):
+    with pytest.raises(error, match=wording):
+        small(transition="estimate", epochs=1).fit(X3, Y3, anchors=anchors)
+
+
+def test_few_anchors_are_warned_of_with_the_class_that_needs_more():
+    with pytest.warns(NaysayWarning, match="estimated from 1 anchor for class '0'.*More true lab"):
+        small(transition="estimate", epochs=1).fit(X3, Y3, anchors=(X3[:3], [0, 1, 2]))
+
+
+def test_random_labels_and_parameters_never_give_a_nan_or_a_foreign_traceback():
+    rng = np.random.default_rng(0)
+    for trial in range(60):
+        n, n_classes = int(rng.integers(1, 30)), int(rng.integers(1, 6))
+        X = rng.normal(size=(n, int(rng.integers(1, 4)))) * 10.0 ** rng.integers(-30, 30)
+        y = rng.integers(-1, n_classes, size=n)
+        Q = [
+            "uniform",
+            "estimate",
+            TransitionMatrix.uniform(max(2, n_classes)),
+            rng.dirichlet(np.ones(n_classes), n_classes),
+        ][trial % 4]
+        clf = small(transition=Q, epochs=2, batch_size=int(rng.integers(1, 9)))
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", NaysayWarning)
+                clf.fit(X, y, anchors=(X, y) if rng.random() < 0.5 else None)
+        except (NaysayError, ValueError):  # scikit-learn's own checks of X and y raise ValueError
+            continue
+        assert np.isfinite(clf.predict_log_proba(X)).all()

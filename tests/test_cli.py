@@ -1,0 +1,60 @@
+"""The command line as a whole, and the commands that have no test file of their own."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from naysay import InvalidTransitionMatrix, TransitionMatrix, __version__
+from naysay.cli import app
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, list(arguments))
+
+
+def test_version_and_help_are_shown():
+    assert run("--version").output == f"naysay {__version__}\n"
+    assert "demo" in run("--help").output
+    assert run().exit_code == 2
+
+
+@pytest.mark.parametrize("command", ["demo", "inspect"])
+def test_every_help_has_an_example(command):
+    assert f"Example: naysay {command}" in run(command, "--help").output
+
+
+def test_inspect_prints_the_diagnosis(tmp_path):
+    Q = TransitionMatrix([[0, 1, 0], [1, 0, 0], [0.5, 0.5, 0]], classes=["cat", "dog", "owl"])
+    Q.write(tmp_path / "Q.csv")
+    assert run("inspect", str(tmp_path / "Q.csv")).output == f"{Q.diagnose()}\n"
+    figures = json.loads(run("inspect", str(tmp_path / "Q.csv"), "--json").stdout)
+    assert figures["unused_labels"] == ["owl"]
+    assert figures["condition_number"] is None
+    assert figures["rank"] == 2
+
+
+def test_error_is_one_line_and_exit_code_1_and_a_traceback_only_with_debug(tmp_path):
+    bad = tmp_path / "Q.csv"
+    bad.write_text("0,1\n0.5,0.5\n")
+    done = run("inspect", str(bad))
+    assert done.exit_code == 1
+    assert done.stderr.startswith("error: Q must have a zero diagonal")
+    assert done.stderr.count("\n") == 1
+    assert isinstance(run("--debug", "inspect", str(bad)).exception, InvalidTransitionMatrix)
+    assert run("inspect", str(bad), "--allow-diagonal").exit_code == 0
+
+
+def test_missing_file_is_one_line(tmp_path):
+    done = run("inspect", str(tmp_path / "missing.csv"))
+    assert done.exit_code == 1
+    assert "No such file" in done.stderr
+
+
+def test_module_runs_as_a_program():
+    out = subprocess.run(
+        [sys.executable, "-m", "naysay", "--version"], capture_output=True, text=True, check=True
+    )
+    assert out.stdout == f"naysay {__version__}\n"

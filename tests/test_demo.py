@@ -1,0 +1,59 @@
+"""The demo: its figures, its page and its command line."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from naysay import InvalidInput
+from naysay.cli import app
+from naysay.demo import run_demo
+
+
+def test_demo_shows_that_bias_needs_q_and_that_q_can_be_estimated():
+    titles = []
+    result = run_demo("with0", seed=3, on_run=titles.append)
+    accuracy = {run.name: run.accuracy for run in result.runs}
+    assert titles == [run.title for run in result.runs]
+    assert accuracy["TL"] > 0.95
+    assert accuracy["PC/S"] < 0.5
+    assert accuracy["LM/T"] > 0.9
+    assert accuracy["LM/E"] > 0.9
+    assert result.runs[-1].q_error < 0.4
+    assert np.isfinite(np.asarray(result.estimated_transition)).all()
+
+
+def test_demo_refuses_an_unknown_setting():
+    with pytest.raises(InvalidInput, match=r"uniform, without0, with0. Got 'with1'"):
+        run_demo("with1")
+
+
+def test_demo_command_prints_a_table_and_writes_a_page(tmp_path):
+    page = tmp_path / "demo.html"
+    done = CliRunner().invoke(app, ["demo", "--seed", "1", "--out", str(page)])
+    assert done.exit_code == 0
+    for text in ("TL", "PC/S", "LM/T", "LM/E", "accuracy", "The page:"):
+        assert text in done.output
+    assert page.read_text("utf-8").startswith("<!DOCTYPE html>")
+
+
+def test_demo_command_gives_its_figures_as_json(tmp_path):
+    page = tmp_path / "demo.html"
+    done = CliRunner().invoke(app, ["demo", "--setting", "uniform", "--json", "--out", str(page)])
+    figures = json.loads(done.stdout)
+    assert figures["setting"] == "uniform"
+    assert [run["method"] for run in figures["runs"]] == ["TL", "PC/S", "LM/T", "LM/E"]
+    assert Path(figures["page"]).is_file()
+
+
+def test_page_that_cannot_be_written_is_one_line_before_any_work(tmp_path):
+    done = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "no" / "demo.html")])
+    assert done.exit_code == 1
+    assert re.fullmatch(r"error: .*\n", done.stderr)
+
+
+def test_unknown_setting_on_the_command_line_is_misuse():
+    assert CliRunner().invoke(app, ["demo", "--setting", "with1"]).exit_code == 2

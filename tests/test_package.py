@@ -1,0 +1,28 @@
+"""What ``import naysay`` promises."""
+
+import subprocess
+import sys
+
+import pytest
+
+import naysay
+
+
+def test_public_names_are_sorted_and_all_load():
+    assert naysay.__all__ == sorted(naysay.__all__)
+    for name in naysay.__all__:
+        assert getattr(naysay, name) is not None
+    assert set(naysay.__all__) <= set(dir(naysay))
+
+
+def test_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'Classifier'"):
+        naysay.Classifier  # noqa: B018  (the access itself is under test)
+
+
+def test_import_does_not_load_torch_or_scikit_learn():
+    code = (
+        "import sys, naysay; print([m for m in ('torch', 'sklearn', 'scipy') if m in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"
