@@ -4,6 +4,7 @@ NaysayError
 ├── InvalidTransitionMatrix (ValueError)  Q is no transition matrix, or not one of these classes
 ├── InvalidLabels           (ValueError)  labels out of range, of a wrong kind, impossible under Q
 ├── InvalidInput            (ValueError)  features, probabilities or a parameter out of range
+├── InvalidData             (ValueError)  a file or table is damaged, or not of its format
 ├── NoAnchorPoints          (ValueError)  a class has no example whose true class is known
 └── InvalidModelFile        (ValueError)  a saved model is damaged, foreign, or of a newer version
 
@@ -13,6 +14,7 @@ Each error also inherits the built-in that a caller would expect, so ordinary ha
 """
 
 __all__ = [
+    "InvalidData",
     "InvalidInput",
     "InvalidLabels",
     "InvalidModelFile",
@@ -37,6 +39,10 @@ class InvalidLabels(NaysayError, ValueError):
 
 class InvalidInput(NaysayError, ValueError):
     """Features, logits, probabilities or a parameter are not what they must be."""
+
+
+class InvalidData(NaysayError, ValueError):
+    """A file or table of data is damaged, or not what its format says it is."""
 
 
 class NoAnchorPoints(NaysayError, ValueError):
