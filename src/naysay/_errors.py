@@ -6,6 +6,7 @@ NaysayError
 ├── InvalidInput            (ValueError)  features, probabilities or a parameter out of range
 ├── InvalidData             (ValueError)  a file or table is damaged, or not of its format
 ├── NoAnchorPoints          (ValueError)  a class has no example whose true class is known
+├── DatasetUnavailable      (OSError)     a data set is not on disk and could not be downloaded
 └── InvalidModelFile        (ValueError)  a saved model is damaged, foreign, or of a newer version
 
 NaysayWarning (UserWarning)               the result stands, but something should be known
@@ -47,6 +48,10 @@ class InvalidData(NaysayError, ValueError):
 
 class NoAnchorPoints(NaysayError, ValueError):
     """A class has no anchor: no example whose true class is known."""
+
+
+class DatasetUnavailable(NaysayError, OSError):
+    """A data set is not on disk and could not be downloaded."""
 
 
 class InvalidModelFile(NaysayError, ValueError):
