@@ -15,6 +15,7 @@ Each error also inherits the built-in that a caller would expect, so ordinary ha
 """
 
 __all__ = [
+    "DatasetUnavailable",
     "InvalidData",
     "InvalidInput",
     "InvalidLabels",
