@@ -56,7 +56,7 @@ def parse_csv(
     if decimal not in (".", ",") or decimal == delimiter:
         raise InvalidInput(f"decimal must be '.' or ',', and not the delimiter. Got {decimal!r}.")
     data = data.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n")
-    if not data.strip():
+    if re.search(rb"\S", data) is None:
         raise InvalidData(f"{source} must be a table with a header. It is empty.")
     _refuse_nul(data, source)
     names, delimiter = _read_header(data, source, delimiter)

@@ -94,8 +94,8 @@ class OwnData:
             return self.label  # answers are in the order of the examples
         at = int(np.argmax(counts != 1))
         raise InvalidLabels(
-            f"comp_labels needs exactly one label per example. {self.name_of(at)} of {self.source} "
-            f"has {counts[at]}, and {int((counts != 1).sum())} of {self.n_examples} examples do "
+            f"comp_labels needs exactly one label per example. {self.name_of(at)!r} of "
+            f"{self.source} has {counts[at]}, and {int((counts != 1).sum())} of {self.n_examples} examples do "
             "not have one.\nUse ruled_out, or the answers in example and label."
         )
 
@@ -114,7 +114,7 @@ class OwnData:
 
     def name_of(self, example: int) -> str:
         """Return how a person finds an example: its id or path, or its row."""
-        return f"data row {self.row[example] + 1}" if self.ids is None else repr(self.ids[example])
+        return f"data row {self.row[example] + 1}" if self.ids is None else self.ids[example]
 
     def __repr__(self) -> str:
         return (
