@@ -55,6 +55,8 @@ def gather_answers(
     n_rows = len(cells.label)
     group, first_row = _group_rows(cells.example, n_rows, source)
     row, label, label_names = _split_labels(cells.label, separator)
+    if not len(row):
+        raise InvalidLabels(f"{source} must have complementary labels. No row has one.")
     true_codes, true_names = _codes(cells.true_label, n_rows)
     names = _name_classes(classes, label_names, true_names, source)
     label = _translate(label, label_names, names, "label", source)
@@ -64,8 +66,6 @@ def gather_answers(
     answered = np.zeros(len(first_row), dtype=bool)
     answered[group[row]] = True
     kept = answered | (true_labels >= 0)
-    if not answered.any():
-        raise InvalidLabels(f"{source} must have complementary labels. No row has one.")
     renumbered = np.where(kept, np.cumsum(kept) - 1, -1)
     example = renumbered[group[row]]
     order = np.argsort(example, kind="stable")

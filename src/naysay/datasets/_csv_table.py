@@ -93,8 +93,9 @@ def _line(data: bytes, at: int) -> int:
 
 
 def _read_header(data: bytes, source: str, delimiter: str | None) -> tuple[list[str], str]:
-    try:  # a character cut at the end of the piece is no error
-        start = codecs.getincrementaldecoder("utf-8")().decode(data[:_LONGEST_HEADER])
+    decoder = codecs.getincrementaldecoder("utf-8")()  # a character cut by the limit is no error
+    try:
+        start = decoder.decode(data[:_LONGEST_HEADER], final=len(data) <= _LONGEST_HEADER)
     except UnicodeDecodeError as error:
         _refuse_bytes(data, source, error)
     if delimiter is None:

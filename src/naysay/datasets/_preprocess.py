@@ -139,7 +139,7 @@ class Recipe:
         start = 0
         for column in self.columns:
             stop = start + len(column.feature_names)
-            cells = find_column(table, column.name, "The recipe", source)
+            cells = find_column(table, column.name, source)
             column.write(cells, features[:, start:stop], source)
             start = stop
         return features

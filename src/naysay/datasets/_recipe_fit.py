@@ -54,11 +54,11 @@ def fit_recipe(
         The name that errors give the table.
     """
     for name in categorical:
-        find_column(table, name, "categorical", source)
+        find_column(table, name, source, role="categorical")
     columns: list[NumericColumn | CategoricalColumn] = []
     dropped: list[tuple[str, str]] = []
     for name in names:
-        cells = find_column(table, name, "features", source)
+        cells = find_column(table, name, source, role="features")
         if cells.null_count == len(cells):
             column = None
         elif name in categorical or is_text(cells.type):

@@ -97,7 +97,9 @@ def _open_table(
             f"label must name the column of complementary labels in {name}. Its columns are "
             f"{shorten(table.column_names)}."
         )
-    found = {role: find_column(table, column, role, name) for role, column in columns.named.items()}
+    found = {
+        role: find_column(table, column, name, role=role) for role, column in columns.named.items()
+    }
     text_of = {role: _text(cells, columns.named[role], role, name) for role, cells in found.items()}
     cells = Cells(
         label=text_of["label"],
@@ -134,6 +136,8 @@ def _feature_columns(table: pa.Table, columns: Columns, source: str) -> list[str
             f"features must be a list of columns. Got the text {shorten(columns.features)}."
         )
     names = list(dict.fromkeys(columns.features))
+    for name in names:
+        find_column(table, name, source, role="features")
     for role, name in columns.named.items():
         if name in names:
             raise InvalidInput(

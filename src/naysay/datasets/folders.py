@@ -148,14 +148,16 @@ def resolve_paths(cells: Sequence[str | None], base: Path, source: str) -> list[
     base = base.resolve()
     paths: list[Path] = []
     for row, cell in enumerate(cells, start=1):
-        if cell is None:
-            raise InvalidData(f"Every row of {source} must name an image. Data row {row} has none.")
-        path = Path(cell) if Path(cell).is_absolute() else (base / cell).resolve()
-        if not Path(cell).is_absolute() and not path.is_relative_to(base):
-            raise InvalidData(
-                f"Relative paths in {source} must stay inside its folder. Data row {row} names "
-                f"{cell!r}, which leaves it.\nMove the file there, or write an absolute path."
-            )
+        if cell is None or "\0" in cell:
+            raise InvalidData(f"Every row of {source} must name an image. Data row {row} does not.")
+        path = Path(cell)
+        if not path.is_absolute():
+            path = (base / cell).resolve()
+            if not path.is_relative_to(base):
+                raise InvalidData(
+                    f"Relative paths in {source} must stay inside its folder. Data row {row} names "
+                    f"{cell!r}, which leaves it.\nMove the file there, or write an absolute path."
+                )
         paths.append(path)
     return paths
 
@@ -185,12 +187,11 @@ def plan_images(
 
 
 def _look(path: Path) -> Look:
-    digest = hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
-
     def look(image: Image.Image) -> Look:
         width, height = image.size
         if image.getexif().get(_ORIENTATION) in _ROTATED:
             height, width = width, height
+        digest = hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
         return Look(height, width, image.mode in _GREY, digest)
 
     return _open(path, look)

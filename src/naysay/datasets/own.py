@@ -95,8 +95,8 @@ class OwnData:
         at = int(np.argmax(counts != 1))
         raise InvalidLabels(
             f"comp_labels needs exactly one label per example. {self.name_of(at)!r} of "
-            f"{self.source} has {counts[at]}, and {int((counts != 1).sum())} of {self.n_examples} examples do "
-            "not have one.\nUse ruled_out, or the answers in example and label."
+            f"{self.source} has {counts[at]}; {int((counts != 1).sum())} of {self.n_examples} "
+            "examples do not have one.\nUse ruled_out, or the answers in example and label."
         )
 
     @property
@@ -282,7 +282,7 @@ def read_features(
     if images is None:
         raise InvalidInput(f"images must name the column of {name} that holds the image paths.")
     table = read_table(data, text=[images], delimiter=delimiter, decimal=decimal)
-    cells = to_text(find_column(table, images, "images", name), images, name)
+    cells = to_text(find_column(table, images, name, role="images"), images, name)
     base = Path(data).parent if is_path else Path.cwd()
     return recipe.apply(resolve_paths(cells.to_pylist(), base, name))
 

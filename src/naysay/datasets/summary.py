@@ -209,8 +209,7 @@ def _missing_values(recipe: Recipe) -> dict[str, int]:
 def _constant_features(own: OwnData) -> tuple[str, ...]:
     if own.n_examples < 2 or not own.feature_names:
         return ()
-    first = own.X[0]
-    same = (own.X == first).all(axis=0)
+    same = np.ptp(own.X, axis=0) == 0
     return tuple(name for name, is_same in zip(own.feature_names, same, strict=True) if is_same)
 
 

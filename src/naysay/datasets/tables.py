@@ -93,20 +93,29 @@ def source_name(data: Any) -> str:
     return "standard input" if str(data) == "-" else str(data)
 
 
-def find_column(table: pa.Table, name: Any, role: str, source: str) -> pa.ChunkedArray:
-    """Return a column by name; an unknown name is answered with those there are."""
+def find_column(
+    table: pa.Table, name: str, source: str, *, role: str | None = None
+) -> pa.ChunkedArray:
+    """Return a column by name; an unknown name is answered with those there are.
+
+    `role` is the parameter that names the column; None if training fixed the name.
+    """
     names = table.column_names
     if name in names:
         return table[name]
-    message = f"{role} must name a column of {source}. It has no {shorten(name)}"
-    message += f"; it has {shorten(names)}."
+    rule = (
+        f"{source} must have the columns that the model was trained on"
+        if role is None
+        else f"{role} must name a column of {source}"
+    )
+    hint = ""
     by_lower = {known.lower(): known for known in names}
     close = difflib.get_close_matches(str(name).lower(), by_lower, n=1)
     if close:
-        message += f" Did you mean {by_lower[close[0]]!r}?"
+        hint = f" Did you mean {by_lower[close[0]]!r}?"
     elif all(_is_number(known) for known in names):
-        message += " These look like values: the first row must hold the column names."
-    raise InvalidInput(message)
+        hint = " These look like values: the first row must hold the column names."
+    raise InvalidInput(f"{rule}. It has no {shorten(name)}; it has {shorten(names)}.{hint}")
 
 
 def _from_frame(frame: Any, source: str) -> pa.Table:
