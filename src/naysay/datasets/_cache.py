@@ -52,7 +52,7 @@ def _find(entry: Entry, official: OfficialFile, folder: Path) -> FoundFile | Non
 def _describe_missing(entry: Entry, missing: list[OfficialFile], folder: Path) -> str:
     more = f" and {len(missing) - 1} more of its files" if len(missing) > 1 else ""
     elsewhere = [place for place in missing[0].also if PurePosixPath(place).is_absolute()]
-    also = f" (nor at {', '.join(elsewhere)})" if elsewhere else ""
+    also = f" (nor at {elsewhere[0]})" if elsewhere else ""
     return (
         f"{entry.name} needs {missing[0].path}{more}, not found in {folder}{also}.\n"
         + HOW_TO_GET_IT.format(name=entry.name)

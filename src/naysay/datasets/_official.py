@@ -1,5 +1,6 @@
-"""Load, fetch and name the official data sets."""
+"""Load, fetch and describe the official data sets."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from naysay._errors import DatasetUnavailable
@@ -8,7 +9,26 @@ from naysay.datasets._dataset import Dataset, Provenance
 from naysay.datasets._download import download_missing
 from naysay.datasets._registry import REGISTRY, find_entry
 
-__all__ = ["fetch", "is_on_disk", "load", "names"]
+__all__ = ["DatasetInfo", "describe", "fetch", "is_on_disk", "load", "names"]
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """What is known of a data set without reading it.
+
+    `n_test` is None where there is no official split; `is_partial` says that only a part of the
+    data is on disk, and that part is what `load` gives.
+    """
+
+    name: str
+    n_classes: int
+    n_train: int
+    n_test: int | None
+    on_disk: bool
+    is_partial: bool
+    source: str
+    licence: str
+    citation: str
 
 
 def names() -> tuple[str, ...]:
@@ -82,9 +102,31 @@ def fetch(name: str, *, data_dir: str | Path | None = None) -> Dataset:
 
 
 def is_on_disk(name: str, *, data_dir: str | Path | None = None) -> bool:
-    """Say whether the files of a data set are there; they are not read."""
+    """Say whether the files of a data set, or a part that stands in for them, are there."""
+    return describe(name, data_dir=data_dir).on_disk
+
+
+def describe(name: str, *, data_dir: str | Path | None = None) -> DatasetInfo:
+    """Return what is known of a data set without reading it.
+
+    Examples
+    --------
+    >>> describe("letter").n_classes
+    26
+    """
+    entry = find_entry(name)
     try:
-        locate(find_entry(name), data_folder(data_dir))
+        files = locate(entry, data_folder(data_dir))
     except DatasetUnavailable:
-        return False
-    return True
+        files = ()
+    return DatasetInfo(
+        name=name,
+        n_classes=entry.n_classes,
+        n_train=entry.n_train,
+        n_test=entry.n_test,
+        on_disk=bool(files),
+        is_partial=any(file.official not in entry.files for file in files),
+        source=entry.source,
+        licence=entry.licence,
+        citation=entry.citation,
+    )
