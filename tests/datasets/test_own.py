@@ -182,6 +182,25 @@ def test_a_huge_label_is_refused():
     frame = pd.DataFrame({"x": [1, 2], "not": ["a", "b" * 100_000]})
     with pytest.raises(InvalidData, match="Data row 2 holds 100000"):
         read_own(frame, label="not")
+    frame = pd.DataFrame({"x": [1, 2], "not": ["a", "c|" + "b" * 201]})
+    with pytest.raises(InvalidLabels, match=r"at most 200 characters. Data row 2 .* of 201"):
+        read_own(frame, label="not")
+
+
+def test_many_labels_in_one_cell_are_no_huge_label():
+    names = [f"class {i}" for i in range(100)]
+    frame = pd.DataFrame({"x": [1, 2], "not": ["|".join(names[1:]), names[0]]})
+    assert read_own(frame, label="not").labels_per_example.tolist() == [99, 1]
+
+
+def test_gaps_agree_with_gaps_in_rows_of_one_example():
+    colour = pd.Categorical(["red", "red", None])
+    frame = pd.DataFrame({"x": [np.nan, np.nan, 1], "colour": colour, "not": ["a", "b", "c"]})
+    own = read_own(frame.assign(id=[1, 1, 2]), label="not", example_id="id")
+    assert own.example.tolist() == [0, 0, 1]
+    lists = pa.table({"x": [[1], [1]], "id": [1, 1], "not": ["a", "b"]})
+    with pytest.raises(InvalidData, match=r"Column 'x' .* must hold numbers"):
+        read_own(lists, label="not", example_id="id")
 
 
 def test_standard_input(monkeypatch):

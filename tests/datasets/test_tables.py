@@ -160,6 +160,19 @@ def test_parquet_without_rows_or_with_a_name_twice_is_refused(tmp_path):
         read_table(path)
 
 
+def test_parquet_text_that_is_not_utf_8_is_refused(tmp_path):
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"a": ["marker"]}), path, compression="none", use_dictionary=False)
+    path.write_bytes(path.read_bytes().replace(b"marker", b"mark\xff\xfe"))
+    with pytest.raises(InvalidData, match=r"t.parquet must be a Parquet file"):
+        read_table(path)
+
+
+def test_another_delimiter_is_named_in_the_error():
+    with pytest.raises(InvalidData, match=r"the character '\|'"):
+        parse("a|b\n1\n", delimiter="|")
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=200) | st.text('a1,;\t\n\r" .\x00é', max_size=60).map(str.encode))
 def test_random_bytes_give_a_table_or_a_clear_error(data):

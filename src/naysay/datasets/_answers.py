@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from naysay._checks import shorten
 from naysay._errors import InvalidData, InvalidInput, InvalidLabels
-from naysay.datasets._arrow import codes_of, pc
+from naysay.datasets._arrow import LONGEST_NAME, codes_of, pc, to_array
 
 __all__ = ["Answers", "Cells", "check_same", "gather_answers", "in_order"]
 
@@ -55,6 +55,7 @@ def gather_answers(
     n_rows = len(cells.label)
     group, first_row = _group_rows(cells.example, n_rows, source)
     row, label, label_names = _split_labels(cells.label, separator)
+    _check_lengths(row, label, label_names, source)
     if not len(row):
         raise InvalidLabels(f"{source} must have complementary labels. No row has one.")
     true_codes, true_names = _codes(cells.true_label, n_rows)
@@ -113,6 +114,16 @@ def _split_labels(label: pa.Array, separator: str | None) -> tuple[Indices, Indi
     filled = pc.fill_null(pc.not_equal(text, ""), False)
     codes, names = codes_of(text.filter(filled))
     return row.filter(filled).to_numpy(zero_copy_only=False).astype(np.int64), codes, names
+
+
+def _check_lengths(row: Indices, label: Indices, names: list[str], source: str) -> None:
+    for index, name in enumerate(names):
+        if len(name) > LONGEST_NAME:
+            at = int(row[np.argmax(label == index)]) + 1
+            raise InvalidLabels(
+                f"A label of {source} must have at most {LONGEST_NAME} characters. Data row {at} "
+                f"holds {shorten(name)} of {len(name)}.\nIs it the right column?"
+            )
 
 
 def _codes(text: pa.Array | None, n_rows: int) -> tuple[Indices, list[str]]:
@@ -190,7 +201,7 @@ def _name_annotators(
 
 def check_same(column: pa.ChunkedArray, name: str, answers: Answers, source: str) -> None:
     """All rows of one example must agree in a column."""
-    codes, _ = codes_of(column.combine_chunks())
+    codes, _ = codes_of(to_array(column))
     rows = np.flatnonzero(answers.example_of_row >= 0)
     first = answers.first_row[answers.example_of_row[rows]]
     differ = codes[rows] != codes[first]

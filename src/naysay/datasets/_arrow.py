@@ -7,13 +7,14 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
+from naysay._checks import shorten
 from naysay._errors import InvalidData
 
-__all__ = ["codes_of", "is_text", "pc", "to_numbers", "to_text"]
+__all__ = ["LONGEST_NAME", "codes_of", "is_text", "pc", "to_array", "to_numbers", "to_text"]
 
 pc: Any = pyarrow.compute  # its functions are made at import time, where type checkers see none
 
-_LONGEST_NAME = 200  # characters of a class, annotator or category; longer is a damaged file
+LONGEST_NAME = 200  # characters of a class, annotator or category; longer is a damaged file
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -26,14 +27,19 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def to_text(
-    column: pa.ChunkedArray, name: str, source: str, *, advice: str = "Is it the right column?"
+    column: pa.ChunkedArray,
+    name: str,
+    source: str,
+    *,
+    longest: int = LONGEST_NAME,
+    advice: str = "Is it the right column?",
 ) -> pa.Array:
     """Return the cells as trimmed text in one array; empty cells are null.
 
     Whole numbers are written without a decimal point: a column of integers with gaps, which
     pandas stores as floats, still gives ``7`` and not ``7.0``.
     """
-    plain = _plain(column)
+    plain = to_array(column)
     kind = plain.type
     if pa.types.is_floating(kind):
         plain = _whole_numbers(plain)
@@ -44,26 +50,27 @@ def to_text(
             f"Column {name!r} of {source} must hold text or numbers. It holds {kind}."
         ) from None
     length = pc.utf8_length(text)
-    longest = pc.max(length).as_py() or 0
-    if longest > _LONGEST_NAME:
-        row = pc.index(length, longest).as_py() + 1
+    found = pc.max(length).as_py() or 0
+    if found > longest:
+        row = pc.index(length, found).as_py() + 1
         raise InvalidData(
-            f"Column {name!r} of {source} must hold names of at most {_LONGEST_NAME} characters. "
-            f"Data row {row} holds {longest}.\n{advice}"
+            f"Column {name!r} of {source} must hold at most {longest} characters per cell. "
+            f"Data row {row} holds {found}.\n{advice}"
         )
     return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.large_string()), text)
 
 
 def to_numbers(column: pa.ChunkedArray, name: str, source: str) -> NDArray[np.float64]:
     """Return the cells as float64, NaN where a cell is missing."""
-    plain = _plain(column)
+    plain = to_array(column)
     try:
         if pa.types.is_boolean(plain.type):
             plain = pc.cast(plain, pa.uint8())
         numbers = pc.cast(plain, pa.float64(), safe=False)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise InvalidData(
-            f"Column {name!r} of {source} must hold numbers. It holds {plain.type}: {error}."
+            f"Column {name!r} of {source} must hold numbers. It holds {plain.type}: "
+            f"{shorten(str(error))}."
         ) from None
     return numbers.to_numpy(zero_copy_only=False)
 
@@ -75,7 +82,7 @@ def codes_of(text: pa.Array) -> tuple[NDArray[np.int64], list[str]]:
     return codes, encoded.dictionary.to_pylist()
 
 
-def _plain(column: pa.ChunkedArray) -> pa.Array:
+def to_array(column: pa.ChunkedArray) -> pa.Array:
     """Return the column as one array that is no dictionary."""
     if pa.types.is_dictionary(column.type):
         column = pc.cast(column, column.type.value_type)

@@ -162,10 +162,11 @@ def _explain(problem: str, n_columns: int, delimiter: str) -> str:
     if found is None:
         return f"this is no CSV table: {shorten(problem)}."
     row, n_cells = found.groups()
+    mark = f"{_DELIMITERS.get(delimiter, 'character')} {delimiter!r}"
     return (
         f"every row must have {n_columns} cells, as the header has. Row {row} (the header is row "
-        f"1) has {n_cells}.\nThe delimiter was taken to be the {_DELIMITERS.get(delimiter)}"
-        f" {delimiter!r}; cells that hold it must be in double quotes."
+        f"1) has {n_cells}.\nThe delimiter was taken to be the {mark}; cells that hold it must be "
+        "in double quotes."
     )
 
 

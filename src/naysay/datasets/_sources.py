@@ -17,7 +17,7 @@ from naysay._checks import shorten
 from naysay._errors import InvalidInput
 from naysay.datasets import _npz
 from naysay.datasets._answers import Answers, Cells, check_same, in_order
-from naysay.datasets._arrow import pc, to_text
+from naysay.datasets._arrow import LONGEST_NAME, pc, to_text
 from naysay.datasets._preprocess import Recipe
 from naysay.datasets._recipe_fit import fit_recipe
 from naysay.datasets.folders import (
@@ -29,6 +29,9 @@ from naysay.datasets.folders import (
 from naysay.datasets.tables import find_column, is_frame, read_table, source_name
 
 __all__ = ["Columns", "Features", "Options", "Source", "open_source"]
+
+# Characters per cell: several labels, a path or an address may be longer than one name.
+_LONGEST_CELL = {"label": 1 << 16, "images": 4096, "example_id": 4096}
 
 Features = tuple[NDArray[Any], Recipe | ImageRecipe]
 
@@ -120,7 +123,7 @@ def _open_table(
 def _text(cells: pa.ChunkedArray, column: str, role: str, source: str) -> pa.Array:
     is_list = pa.types.is_list(cells.type) or pa.types.is_large_list(cells.type)
     if role != "label" or not is_list:
-        return to_text(cells, column, source)
+        return to_text(cells, column, source, longest=_LONGEST_CELL.get(role, LONGEST_NAME))
     # A Parquet file can hold several labels per cell without a separator.
     lists = pc.cast(cells, pa.large_list(cells.type.value_type)).combine_chunks()
     flat = to_text(pa.chunked_array([pc.list_flatten(lists)]), column, source)
@@ -158,9 +161,6 @@ def _refuse_features(columns: Columns, reason: str) -> None:
 def _table_builder(table: pa.Table, options: Options, source: str) -> Callable[[Answers], Features]:
     def build(answers: Answers) -> Features:
         n_examples = len(answers.first_row)
-        if n_examples != (answers.example_of_row >= 0).sum():
-            for name in table.column_names:
-                check_same(table[name], name, answers, source)
         examples = table
         if n_examples != table.num_rows:
             examples = table.take(pa.array(answers.first_row))
@@ -171,6 +171,9 @@ def _table_builder(table: pa.Table, options: Options, source: str) -> Callable[[
             standardise=options.standardise,
             source=source,
         )
+        if n_examples != (answers.example_of_row >= 0).sum():  # some have several rows
+            for name in table.column_names:
+                check_same(table[name], name, answers, source)
         return recipe.apply(examples, source=source), recipe
 
     return build

@@ -282,7 +282,7 @@ def read_features(
     if images is None:
         raise InvalidInput(f"images must name the column of {name} that holds the image paths.")
     table = read_table(data, text=[images], delimiter=delimiter, decimal=decimal)
-    cells = to_text(find_column(table, images, name, role="images"), images, name)
+    cells = to_text(find_column(table, images, name, role="images"), images, name, longest=4096)
     base = Path(data).parent if is_path else Path.cwd()
     return recipe.apply(resolve_paths(cells.to_pylist(), base, name))
 

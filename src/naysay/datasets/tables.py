@@ -132,7 +132,10 @@ def _from_frame(frame: Any, source: str) -> pa.Table:
 def _read_parquet(path: Path, source: str) -> pa.Table:
     with path.open("rb") as file:  # a missing file or a folder is the operating system's error
         try:
-            return pq.ParquetFile(file, page_checksum_verification=True).read()
+            table = pq.ParquetFile(file, page_checksum_verification=True).read()
+            table.validate(full=True)  # such as text that is not UTF-8
+            _ = table.column_names
+            return table
         except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
             raise InvalidData(
                 f"{source} must be a Parquet file. It is damaged, cut short, or of another "
