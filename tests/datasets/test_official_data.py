@@ -119,7 +119,7 @@ def test_the_nearest_mean_image_has_its_known_accuracy_on_mnist(loaded):
     train, test = loaded["mnist"].train, loaded["mnist"].test
     means = np.stack([train.X[train.y == digit].mean(axis=0).ravel() for digit in range(10)])
     # |x - m|² without the |x|² that all classes share
-    distances = (means**2).sum(axis=1) - 2 * test.X.reshape(10_000, -1) @ means.T
+    distances = (means**2).sum(axis=1) - 2 * (test.X.reshape(10_000, -1) @ means.T)
     accuracy = (distances.argmin(axis=1) == test.y).mean()
     assert 100 * accuracy == pytest.approx(82.03, abs=0.01)
 
