@@ -100,6 +100,7 @@ def test_labels_are_text_in_every_kind_of_column(tmp_path):
         ([10, 9, None], ("9", "10")),
         ([7.0, None, 8.0], ("7", "8")),
         ([True, False, None], ("false", "true")),
+        ([0.5, None, 8.0], ("0.5", "8")),
         (pd.Categorical(["b", "a", None]), ("a", "b")),
     ]:
         path = tmp_path / "t.parquet"
@@ -176,6 +177,14 @@ def test_a_wrong_parameter_is_answered_with_what_there_is(table, options, error,
 def test_labels_that_teach_nothing_are_refused(labels, problem):
     with pytest.raises(InvalidLabels, match=f"(?s){problem}"):
         read_own(pd.DataFrame({"x": [1, 2], "not": labels}), label="not", classes=None)
+
+
+def test_a_column_that_cannot_be_text_is_refused():
+    frame = pa.table({"x": [1, 2], "not": [{"a": 1}, {"a": 2}]})
+    with pytest.raises(
+        InvalidData, match=r"Column 'not' .* must hold text or numbers. It holds st"
+    ):
+        read_own(frame, label="not")
 
 
 def test_a_huge_label_is_refused():
