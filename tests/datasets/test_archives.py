@@ -119,5 +119,27 @@ def test_an_archive_that_would_fill_the_disk_is_refused(tmp_path, kind, into, mo
 def test_two_members_of_one_name_are_an_error(tmp_path, into):
     info = tarfile.TarInfo("top/first")
     write_tar(tmp_path / "archive", GOOD, info)
-    with pytest.raises(InvalidData, match=r"FileExistsError"):
+    with pytest.raises(InvalidData, match=r"must hold each file once"):
         unpack(tmp_path / "archive", "tar", into)
+    assert not into.exists()
+
+
+def test_an_encrypted_zip_is_an_error(tmp_path, into):
+    path = tmp_path / "archive"
+    write_zip(path, {"first": b"one"})
+    content = bytearray(path.read_bytes())
+    content[6] |= 1  # the flag of encryption, in the local and in the central header
+    content[content.index(b"PK\x01\x02") + 8] |= 1
+    path.write_bytes(content)
+    with pytest.raises(InvalidData, match=r"must be a whole zip archive.*RuntimeError"):
+        unpack(path, "zip", into)
+
+
+def test_folders_in_an_archive_are_passed_over(tmp_path, into, files_under):
+    folder = tarfile.TarInfo("top/empty")
+    folder.type = tarfile.DIRTYPE
+    write_tar(tmp_path / "tar", GOOD, folder)
+    write_zip(tmp_path / "zip", {**GOOD, "top/empty/": b""})
+    for kind in ("tar", "zip"):
+        unpack(tmp_path / kind, kind, into / kind)
+        assert files_under(into / kind) == sorted(GOOD)

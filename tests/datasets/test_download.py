@@ -216,6 +216,14 @@ def test_an_incomplete_folder_is_an_error(server, register, folder, files_under)
     assert files_under(folder) == []
 
 
+def test_a_folder_that_cannot_be_made_is_an_error_that_says_so(server, register, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    register(Download((f"{server.url}/table",), ("uci/table",)))
+    with pytest.raises(DatasetUnavailable, match=r"must be writable to download it. Not a dir"):
+        load(tmp_path / "file" / "data")
+    assert server.requests == []
+
+
 def test_fetch_gets_the_whole_where_load_is_content_with_a_part(server, register, folder):
     part = OfficialFile("uci/part", per_class=(1, 1, 1), note="Only a part.")
     files = (OfficialFile("uci/table", per_class=(2, 2, 2), stand_in=part),)

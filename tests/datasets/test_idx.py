@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -168,11 +168,13 @@ def test_what_is_no_idx_file_is_refused(tmp_path, found, content, problem):
         parse_idx(content, found(tmp_path / "file"))
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(hnp.arrays(np.uint8, hnp.array_shapes(max_dims=4, max_side=5)))
 def test_parse_is_the_inverse_of_write(array):
     np.testing.assert_array_equal(parse_idx(as_idx(array), MADE), array)
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(st.binary(max_size=64))
 def test_any_bytes_give_an_array_or_invalid_data(content):
     try:

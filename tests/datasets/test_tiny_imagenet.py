@@ -166,8 +166,9 @@ def test_a_damaged_conversion_is_an_error_that_names_its_folder(root):
 
 
 def test_a_read_only_data_folder_is_left_alone(root, monkeypatch, tmp_path):
-    monkeypatch.setattr(tiny_imagenet, "is_writable", lambda folder: False)
+    monkeypatch.setattr(tiny_imagenet.os, "access", lambda folder, mode: False)
     monkeypatch.setattr(tiny_imagenet, "user_folder", lambda: tmp_path / "user")
-    assert len(load(root).train) == 33
+    for _ in range(2):
+        assert len(load(root).train) == 33
     assert decoded_files(root) == []
     assert (tmp_path / "user" / "tiny-imagenet-200.decoded").is_dir()

@@ -4,6 +4,7 @@ Every member is looked at before the first is written: a name that points elsewh
 device condemns the whole archive. Only the bytes of plain files are used, never owners or modes.
 """
 
+import gzip
 import lzma
 import shutil
 import stat
@@ -21,7 +22,11 @@ from naysay._errors import InvalidData
 __all__ = ["unpack"]
 
 _MOST_BYTES = 1 << 30  # the largest archive, CIFAR, unpacks to 186 MB
-_DAMAGED = (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, OSError)
+# All the ways in which `tarfile` and `zipfile` say that they cannot read an archive.
+_DAMAGED = (
+    *(tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, lzma.LZMAError, zlib.error),
+    *(EOFError, RuntimeError, ValueError),
+)
 
 
 class _Member(NamedTuple):
@@ -43,17 +48,33 @@ def unpack(archive: Path, kind: Literal["tar", "zip"], into: Path) -> None:
     opened = _open_tar if kind == "tar" else _open_zip
     try:
         with opened(archive) as members:
-            for member in members:
-                _check_member(archive, member)
-            _check_size(archive, sum(member.n_bytes for member in members))
+            _check_members(archive, members)
             for member in members:
                 if member.kind == "file":
                     _write(member, into / PurePosixPath(member.name))
+    except InvalidData:
+        raise
     except _DAMAGED as error:
         raise InvalidData(
             f"{archive.name} must be a whole {kind} archive. It is damaged or truncated "
             f"({type(error).__name__}: {shorten(str(error))}). Download it again."
         ) from None
+
+
+def _check_members(archive: Path, members: list[_Member]) -> None:
+    for member in members:
+        _check_member(archive, member)
+    n_bytes = sum(member.n_bytes for member in members)
+    if n_bytes > _MOST_BYTES:
+        raise InvalidData(
+            f"{archive.name} must unpack to at most {_MOST_BYTES:,} bytes. "
+            f"It would give {n_bytes:,}. Nothing was unpacked."
+        )
+    names = [PurePosixPath(member.name) for member in members if member.kind == "file"]
+    if len(set(names)) != len(names):
+        raise InvalidData(
+            f"{archive.name} must hold each file once. It holds one twice. Nothing was unpacked."
+        )
 
 
 def _check_member(archive: Path, member: _Member) -> None:
@@ -76,17 +97,9 @@ def _check_member(archive: Path, member: _Member) -> None:
     )
 
 
-def _check_size(archive: Path, n_bytes: int) -> None:
-    if n_bytes > _MOST_BYTES:
-        raise InvalidData(
-            f"{archive.name} must unpack to at most {_MOST_BYTES:,} bytes. "
-            f"It would give {n_bytes:,}. Nothing was unpacked."
-        )
-
-
 def _write(member: _Member, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
-    # "x": a second member of the same name, or one that runs into a link, is an error.
+    # "x": never onto a file that is there already.
     with member.open() as source, target.open("xb") as file:
         shutil.copyfileobj(source, file, 1 << 20)
 

@@ -22,7 +22,7 @@ from naysay.datasets._unix_compress import decompress
 
 __all__ = ["download_missing"]
 
-_SECONDS_TO_WAIT = 30  # for a server that does not answer
+_SECONDS_TO_WAIT = (10, 60)  # for a connection, and for the next bytes
 _MOST_BYTES = 1 << 28  # of one file: the largest is 155 MB
 
 
@@ -40,8 +40,7 @@ def download_missing(entry: Entry, folder: Path) -> None:
     for download in entry.downloads:
         if all(is_there(entry, official[path], folder) for path in download.gives):
             continue
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder, prefix=".fetch-") as staging:
+        with _make_staging(entry, download, folder) as staging:
             arrived = _retrieve_from_any(entry, download, folder, Path(staging))
             ready = _unpack(download, arrived, Path(staging))
             for path in download.gives:
@@ -49,6 +48,20 @@ def download_missing(entry: Entry, folder: Path) -> None:
                 if official[path].md5 is not None:
                     read_checked(staged, at_most=_MOST_BYTES)
             _move_into_place(download, ready, folder)
+
+
+def _make_staging(
+    entry: Entry, download: Download, folder: Path
+) -> tempfile.TemporaryDirectory[str]:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return tempfile.TemporaryDirectory(dir=folder, prefix=".fetch-")
+    except OSError as error:
+        raise DatasetUnavailable(
+            f"{entry.name} needs {download.gives[0]}, and its folder {folder} must be writable to "
+            f"download it. {error.strerror}.\n"
+            "Choose another folder with NAYSAY_DATA, data_dir= or --data-dir."
+        ) from None
 
 
 def _retrieve_from_any(entry: Entry, download: Download, folder: Path, staging: Path) -> Path:

@@ -1,8 +1,7 @@
-"""Bytes of files: read whole and checked, written whole or not at all."""
+"""The bytes of files, gzipped or not, read whole and checked."""
 
 import hashlib
 import zlib
-from pathlib import Path
 
 from naysay.datasets._dataset import SourceFile
 from naysay.datasets._entry import FoundFile
@@ -56,14 +55,3 @@ def _gunzip(file: FoundFile, raw: bytes, at_most: int) -> bytes:
             "must be one gzip file", f"{len(inflater.unused_data):,} bytes follow its end"
         )
     return content
-
-
-def is_writable(folder: Path) -> bool:
-    """Say whether files can be made in `folder`, by making one."""
-    probe = folder / ".naysay-writable"
-    try:
-        probe.touch()
-        probe.unlink()
-    except OSError:
-        return False
-    return True

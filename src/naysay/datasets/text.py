@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naysay._checks import named, shorten
+from naysay._errors import InvalidData
 from naysay.datasets._dataset import SourceFile, Split
 from naysay.datasets._entry import Entry, FoundFile, Reading
 from naysay.datasets._files import read_checked
@@ -104,24 +105,23 @@ def _parse(file: FoundFile, lines: list[str], layout: TextLayout) -> NDArray[np.
         table = np.loadtxt(
             lines, delimiter=layout.delimiter, comments=None, converters=converters, ndmin=2
         )
-    except (ValueError, KeyError) as error:
-        _explain(file, lines, layout)
-        raise file.is_wrong("must be a table of numbers", shorten(str(error))) from None
+    except (ValueError, KeyError):
+        raise _explain(file, lines, layout) from None
     if table.shape[1] != layout.n_features + 1 or not np.isfinite(table).all():
-        _explain(file, lines, layout)
+        raise _explain(file, lines, layout)
     return table
 
 
-def _explain(file: FoundFile, lines: list[str], layout: TextLayout) -> None:
-    """Raise the error that names the first line and cell that are wrong; slow, but run once."""
+def _explain(file: FoundFile, lines: list[str], layout: TextLayout) -> InvalidData:
+    """Return the error that names the first line and cell that are wrong; slow, but run once."""
     width = layout.n_features + 1
+    at_label = 0 if layout.label_first else width - 1
     for number, line in enumerate(lines, start=1):
         cells = line.split(layout.delimiter)
         if len(cells) != width:
-            raise file.is_wrong(
+            return file.is_wrong(
                 f"must have {width} cells in every line", f"Line {number} has {len(cells)}"
             )
-        at_label = 0 if layout.label_first else width - 1
         for column, cell in enumerate(cells):
             if column == at_label and isinstance(layout.labels, str):
                 good = len(cell) == 1 and cell in layout.labels
@@ -129,10 +129,12 @@ def _explain(file: FoundFile, lines: list[str], layout: TextLayout) -> None:
                 good = _is_finite_number(cell)
             if not good:
                 what = "label" if column == at_label else "number"
-                raise file.is_wrong(
+                return file.is_wrong(
                     f"must have a {what} in cell {column + 1} of line {number}",
                     f"Got {shorten(cell)}",
                 )
+    # Python reads some numbers that numpy does not, such as 1_000.
+    return file.is_wrong("must be a table of plain numbers", "It is not")
 
 
 def _is_finite_number(cell: str) -> bool:

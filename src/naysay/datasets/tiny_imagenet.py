@@ -21,7 +21,7 @@ from naysay._checks import shorten
 from naysay.datasets._cache import user_folder
 from naysay.datasets._dataset import Split
 from naysay.datasets._entry import Entry, FoundFile, Reading
-from naysay.datasets._files import is_writable, md5_of, read_checked
+from naysay.datasets._files import md5_of, read_checked
 
 __all__ = ["read_folder"]
 
@@ -90,8 +90,12 @@ def _class_names(wnids: Sequence[str], words: str) -> tuple[str, ...]:
 
 
 def _decoded_folder(root: Path, fingerprint: str) -> Path:
-    home = root.parent if is_writable(root.parent) else user_folder()
-    return home / "tiny-imagenet-200.decoded" / fingerprint
+    """Return where the decoded arrays are or, if they are nowhere yet, will be."""
+    beside, own = (
+        home / "tiny-imagenet-200.decoded" / fingerprint for home in (root.parent, user_folder())
+    )
+    is_beside = beside.is_dir() or (not own.is_dir() and os.access(root.parent, os.W_OK))
+    return beside if is_beside else own
 
 
 def _list_train(
