@@ -1,7 +1,8 @@
 """The official data sets that are tables of numbers, one row each: USPS and the UCI sets.
 
-No checksum of these files is published, and copies differ in spacing. The checksum of their
-*values* was taken from verified copies; examples per class are those of their documentation.
+No checksum of these files is published, and copies differ in spacing. The checksums of their
+*values*, and the examples per class, were taken from verified copies; those of the whole Drive
+file follow from its 58,509 rows in 11 classes of equal size.
 """
 
 from functools import partial

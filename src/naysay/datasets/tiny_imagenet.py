@@ -1,7 +1,6 @@
 """Tiny ImageNet: 110,000 small JPEGs, decoded once, then mapped into memory.
 
-Decoding all of them takes some 15 seconds, mapping no time at all. The decoded arrays lie beside
-the JPEGs, in ``tiny-imagenet-200.decoded`` (in the user's own folder where that place is
+Decoding takes a while, mapping no time at all. The decoded arrays lie beside the JPEGs, in ``tiny-imagenet-200.decoded`` (in the user's own folder where that place is
 read-only), and appear there by renaming, all at once.
 """
 
