@@ -1,7 +1,8 @@
 """Tiny ImageNet: 110,000 small JPEGs, decoded once, then mapped into memory.
 
-Decoding takes a while, mapping no time at all. The decoded arrays lie beside the JPEGs, in ``tiny-imagenet-200.decoded`` (in the user's own folder where that place is
-read-only), and appear there by renaming, all at once.
+Decoding takes a while, mapping no time at all. The decoded arrays lie beside the JPEGs, in
+``tiny-imagenet-200.decoded`` (in the user's own folder where that place is read-only), and appear
+there by renaming, all at once.
 """
 
 import os
