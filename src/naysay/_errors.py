@@ -4,7 +4,9 @@ NaysayError
 ├── InvalidTransitionMatrix (ValueError)  Q is no transition matrix, or not one of these classes
 ├── InvalidLabels           (ValueError)  labels out of range, of a wrong kind, impossible under Q
 ├── InvalidInput            (ValueError)  features, probabilities or a parameter out of range
+├── InvalidData             (ValueError)  a file or table is damaged, or not of its format
 ├── NoAnchorPoints          (ValueError)  a class has no example whose true class is known
+├── DatasetUnavailable      (OSError)     a data set is not on disk and could not be downloaded
 └── InvalidModelFile        (ValueError)  a saved model is damaged, foreign, or of a newer version
 
 NaysayWarning (UserWarning)               the result stands, but something should be known
@@ -13,6 +15,8 @@ Each error also inherits the built-in that a caller would expect, so ordinary ha
 """
 
 __all__ = [
+    "DatasetUnavailable",
+    "InvalidData",
     "InvalidInput",
     "InvalidLabels",
     "InvalidModelFile",
@@ -39,8 +43,16 @@ class InvalidInput(NaysayError, ValueError):
     """Features, logits, probabilities or a parameter are not what they must be."""
 
 
+class InvalidData(NaysayError, ValueError):
+    """A file or table of data is damaged, or not what its format says it is."""
+
+
 class NoAnchorPoints(NaysayError, ValueError):
     """A class has no anchor: no example whose true class is known."""
+
+
+class DatasetUnavailable(NaysayError, OSError):
+    """A data set is not on disk and could not be downloaded."""
 
 
 class InvalidModelFile(NaysayError, ValueError):

@@ -1,0 +1,101 @@
+"""Read a table of a million rows to arrays, against plain pandas in the same run.
+
+The table has 20 numeric columns, 2 categorical ones and a label. pandas only reads; naysay also
+fills gaps, encodes categories and gathers the labels. Appends one JSON line to
+``results/tables.jsonl``.
+"""
+
+import json
+import os
+import platform
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+
+import naysay
+from naysay.datasets.own import read_own
+from naysay.datasets.summary import summarise
+
+N_ROWS = 1_000_000
+N_REPEATS = 3
+RESULTS = Path(__file__).parent / "results" / "tables.jsonl"
+
+
+def make_table(n_rows: int) -> pa.Table:
+    rng = np.random.default_rng(0)
+    columns: dict[str, Any] = {f"x{i}": rng.normal(size=n_rows) for i in range(20)}
+    columns["colour"] = np.array(["red", "green", "blue"])[rng.integers(3, size=n_rows)]
+    columns["code"] = np.array([f"c{i}" for i in range(30)])[rng.integers(30, size=n_rows)]
+    columns["not"] = np.array([f"class {i}" for i in range(10)])[rng.integers(10, size=n_rows)]
+    return pa.table(columns)
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    """Return the fastest of a few runs; the first one warms the file cache."""
+    taken = []
+    for _ in range(N_REPEATS):
+        start = time.perf_counter()
+        work()
+        taken.append(time.perf_counter() - start)
+    return round(min(taken), 3)
+
+
+def processor() -> str:
+    info = Path("/proc/cpuinfo")
+    if not info.exists():
+        return platform.processor()
+    lines = info.read_text().splitlines()
+    return next((line.split(": ")[1] for line in lines if line.startswith("model name")), "")
+
+
+def main() -> None:
+    table = make_table(N_ROWS)
+    with tempfile.TemporaryDirectory() as folder:
+        parquet, csv = Path(folder, "t.parquet"), Path(folder, "t.csv")
+        pq.write_table(table, parquet)
+        pa_csv.write_csv(table, csv)
+        del table
+        figures = {
+            "pandas.read_parquet": seconds(lambda: pd.read_parquet(parquet)),
+            "read_own parquet": seconds(lambda: read_own(parquet, label="not")),
+            "pandas.read_csv": seconds(lambda: pd.read_csv(csv)),
+            "read_own csv": seconds(lambda: read_own(csv, label="not")),
+        }
+        own = read_own(parquet, label="not")
+        figures["summarise"] = seconds(lambda: summarise(own))
+    record = {
+        "what": f"{N_ROWS} rows, 20 numeric + 2 categorical columns + label to arrays",
+        "when": datetime.now(UTC).isoformat(timespec="seconds"),
+        "seconds": figures,
+        "fastest_of": N_REPEATS,
+        "ratio_to_pandas": {
+            kind: round(figures[f"read_own {kind}"] / figures[f"pandas.read_{kind}"], 2)
+            for kind in ("parquet", "csv")
+        },
+        "hardware": {"processor": processor(), "cores": os.cpu_count()},
+        "versions": {
+            "naysay": naysay.__version__,
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "pandas": pd.__version__,
+            "pyarrow": pa.__version__,
+        },
+    }
+    with RESULTS.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(record) + "\n")
+    for name, value in figures.items():
+        print(f"{name:<22}{value:>8.3f} s")
+    print(f"ratio to pandas       {record['ratio_to_pandas']}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""Array files that users bring: ``.npz`` with ``X`` and ``labels``, read without pickle."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from naysay._checks import shorten
+from naysay._errors import InvalidData, InvalidInput
+
+__all__ = ["find_array", "label_cells", "read_arrays", "split_features", "text_cells"]
+
+
+def read_arrays(path: Path, source: str) -> dict[str, NDArray[Any]]:
+    """Read every array of the file; objects, which could run code, are refused."""
+    with path.open("rb") as file:  # a missing file is the operating system's error
+        try:
+            with np.load(file, allow_pickle=False) as archive:
+                return {name: archive[name] for name in archive.files}
+        except Exception as error:  # a damaged archive can fail anywhere in zip, zlib and numpy
+            raise InvalidData(
+                f"{source} must be an .npz file of plain arrays. It is damaged, of another format, "
+                f"or holds objects: {shorten(str(error))}."
+            ) from None
+
+
+def find_array(arrays: dict[str, NDArray[Any]], name: str, source: str) -> NDArray[Any]:
+    """Return an array by name."""
+    if name not in arrays:
+        raise InvalidInput(
+            f"{source} must hold an array {name!r}. It holds {shorten(list(arrays))}."
+        )
+    return arrays[name]
+
+
+def split_features(X: NDArray[Any], source: str) -> pa.Table | NDArray[np.uint8]:
+    """Return a table with columns ``x0, x1, …``, or images of shape (n, channels, h, w)."""
+    if X.ndim in (3, 4):
+        return check_images(X, source)
+    if X.ndim != 2 or X.dtype.kind not in "biuf" or not X.size:
+        raise InvalidData(
+            f"X of {source} must be numbers of shape (n, features), or images of shape "
+            f"(n, channels, height, width). Got {X.dtype} of shape {X.shape}."
+        )
+    columns = np.ascontiguousarray(X.T)
+    return pa.table({f"x{index}": column for index, column in enumerate(columns)})
+
+
+def check_images(X: NDArray[Any], source: str) -> NDArray[np.uint8]:
+    """Return images as uint8 of shape (n, channels, h, w); 3 axes are greyscale images."""
+    if X.dtype != np.uint8:
+        raise InvalidData(
+            f"Images in {source} must be uint8, values 0 to 255. Got {X.dtype}. For values from 0 "
+            "to 1 save (X * 255).round().astype('uint8')."
+        )
+    images = X[:, None] if X.ndim == 3 else X
+    if images.shape[1] not in (1, 3) or not images.size:
+        hint = " Save X.transpose(0, 3, 1, 2)." if images.shape[3] in (1, 3) else ""
+        raise InvalidData(
+            f"Images in {source} must have shape (n, channels, height, width) with 1 or 3 "
+            f"channels. Got {X.shape}.{hint}"
+        )
+    return images
+
+
+def label_cells(
+    labels: NDArray[Any], classes: Sequence[str] | None, n_rows: int, source: str
+) -> tuple[pa.Array, Sequence[str] | None]:
+    """Return labels as text, and the class names.
+
+    A boolean matrix of shape (n, classes) marks the classes that each example is not.
+    """
+    if labels.ndim != 2 or labels.dtype != np.bool_:
+        return text_cells(labels, "labels", classes, n_rows, source), classes
+    names = list(map(str, range(labels.shape[1]))) if classes is None else list(classes)
+    if labels.shape != (n_rows, len(names)):
+        raise InvalidData(
+            f"labels of {source} must have one row per example and one column per class, shape "
+            f"({n_rows}, {len(names)}). Got {labels.shape}."
+        )
+    excluded = pa.array(np.nonzero(labels)[1])
+    ends = np.concatenate([[0], np.cumsum(labels.sum(axis=1))])
+    named = pa.array(names, pa.large_string()).take(excluded)
+    return pa.LargeListArray.from_arrays(ends, named), names
+
+
+def text_cells(
+    values: NDArray[Any], name: str, classes: Sequence[str] | None, n_rows: int, source: str
+) -> pa.Array:
+    """Return one text per row. Integers are positions in `classes` if given; -1 is unknown."""
+    if values.shape != (n_rows,) or values.dtype.kind not in "USiu":
+        raise InvalidData(
+            f"{name} of {source} must be text or integers, one per row of X, shape ({n_rows},). "
+            f"Got {values.dtype} of shape {values.shape}."
+        )
+    if values.dtype.kind in "iu":
+        return _names_of(values, name, classes, source)
+    if values.dtype.kind == "S":
+        try:
+            values = np.char.decode(values, "utf-8")
+        except UnicodeDecodeError:
+            raise InvalidData(f"{name} of {source} must be text in UTF-8. It is not.") from None
+    text = [value.strip() or None for value in values.tolist()]
+    return pa.array(text, pa.large_string())
+
+
+def _names_of(
+    values: NDArray[Any], name: str, classes: Sequence[str] | None, source: str
+) -> pa.Array:
+    lowest, highest = int(values.min(initial=0)), int(values.max(initial=0))
+    if lowest < -1 or (classes is not None and highest >= len(classes)):
+        top = "up" if classes is None else f"to {len(classes) - 1}"
+        raise InvalidData(
+            f"{name} of {source} must be integers from 0 {top}, or -1 for unknown. Got "
+            f"{lowest if lowest < -1 else highest}."
+        )
+    known, places = np.unique(values, return_inverse=True)
+    names = [
+        None if value == -1 else str(value) if classes is None else classes[value]
+        for value in known.tolist()
+    ]
+    return pa.array(names, pa.large_string()).take(pa.array(places))

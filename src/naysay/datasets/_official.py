@@ -1,0 +1,132 @@
+"""Load, fetch and describe the official data sets."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from naysay._errors import DatasetUnavailable
+from naysay.datasets._cache import data_folder, locate
+from naysay.datasets._dataset import Dataset, Provenance
+from naysay.datasets._download import download_missing
+from naysay.datasets._registry import REGISTRY, find_entry
+
+__all__ = ["DatasetInfo", "describe", "fetch", "is_on_disk", "load", "names"]
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """What is known of a data set without reading it.
+
+    `n_test` is None where there is no official split; `is_partial` says that only a part of the
+    data is on disk, and that part is what `load` gives.
+    """
+
+    name: str
+    n_classes: int
+    n_train: int
+    n_test: int | None
+    on_disk: bool
+    is_partial: bool
+    source: str
+    licence: str
+    citation: str
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of the official data sets.
+
+    Examples
+    --------
+    >>> names()[:3]
+    ('mnist', 'fashion-mnist', 'usps')
+    """
+    return tuple(REGISTRY)
+
+
+def load(name: str, *, data_dir: str | Path | None = None, download: bool = True) -> Dataset:
+    """Load an official data set, checked against what its authors published.
+
+    Parameters
+    ----------
+    name : str
+        One of `names()`.
+    data_dir : path, optional
+        The data folder; the environment variable ``NAYSAY_DATA`` or, without it, the user's own
+        cache folder when left out.
+    download : bool, default=True
+        Whether to download what is missing, from where the authors publish it.
+
+    Returns
+    -------
+    Dataset
+        Images are uint8 (n_samples, channels, height, width), those of USPS float32 in [-1, 1];
+        tables are float64 (n_samples, n_features); labels are int64, 0..n_classes-1.
+        ``test`` is None for waveform1, waveform2, drive and letter, which have no official split.
+
+    Raises
+    ------
+    DatasetUnavailable
+        If a file is missing and was not or could not be downloaded.
+    InvalidData
+        If a file is truncated, altered or in a wrong format; the message names it.
+    InvalidInput
+        If there is no data set of that name.
+    """
+    entry, folder = find_entry(name), data_folder(data_dir)
+    try:
+        files = locate(entry, folder)
+    except DatasetUnavailable:
+        if not download:
+            raise
+        download_missing(entry, folder)
+        files = locate(entry, folder)
+    reading = entry.reader(entry, files)
+    provenance = Provenance(
+        source=entry.source,
+        licence=entry.licence,
+        citation=entry.citation,
+        files=reading.files,
+        notes=tuple(file.official.note for file in files if file.official.note),
+    )
+    return Dataset(
+        name, reading.train, reading.test, reading.classes, entry.class_numbers, provenance
+    )
+
+
+def fetch(name: str, *, data_dir: str | Path | None = None) -> Dataset:
+    """Download what is missing of a data set, and return it, read and checked.
+
+    Unlike `load`, this also gets the whole file where only a part of it is there (drive).
+    """
+    download_missing(find_entry(name), data_folder(data_dir))
+    return load(name, data_dir=data_dir, download=False)
+
+
+def is_on_disk(name: str, *, data_dir: str | Path | None = None) -> bool:
+    """Say whether the files of a data set, or a part that stands in for them, are there."""
+    return describe(name, data_dir=data_dir).on_disk
+
+
+def describe(name: str, *, data_dir: str | Path | None = None) -> DatasetInfo:
+    """Return what is known of a data set without reading it.
+
+    Examples
+    --------
+    >>> describe("letter").n_classes
+    26
+    """
+    entry = find_entry(name)
+    try:
+        files = locate(entry, data_folder(data_dir))
+    except DatasetUnavailable:
+        files = ()
+    return DatasetInfo(
+        name=name,
+        n_classes=entry.n_classes,
+        n_train=entry.n_train,
+        n_test=entry.n_test,
+        on_disk=bool(files),
+        is_partial=any(file.official not in entry.files for file in files),
+        source=entry.source,
+        licence=entry.licence,
+        citation=entry.citation,
+    )

@@ -1,0 +1,178 @@
+"""Tables of numbers as text: USPS and the UCI sets, one example per line."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from naysay._checks import named, shorten
+from naysay._errors import InvalidData
+from naysay.datasets._dataset import SourceFile, Split
+from naysay.datasets._entry import Entry, FoundFile, Reading
+from naysay.datasets._files import read_checked
+
+__all__ = ["TextLayout", "read_tables", "values_checksum"]
+
+_MOST_BYTES = 1 << 28  # ten times the largest of these files
+
+
+@dataclass(frozen=True)
+class TextLayout:
+    """How the lines of a table are written.
+
+    Parameters
+    ----------
+    n_features : int
+    labels : tuple of float, or str
+        The label of each class as it is written: numbers, or one letter for each class.
+    label_first : bool, default=False
+        Whether the label is the first cell of the line, or the last.
+    delimiter : str, optional
+        Between cells; white space when left out.
+    image : tuple of int, optional
+        Shape of an example that is an image; it becomes float32 then.
+    """
+
+    n_features: int
+    labels: tuple[float, ...] | str
+    label_first: bool = False
+    delimiter: str | None = None
+    image: tuple[int, ...] | None = None
+
+
+def read_tables(entry: Entry, files: Sequence[FoundFile], *, layout: TextLayout) -> Reading:
+    """Read the training table and, where there is one, the test table.
+
+    Returns
+    -------
+    Reading
+        Tables float64 (n_samples, n_features), images float32 (n_samples, *image).
+    """
+    parts = [_read_table(entry, file, layout) for file in files]
+    splits = [split for split, _ in parts]
+    test = splits[1] if len(splits) > 1 else None
+    return Reading(splits[0], test, tuple(record for _, record in parts), entry.classes)
+
+
+def _read_table(entry: Entry, file: FoundFile, layout: TextLayout) -> tuple[Split, SourceFile]:
+    content, record = read_checked(file, at_most=_MOST_BYTES)
+    table = _parse(file, _decode(file, content), layout)
+    X, y = _separate(file, table, layout)
+    _check_counts(entry, file, y)
+    published = file.official.values_sha256
+    if published is not None:
+        if values_checksum(X, y) != published:
+            raise file.is_wrong(
+                "must hold the published values", "At least one of its numbers was altered"
+            )
+        record = replace(record, checked="values")
+    if layout.image is not None:
+        X = X.astype(np.float32).reshape(-1, *layout.image)
+    return Split(X, y), record
+
+
+def values_checksum(X: NDArray[Any], y: NDArray[Any]) -> str:
+    """Return a checksum of the numbers of a table, whatever the spacing they were written with."""
+    digest = hashlib.sha256()
+    digest.update(np.ascontiguousarray(X + 0.0, dtype="<f8").tobytes())  # + 0.0: no minus zero
+    digest.update(np.ascontiguousarray(y, dtype="<i8").tobytes())
+    return digest.hexdigest()
+
+
+def _decode(file: FoundFile, content: bytes) -> list[str]:
+    try:
+        text = content.decode("ascii")
+    except UnicodeDecodeError as error:
+        raise file.is_wrong(
+            "must be plain text in ASCII",
+            f"Byte {error.start:,} is 0x{content[error.start]:02x}",
+        ) from None
+    lines = [line for line in text.splitlines() if not line.isspace() and line]
+    if not lines:
+        raise file.is_wrong("must hold a table of numbers", "It holds no line with a number")
+    return lines
+
+
+def _parse(file: FoundFile, lines: list[str], layout: TextLayout) -> NDArray[np.float64]:
+    converters: dict[int | str, Callable[[str], float]] | None = None
+    if isinstance(layout.labels, str):
+        number_of = {letter: float(index) for index, letter in enumerate(layout.labels)}
+        converters = {0 if layout.label_first else layout.n_features: number_of.__getitem__}
+    try:
+        table = np.loadtxt(
+            lines, delimiter=layout.delimiter, comments=None, converters=converters, ndmin=2
+        )
+    except (ValueError, KeyError):
+        raise _explain(file, lines, layout) from None
+    if table.shape[1] != layout.n_features + 1 or not np.isfinite(table).all():
+        raise _explain(file, lines, layout)
+    return table
+
+
+def _explain(file: FoundFile, lines: list[str], layout: TextLayout) -> InvalidData:
+    """Return the error that names the first line and cell that are wrong; slow, but run once."""
+    width = layout.n_features + 1
+    at_label = 0 if layout.label_first else width - 1
+    for number, line in enumerate(lines, start=1):
+        cells = line.split(layout.delimiter)
+        if len(cells) != width:
+            return file.is_wrong(
+                f"must have {width} cells in every line", f"Line {number} has {len(cells)}"
+            )
+        for column, cell in enumerate(cells):
+            if column == at_label and isinstance(layout.labels, str):
+                good = len(cell) == 1 and cell in layout.labels
+            else:
+                good = _is_finite_number(cell)
+            if not good:
+                what = "label" if column == at_label else "number"
+                return file.is_wrong(
+                    f"must have a {what} in cell {column + 1} of line {number}",
+                    f"Got {shorten(cell)}",
+                )
+    # Python reads some numbers that numpy does not, such as 1_000.
+    return file.is_wrong("must be a table of plain numbers", "It is not")
+
+
+def _is_finite_number(cell: str) -> bool:
+    try:
+        return bool(np.isfinite(float(cell)))
+    except ValueError:
+        return False
+
+
+def _separate(
+    file: FoundFile, table: NDArray[np.float64], layout: TextLayout
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    at_label = 0 if layout.label_first else layout.n_features
+    written = table[:, at_label]
+    if isinstance(layout.labels, str):
+        y = written.astype(np.int64)  # already the index
+    else:
+        known = np.asarray(layout.labels, dtype=np.float64)
+        y = np.minimum(np.searchsorted(known, written), len(known) - 1)
+        wrong = known[y] != written
+        if wrong.any():
+            line = int(np.argmax(wrong))
+            raise file.is_wrong(
+                f"must have labels {shorten(tuple(f'{label:g}' for label in known), 12)}",
+                f"Line {line + 1} has {written[line]:g}",
+            )
+    X = np.ascontiguousarray(np.delete(table, at_label, axis=1))
+    return X, y.astype(np.int64)
+
+
+def _check_counts(entry: Entry, file: FoundFile, y: NDArray[np.int64]) -> None:
+    expected = np.asarray(file.official.per_class)
+    counts = np.bincount(y, minlength=entry.n_classes)
+    wrong = counts != expected
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise file.is_wrong(
+            f"must hold {int(expected.sum()):,} examples, {expected[at]:,} of class "
+            f"{named(at, entry.classes)}",
+            f"It holds {len(y):,}, {counts[at]:,} of that class",
+        )

@@ -1,0 +1,109 @@
+"""What the tests of the data sets share: real files, where there are any, and small made ones."""
+
+import functools
+import http.server
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from naysay.datasets._entry import FoundFile, OfficialFile
+
+USERS_DATA = os.environ.get("NAYSAY_DATA")
+SHARED_DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+
+
+@pytest.fixture(autouse=True)
+def _no_data_of_the_user(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keep every test away from the data folder of whoever runs it."""
+    monkeypatch.setenv("NAYSAY_DATA", str(tmp_path_factory.mktemp("data-folder")))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("user-cache")))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+@pytest.fixture(scope="session")
+def users_data() -> Path | None:
+    """The data folder that whoever runs the tests has chosen, if any."""
+    return Path(USERS_DATA) if USERS_DATA else None
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of real copies that lies beside the checkout."""
+    if not (SHARED_DATA / "unpack.py").is_file():
+        pytest.skip(f"real copies of the data sets are not at {SHARED_DATA}")
+    return SHARED_DATA
+
+
+@pytest.fixture(scope="session")
+def official_data(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder with the real MNIST, USPS and UCI files."""
+    folder = tmp_path_factory.mktemp("official")
+    command = [sys.executable, str(shared_data / "unpack.py"), str(folder)]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    for path in folder.rglob("*"):  # the copies are read-only, and pytest must remove them
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    return folder
+
+
+@pytest.fixture
+def found() -> Callable[..., FoundFile]:
+    """Return a maker of found files, for readers that are called directly."""
+
+    def make(path: Path, **official: Any) -> FoundFile:
+        return FoundFile("mnist", OfficialFile(path.name, **official), path)
+
+    return make
+
+
+@dataclass
+class Server:
+    url: str
+    folder: Path
+    requests: list[str]
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    """Serve the folder `server.folder` on this machine."""
+    folder = tmp_path / "served"
+    folder.mkdir()
+    requests: list[str] = []
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (its own name)
+            requests.append(self.path)
+
+        def do_GET(self) -> None:
+            if not self.path.endswith(".cut"):
+                super().do_GET()
+                return
+            whole = Path(self.translate_path(self.path)).read_bytes()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(whole)))
+            self.end_headers()
+            self.wfile.write(whole[: len(whole) // 2])  # and the connection breaks
+
+    handler = functools.partial(Handler, directory=os.fspath(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
+        thread = threading.Thread(target=running.serve_forever, args=(0.02,), daemon=True)
+        thread.start()
+        yield Server(f"http://127.0.0.1:{running.server_address[1]}", folder, requests)
+        running.shutdown()
+        thread.join(timeout=5)
+
+
+@pytest.fixture
+def files_under() -> Callable[[Path], list[str]]:
+    """Return every file below a folder, hidden ones too."""
+    return lambda folder: sorted(
+        str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()
+    )

@@ -1,0 +1,422 @@
+import contextlib
+import csv
+import io
+import json
+import sys
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+from naysay import InvalidInput, InvalidLabels, InvalidModelFile, NaysayError
+from naysay._errors import InvalidData
+from naysay.datasets.own import read_features, read_own, recipe_from_dict
+
+CSV = """age,colour,not,is,who
+31,red,cat|dog,,ann
+,blue,owl,cat,bob
+47,red,,,ann
+5,,,dog,
+12,red, cat ,,
+"""
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "animals.csv"
+    path.write_text(CSV)
+    return path
+
+
+def test_answers_examples_and_true_classes_of_a_csv_file(table):
+    own = read_own(table, label="not", true_label="is", annotator="who")
+    assert own.classes == ("cat", "dog", "owl")
+    assert own.example.tolist() == [0, 0, 1, 3]
+    assert own.label.tolist() == [0, 1, 2, 0]
+    assert own.annotators == ("ann", "bob")
+    assert own.annotator is not None
+    assert own.annotator.tolist() == [0, 0, 1, -1]
+    assert own.true_labels.tolist() == [-1, 0, 1, -1]
+    assert own.row.tolist() == [0, 1, 3, 4]
+    assert (own.n_rows, own.n_examples, own.n_dropped) == (5, 4, 1)
+    assert own.feature_names == (
+        "age",
+        "age missing",
+        "colour=blue",
+        "colour=red",
+        "colour missing",
+    )
+    assert own.X.dtype == np.float32
+    assert_array_equal(own.X[:, 0], [31, 12, 5, 12])
+    assert_array_equal(own.ruled_out.sum(axis=1), [2, 1, 0, 1])
+    assert_array_equal(own.anchors[1], [0, 1])
+    assert own.name_of(3) == "data row 5"
+    assert "4 examples of shape (5,), 4 answers, 3 classes" in repr(own)
+
+
+def test_one_label_per_example_gives_comp_labels_and_else_says_so(table):
+    assert read_own(table, label="is", features=["age"]).comp_labels.tolist() == [0, 1]
+    with pytest.raises(InvalidLabels, match=r"'data row 1' of .* has 2; 1 of 3 examples"):
+        _ = read_own(table, label="not").comp_labels
+
+
+def test_rows_with_one_id_are_one_example(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("photo,x,not,is\nb,1,cat,\na,2,dog,\nb,1,owl,dog\nb,1,cat,\n")
+    own = read_own(path, label="not", true_label="is", example_id="photo")
+    assert own.ids == ("b", "a")
+    assert own.example.tolist() == [0, 0, 0, 1]
+    assert own.label.tolist() == [0, 2, 0, 1]
+    assert own.true_labels.tolist() == [1, -1]
+    assert own.X.tolist() == [[1], [2]]
+    assert own.name_of(0) == "b"
+
+
+@pytest.mark.parametrize(
+    "rows, problem",
+    [
+        ("a,1,cat,\na,2,dog,", "agree.*column 'x' differs between data rows 1 and 2"),
+        ("a,1,cat,dog\na,1,owl,owl", "must have one true class. Data row 1 says 'dog'.*'owl'"),
+        ("a,1,cat,\n,1,dog,", "Data row 2 has an empty example_id"),
+    ],
+)
+def test_rows_of_one_example_must_agree(tmp_path, rows, problem):
+    path = tmp_path / "t.csv"
+    path.write_text(f"photo,x,not,is\n{rows}\n")
+    with pytest.raises(InvalidData, match=f"(?s){problem}"):
+        read_own(path, label="not", true_label="is", example_id="photo")
+
+
+def test_labels_are_text_in_every_kind_of_column(tmp_path):
+    (tmp_path / "t.csv").write_text("x,not\n1,007\n2,7\n")
+    assert read_own(tmp_path / "t.csv", label="not").classes == ("007", "7")
+    for values, names in [
+        ([10, 9, None], ("9", "10")),
+        ([7.0, None, 8.0], ("7", "8")),
+        ([True, False, None], ("false", "true")),
+        ([0.5, None, 8.0], ("0.5", "8")),
+        (pd.Categorical(["b", "a", None]), ("a", "b")),
+    ]:
+        path = tmp_path / "t.parquet"
+        pd.DataFrame({"x": [1, 2, 3], "not": values}).to_parquet(path)
+        own = read_own(path, label="not")
+        assert own.classes == names
+        assert own.n_dropped == 1
+
+
+def test_a_list_column_holds_several_labels(tmp_path):
+    path = tmp_path / "t.parquet"
+    lists = pa.array([["cat", "dog"], [], None, ["owl|x"]])
+    pq.write_table(pa.table({"x": [1, 2, 3, 4], "not": lists}), path)
+    own = read_own(path, label="not")
+    assert own.classes == ("cat", "dog", "owl|x")
+    assert own.row.tolist() == [0, 3]
+    assert own.label.tolist() == [0, 1, 2]
+
+
+def test_a_sliced_frame_with_lists_keeps_its_rows():
+    frame = pa.table({"x": [1, 2, 3], "not": [["no"], ["a", "b"], ["c"]]}).slice(1)
+    own = read_own(frame, label="not")
+    assert own.classes == ("a", "b", "c")
+    assert own.example.tolist() == [0, 0, 1]
+
+
+def test_another_separator_or_none():
+    frame = pd.DataFrame({"x": [1, 2], "not": ["a/b", "c|d"]})
+    assert read_own(frame, label="not", separator="/").classes == ("a", "b", "c|d")
+    assert read_own(frame, label="not", separator=None).classes == ("a/b", "c|d")
+    with pytest.raises(InvalidInput, match="separator must be visible"):
+        read_own(frame, label="not", separator=" ")
+
+
+def test_classes_given_keep_their_order_and_bound_the_labels():
+    frame = pd.DataFrame({"x": [1, 2], "not": ["b", "a"]})
+    own = read_own(frame, label="not", classes=["c", "b", "a"])
+    assert own.classes == ("c", "b", "a")
+    assert own.label.tolist() == [1, 2]
+    with pytest.raises(InvalidLabels, match="It also names 'a'"):
+        read_own(frame, label="not", classes=["b", "c"])
+    with pytest.raises(InvalidInput, match="'b' is twice"):
+        read_own(frame, label="not", classes=["a", "b", "b"])
+    with pytest.raises(InvalidInput, match="classes must be a list"):
+        read_own(frame, label="not", classes="ab")
+
+
+@pytest.mark.parametrize(
+    "options, error, problem",
+    [
+        ({}, InvalidInput, "label must name the column.*'age', 'colour', 'not'"),
+        ({"label": "Not"}, InvalidInput, "Did you mean 'not'"),
+        ({"label": "not", "true_label": "true"}, InvalidInput, "true_label must name a column"),
+        ({"label": "not", "features": ["agee"]}, InvalidInput, "features must name.*mean 'age'"),
+        ({"label": "not", "features": ["age", "not"]}, InvalidInput, "must not hold the label"),
+        ({"label": "not", "features": "age"}, InvalidInput, "features must be a list"),
+        ({"label": "not", "features": []}, InvalidData, "at least one feature column"),
+        ({"label": "not", "categorical": ["hue"]}, InvalidInput, "categorical must name"),
+        ({"label": "not", "images": "colour", "features": ["age"]}, InvalidInput, "left out"),
+    ],
+)
+def test_a_wrong_parameter_is_answered_with_what_there_is(table, options, error, problem):
+    with pytest.raises(error, match=f"(?s){problem}"):
+        read_own(table, **options)
+
+
+@pytest.mark.parametrize(
+    "labels, problem",
+    [
+        (["a", "a"], "at least 2 classes. the data frame names only 'a'.*classes="),
+        ([None, ""], "must have complementary labels. No row has one"),
+    ],
+)
+def test_labels_that_teach_nothing_are_refused(labels, problem):
+    with pytest.raises(InvalidLabels, match=f"(?s){problem}"):
+        read_own(pd.DataFrame({"x": [1, 2], "not": labels}), label="not", classes=None)
+
+
+def test_a_column_that_cannot_be_text_is_refused():
+    frame = pa.table({"x": [1, 2], "not": [{"a": 1}, {"a": 2}]})
+    with pytest.raises(
+        InvalidData, match=r"Column 'not' .* must hold text or numbers. It holds st"
+    ):
+        read_own(frame, label="not")
+
+
+def test_a_huge_label_is_refused():
+    frame = pd.DataFrame({"x": [1, 2], "not": ["a", "b" * 100_000]})
+    with pytest.raises(InvalidData, match="Data row 2 holds 100000"):
+        read_own(frame, label="not")
+    frame = pd.DataFrame({"x": [1, 2], "not": ["a", "c|" + "b" * 201]})
+    with pytest.raises(InvalidLabels, match=r"at most 200 characters. Data row 2 .* of 201"):
+        read_own(frame, label="not")
+
+
+def test_many_labels_in_one_cell_are_no_huge_label():
+    names = [f"class {i}" for i in range(100)]
+    frame = pd.DataFrame({"x": [1, 2], "not": ["|".join(names[1:]), names[0]]})
+    assert read_own(frame, label="not").labels_per_example.tolist() == [99, 1]
+
+
+def test_gaps_agree_with_gaps_in_rows_of_one_example():
+    colour = pd.Categorical(["red", "red", None])
+    frame = pd.DataFrame({"x": [np.nan, np.nan, 1], "colour": colour, "not": ["a", "b", "c"]})
+    own = read_own(frame.assign(id=[1, 1, 2]), label="not", example_id="id")
+    assert own.example.tolist() == [0, 0, 1]
+    lists = pa.table({"x": [[1], [1]], "id": [1, 1], "not": ["a", "b"]})
+    with pytest.raises(InvalidData, match=r"Column 'x' .* must hold numbers"):
+        read_own(lists, label="not", example_id="id")
+
+
+def test_standard_input(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(CSV.encode())))
+    assert read_own("-", label="not").source == "standard input"
+
+
+# ----------------------------------------------------------------------------- arrays
+
+
+def test_an_array_file_with_everything(tmp_path):
+    path = tmp_path / "t.npz"
+    np.savez(
+        path,
+        X=np.array([[1, np.nan], [2, 5], [3, 6]]),
+        labels=[0, 2, -1],
+        true_labels=[-1, -1, 1],
+        annotators=["ann", "", "bob"],
+        classes=["cat", "dog", "owl"],
+    )
+    own = read_own(path)
+    assert own.classes == ("cat", "dog", "owl")
+    assert own.label.tolist() == [0, 2]
+    assert own.true_labels.tolist() == [-1, -1, 1]
+    assert own.annotator is not None
+    assert own.annotator.tolist() == [0, -1]
+    assert own.X.tolist() == [[1, 5.5, 1], [2, 5, 0], [3, 6, 0]]
+    assert own.feature_names == ("x0", "x1", "x1 missing")
+    assert_array_equal(read_features(path, own.recipe), own.X)
+
+
+def test_a_boolean_matrix_of_excluded_classes(tmp_path):
+    excluded = np.array([[1, 0, 1], [0, 1, 0]], dtype=bool)
+    np.savez(tmp_path / "t.npz", X=np.eye(2), labels=excluded)
+    own = read_own(tmp_path / "t.npz")
+    assert own.classes == ("0", "1", "2")
+    assert_array_equal(own.ruled_out, excluded)
+    with pytest.raises(InvalidData, match=r"shape \(2, 2\). Got \(2, 3\)"):
+        read_own(tmp_path / "t.npz", classes=["a", "b"])
+
+
+def test_text_labels_and_ids_of_an_array_file(tmp_path):
+    np.savez(
+        tmp_path / "t.npz",
+        X=np.array([[1], [2], [1]]),
+        labels=np.array([b"a|b", b"b", "é".encode()]),
+        example_ids=[4, 2, 4],
+    )
+    own = read_own(tmp_path / "t.npz")
+    assert own.classes == ("a", "b", "é")
+    assert own.example.tolist() == [0, 0, 0, 1]
+    assert own.ids == ("4", "2")
+
+
+@pytest.mark.parametrize("shape", [(4, 3, 5, 6), (4, 1, 5, 6), (4, 5, 6)])
+def test_images_in_an_array_file(tmp_path, shape):
+    X = np.arange(np.prod(shape)).astype(np.uint8).reshape(shape)
+    np.savez(tmp_path / "t.npz", X=X, labels=[0, 1, 2, 0])
+    own = read_own(tmp_path / "t.npz")
+    assert own.X.dtype == np.uint8
+    assert_array_equal(own.X, X.reshape(4, -1, 5, 6))
+    assert own.feature_names == ()
+    assert_array_equal(read_features(tmp_path / "t.npz", own.recipe), own.X)
+    np.savez(tmp_path / "other.npz", X=X[..., :5])
+    with pytest.raises(InvalidData, match="as the training data did"):
+        read_features(tmp_path / "other.npz", own.recipe)
+
+
+@pytest.mark.parametrize(
+    "arrays, error, problem",
+    [
+        ({"labels": [0]}, InvalidInput, "must hold an array 'X'. It holds 'labels'"),
+        ({"X": np.eye(2)}, InvalidInput, "must hold an array 'labels'"),
+        ({"X": np.eye(2), "labels": [0, 1, 2]}, InvalidData, r"shape \(2,\). Got int64"),
+        ({"X": np.eye(2), "labels": [0.0, 1.0]}, InvalidData, "text or integers"),
+        ({"X": np.eye(2), "labels": [0, -2]}, InvalidData, "from 0 up, or -1.*Got -2"),
+        (
+            {"X": np.eye(2), "labels": [0, 2], "classes": ["a", "b"]},
+            InvalidData,
+            "from 0 to 1.*Got 2",
+        ),
+        ({"X": np.eye(2), "labels": [b"\xff", b"a"]}, InvalidData, "text in UTF-8"),
+        ({"X": np.array(["a", "b"]), "labels": [0, 1]}, InvalidData, "X of .* must be numbers"),
+        ({"X": np.zeros((0, 2)), "labels": []}, InvalidData, "Got float64 of shape"),
+        ({"X": np.zeros((2, 3, 4, 4)), "labels": [0, 1]}, InvalidData, "must be uint8"),
+        (
+            {"X": np.zeros((2, 4, 4, 3), np.uint8), "labels": [0, 1]},
+            InvalidData,
+            r"Save X.transpose\(0, 3, 1, 2\)",
+        ),
+        ({"X": np.array([{}, 1]), "labels": [0, 1]}, InvalidData, "holds objects"),
+    ],
+)
+def test_a_wrong_array_file_is_refused(tmp_path, arrays, error, problem):
+    np.savez(tmp_path / "t.npz", **arrays)
+    with pytest.raises(error, match=f"(?s){problem}"):
+        read_own(tmp_path / "t.npz")
+
+
+# ----------------------------------------------------------------------------- prediction
+
+
+def test_new_data_meet_the_same_features(table, tmp_path):
+    own = read_own(table, label="not", features=["age", "colour"], categorical=["age"])
+    recipe = recipe_from_dict(json.loads(json.dumps(own.recipe.to_dict())))
+    (tmp_path / "new.csv").write_text("colour,age\nred,31\nmauve,99\n,\n")
+    X = read_features(tmp_path / "new.csv", recipe)
+    assert read_features(table, recipe).shape == (5, X.shape[1])
+    assert X.shape == (3, own.X.shape[1])
+    assert_array_equal(X[0], own.X[0])
+    assert X[1].sum() == 0
+
+
+def test_images_for_a_table_recipe_and_the_reverse_are_refused(table, tmp_path):
+    recipe = read_own(table, label="not").recipe
+    np.savez(tmp_path / "t.npz", X=np.zeros((2, 3, 4, 4), np.uint8), labels=["a", "b"])
+    with pytest.raises(InvalidData, match="not images"):
+        read_features(tmp_path / "t.npz", recipe)
+    with pytest.raises(InvalidInput, match="images must name the column"):
+        read_features(table, read_own(tmp_path / "t.npz").recipe)
+
+
+@pytest.mark.parametrize("values", [{}, {"kind": "cake"}, None, [1]])
+def test_a_recipe_of_unknown_kind_is_refused(values):
+    with pytest.raises(InvalidModelFile, match="of kind 'table' or 'images'"):
+        recipe_from_dict(values)
+
+
+# ----------------------------------------------------------------------------- properties
+
+names = st.text(
+    st.characters(exclude_characters="|\x00\r", exclude_categories=["Cs"]), min_size=1, max_size=6
+).map(str.strip)
+names = names.filter(bool)
+rows = st.lists(
+    st.tuples(
+        st.floats(-1e6, 1e6, width=32), st.lists(names, min_size=1, max_size=3), names, names
+    ),
+    min_size=2,
+    max_size=8,
+)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "frame"])
+@settings(max_examples=60, deadline=None)
+@given(rows=rows)
+def test_a_table_written_and_read_back_gives_the_same_answers(tmp_path_factory, kind, rows):
+    columns = {
+        "x": [x for x, *_ in rows],
+        "not": ["|".join(labels) for _, labels, *_ in rows],
+        "who": [who for *_, who, _ in rows],
+        "is": [true for *_, true in rows],
+    }
+    data = tmp_path_factory.mktemp("round") / f"t.{kind}"
+    if kind == "csv":
+        with data.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, quoting=csv.QUOTE_ALL)
+            writer.writerow(columns)
+            writer.writerows(zip(*columns.values(), strict=True))
+    elif kind == "parquet":
+        pq.write_table(pa.table(columns), data)
+    else:
+        data = pa.table(columns)
+    classes = sorted({name for _, labels, _, true in rows for name in [*labels, true]})
+    if len(classes) < 2:
+        return
+    own = read_own(data, label="not", annotator="who", true_label="is", classes=classes)
+    assert own.annotator is not None
+    read = [
+        (example, own.classes[label], own.annotators[who])
+        for example, label, who in zip(own.example, own.label, own.annotator, strict=True)
+    ]
+    assert read == [
+        (number, name, who) for number, (_, labels, who, _) in enumerate(rows) for name in labels
+    ]
+    assert [own.classes[true] for true in own.true_labels] == columns["is"]
+    assert_array_equal(own.X[:, 0], np.float32(columns["x"]))
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "npz"])
+@settings(max_examples=60, deadline=None)
+@given(data=st.binary(max_size=300))
+def test_random_bytes_are_never_anything_but_a_clear_error(tmp_path_factory, suffix, data):
+    path = tmp_path_factory.mktemp("random") / f"t.{suffix}"
+    path.write_bytes(data)
+    with pytest.raises(NaysayError):
+        read_own(path, label="label")
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_an_altered_array_file_gives_data_or_a_clear_error(tmp_path_factory, data):
+    path = tmp_path_factory.mktemp("altered") / "t.npz"
+    buffer = io.BytesIO()
+    np.savez(buffer, X=np.eye(3), labels=["a", "b", "c"])
+    content = bytearray(buffer.getvalue())
+    for place in data.draw(st.lists(st.integers(0, len(content) - 1), min_size=1, max_size=4)):
+        content[place] = data.draw(st.integers(0, 255))
+    path.write_bytes(content)
+    with contextlib.suppress(NaysayError):
+        read_own(path)
+
+
+def test_an_array_file_with_an_impossible_shape_is_refused(tmp_path):
+    header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000000, 9), }"
+    content = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+    with zipfile.ZipFile(tmp_path / "t.npz", "w") as archive:
+        archive.writestr("X.npy", content)
+    with pytest.raises(InvalidData, match=r"must be an .npz file"):
+        read_own(tmp_path / "t.npz")

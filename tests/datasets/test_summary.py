@@ -1,0 +1,123 @@
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from naysay.datasets.own import read_own
+from naysay.datasets.summary import summarise
+
+
+@pytest.fixture
+def summary(tmp_path):
+    path = tmp_path / "animals.csv"
+    path.write_text(
+        "id,age,colour,same,void,not,is,who\n"
+        "a,3,red,1,,cat|dog,owl,ann\n"
+        "a,3,red,1,,cat,,bob\n"
+        "b,3,red,1,,owl,owl,ann\n"
+        "c,,blue,1,,cat|dog|owl|fox|Cat,,\n"
+        "d,4,,1,,,,ann\n"
+        "e,,blue,1,,,emu,ann\n"
+    )
+    own = read_own(path, label="not", true_label="is", annotator="who", example_id="id")
+    return summarise(own)
+
+
+def test_the_first_look_counts_what_is_there(summary):
+    assert (summary.n_rows, summary.n_examples, summary.n_dropped) == (6, 4, 1)
+    assert summary.n_answers == 9
+    assert summary.labels_per_class == {
+        "Cat": 1,
+        "cat": 3,
+        "dog": 2,
+        "emu": 0,
+        "fox": 1,
+        "owl": 2,
+    }
+    assert summary.labels_per_example == {0: 1, 1: 1, 3: 1, 5: 1}
+    assert summary.annotators == {"ann": 3, "bob": 1}
+    assert summary.n_unattributed == 5
+    assert summary.n_true_labels == 3
+    assert summary.missing_values == {"age": 2}
+
+
+def test_the_first_look_says_what_cannot_work(summary):
+    assert summary.never_named == ("emu",)
+    assert summary.look_alikes == ("Cat", "cat")
+    assert summary.true_excluded == ("b",)
+    assert summary.all_excluded == ()
+    assert summary.constant_features == ("age", "same")  # age where it is known
+    assert summary.dropped_columns == {"void": "every value is missing"}
+    assert summary.n_duplicates == 2  # b has the features of a, e those of c
+    text = str(summary)
+    assert "'emu': never named as complementary, so these cannot be learned" in text
+    assert "4 (1 without any label left out)" in text
+    assert "1 with 0, 1 with 1, 1 with 3, 1 with 5" in text
+
+
+def test_every_class_excluded_and_answers_said_twice():
+    frame = pd.DataFrame({"x": [1, 2], "not": ["a|b|a", "b"]})
+    summary = summarise(read_own(frame, label="not"))
+    assert summary.all_excluded == ("data row 1",)
+    assert summary.n_repeated == 1
+
+
+def test_a_class_that_looks_like_a_missing_value_is_pointed_out():
+    frame = pd.DataFrame({"x": [1, 2], "not": ["NaN", "b"]})
+    summary = summarise(read_own(frame, label="not"))
+    assert summary.looks_missing == ("NaN",)
+
+
+def test_all_well_gives_no_warning_and_json_holds_everything():
+    frame = pd.DataFrame({"x": [1, 2, -0.0, 0.0], "not": ["a", "b", "a", "b"]})
+    summary = summarise(read_own(frame, label="not"))
+    assert summary.warnings == ()
+    assert "warning" not in str(summary)
+    values = json.loads(json.dumps(summary.to_dict()))
+    assert values["rows"] == 4
+    assert values["classes"] == ["a", "b"]
+    assert values["labels_per_class"] == {"a": 2, "b": 2}
+    assert values["duplicates"] == 1
+
+
+def test_many_classes_are_listed_by_frequency_and_counted():
+    frame = pd.DataFrame({"x": range(60), "not": [f"c{min(i, 49)}" for i in range(60)]})
+    text = str(summarise(read_own(frame, label="not")))
+    assert "… and 30 more" in text
+    assert text.index("c49 ") < text.index("c0 ")
+
+
+def test_images_have_a_shape_and_no_features(tmp_path):
+    X = np.zeros((3, 3, 4, 5), np.uint8)
+    X[2] = 1
+    np.savez(tmp_path / "t.npz", X=X, labels=[0, 1, 0])
+    summary = summarise(read_own(tmp_path / "t.npz"))
+    assert summary.facts()["images"] == "3x4x5"
+    assert summary.n_duplicates == 1
+    assert summary.constant_features == ()
+
+
+answers = st.lists(
+    st.tuples(st.integers(0, 4), st.sampled_from("abc"), st.sampled_from(["ann", "bob", None])),
+    min_size=1,
+    max_size=15,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(answers)
+def test_counts_agree_with_plain_loops(answers):
+    frame = pd.DataFrame(answers, columns=["id", "not", "who"]).assign(x=1.0)
+    classes = ["a", "b", "c"]
+    own = read_own(frame, label="not", annotator="who", example_id="id", classes=classes)
+    summary = summarise(own)
+    said = [label for _, label, _ in answers]
+    assert summary.labels_per_class == {name: said.count(name) for name in classes}
+    assert summary.n_repeated == len(answers) - len(set(answers))
+    excluded = {i: {label for j, label, _ in answers if j == i} for i, _, _ in answers}
+    assert set(summary.all_excluded) == {str(i) for i, out in excluded.items() if len(out) == 3}
+    assert sum(summary.labels_per_example.values()) == summary.n_examples == len(excluded)
+    assert sum(summary.annotators.values()) + summary.n_unattributed == len(answers)

@@ -1,0 +1,197 @@
+import contextlib
+import io
+import sys
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from naysay import InvalidInput, NaysayError
+from naysay._errors import InvalidData
+from naysay.datasets._csv_table import parse_csv
+from naysay.datasets.tables import find_column, read_table
+
+
+def parse(content, **options):
+    data = content if isinstance(content, bytes) else content.encode()
+    return parse_csv(data, "my.csv", **options).to_pydict()
+
+
+def test_a_column_becomes_numbers_only_if_every_filled_cell_is_one():
+    assert parse("a,b,c\n1,2,x\n2.5,y,NA\n ,3,\n") == {
+        "a": [1, 2.5, None],
+        "b": ["2", "y", "3"],
+        "c": ["x", "NA", None],
+    }
+
+
+def test_words_for_missing_values_are_gaps_in_a_numeric_column():
+    cells = "1\nNA\nN/A\nnan\nnull\n?\nNone\n 2 "
+    column = parse("a,b\n" + "".join(f"{cell},0\n" for cell in cells.split("\n")))["a"]
+    assert column[0] == 1
+    assert column[-1] == 2
+    assert all(value is None or value != value for value in column[1:-1])
+
+
+def test_true_and_false_become_booleans_in_any_capitals():
+    assert parse("a,b\ntrue,1\nFalse,2\nTRUE,3\n")["a"] == [True, False, True]
+
+
+def test_text_columns_stay_as_they_are_written():
+    assert parse("id,x\n007,1\n7,2\n", text=["id"])["id"] == ["007", "7"]
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+def test_the_delimiter_is_found_from_the_header(mark):
+    assert parse(f'a{mark}"b,;x"\n1{mark}2\n') == {"a": [1], "b,;x": [2]}
+
+
+def test_a_decimal_comma_is_read_when_asked_for():
+    assert parse("a;b\n1,5;x\n-2,25;y\n", decimal=",")["a"] == [1.5, -2.25]
+
+
+def test_byte_order_mark_crlf_blank_lines_and_quoted_newlines_are_fine():
+    text = '\ufeff\r\na, b \r\n"x\ny",1\r\n\r\n"say ""hi""",2\r\n'
+    assert parse(text) == {"a": ["x\ny", 'say "hi"'], "b": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    "text, problem",
+    [
+        ("", "It is empty"),
+        ("\n\n \n", "It is empty"),
+        ("a,b", "only the header"),
+        ("a,b\n", "only the header"),
+        ("a,b\n1,2\n3\n", r"must have 2 cells.*Row 3 \(the header is row 1\) has 1"),
+        ("a,b\n1,2\n3,4,5\n", r"Row 3 .* has 3"),
+        ("a,b,a\n1,2,3\n", "'a' is there 2 times. Rename"),
+        (b"a,b\n1,2\n\xe9t\xe9,3\n", "UTF-8. Line 3 holds the byte 0xe9"),
+        (b"a,\xff\n1,2\n", "Line 1 holds the byte 0xff"),
+        (b"a,b\n" + b"1,2\n" * 300_000 + b"\xe9,3\n", "Line 300002 holds the byte 0xe9"),
+        ("a,b\n1,2\n\x00,3\n", "Line 3 holds a NUL byte"),
+        ("a,b\n1,2\n".encode("utf-16"), "(NUL|0xff)"),
+        ('a,b\n1,2\n3,"x\n4,5\n6,7\n', "must close every double quote. Row 3"),
+        ("a,b\n1," + "x" * (20 << 20) + "\n", "rows of at most 8 MB"),
+        ("a" * (1 << 20) + ",b\n1,2\n", "row of column names"),
+    ],
+)
+def test_a_damaged_csv_is_refused_with_its_place(text, problem):
+    with pytest.raises(InvalidData, match=f"(?s)my.csv.*{problem}"):
+        parse(text)
+
+
+def test_an_inch_mark_is_no_open_quote():
+    assert parse('a,b\n5" pipe,1\n')["a"] == ['5" pipe']
+
+
+@pytest.mark.parametrize(
+    "options, problem",
+    [
+        ({"delimiter": "::"}, "delimiter must be one character"),
+        ({"decimal": "x"}, "decimal must be"),
+        ({"delimiter": ",", "decimal": ","}, "not the delimiter"),
+    ],
+)
+def test_impossible_csv_options_are_refused(options, problem):
+    with pytest.raises(InvalidInput, match=problem):
+        parse("a,b\n1,2\n", **options)
+
+
+def test_an_unknown_column_is_answered_with_the_closest_name():
+    table = pa.table({"Label": [1], "age": [2]})
+    with pytest.raises(InvalidInput, match=r"no 'lable'; it has 'Label', 'age'.*mean 'Label'\?"):
+        find_column(table, "lable", "my.csv", role="label")
+
+
+def test_a_missing_header_is_recognised():
+    with pytest.raises(InvalidInput, match="first row must hold the column names"):
+        find_column(pa.table({"1.5": [1], "2": [2]}), "label", "my.csv", role="label")
+
+
+def test_standard_input_is_read_as_csv(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a,b\n1,x\n")))
+    assert read_table("-").to_pydict() == {"a": [1], "b": ["x"]}
+
+
+def test_an_index_saved_by_pandas_is_set_aside(tmp_path):
+    frame = pd.DataFrame({"a": [1, 2]}, index=[5, 3])
+    frame.to_csv(tmp_path / "t.csv")
+    frame.to_parquet(tmp_path / "t.parquet")
+    for data in (tmp_path / "t.csv", tmp_path / "t.parquet", frame):
+        assert read_table(data).to_pydict() == {"a": [1, 2]}
+
+
+def test_an_unknown_kind_of_file_is_refused(tmp_path):
+    with pytest.raises(InvalidInput, match="must be a CSV file"):
+        read_table(tmp_path / "table.xlsx")
+
+
+def test_a_missing_file_is_the_operating_systems_error(tmp_path):
+    for name in ("a.csv", "a.parquet"):
+        with pytest.raises(FileNotFoundError):
+            read_table(tmp_path / name)
+
+
+def test_a_frame_of_mixed_objects_is_refused():
+    with pytest.raises(InvalidData, match="columns of one kind"):
+        read_table(pd.DataFrame({"a": [1, "x", {}]}))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
+def test_a_parquet_file_cut_short_is_refused_by_name(tmp_path, share):
+    path = tmp_path / "t.parquet"
+    pd.DataFrame({"a": np.arange(100)}).to_parquet(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(len(whole) * share)])
+    with pytest.raises(InvalidData, match=r"t.parquet must be a Parquet file. It is damaged"):
+        read_table(path)
+
+
+def test_parquet_without_rows_or_with_a_name_twice_is_refused(tmp_path):
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"a": pa.array([], pa.int64())}), path)
+    with pytest.raises(InvalidData, match="must have rows"):
+        read_table(path)
+    pq.write_table(pa.table([[1], [2]], names=["a", "a"]), path)
+    with pytest.raises(InvalidData, match="'a' is there 2 times"):
+        read_table(path)
+
+
+def test_parquet_text_that_is_not_utf_8_is_refused(tmp_path):
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"a": ["marker"]}), path, compression="none", use_dictionary=False)
+    path.write_bytes(path.read_bytes().replace(b"marker", b"mark\xff\xfe"))
+    with pytest.raises(InvalidData, match=r"t.parquet must be a Parquet file"):
+        read_table(path)
+
+
+def test_another_delimiter_is_named_in_the_error():
+    with pytest.raises(InvalidData, match=r"the character '\|'"):
+        parse("a|b\n1\n", delimiter="|")
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=200) | st.text('a1,;\t\n\r" .\x00é', max_size=60).map(str.encode))
+def test_random_bytes_give_a_table_or_a_clear_error(data):
+    try:
+        parse_csv(data, "my.csv")
+    except NaysayError as error:
+        assert str(error).count("\n") < 3  # noqa: PT017
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_a_parquet_file_with_altered_bytes_gives_a_table_or_a_clear_error(tmp_path_factory, data):
+    path = tmp_path_factory.mktemp("altered") / "t.parquet"
+    buffer = io.BytesIO()
+    pq.write_table(pa.table({"a": [1.5, None], "b": ["x", "y"]}), buffer)
+    content = bytearray(buffer.getvalue())
+    for place in data.draw(st.lists(st.integers(0, len(content) - 1), min_size=1, max_size=5)):
+        content[place] = data.draw(st.integers(0, 255))
+    path.write_bytes(content)
+    with contextlib.suppress(NaysayError):
+        read_table(path)
