@@ -174,7 +174,6 @@ class LossContract:
     module = None
     #: reference(list of logits, label, PlainMatrix) gives value and gradient of one example
     reference = None
-    uses_transition = True
 
     def loss(self, *arguments, **options):
         return type(self).function(*arguments, **options)
@@ -458,6 +457,15 @@ class LossContract:
         with_gradient(self.loss, logits, labels, Q, weight)
         for tensor, before in zip((logits, labels, weight), copies, strict=True):
             assert torch.equal(tensor, before)
+
+    @FEW_CASES
+    def test_the_module_equals_the_function(self, kind, n_classes):
+        Q = make_transition(kind, n_classes)
+        logits, labels = make_logits(4, n_classes), possible_labels(Q, 4)
+        weight = torch.linspace(1, 2, n_classes, dtype=torch.float64)
+        options = {"weight": weight, "ignore_index": int(labels[0]), "reduction": "sum"}
+        found = type(self).module(Q, **options)(logits, labels)
+        assert torch.equal(found, self.loss(logits, labels, Q, **options))
 
     def test_logits_that_are_not_contiguous_give_the_same(self):
         Q = make_transition("without zeros", 10)

@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+from functools import partial
 
 import numpy as np
 import pytest
@@ -69,7 +70,7 @@ class TestForwardSquaredError(TransitionLossContract):
 
 
 class TestForwardLossOfGeneralisedCrossEntropy(TransitionLossContract):
-    module = losses.ForwardLoss
+    module = staticmethod(partial(losses.ForwardLoss, base=generalised_cross_entropy))
     reference = staticmethod(reference_generalised)
 
     @staticmethod
