@@ -7,6 +7,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from naysay._errors import (
+    DatasetUnavailable,
+    InvalidData,
     InvalidInput,
     InvalidLabels,
     InvalidModelFile,
@@ -20,6 +22,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ComplementaryClassifier",
+    "DatasetUnavailable",
+    "InvalidData",
     "InvalidInput",
     "InvalidLabels",
     "InvalidModelFile",
@@ -29,6 +33,7 @@ __all__ = [
     "NoAnchorPoints",
     "TransitionMatrix",
     "__version__",
+    "datasets",
     "estimation",
     "functional",
     "losses",
@@ -43,7 +48,7 @@ _HOME_OF = {
 }
 
 if TYPE_CHECKING:
-    from naysay import estimation, functional, losses, methods, metrics, networks
+    from naysay import datasets, estimation, functional, losses, methods, metrics, networks
     from naysay.classifier import ComplementaryClassifier
     from naysay.transition import TransitionMatrix
 

@@ -69,7 +69,11 @@ class DemoResult:
 
 
 def run_demo(
-    setting: str = "with0", *, seed: int = 0, on_run: Callable[[str], None] = lambda title: None
+    setting: str = "with0",
+    *,
+    seed: int = 0,
+    learn_from_anchors: bool = True,
+    on_run: Callable[[str], None] = lambda title: None,
 ) -> DemoResult:
     """Draw biased complementary labels for the digits, learn from them, compare.
 
@@ -80,6 +84,9 @@ def run_demo(
     ----------
     setting : {"uniform", "without0", "with0"}
     seed : int
+    learn_from_anchors : bool
+        Whether LM/E learns from the anchors' true classes too, or takes only Q from them as the
+        paper does.
     on_run : callable
         Called with the title of each training when it starts.
     """
@@ -118,12 +125,17 @@ def run_demo(
         )
 
     nots = f"{len(X)} “not” labels"
-    few = f"{nots}, {len(anchors)} true"
+    few = f"{nots}, {len(anchors)} true{'' if learn_from_anchors else ' (for Q only)'}"
     _, true_labels = train("TL", "true labels", f"{len(X)} true labels", y, transition=identity)
     _, pairwise = train("PC/S", "pairwise comparison, knows no Q", nots, comp_labels, method="pc")
     _, true_q = train("LM/T", "loss modification, true Q", f"{nots}, Q", comp_labels, transition=Q)
     clf, estimated_q = train(
-        "LM/E", "loss modification, estimated Q", few, comp_labels, transition="estimate"
+        "LM/E",
+        "loss modification, estimated Q",
+        few,
+        comp_labels,
+        transition="estimate",
+        learn_from_anchors=learn_from_anchors,
     )
     shown = rng.choice(len(X), _N_EXAMPLES, replace=False)
     probs = clf.predict_proba(X[shown])

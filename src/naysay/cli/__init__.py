@@ -7,6 +7,8 @@ from typer.core import TyperGroup
 
 from naysay import __version__
 from naysay._errors import NaysayError
+from naysay.cli.data import app as data
+from naysay.cli.data_info import info
 from naysay.cli.demo import demo
 from naysay.cli.inspect import inspect
 
@@ -36,6 +38,8 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.command()(inspect)
+data.command()(info)
+app.add_typer(data, name="data")
 
 
 def _show_version(wanted: bool) -> None:
@@ -46,9 +50,10 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def options(
-    debug: Annotated[bool, typer.Option(help="Show the traceback of an error.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Say which.")
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
     """Learn a classifier from labels that say what something is not."""

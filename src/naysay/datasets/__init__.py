@@ -5,15 +5,21 @@
 True
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from naysay.datasets._cache import data_folder
 from naysay.datasets._dataset import Dataset, Provenance, SourceFile, Split
 from naysay.datasets._official import DatasetInfo, describe, fetch, is_on_disk, load, names
 
-# The user's own data: re-exports of `own` and `summary` go here.
+if TYPE_CHECKING:
+    from naysay.datasets.own import OwnData, read_features, read_own
+    from naysay.datasets.summary import summarise
 
 __all__ = [
     "Dataset",
     "DatasetInfo",
+    "OwnData",
     "Provenance",
     "SourceFile",
     "Split",
@@ -23,4 +29,21 @@ __all__ = [
     "is_on_disk",
     "load",
     "names",
+    "read_features",
+    "read_own",
+    "summarise",
 ]
+
+# Loaded when first used: reading tables needs pyarrow, which official data sets do not.
+_HOME_OF = {
+    "OwnData": "naysay.datasets.own",
+    "read_features": "naysay.datasets.own",
+    "read_own": "naysay.datasets.own",
+    "summarise": "naysay.datasets.summary",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'naysay.datasets' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME_OF[name]), name)
