@@ -153,9 +153,9 @@ def load_model(
             f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}. "
             "Save the model again."
         ) from error
-    if len(model.classes) != transition.n_classes:
+    if model.classes.shape != (transition.n_classes,):
         raise InvalidModelFile(
-            f"{folder} must have one class per row of Q. Got {len(model.classes)} classes and "
+            f"{folder} must have one class per row of Q. Got {model.classes.size} classes and "
             f"{transition.n_classes} rows. Save the model again."
         )
     return model
