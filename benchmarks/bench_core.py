@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from record import write_record
 
 from naysay import TransitionMatrix
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
+from record import write_record
 
 N_RUNS = 5
 

@@ -10,9 +10,9 @@ import statistics
 from typing import Any
 
 import torch
-from record import write_record
 
 from naysay.demo import SETTINGS, DemoRun, run_demo
+from record import write_record
 
 SEEDS = range(5)
 

@@ -37,10 +37,13 @@ def demo(
 
     Example: naysay demo --setting with0 --seed 1 --out demo.html
     """
-    from naysay.demo import N_RUNS, run_demo  # torch loads only when a command needs it
+    import torch  # loads only when a command needs it
+
+    from naysay.demo import N_RUNS, run_demo
     from naysay.report import check_page_path, write_demo_page
 
     check_page_path(out)  # before the work, not after it
+    torch.set_num_threads(1)  # a second thread has nothing to do for networks this small
     with run_bar("naysay demo", N_RUNS) as on_run:
         result = run_demo(setting, seed=seed, on_run=on_run)
     page = write_demo_page(result, out)
