@@ -73,7 +73,7 @@ def non_negative_risk(
     prior : Tensor of shape (K,), optional
         Class prior π; the prior of the labels is then :math:`\barπ = Q^\top π`. A label that does
         not occur in the batch contributes 0. Left out, :math:`\barπ` are the frequencies in the
-        batch, so that every example counts the same; prefer this where batches are small.
+        batch, whose chance alone makes some :math:`R_k` negative where batches are small.
 
     Returns
     -------
