@@ -5,13 +5,9 @@ fills gaps, encodes categories and gathers the labels. Appends one JSON line to
 ``results/tables.jsonl``.
 """
 
-import json
-import os
-import platform
 import tempfile
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +17,13 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-import naysay
 from naysay.datasets.own import read_own
 from naysay.datasets.summary import summarise
+from record import write_record
 
 N_ROWS = 1_000_000
 N_REPEATS = 3
-RESULTS = Path(__file__).parent / "results" / "tables.jsonl"
+WHAT = f"{N_ROWS} rows, 20 numeric + 2 categorical columns + label to arrays"
 
 
 def make_table(n_rows: int) -> pa.Table:
@@ -49,14 +45,6 @@ def seconds(work: Callable[[], Any]) -> float:
     return round(min(taken), 3)
 
 
-def processor() -> str:
-    info = Path("/proc/cpuinfo")
-    if not info.exists():
-        return platform.processor()
-    lines = info.read_text().splitlines()
-    return next((line.split(": ")[1] for line in lines if line.startswith("model name")), "")
-
-
 def main() -> None:
     table = make_table(N_ROWS)
     with tempfile.TemporaryDirectory() as folder:
@@ -72,29 +60,15 @@ def main() -> None:
         }
         own = read_own(parquet, label="not")
         figures["summarise"] = seconds(lambda: summarise(own))
-    record = {
-        "what": f"{N_ROWS} rows, 20 numeric + 2 categorical columns + label to arrays",
-        "when": datetime.now(UTC).isoformat(timespec="seconds"),
-        "seconds": figures,
-        "fastest_of": N_REPEATS,
-        "ratio_to_pandas": {
-            kind: round(figures[f"read_own {kind}"] / figures[f"pandas.read_{kind}"], 2)
-            for kind in ("parquet", "csv")
-        },
-        "hardware": {"processor": processor(), "cores": os.cpu_count()},
-        "versions": {
-            "naysay": naysay.__version__,
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "pandas": pd.__version__,
-            "pyarrow": pa.__version__,
-        },
+    ratios = {
+        kind: round(figures[f"read_own {kind}"] / figures[f"pandas.read_{kind}"], 2)
+        for kind in ("parquet", "csv")
     }
-    with RESULTS.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(record) + "\n")
+    results = {"seconds": figures, "ratio_to_pandas": ratios}
+    write_record("tables", results, n_runs=N_REPEATS, statistic="fastest", what=WHAT)
     for name, value in figures.items():
         print(f"{name:<22}{value:>8.3f} s")
-    print(f"ratio to pandas       {record['ratio_to_pandas']}")
+    print(f"ratio to pandas       {ratios}")
 
 
 if __name__ == "__main__":

@@ -251,6 +251,26 @@ def test_saved_model_with_a_network_of_ones_own_needs_it_again(tmp_path, iris):
         np.testing.assert_array_equal(loaded.predict_proba(X), clf.predict_proba(X))
 
 
+def test_saved_model_with_parameters_of_another_kind_is_refused(tmp_path, iris):
+    X, _, comp_labels = iris
+    small(epochs=1).fit(X, comp_labels).save(tmp_path / "model")
+    facts = tmp_path / "model" / "model.json"
+    facts.write_text(facts.read_text().replace('"lr"', '"rate"'))
+    with pytest.raises(InvalidModelFile, match="'rate'"):
+        ComplementaryClassifier.load(tmp_path / "model")
+
+
+def test_batch_norm_meets_no_batch_of_one(iris):
+    X, _, comp_labels = iris
+    network = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
+    for n in (3, 5, 7, 33):
+        chosen = np.concatenate([np.arange(0, 150, 50), np.arange(n - 3)])
+        clf = small(
+            network=network, epochs=1, batch_size=2, validation_fraction=0, classes=[0, 1, 2]
+        )
+        clf.set_params(transition=BIASED).fit(X[chosen], comp_labels[chosen])
+
+
 X3 = np.arange(30.0).reshape(10, 3)
 Y3 = np.array([0, 1, 2, 0, 1, 2, 0, 1, 2, 0])
 

@@ -1,6 +1,7 @@
 """What can be learned from labels: rank, information, and how it reads."""
 
 import dataclasses
+import json
 import math
 
 import numpy as np
@@ -218,6 +219,29 @@ def test_an_unused_label_among_many_classes_is_enough_to_say_no():
     assert d.identifiable is False
     assert len(d.unused_labels) == 2498
     assert "(2498 in all)" in str(d)
+
+
+@pytest.mark.parametrize(
+    "Q",
+    [
+        TransitionMatrix.uniform(3),
+        TransitionMatrix([[0, 1, 0], [1, 0, 0], [0.5, 0.5, 0]], ["cat", "dog", "owl"]),
+        TransitionMatrix.with_zeros(2001, 3),
+    ],
+    ids=repr,
+)
+def test_a_diagnosis_is_plain_json_without_infinity(Q):
+    d = Q.diagnose()
+    found = json.loads(json.dumps(d.to_dict(), allow_nan=False))
+    assert found["classes"] == list(Q.classes)
+    assert found["unused_labels"] == [Q.classes[label] for label in d.unused_labels]
+    assert found["rank"] == d.rank
+    assert found["identifiable"] == d.identifiable
+    assert found["bits_per_label"] == d.bits_per_label
+    assert found["share_of_true_label"] == d.share_of_true_label
+    assert found["condition_number"] == (
+        None if d.condition_number == math.inf else d.condition_number
+    )
 
 
 def test_a_diagnosis_cannot_be_changed():

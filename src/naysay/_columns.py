@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from naysay._checks import named
-from naysay.transition import TransitionMatrix
+from naysay.transition import TransitionMatrix, matrices
 
 # Up to this size a full table, 8 MB in float64, is faster than looking up single entries.
 _LARGEST_TABLE = 1000
@@ -115,10 +115,15 @@ def _largest(terms: Tensor) -> Tensor:
     return terms.detach().amax(1, keepdim=True).clamp_min(torch.finfo(terms.dtype).min)
 
 
-# Compiled code treats the columns as constants, which they are: Q cannot change.
-@torch.compiler.assume_constant_result
 def columns_of(Q: TransitionMatrix, dtype: torch.dtype, device: torch.device) -> Columns:
     """Return the columns of Q, made once per precision and device and kept with Q."""
+    return _columns_of_token(Q._token, dtype, device)
+
+
+# Compiled code treats the columns as constants, which they are: Q cannot change.
+@torch.compiler.assume_constant_result
+def _columns_of_token(token: str, dtype: torch.dtype, device: torch.device) -> Columns:
+    Q = matrices[token]
     key = (dtype, device)
     if key not in Q._cache:
         with torch.inference_mode(False):  # else they could never take part in training

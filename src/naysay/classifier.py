@@ -17,7 +17,13 @@ from torch.nn.functional import cross_entropy
 
 from naysay import __version__, training
 from naysay._checks import check_count, check_number, shorten
-from naysay._errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix, NoAnchorPoints
+from naysay._errors import (
+    InvalidInput,
+    InvalidLabels,
+    InvalidModelFile,
+    InvalidTransitionMatrix,
+    NoAnchorPoints,
+)
 from naysay._progress import epoch_bar
 from naysay.estimation import class_prior, from_anchors
 from naysay.methods import Method, Setting, find_method
@@ -260,8 +266,13 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     ) -> Self:
         """Read a saved model; pass the `network` again if it was your own."""
         model = load_model(path, network=network)
-        self = cls(**model.parameters)
-        self.set_params(device=device, network=network)
+        try:
+            self = cls(**model.parameters, device=device, network=network)
+        except TypeError as error:
+            raise InvalidModelFile(
+                f"{path} must hold the parameters of a ComplementaryClassifier: {error}. "
+                "Save the model again."
+            ) from None
         self.classes_ = model.classes
         self.transition_ = model.transition
         self.input_shape_ = model.input_shape

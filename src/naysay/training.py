@@ -76,7 +76,7 @@ def fit(
         network.parameters(), lr=options.lr, weight_decay=options.weight_decay, fused=True
     )
     average = AveragedModel(network, multi_avg_fn=_moving_average, use_buffers=True)
-    n_batches = math.ceil(len(X) / options.batch_size)
+    n_batches = _count_batches(len(X), options.batch_size)
     history: list[EpochRecord] = []
     best = math.inf
     kept = None
@@ -85,7 +85,6 @@ def fit(
         start = time.perf_counter()
         network.train()
         total = torch.zeros((), device=X.device)
-        # batches of nearly equal size: no last batch of one, which batch norm could not take
         for batch in torch.randperm(len(X), device=X.device).tensor_split(n_batches):
             rate = _schedule(step / (options.epochs * n_batches)) * options.lr
             optimiser.param_groups[0]["lr"] = rate
@@ -101,6 +100,7 @@ def fit(
         if held_out is not None:
             logits = predict_logits(average.module, held_out[0])
             record["held_out_loss"] = loss(logits, held_out[1]).item()
+            _check_finite(record)
             if record["held_out_loss"] < best:
                 best, best_epoch = record["held_out_loss"], epoch
                 kept = copy.deepcopy(average.module.state_dict())
@@ -121,6 +121,15 @@ def predict_logits(network: nn.Module, X: Tensor) -> Tensor:
     return torch.cat([network(part.float()) for part in X.split(_PREDICT_BATCH)])
 
 
+def _count_batches(n_samples: int, batch_size: int) -> int:
+    """Return into how many batches of nearly equal size to split.
+
+    No batch of one is left over, which batch norm could not take, unless it was asked for.
+    """
+    n_batches = math.ceil(n_samples / batch_size)
+    return max(1, n_samples // 2) if n_batches > n_samples // 2 and batch_size > 1 else n_batches
+
+
 def _schedule(progress: float) -> float:
     """Return the share of the learning rate: up over the warm-up, down along a cosine."""
     return min(1.0, (progress + 1e-3) / _WARM_UP) * 0.5 * (1 + math.cos(math.pi * progress))
@@ -137,8 +146,9 @@ def _moving_average(
 
 
 def _check_finite(record: EpochRecord) -> None:
-    if not math.isfinite(record["loss"]):
+    loss = record.get("held_out_loss", record["loss"])
+    if not math.isfinite(loss):
         raise InvalidInput(
-            f"Training must keep the loss finite; in epoch {record['epoch']} it became "
-            f"{record['loss']}. Lower lr, or scale the inputs."
+            f"Training must keep the loss finite; in epoch {record['epoch']} it became {loss}. "
+            "Lower lr, or scale the inputs."
         )

@@ -4,10 +4,12 @@
 the only place that says so; everything behind it relies on it.
 """
 
+import itertools
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any, Self
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,6 +30,11 @@ from naysay._matrix_csv import parse_matrix, read_matrix, write_matrix
 from naysay.diagnosis import Diagnosis, diagnose
 
 __all__ = ["TransitionMatrix"]
+
+#: Every matrix alive by its token, a text of its own. Compiled code is kept for one token: text is
+#: what torch's compiler compares by value, where it would take one matrix for another.
+matrices: WeakValueDictionary[str, "TransitionMatrix"] = WeakValueDictionary()
+_numbers = itertools.count()
 
 _SAMPLE_CHUNK = 1 << 20  # labels drawn at once: bounds the working memory of `sample`
 
@@ -66,7 +73,7 @@ class TransitionMatrix:
     ['cat', 'cat']
     """
 
-    __slots__ = ("_allow_diagonal", "_cache", "_classes", "_entries")
+    __slots__ = ("__weakref__", "_allow_diagonal", "_cache", "_classes", "_entries", "_token")
 
     def __init__(
         self, values: Any, classes: Sequence[str] | None = None, *, allow_diagonal: bool = False
@@ -85,6 +92,8 @@ class TransitionMatrix:
         self._classes = names
         self._allow_diagonal = bool(allow_diagonal)
         self._cache: dict[Any, Any] = {}  # tensors that `functional` derives once per device
+        self._token = str(next(_numbers))
+        matrices[self._token] = self
 
     @classmethod
     def uniform(cls, n_classes: int, *, classes: Sequence[str] | None = None) -> Self:

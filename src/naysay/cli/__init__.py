@@ -25,7 +25,8 @@ class _OneLineErrors(TyperGroup):
         except (NaysayError, OSError) as error:
             if ctx.params["debug"]:
                 raise
-            typer.echo(f"error: {' '.join(str(error).split())}", err=True)
+            sentences = (f"{line.rstrip('.')}." for line in str(error).splitlines())
+            typer.echo(f"error: {' '.join(sentences)}", err=True)
             raise typer.Exit(1) from None
 
 

@@ -1,8 +1,8 @@
 """Download official files into the data folder.
 
 A download is made, unpacked and checked in a hidden folder inside the data folder, and moved into
-place by renaming. Interrupted at any moment, it leaves nothing half-written and can be started
-again; files that arrived before are kept.
+place by renaming. Interrupted at any moment, it leaves nothing half-written. Started again, it
+keeps the files that arrived before and goes on inside the one that did not: see `_resume`.
 """
 
 import logging
@@ -22,7 +22,7 @@ from naysay.datasets._unix_compress import decompress
 
 __all__ = ["download_missing"]
 
-_SECONDS_TO_WAIT = (10, 60)  # for a connection, and for the next bytes
+_PARTS = ".partial"  # in the data folder: files of which not all has arrived
 _MOST_BYTES = 1 << 28  # of one file: the largest is 155 MB
 
 
@@ -65,11 +65,15 @@ def _make_staging(
 
 
 def _retrieve_from_any(entry: Entry, download: Download, folder: Path, staging: Path) -> Path:
+    from naysay.datasets._resume import remove_parts  # here: it imports `requests`
+
     reasons: list[str] = []
     altered: InvalidData | None = None
     for url in download.urls:
         try:
-            return _retrieve(url, download.known_hash, staging)
+            arrived = _retrieve(url, download.known_hash, staging, folder / _PARTS)
+            remove_parts(folder / _PARTS, download.urls)  # of places that broke off
+            return arrived
         except InvalidData as error:
             altered = error
         except OSError as error:  # what `requests` raises, and a full disk
@@ -89,19 +93,21 @@ def _reason(error: OSError) -> str:
     return "no connection" if error.errno is None else str(error.strerror)
 
 
-def _retrieve(url: str, known_hash: str | None, staging: Path) -> Path:
+def _retrieve(url: str, known_hash: str | None, staging: Path, parts: Path) -> Path:
     import pooch  # here: it takes longer to import than most data sets take to read
 
     from naysay.datasets._progress import ProgressBar
+    from naysay.datasets._resume import ResumableDownload
 
     file_name = PurePosixPath(url).name
     with ProgressBar(file_name) as bar, _quiet(pooch.get_logger()):
-        options: dict[str, Any] = {"progressbar": bar, "timeout": _SECONDS_TO_WAIT}
-        downloader: Any = pooch.HTTPDownloader(**options)  # Any: pooch's own types disagree
+        downloader: Any = ResumableDownload(parts, bar, has_hash=known_hash is not None)
         try:
             arrived = pooch.retrieve(
                 url, known_hash, fname=file_name, path=staging, downloader=downloader
             )
+        except InvalidData:
+            raise
         except ValueError:  # pooch's word for a wrong hash
             raise InvalidData(
                 f"{url} must have the published hash {known_hash}. What arrived does not: it is "

@@ -9,7 +9,7 @@ __all__ = ["ProgressBar"]
 
 
 class ProgressBar:
-    """Show how much of one task is done; the methods are those that pooch calls."""
+    """Show how much of one task is done."""
 
     def __init__(self, title: str, *, in_bytes: bool = True) -> None:
         console = Console(stderr=True)
@@ -25,25 +25,13 @@ class ProgressBar:
         )
         self._task = self._progress.add_task(title, total=None)
 
-    @property
-    def total(self) -> float | None:
-        """How much there is to do in all."""
-        return self._progress.tasks[0].total
-
-    @total.setter
-    def total(self, value: float) -> None:
-        self._progress.update(self._task, total=value or None)
+    def begin(self, total: int | None, *, done: int = 0) -> None:
+        """Start the clock at what is done already; `total` is None where nobody knows it."""
+        self._progress.reset(self._task, total=total or None, completed=done)
 
     def update(self, done: float) -> None:
         """Add to what is done."""
         self._progress.advance(self._task, done)
-
-    def reset(self) -> None:
-        """Begin again at nothing done."""
-        self._progress.update(self._task, completed=0)
-
-    def close(self) -> None:
-        """Leave the bar as it is; `__exit__` takes it away."""
 
     def __enter__(self) -> Self:
         self._progress.start()

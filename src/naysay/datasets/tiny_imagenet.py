@@ -146,7 +146,7 @@ def _decode_all(file: FoundFile, decoded: Path, **parts: list[tuple[Path, int]])
         tempfile.TemporaryDirectory(dir=decoded.parent, prefix=".decode-") as staging,
         ProgressBar("Decoding Tiny ImageNet", in_bytes=False) as bar,
     ):
-        bar.total = sum(map(len, parts.values()))
+        bar.begin(sum(map(len, parts.values())))
         ready = Path(staging) / "ready"
         ready.mkdir()
         for part, images in parts.items():
