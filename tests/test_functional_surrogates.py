@@ -226,3 +226,43 @@ def test_the_loss_on_margins_can_be_chosen(function):
     logits, labels = torch.tensor([[3.0, -2.0]]), torch.tensor([1])
     squared = function(logits, labels, binary_loss=lambda z: (1 - z).square())
     assert squared.item() == pytest.approx((1 - 3) ** 2 + (1 - 2) ** 2)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # raised inside torch's own compiler
+@pytest.mark.parametrize(
+    "contract",
+    [
+        *(each for each in PlainLossContract.__subclasses__() if each is not SetContract),
+        *SetContract.__subclasses__(),
+        TestForwardAbsoluteError,
+        TestForwardGeneralisedCrossEntropy,
+    ],
+    ids=lambda contract: contract.__name__,
+)
+def test_losses_compile_without_a_graph_break(contract):
+    torch._dynamo.reset()
+    Q = make_transition("without zeros", 10)
+    logits, labels = make_logits(4, 10), torch.tensor([0, 1, -100, 9])
+    compiled = torch.compile(
+        lambda f, y: contract.function(f, y, Q), fullgraph=True, backend="aot_eager"
+    )
+    value, gradient = with_gradient(compiled, logits, labels)
+    expected, slopes = with_gradient(contract.function, logits, labels, Q)
+    torch.testing.assert_close(value, expected)
+    torch.testing.assert_close(gradient, slopes)
+    with pytest.raises(RuntimeError, match=r"comp_labels must be integers 0\.\.9"):
+        compiled(logits, torch.tensor([0, 1, 2, 10]))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_compiled_loss_takes_sets_and_refuses_those_that_leave_no_class():
+    torch._dynamo.reset()
+    compiled = torch.compile(F.several_labels_log, fullgraph=True, backend="aot_eager")
+    logits = make_logits(3, 4)
+    ruled_out = torch.tensor([[1, 1, 0, 0], [0, 0, 0, 0], [0, 0, 0, 1]]).bool()
+    value, gradient = with_gradient(compiled, logits, ruled_out)
+    expected, slopes = with_gradient(F.several_labels_log, logits, ruled_out)
+    torch.testing.assert_close(value, expected)
+    torch.testing.assert_close(gradient, slopes)
+    with pytest.raises(RuntimeError, match="must leave each example a class"):
+        compiled(logits, torch.ones(3, 4, dtype=torch.bool))

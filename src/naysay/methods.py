@@ -256,7 +256,7 @@ METHODS: dict[str, Method] = {
         Method(
             name="scarce",
             summary="Each class against the rest, from negative and unlabelled examples.",
-            when="The habit of the annotators is unknown, the class shares are not.",
+            when="Some labels are given more often than others, whatever the true class.",
             source="Wang et al. 2024",
             needs_prior=True,
             make_loss=_with_prior(lambda Q, prior: losses.OneVersusRestRisk(prior)),

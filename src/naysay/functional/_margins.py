@@ -127,7 +127,7 @@ def multi_label(
     References
     ----------
     Read, Pfahringer, Holmes, Frank: Classifier Chains for Multi-label Classification,
-    Machine Learning 85, 2011.
+    Machine Learning 85, 2011, doi:10.1007/s10994-011-5256-5.
     """
     batch = flatten(logits, comp_labels, ignore_index)
     signs = torch.ones_like(batch.logits).scatter(1, batch.labels[:, None], -1)

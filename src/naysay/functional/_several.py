@@ -42,7 +42,8 @@ def several_labels_absolute_error(
 
     References
     ----------
-    Feng, Kaneko, Han, Niu, An, Sugiyama: Learning with Multiple Complementary Labels, ICML 2020.
+    Feng, Kaneko, Han, Niu, An, Sugiyama: Learning with Multiple Complementary Labels, ICML 2020,
+    arXiv:1912.12927.
     """
     batch, excluded = _flatten_sets(logits, ruled_out, ignore_index)
     others = batch.logits.masked_fill(~excluded, -torch.inf)
@@ -67,7 +68,8 @@ def several_labels_exponential(
 
     References
     ----------
-    Feng, Kaneko, Han, Niu, An, Sugiyama: Learning with Multiple Complementary Labels, ICML 2020.
+    Feng, Kaneko, Han, Niu, An, Sugiyama: Learning with Multiple Complementary Labels, ICML 2020,
+    arXiv:1912.12927.
     """
     batch, excluded = _flatten_sets(logits, ruled_out, ignore_index)
     losses = (-_log_left(batch, excluded).exp()).exp()
@@ -90,7 +92,8 @@ def several_labels_log(
 
     References
     ----------
-    Feng, Kaneko, Han, Niu, An, Sugiyama: Learning with Multiple Complementary Labels, ICML 2020.
+    Feng, Kaneko, Han, Niu, An, Sugiyama: Learning with Multiple Complementary Labels, ICML 2020,
+    arXiv:1912.12927.
     """
     batch, excluded = _flatten_sets(logits, ruled_out, ignore_index)
     return _reduce_sets(-_log_left(batch, excluded), batch, excluded, weight, reduction)

@@ -40,8 +40,8 @@ def backward_cross_entropy(
     References
     ----------
     Ishida, Niu, Menon, Sugiyama: Complementary-Label Learning for Arbitrary Losses and Models,
-    ICML 2019. For any invertible Q: Patrini et al.: Making Deep Neural Networks Robust to Label
-    Noise, CVPR 2017.
+    ICML 2019, arXiv:1810.04327. For any invertible Q: Patrini et al.: Making Deep Neural Networks
+    Robust to Label Noise, CVPR 2017.
     """
     matrix = as_transition(Q)
     batch = flatten(logits, comp_labels, ignore_index, matrix)
@@ -88,7 +88,7 @@ def non_negative_risk(
     References
     ----------
     Ishida, Niu, Menon, Sugiyama: Complementary-Label Learning for Arbitrary Losses and Models,
-    ICML 2019.
+    ICML 2019, arXiv:1810.04327.
     """
     return _class_risks(logits, comp_labels, Q, prior, ignore_index).clamp_min(0).sum()
 
@@ -120,7 +120,7 @@ def gradient_ascent_risk(
     References
     ----------
     Ishida, Niu, Menon, Sugiyama: Complementary-Label Learning for Arbitrary Losses and Models,
-    ICML 2019.
+    ICML 2019, arXiv:1810.04327.
     """
     risks = _class_risks(logits, comp_labels, Q, prior, ignore_index)
     negative = risks.clamp_max(0).sum()
