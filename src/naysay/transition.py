@@ -23,10 +23,12 @@ from naysay._checks import (
     check_n_classes,
     check_seed,
     check_transition_values,
+    named,
     shorten,
 )
 from naysay._errors import InvalidInput
 from naysay._matrix_csv import parse_matrix, read_matrix, write_matrix
+from naysay._sampling import distinct_integers, draw_distinct_labels, draw_labels
 from naysay.diagnosis import Diagnosis, diagnose
 
 __all__ = ["TransitionMatrix"]
@@ -35,8 +37,6 @@ __all__ = ["TransitionMatrix"]
 #: what torch's compiler compares by value, where it would take one matrix for another.
 matrices: WeakValueDictionary[str, "TransitionMatrix"] = WeakValueDictionary()
 _numbers = itertools.count()
-
-_SAMPLE_CHUNK = 1 << 20  # labels drawn at once: bounds the working memory of `sample`
 
 
 class TransitionMatrix:
@@ -162,7 +162,7 @@ class TransitionMatrix:
         required = np.empty(n_classes, dtype=np.int64)
         required[cycle] = np.roll(cycle, 1)
         excluded = np.sort(np.stack([np.arange(n_classes), required], axis=1), axis=1)
-        free = _distinct_integers(n_classes, n_classes - 2, n_labels - 1, rng)
+        free = distinct_integers(n_classes, n_classes - 2, n_labels - 1, rng)
         for position in range(2):  # step over the two classes that are taken
             free += free >= excluded[:, [position]]
         labels = np.concatenate([required[:, None], free], axis=1)
@@ -299,46 +299,60 @@ class TransitionMatrix:
         [5, 5, 7, 9]
         """
         indices = check_label_indices(labels, self._classes)
-        true = indices.ravel()
+        drawn = draw_labels(self._entries, self.n_classes, indices.ravel(), check_seed(seed))
+        return self._as_given(drawn.reshape(indices.shape), labels)
+
+    def sample_several(
+        self, labels: ArrayLike, n_labels: int, *, seed: int | np.random.Generator = 0
+    ) -> NDArray[Any]:
+        """Draw several distinct complementary labels for each true label.
+
+        One after another, each as `sample` would draw it among those not drawn yet.
+
+        Parameters
+        ----------
+        labels : array of true classes, any shape
+            Indices 0..n_classes-1, or class names (then names are returned).
+        n_labels : int
+            How many for each; no true class may have fewer possible labels.
+        seed : int or numpy.random.Generator, default=0
+
+        Returns
+        -------
+        array of shape (*labels.shape, n_labels)
+
+        Raises
+        ------
+        InvalidInput
+            If a true class among `labels` has fewer possible labels; the message names it.
+
+        Examples
+        --------
+        >>> TransitionMatrix.uniform(5).sample_several([3, 3], 4, seed=0).tolist()
+        [[0, 4, 2, 1], [4, 1, 2, 0]]
+        """
+        indices = check_label_indices(labels, self._classes)
+        n_labels = check_count(n_labels, "n_labels")
         rng = check_seed(seed)
-        drawn = np.empty_like(true)
-        draw = self._uniform_sampler() if self._entries is None else self._table_sampler()
-        for start in range(0, len(true), _SAMPLE_CHUNK):
-            chunk = slice(start, start + _SAMPLE_CHUNK)
-            drawn[chunk] = draw(true[chunk], rng)
-        drawn = drawn.reshape(indices.shape)
+        true = indices.ravel()
+        if self._entries is None:
+            possible = np.full(len(true), self.n_classes - 1)
+        else:
+            possible = np.diff(self._entries.indptr)[true]
+        if len(true) and possible.min() < n_labels:
+            at = int(possible.argmin())
+            raise InvalidInput(
+                "n_labels must be at most the number of labels that each class can get. "
+                f"Class {named(int(true[at]), self._classes)} can get {possible[at]}, and "
+                f"{n_labels} were asked for."
+            )
+        drawn = draw_distinct_labels(self._entries, self.n_classes, true, n_labels, rng)
+        return self._as_given(drawn.reshape(*indices.shape, n_labels), labels)
+
+    def _as_given(self, drawn: NDArray[np.int64], labels: ArrayLike) -> NDArray[Any]:
+        """Return names where the labels given were names."""
         by_name = np.asarray(labels).dtype.kind in "USO"
         return np.array(self._classes)[drawn] if by_name else drawn
-
-    def _uniform_sampler(self) -> Any:
-        def draw(true: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-            other = rng.integers(self.n_classes - 1, size=len(true))
-            return other + (other >= true)  # step over the true class
-
-        return draw
-
-    def _table_sampler(self) -> Any:
-        """Invert all rows' distribution functions with one search.
-
-        Row i's cumulative probabilities, shifted by i, are laid end to end: one increasing
-        table of the non-zero entries, so that an impossible label cannot be drawn.
-        """
-        entries = self.entries
-        row_of = np.repeat(np.arange(self.n_classes), np.diff(entries.indptr))
-        total = np.cumsum(entries.data)
-        before = np.concatenate([[0.0], total])[entries.indptr[:-1]]
-        within_row = total - before[row_of]
-        last = entries.indptr[1:] - 1
-        # rows sum to 1 up to rounding; here each must end at exactly 1
-        table = row_of + np.minimum(within_row / within_row[last][row_of], 1)
-        labels = np.asarray(entries.indices, np.int64)
-
-        def draw(true: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-            at = np.searchsorted(table, true + rng.random(len(true)), side="right")
-            # i + u can round up to i + 1, the next row
-            return labels[np.minimum(at, last[true])]
-
-        return draw
 
     def diagnose(self, *, prior: ArrayLike | None = None) -> Diagnosis:
         """Say what can be learned from labels drawn with this matrix.
@@ -366,15 +380,3 @@ def _is_uniform(entries: csr_array) -> bool:
         and not entries.diagonal().any()
         and bool((entries.data == entries.data[0]).all())
     )
-
-
-def _distinct_integers(
-    n_rows: int, below: int, n_drawn: int, rng: np.random.Generator
-) -> NDArray[np.int64]:
-    """Draw `n_drawn` distinct integers under `below` in each row (Floyd's algorithm, by column)."""
-    drawn = np.empty((n_rows, n_drawn), dtype=np.int64)
-    for column, top in enumerate(range(below - n_drawn, below)):
-        candidate = rng.integers(top + 1, size=n_rows)
-        taken = (drawn[:, :column] == candidate[:, None]).any(axis=1)
-        drawn[:, column] = np.where(taken, top, candidate)
-    return drawn

@@ -1,0 +1,106 @@
+"""Draw labels from the rows of a matrix, many at once, in memory proportional to the labels.
+
+A matrix is given by its non-zero entries; None stands for the uniform one.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+_CHUNK = 1 << 20  # numbers drawn at once: bounds the working memory
+
+Sampler = Callable[[NDArray[np.int64], np.random.Generator], NDArray[np.int64]]
+
+
+def draw_labels(
+    entries: csr_array | None,
+    n_classes: int,
+    true: NDArray[np.int64],
+    rng: np.random.Generator,
+) -> NDArray[np.int64]:
+    """Draw one label from the row of each true class, shape (n,)."""
+    draw = _uniform_sampler(n_classes) if entries is None else _table_sampler(entries)
+    drawn = np.empty_like(true)
+    for start in range(0, len(true), _CHUNK):
+        chunk = slice(start, start + _CHUNK)
+        drawn[chunk] = draw(true[chunk], rng)
+    return drawn
+
+
+def _uniform_sampler(n_classes: int) -> Sampler:
+    def draw(true: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+        other = rng.integers(n_classes - 1, size=len(true))
+        return other + (other >= true)  # step over the true class
+
+    return draw
+
+
+def _table_sampler(entries: csr_array) -> Sampler:
+    """Invert all rows' distribution functions with one search.
+
+    Row i's cumulative probabilities, shifted by i, are laid end to end: one increasing table of
+    the non-zero entries, so that an impossible label cannot be drawn.
+    """
+    row_of = np.repeat(np.arange(len(entries.indptr) - 1), np.diff(entries.indptr))
+    total = np.cumsum(entries.data)
+    before = np.concatenate([[0.0], total])[entries.indptr[:-1]]
+    within_row = total - before[row_of]
+    last = entries.indptr[1:] - 1
+    # rows sum to 1 up to rounding; here each must end at exactly 1
+    table = row_of + np.minimum(within_row / within_row[last][row_of], 1)
+    labels = np.asarray(entries.indices, np.int64)
+
+    def draw(true: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+        at = np.searchsorted(table, true + rng.random(len(true)), side="right")
+        # i + u can round up to i + 1, the next row
+        return labels[np.minimum(at, last[true])]
+
+    return draw
+
+
+def draw_distinct_labels(
+    entries: csr_array | None,
+    n_classes: int,
+    true: NDArray[np.int64],
+    n_labels: int,
+    rng: np.random.Generator,
+) -> NDArray[np.int64]:
+    """Draw distinct labels from the row of each true class, shape (n, n_labels).
+
+    Each row must have at least `n_labels` non-zero entries.
+    """
+    if entries is None:
+        others = rng.permuted(distinct_integers(len(true), n_classes - 1, n_labels, rng), axis=1)
+        return others + (others >= true[:, None])
+    drawn = np.empty((len(true), n_labels), dtype=np.int64)
+    starts, counts = entries.indptr[:-1], np.diff(entries.indptr)
+    longest = int(counts[true].max(initial=1))
+    step = np.arange(longest)
+    size = max(1, _CHUNK // longest)
+    for start in range(0, len(true), size):
+        chunk = true[start : start + size]
+        outside = step >= counts[chunk][:, None]
+        at = np.where(outside, 0, starts[chunk][:, None] + step)
+        # log q plus Gumbel noise, largest first, is the order of draws without replacement
+        noise = -np.log(rng.standard_exponential(at.shape))
+        keys = np.where(outside, -np.inf, np.log(entries.data[at]) + noise)
+        best = np.argsort(-keys, axis=1)[:, :n_labels]
+        drawn[start : start + size] = entries.indices[np.take_along_axis(at, best, axis=1)]
+    return drawn
+
+
+def distinct_integers(
+    n_rows: int, below: int, n_drawn: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Draw distinct integers under `below` in each row (Floyd's algorithm, by column).
+
+    Every set is equally likely; the order within a row is not random.
+    """
+    drawn = np.empty((n_rows, n_drawn), dtype=np.int64)
+    for column, top in enumerate(range(below - n_drawn, below)):
+        candidate = rng.integers(top + 1, size=n_rows)
+        taken = (drawn[:, :column] == candidate[:, None]).any(axis=1)
+        drawn[:, column] = np.where(taken, top, candidate)
+    return drawn
