@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from naysay import InvalidTransitionMatrix, TransitionMatrix, __version__
 from naysay.cli import app
+from naysay.methods import METHODS, markdown_table
 
 
 def run(*arguments):
@@ -21,7 +22,7 @@ def test_version_and_help_are_shown():
     assert run().exit_code == 2
 
 
-@pytest.mark.parametrize("command", ["demo", "inspect"])
+@pytest.mark.parametrize("command", ["demo", "inspect", "methods"])
 def test_every_help_has_an_example(command):
     assert f"Example: naysay {command}" in run(command, "--help").output
 
@@ -34,6 +35,15 @@ def test_inspect_prints_the_diagnosis(tmp_path):
     assert figures["unused_labels"] == ["owl"]
     assert figures["condition_number"] is None
     assert figures["rank"] == 2
+
+
+def test_methods_are_listed_as_a_table_as_json_and_as_markdown():
+    shown = run("methods").output
+    assert all(name in shown for name in METHODS)
+    listed = json.loads(run("methods", "--json").stdout)
+    assert [each["name"] for each in listed] == list(METHODS)
+    assert listed[0]["needs_transition"] is True
+    assert run("methods", "--markdown").stdout == markdown_table()
 
 
 def test_error_is_one_line_and_exit_code_1_and_a_traceback_only_with_debug(tmp_path):

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from naysay.methods import markdown_table
+
 ROOT = Path(__file__).parent.parent
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
@@ -47,7 +49,7 @@ def test_readme_blocks_print_what_the_readme_says(monkeypatch, tmp_path):
     assert n_compared >= 1
 
 
-@pytest.mark.parametrize("name", ["own-data.md"])
+@pytest.mark.parametrize("name", ["methods.md", "own-data.md"])
 def test_every_block_of_the_page_runs(name, monkeypatch, tmp_path):
     assert list(run_python_blocks(ROOT / "docs" / name, monkeypatch, tmp_path))
 
@@ -75,6 +77,12 @@ def test_readme_figures_are_those_of_the_record():
         figures = [record[setting][method] for setting in ("uniform", "without0", "with0")]
         cells = [f"{each['accuracy_mean']:.1f} ± {each['accuracy_sd']:.1f}" for each in figures]
         assert f"| {method} | {' | '.join(cells)} |" in readme
+
+
+def test_table_of_methods_is_what_the_command_prints():
+    page = (ROOT / "docs" / "methods.md").read_text("utf-8")
+    table = page.partition("<!-- methods: begin -->\n")[2].partition("<!-- methods: end -->")[0]
+    assert table == markdown_table(), "paste the output of: naysay methods --markdown"
 
 
 def test_links_between_files_lead_somewhere():

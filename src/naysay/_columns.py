@@ -32,7 +32,7 @@ class UniformColumns(NamedTuple):
     def log_q_of(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return log (1 - p_ȳ) - log (K - 1), as a sum over the other classes: exact near 1."""
         others = logits.scatter(1, labels[:, None], -math.inf)
-        return _log_share(others, None, logits) - math.log(self.n_others)
+        return log_share(others, None, logits) - math.log(self.n_others)
 
     def q(self, probs: Tensor) -> Tensor:
         """Return (1 - p) / (K - 1), for the likeliest class as a sum over the others.
@@ -55,7 +55,7 @@ class DenseColumns(NamedTuple):
 
     def log_q_of(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return log Σ_k Q[k, ȳ] p_k."""
-        return _log_share(logits, self.log_columns[labels], logits)
+        return log_share(logits, self.log_columns[labels], logits)
 
     def q(self, probs: Tensor) -> Tensor:
         """Return Qᵀ p, in full precision inside `torch.autocast` too."""
@@ -86,7 +86,7 @@ class SparseColumns(NamedTuple):
         outside = step >= self.counts[labels][:, None]
         at = (self.starts[labels][:, None] + step).masked_fill(outside, 0)
         log_values = self.log_values[at].masked_fill(outside, -math.inf)
-        return _log_share(logits.gather(1, self.classes[at]), log_values, logits)
+        return log_share(logits.gather(1, self.classes[at]), log_values, logits)
 
     def q(self, probs: Tensor) -> Tensor:
         """Return Qᵀ p."""
@@ -96,7 +96,7 @@ class SparseColumns(NamedTuple):
 Columns = UniformColumns | DenseColumns | SparseColumns
 
 
-def _log_share(terms: Tensor, log_weights: Tensor | None, logits: Tensor) -> Tensor:
+def log_share(terms: Tensor, log_weights: Tensor | None, logits: Tensor) -> Tensor:
     """Return log Σ_m w_m exp(terms_m) - log Σ_k exp(logits_k), shape (n,).
 
     Each sum is taken relative to its own largest term before anything is rounded: where the

@@ -25,8 +25,8 @@ from naysay._errors import (
     NoAnchorPoints,
 )
 from naysay._progress import epoch_bar
-from naysay.estimation import from_anchors
-from naysay.methods import Method, find_method
+from naysay.estimation import class_prior, from_anchors
+from naysay.methods import Method, Setting, find_method
 from naysay.networks import MLP
 from naysay.persistence import NetworkFactory, SavedModel, load_model, save_model
 from naysay.transition import TransitionMatrix
@@ -40,7 +40,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     method : str or Method, default="forward"
-        A key of `naysay.methods.METHODS`.
+        A key of `naysay.methods.METHODS`; ``naysay methods`` lists them with what each needs.
     transition : {"uniform", "estimate"}, TransitionMatrix or array, default="uniform"
         How annotators choose the class they exclude. ``"estimate"`` learns it from anchors, a few
         examples whose true class is known, given to `fit`.
@@ -208,7 +208,11 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             self.transition_ = TransitionMatrix.uniform(
                 len(self.classes_), classes=list(map(str, self.classes_))
             )
-        loss = method.make_loss(self.transition_)
+        prior = class_prior(labels, self.transition_) if method.needs_prior else None
+        setting = Setting(
+            Q=self.transition_, prior=None if prior is None else torch.as_tensor(prior)
+        )
+        loss = method.make_loss(setting).to(device)
         if anchored is not None and self.learn_from_anchors:
             loss = _TrueLabelsToo(loss, len(self.classes_))
             X_anchor, y_anchor = (torch.as_tensor(part, device=device) for part in anchored)
@@ -226,7 +230,11 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         return self.classes_[best]
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return P(Y | x), shape (n, n_classes), columns in the order of `classes_`."""
+        """Return P(Y | x), shape (n, n_classes), columns in the order of `classes_`.
+
+        Methods that decide for each class on its own (``ova``, ``pl``, ``ml``, ``scarce``) or keep
+        an order only (``pc``, ``op``, ``op-w``) give scores, not probabilities.
+        """
         return self._logits(X).softmax(1).cpu().numpy()
 
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:

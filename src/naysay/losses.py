@@ -1,8 +1,11 @@
 """Losses as modules: one shell per function of `naysay.functional`, same stem, same order.
 
-They hold no tensors of their own but the optional weight: the columns of Q follow the device and
-precision of the logits.
+They hold no tensors of their own but the optional weight or prior: the columns of Q follow the
+device and precision of the logits.
 """
+
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
@@ -10,25 +13,74 @@ from torch import Tensor, nn
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
 from naysay.transition import TransitionMatrix
 
-__all__ = ["ForwardCrossEntropy", "ForwardLoss", "ForwardSquaredError", "PairwiseComparison"]
+__all__ = [
+    "BackwardCrossEntropy",
+    "ForwardAbsoluteError",
+    "ForwardCrossEntropy",
+    "ForwardGeneralisedCrossEntropy",
+    "ForwardLoss",
+    "ForwardSquaredError",
+    "GradientAscentRisk",
+    "MultiLabel",
+    "NonNegativeRisk",
+    "OneVersusAll",
+    "OneVersusRestRisk",
+    "OrderPreserving",
+    "PairwiseComparison",
+    "PartialLabel",
+    "ReversedSoftmax",
+    "SeveralLabelsAbsoluteError",
+    "SeveralLabelsExponential",
+    "SeveralLabelsLog",
+    "SurrogateExponential",
+    "SurrogateLog",
+    "WeightedOrderPreserving",
+    "WeightedReversedSoftmax",
+]
 
 
-class _Loss(nn.Module):
+class _AbstractLoss(nn.Module):
+    """A loss whose `function` is called with the logits, the labels and all `_arguments`."""
+
+    function: ClassVar[Callable[..., Tensor]]
+
+    def __init__(self, ignore_index: int) -> None:
+        super().__init__()
+        self.ignore_index = ignore_index
+
+    def _arguments(self) -> dict[str, Any]:
+        return {"ignore_index": self.ignore_index}
+
+    def forward(self, logits: Tensor, comp_labels: Tensor) -> Tensor:
+        """Return the loss of logits (N, K, …) under labels (N, …)."""
+        return type(self).function(logits, comp_labels, **self._arguments())
+
+    def extra_repr(self) -> str:
+        return f"ignore_index={self.ignore_index}"
+
+
+class _Loss(_AbstractLoss):
+    """A loss of single examples: weighed and reduced."""
+
     weight: Tensor | None
 
     def __init__(
         self, *, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean"
     ) -> None:
-        super().__init__()
+        super().__init__(ignore_index)
         self.register_buffer("weight", weight)
-        self.ignore_index = ignore_index
         self.reduction = reduction
 
+    def _arguments(self) -> dict[str, Any]:
+        return {**super()._arguments(), "weight": self.weight, "reduction": self.reduction}
+
     def extra_repr(self) -> str:
-        return f"ignore_index={self.ignore_index}, reduction={self.reduction!r}"
+        return f"{super().extra_repr()}, reduction={self.reduction!r}"
 
 
 class _TransitionLoss(_Loss):
+    """A loss of single examples that knows Q."""
+
     def __init__(
         self,
         Q: TransitionMatrix | ArrayLike,
@@ -39,6 +91,50 @@ class _TransitionLoss(_Loss):
     ) -> None:
         super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction)
         self.Q = F.as_transition(Q)
+
+    def _arguments(self) -> dict[str, Any]:
+        return {**super()._arguments(), "Q": self.Q}
+
+    def extra_repr(self) -> str:
+        return f"{self.Q!r}, {super().extra_repr()}"
+
+
+class _BinaryLoss(_Loss):
+    """A loss of single examples made of losses on margins."""
+
+    def __init__(
+        self,
+        *,
+        binary_loss: F.BinaryLoss = F.logistic,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction)
+        self.binary_loss = binary_loss
+
+    def _arguments(self) -> dict[str, Any]:
+        return {**super()._arguments(), "binary_loss": self.binary_loss}
+
+
+class _TransitionRisk(_AbstractLoss):
+    """A risk of a whole batch that knows Q."""
+
+    prior: Tensor | None
+
+    def __init__(
+        self,
+        Q: TransitionMatrix | ArrayLike,
+        *,
+        prior: Tensor | None = None,
+        ignore_index: int = -100,
+    ) -> None:
+        super().__init__(ignore_index)
+        self.Q = F.as_transition(Q)
+        self.register_buffer("prior", prior)
+
+    def _arguments(self) -> dict[str, Any]:
+        return {**super()._arguments(), "Q": self.Q, "prior": self.prior}
 
     def extra_repr(self) -> str:
         return f"{self.Q!r}, {super().extra_repr()}"
@@ -55,35 +151,46 @@ class ForwardCrossEntropy(_TransitionLoss):
     tensor(4.0360)
     """
 
-    def forward(self, logits: Tensor, comp_labels: Tensor) -> Tensor:
-        """Return the loss of logits (N, K, …) under labels (N, …)."""
-        return F.forward_cross_entropy(
-            logits,
-            comp_labels,
-            self.Q,
-            self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-        )
+    function = staticmethod(F.forward_cross_entropy)
 
 
 class ForwardSquaredError(_TransitionLoss):
     """Module form of `naysay.functional.forward_squared_error`."""
 
-    def forward(self, logits: Tensor, comp_labels: Tensor) -> Tensor:
-        """Return the loss of logits (N, K, …) under labels (N, …)."""
-        return F.forward_squared_error(
-            logits,
-            comp_labels,
-            self.Q,
-            self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-        )
+    function = staticmethod(F.forward_squared_error)
+
+
+class ForwardAbsoluteError(_TransitionLoss):
+    """Module form of `naysay.functional.forward_absolute_error`."""
+
+    function = staticmethod(F.forward_absolute_error)
+
+
+class ForwardGeneralisedCrossEntropy(_TransitionLoss):
+    """Module form of `naysay.functional.forward_generalised_cross_entropy`."""
+
+    function = staticmethod(F.forward_generalised_cross_entropy)
+
+    def __init__(
+        self,
+        Q: TransitionMatrix | ArrayLike,
+        *,
+        gamma: float = 0.7,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(Q, weight=weight, ignore_index=ignore_index, reduction=reduction)
+        self.gamma = gamma
+
+    def _arguments(self) -> dict[str, Any]:
+        return {**super()._arguments(), "gamma": self.gamma}
 
 
 class ForwardLoss(_TransitionLoss):
     """Module form of `naysay.functional.forward_loss`."""
+
+    function = staticmethod(F.forward_loss)
 
     def __init__(
         self,
@@ -97,28 +204,122 @@ class ForwardLoss(_TransitionLoss):
         super().__init__(Q, weight=weight, ignore_index=ignore_index, reduction=reduction)
         self.base = base
 
-    def forward(self, logits: Tensor, comp_labels: Tensor) -> Tensor:
-        """Return the loss of logits (N, K, …) under labels (N, …)."""
-        return F.forward_loss(
-            logits,
-            comp_labels,
-            self.Q,
-            self.weight,
-            base=self.base,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-        )
+    def _arguments(self) -> dict[str, Any]:
+        return {**super()._arguments(), "base": self.base}
 
 
 class PairwiseComparison(_Loss):
     """Module form of `naysay.functional.pairwise_comparison`."""
 
-    def forward(self, logits: Tensor, comp_labels: Tensor) -> Tensor:
-        """Return the loss of logits (N, K, …) under labels (N, …)."""
-        return F.pairwise_comparison(
-            logits,
-            comp_labels,
-            self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-        )
+    function = staticmethod(F.pairwise_comparison)
+
+
+class OneVersusAll(_Loss):
+    """Module form of `naysay.functional.one_versus_all`."""
+
+    function = staticmethod(F.one_versus_all)
+
+
+class PartialLabel(_BinaryLoss):
+    """Module form of `naysay.functional.partial_label`."""
+
+    function = staticmethod(F.partial_label)
+
+
+class MultiLabel(_BinaryLoss):
+    """Module form of `naysay.functional.multi_label`."""
+
+    function = staticmethod(F.multi_label)
+
+
+class BackwardCrossEntropy(_TransitionLoss):
+    """Module form of `naysay.functional.backward_cross_entropy`."""
+
+    function = staticmethod(F.backward_cross_entropy)
+
+
+class NonNegativeRisk(_TransitionRisk):
+    """Module form of `naysay.functional.non_negative_risk`."""
+
+    function = staticmethod(F.non_negative_risk)
+
+
+class GradientAscentRisk(_TransitionRisk):
+    """Module form of `naysay.functional.gradient_ascent_risk`."""
+
+    function = staticmethod(F.gradient_ascent_risk)
+
+
+class SurrogateLog(_Loss):
+    """Module form of `naysay.functional.surrogate_log`."""
+
+    function = staticmethod(F.surrogate_log)
+
+
+class SurrogateExponential(_Loss):
+    """Module form of `naysay.functional.surrogate_exponential`."""
+
+    function = staticmethod(F.surrogate_exponential)
+
+
+class ReversedSoftmax(_Loss):
+    """Module form of `naysay.functional.reversed_softmax`."""
+
+    function = staticmethod(F.reversed_softmax)
+
+
+class WeightedReversedSoftmax(_Loss):
+    """Module form of `naysay.functional.weighted_reversed_softmax`."""
+
+    function = staticmethod(F.weighted_reversed_softmax)
+
+
+class OrderPreserving(_Loss):
+    """Module form of `naysay.functional.order_preserving`."""
+
+    function = staticmethod(F.order_preserving)
+
+
+class WeightedOrderPreserving(_Loss):
+    """Module form of `naysay.functional.weighted_order_preserving`."""
+
+    function = staticmethod(F.weighted_order_preserving)
+
+
+class SeveralLabelsAbsoluteError(_Loss):
+    """Module form of `naysay.functional.several_labels_absolute_error`."""
+
+    function = staticmethod(F.several_labels_absolute_error)
+
+
+class SeveralLabelsExponential(_Loss):
+    """Module form of `naysay.functional.several_labels_exponential`."""
+
+    function = staticmethod(F.several_labels_exponential)
+
+
+class SeveralLabelsLog(_Loss):
+    """Module form of `naysay.functional.several_labels_log`."""
+
+    function = staticmethod(F.several_labels_log)
+
+
+class OneVersusRestRisk(_AbstractLoss):
+    """Module form of `naysay.functional.one_versus_rest_risk`."""
+
+    function = staticmethod(F.one_versus_rest_risk)
+    prior: Tensor
+
+    def __init__(
+        self, prior: Tensor, *, binary_loss: F.BinaryLoss = F.logistic, ignore_index: int = -100
+    ) -> None:
+        super().__init__(ignore_index)
+        self.register_buffer("prior", prior)
+        self.binary_loss = binary_loss
+
+    def _arguments(self) -> dict[str, Any]:
+        return {
+            **super()._arguments(),
+            "prior": self.prior,
+            "binary_loss": self.binary_loss,
+        }

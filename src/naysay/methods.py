@@ -5,48 +5,274 @@ The only place where a string selects behaviour. A new method is one loss in
 """
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from torch import nn
+from torch import Tensor, nn
 
+from naysay import losses
 from naysay._errors import InvalidInput
-from naysay.losses import ForwardCrossEntropy, PairwiseComparison
 from naysay.transition import TransitionMatrix
 
-__all__ = ["METHODS", "Method", "find_method"]
+__all__ = ["METHODS", "Method", "Setting", "find_method", "markdown_table"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What a loss is made for: the matrix Q, and the class prior where a method needs it."""
+
+    Q: TransitionMatrix
+    prior: Tensor | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """A method: what it needs, where it comes from, and its loss for a given Q."""
+    """A method: what it does, when to use it, what it needs, and its loss in a setting.
+
+    ``takes_several`` says whether its loss takes a set of labels per example, a bool tensor
+    (N, K), besides one label.
+    """
 
     name: str
     summary: str
+    when: str
     source: str
-    uses_transition: bool
-    make_loss: Callable[[TransitionMatrix], nn.Module]
+    make_loss: Callable[[Setting], nn.Module]
+    needs_transition: bool = False
+    needs_prior: bool = False
+    takes_several: bool = False
 
+    @property
+    def needs(self) -> str:
+        """What it needs or takes besides one label per example, in words."""
+        facts = {
+            "Q": self.needs_transition,
+            "class prior": self.needs_prior,
+            "takes several labels": self.takes_several,
+        }
+        return ", ".join(word for word, holds in facts.items() if holds)
+
+
+def _plain(make: Callable[[], nn.Module]) -> Callable[[Setting], nn.Module]:
+    """Return how to make a loss that knows no Q."""
+    return lambda setting: make()
+
+
+def _with_transition(
+    make: Callable[[TransitionMatrix], nn.Module],
+) -> Callable[[Setting], nn.Module]:
+    """Return how to make a loss that knows Q."""
+    return lambda setting: make(setting.Q)
+
+
+def _with_prior(
+    make: Callable[[TransitionMatrix, Tensor], nn.Module],
+) -> Callable[[Setting], nn.Module]:
+    """Return how to make a loss that knows the class prior, and Q perhaps."""
+
+    def make_loss(setting: Setting) -> nn.Module:
+        if setting.prior is None:
+            raise InvalidInput(
+                "This method needs the class prior. Pass Setting(Q=Q, prior=...), for instance "
+                "from naysay.estimation.class_prior."
+            )
+        return make(setting.Q, setting.prior)
+
+    return make_loss
+
+
+_YU = "Yu et al. 2018"
+_ISHIDA_2017 = "Ishida et al. 2017"
+_ISHIDA_2019 = "Ishida et al. 2019"
+_CHOU = "Chou et al. 2020"
+_FENG = "Feng et al. 2020"
+_GAO = "Gao & Zhang 2021"
+_LIU = "Liu et al. 2023"
 
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
         Method(
             name="forward",
-            summary="Predicts the label given through Q; right for any habit of the annotators.",
-            source="Yu et al. 2018",
-            uses_transition=True,
-            make_loss=ForwardCrossEntropy,
+            summary="Predicts the label given through Q, with the cross-entropy.",
+            when="First choice, whatever the habit of the annotators.",
+            source=_YU,
+            needs_transition=True,
+            make_loss=_with_transition(losses.ForwardCrossEntropy),
+        ),
+        Method(
+            name="forward-mse",
+            summary="The same with the squared error, which is bounded.",
+            when="Q is known, and some labels are wrong.",
+            source=_YU,
+            needs_transition=True,
+            make_loss=_with_transition(losses.ForwardSquaredError),
+        ),
+        Method(
+            name="forward-mae",
+            summary="The same with the absolute error, bounded and slow to learn.",
+            when="Q is known, few classes, many labels are wrong.",
+            source=f"{_YU}; Ghosh et al. 2017",
+            needs_transition=True,
+            make_loss=_with_transition(losses.ForwardAbsoluteError),
+        ),
+        Method(
+            name="forward-gce",
+            summary="The same with the generalised cross-entropy, between both.",
+            when="Q is known, and some labels are wrong; learns faster than forward-mae.",
+            source=f"{_YU}; Zhang & Sabuncu 2018",
+            needs_transition=True,
+            make_loss=_with_transition(losses.ForwardGeneralisedCrossEntropy),
         ),
         Method(
             name="pc",
-            summary="Compares each class with the excluded one; for labels without any habit.",
-            source="Ishida et al. 2017",
-            uses_transition=False,
-            make_loss=lambda Q: PairwiseComparison(),
+            summary="Compares each class with the excluded one.",
+            when="Uniform labels; the first published method, to compare with.",
+            source=_ISHIDA_2017,
+            make_loss=_plain(losses.PairwiseComparison),
+        ),
+        Method(
+            name="ova",
+            summary="Decides for each class on its own, with the sigmoid loss.",
+            when="Uniform labels; to compare with.",
+            source=_ISHIDA_2017,
+            make_loss=_plain(losses.OneVersusAll),
+        ),
+        Method(
+            name="pl",
+            summary="Takes the mean of all other classes as the candidate.",
+            when="A baseline from partial labels; to compare with.",
+            source="Cour et al. 2011",
+            make_loss=_plain(losses.PartialLabel),
+        ),
+        Method(
+            name="ml",
+            summary="Takes all other classes as true.",
+            when="A baseline from multi-label learning; to compare with.",
+            source="Read et al. 2011",
+            make_loss=_plain(losses.MultiLabel),
+        ),
+        Method(
+            name="backward",
+            summary="Unbiased estimate of the risk under true labels, by the inverse of Q.",
+            when="Small or linear models and an invertible Q; flexible networks overfit it.",
+            source=f"{_ISHIDA_2019}; Patrini et al. 2017",
+            needs_transition=True,
+            make_loss=_with_transition(losses.BackwardCrossEntropy),
+        ),
+        Method(
+            name="free",
+            summary="The same in closed form, as if labels were uniform.",
+            when="Uniform labels and small or linear models.",
+            source=_ISHIDA_2019,
+            make_loss=lambda setting: losses.BackwardCrossEntropy(
+                TransitionMatrix.uniform(setting.Q.n_classes)
+            ),
+        ),
+        Method(
+            name="nn",
+            summary="The unbiased risk, no ordinary class of it below zero.",
+            when="As backward, for networks; large batches.",
+            source=_ISHIDA_2019,
+            needs_transition=True,
+            needs_prior=True,
+            make_loss=_with_prior(lambda Q, prior: losses.NonNegativeRisk(Q, prior=prior)),
+        ),
+        Method(
+            name="ga",
+            summary="The unbiased risk, climbing back where a class is below zero.",
+            when="As nn, where that still overfits.",
+            source=_ISHIDA_2019,
+            needs_transition=True,
+            needs_prior=True,
+            make_loss=_with_prior(lambda Q, prior: losses.GradientAscentRisk(Q, prior=prior)),
+        ),
+        Method(
+            name="scl-nl",
+            summary="Lowers the probability of the excluded class: -log(1 - p).",
+            when="Uniform labels; equals forward there.",
+            source=_CHOU,
+            make_loss=_plain(losses.SurrogateLog),
+        ),
+        Method(
+            name="scl-exp",
+            summary="Lowers the probability of the excluded class: exp(p).",
+            when="Uniform labels, some of them wrong: it is bounded.",
+            source=_CHOU,
+            make_loss=_plain(losses.SurrogateExponential),
+        ),
+        Method(
+            name="mcl-mae",
+            summary="Absolute error on the probability of all classes left.",
+            when="Several labels per example, some of them wrong; few classes.",
+            source=_FENG,
+            takes_several=True,
+            make_loss=_plain(losses.SeveralLabelsAbsoluteError),
+        ),
+        Method(
+            name="mcl-exp",
+            summary="Exponential loss on the probability of all classes left.",
+            when="Several labels per example, chosen uniformly, some of them wrong.",
+            source=_FENG,
+            takes_several=True,
+            make_loss=_plain(losses.SeveralLabelsExponential),
+        ),
+        Method(
+            name="mcl-log",
+            summary="Log loss on the probability of all classes left.",
+            when="Several labels per example, chosen uniformly.",
+            source=_FENG,
+            takes_several=True,
+            make_loss=_plain(losses.SeveralLabelsLog),
+        ),
+        Method(
+            name="l-uw",
+            summary="Cross-entropy on the softmax of 1 - p.",
+            when="Uniform labels; to compare with.",
+            source=_GAO,
+            make_loss=_plain(losses.ReversedSoftmax),
+        ),
+        Method(
+            name="l-w",
+            summary="The same, examples weighted by 1 - p of the excluded class.",
+            when="Uniform labels; to compare with.",
+            source=_GAO,
+            make_loss=_plain(losses.WeightedReversedSoftmax),
+        ),
+        Method(
+            name="op",
+            summary="Cross-entropy of the reversed logits: keeps the order of the classes.",
+            when="Uniform labels, when only the predicted class matters.",
+            source=_LIU,
+            make_loss=_plain(losses.OrderPreserving),
+        ),
+        Method(
+            name="op-w",
+            summary="The same, weighted towards examples whose excluded class leads.",
+            when="Uniform labels; to compare with.",
+            source=_LIU,
+            make_loss=_plain(losses.WeightedOrderPreserving),
+        ),
+        Method(
+            name="scarce",
+            summary="Each class against the rest, from negative and unlabelled examples.",
+            when="Some labels are given more often than others, whatever the true class.",
+            source="Wang et al. 2024",
+            needs_prior=True,
+            make_loss=_with_prior(lambda Q, prior: losses.OneVersusRestRisk(prior)),
         ),
     )
 }
+
+
+def markdown_table(methods: Iterable[Method] = METHODS.values()) -> str:
+    """Return the methods as a table in Markdown, for the documentation."""
+    lines = ["| method | what it does | when to use it | needs | source |", "|---|---|---|---|---|"]
+    lines += [
+        f"| `{each.name}` | {each.summary} | {each.when} | {each.needs} | {each.source} |"
+        for each in methods
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def find_method(method: str | Method) -> Method:
@@ -59,4 +285,5 @@ def find_method(method: str | Method) -> Method:
     raise InvalidInput(
         f"Unknown method {method!r}. Known: {', '.join(METHODS)}."
         + (f" Did you mean {close[0]!r}?" if close else "")
+        + " See: naysay methods"
     )

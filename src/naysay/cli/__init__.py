@@ -11,6 +11,7 @@ from naysay.cli.data import app as data
 from naysay.cli.data_info import info
 from naysay.cli.demo import demo
 from naysay.cli.inspect import inspect
+from naysay.cli.methods import methods
 
 __all__ = ["app", "main"]
 
@@ -39,6 +40,7 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.command()(inspect)
+app.command()(methods)
 data.command()(info)
 app.add_typer(data, name="data")
 

@@ -1,0 +1,46 @@
+"""``naysay methods``: every method by name, what it needs and when to use it."""
+
+import json
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+
+def methods(
+    as_json: Annotated[bool, typer.Option("--json", help="Print the methods as JSON.")] = False,
+    markdown: Annotated[
+        bool, typer.Option(help="Print the table of docs/methods.md.", show_default=False)
+    ] = False,
+) -> None:
+    """List the methods: what each needs, where it comes from and when to use it.
+
+    Example: naysay methods --json
+    """
+    from naysay.methods import METHODS, markdown_table
+
+    if as_json:
+        listed = [
+            {
+                "name": each.name,
+                "summary": each.summary,
+                "when": each.when,
+                "source": each.source,
+                "needs_transition": each.needs_transition,
+                "needs_prior": each.needs_prior,
+                "takes_several": each.takes_several,
+            }
+            for each in METHODS.values()
+        ]
+        typer.echo(json.dumps(listed, indent=1))
+    elif markdown:
+        typer.echo(markdown_table(), nl=False)
+    else:
+        table = Table()
+        table.add_column("method", no_wrap=True)
+        for heading in ("needs", "source", "when to use it"):
+            table.add_column(heading)
+        for each in METHODS.values():
+            table.add_row(each.name, each.needs, each.source, each.when)
+        Console().print(table)

@@ -1,0 +1,73 @@
+"""Every loss as a pure function of logits and complementary labels.
+
+Notation: K classes, logits f, p = softmax(f), ȳ the complementary label ("not ȳ"),
+``Q[i, j] = P(ȳ = j | class i)``, q = Qᵀ p. Shapes and reductions are those of
+`torch.nn.functional.cross_entropy`; risks of a whole batch (`non_negative_risk`,
+`gradient_ascent_risk`, `one_versus_rest_risk`) give one number.
+"""
+
+from naysay.functional._batch import as_transition as as_transition
+from naysay.functional._forward import (
+    BaseLoss,
+    forward_absolute_error,
+    forward_cross_entropy,
+    forward_generalised_cross_entropy,
+    forward_loss,
+    forward_squared_error,
+)
+from naysay.functional._margins import (
+    BinaryLoss,
+    multi_label,
+    one_versus_all,
+    pairwise_comparison,
+    partial_label,
+)
+from naysay.functional._margins import (
+    logistic as logistic,
+)
+from naysay.functional._rest import one_versus_rest_risk
+from naysay.functional._several import (
+    several_labels_absolute_error,
+    several_labels_exponential,
+    several_labels_log,
+)
+from naysay.functional._surrogates import (
+    order_preserving,
+    reversed_softmax,
+    surrogate_exponential,
+    surrogate_log,
+    weighted_order_preserving,
+    weighted_reversed_softmax,
+)
+from naysay.functional._unbiased import (
+    backward_cross_entropy,
+    gradient_ascent_risk,
+    non_negative_risk,
+)
+
+__all__ = [
+    "BaseLoss",
+    "BinaryLoss",
+    "backward_cross_entropy",
+    "forward_absolute_error",
+    "forward_cross_entropy",
+    "forward_generalised_cross_entropy",
+    "forward_loss",
+    "forward_squared_error",
+    "gradient_ascent_risk",
+    "multi_label",
+    "non_negative_risk",
+    "one_versus_all",
+    "one_versus_rest_risk",
+    "order_preserving",
+    "pairwise_comparison",
+    "partial_label",
+    "reversed_softmax",
+    "several_labels_absolute_error",
+    "several_labels_exponential",
+    "several_labels_log",
+    "surrogate_exponential",
+    "surrogate_log",
+    "weighted_order_preserving",
+    "weighted_reversed_softmax",
+]

@@ -1,0 +1,226 @@
+"""Forward correction: predict the label that was given, through Q."""
+
+from collections.abc import Callable
+
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from naysay._columns import columns_of
+from naysay._errors import InvalidInput
+from naysay.functional._batch import Batch, as_transition, described, flatten, reduce
+from naysay.transition import TransitionMatrix
+
+#: A loss on predicted probabilities: ``base(q, labels)``, shapes (n, K) and (n,), gives (n,).
+BaseLoss = Callable[[Tensor, Tensor], Tensor]
+
+
+def forward_cross_entropy(
+    logits: Tensor,
+    comp_labels: Tensor,
+    Q: TransitionMatrix | ArrayLike,
+    weight: Tensor | None = None,
+    *,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Forward-corrected cross-entropy, the loss of the paper ("LM").
+
+    .. math:: \ell(f, ȳ) = -\log \sum_k Q_{k ȳ} \, \mathrm{softmax}(f)_k
+
+    Computed in log space: exact for logits of ±1000, gradients within [-1, 1]. With an invertible
+    Q its minimiser is the classifier that true labels would give (Theorem 1).
+
+    Parameters
+    ----------
+    logits : Tensor of shape (N, K) or (N, K, d1, …)
+        float16 and bfloat16 are computed, and returned, in float32.
+    comp_labels : integer Tensor of shape (N,) or (N, d1, …)
+        The class that each example does not belong to.
+    Q : TransitionMatrix or array-like of shape (K, K)
+        Make a `TransitionMatrix` once rather than passing an array, which is checked each time.
+    weight : Tensor of shape (K,), optional
+        Weight of each complementary label; ``"mean"`` is then the weighted mean.
+    ignore_index : int, default=-100
+        Label of examples to leave out.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        The mean of no example is 0.
+
+    Raises
+    ------
+    InvalidLabels
+        If a label is out of range, or its column of Q is all zero. On a GPU and in compiled code,
+        where looking would stall the device, this is an assertion on the device instead.
+
+    References
+    ----------
+    Yu et al. 2018, equations (7), (8) and (17); appendix C for the gradient.
+
+    Examples
+    --------
+    >>> logits = torch.tensor([[4.0, 0.0, 0.0], [0.0, 4.0, 0.0]])
+    >>> Q = TransitionMatrix.uniform(3)
+    >>> forward_cross_entropy(logits, torch.tensor([1, 1]), Q, reduction="none")
+    tensor([0.7110, 4.0360])
+    """
+    losses, batch = _negative_log_q(logits, comp_labels, Q, ignore_index)
+    return reduce(losses, batch, weight, reduction)
+
+
+def forward_squared_error(
+    logits: Tensor,
+    comp_labels: Tensor,
+    Q: TransitionMatrix | ArrayLike,
+    weight: Tensor | None = None,
+    *,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Forward-corrected squared error.
+
+    .. math:: \ell(f, ȳ) = \sum_j (1[ȳ = j] - q_j)^2, \quad q = Q^\top \mathrm{softmax}(f)
+
+    Bounded by 2, so less moved by wrong labels than the cross-entropy. Parameters as for
+    `forward_cross_entropy`.
+
+    References
+    ----------
+    Yu et al. 2018, section 5, "Examples of Loss Functions".
+    """
+    return forward_loss(
+        logits,
+        comp_labels,
+        Q,
+        weight,
+        base=_squared_error,
+        ignore_index=ignore_index,
+        reduction=reduction,
+    )
+
+
+def forward_absolute_error(
+    logits: Tensor,
+    comp_labels: Tensor,
+    Q: TransitionMatrix | ArrayLike,
+    weight: Tensor | None = None,
+    *,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Forward-corrected absolute error.
+
+    .. math:: \ell(f, ȳ) = \sum_j |1[ȳ = j] - q_j| = 2 (1 - q_ȳ), \quad
+              q = Q^\top \mathrm{softmax}(f)
+
+    Bounded by 2 and hardly moved by wrong labels, but slow to learn, and not a proper loss:
+    Theorem 1 does not cover it. Parameters as for `forward_cross_entropy`.
+
+    References
+    ----------
+    Yu et al. 2018, equation (8), for the correction; Ghosh, Kumar, Sastry: Robust Loss Functions
+    under Label Noise for Deep Neural Networks, AAAI 2017, for the absolute error.
+    """
+    losses, batch = _negative_log_q(logits, comp_labels, Q, ignore_index)
+    return reduce(-2 * torch.expm1(-losses), batch, weight, reduction)
+
+
+def forward_generalised_cross_entropy(
+    logits: Tensor,
+    comp_labels: Tensor,
+    Q: TransitionMatrix | ArrayLike,
+    weight: Tensor | None = None,
+    *,
+    gamma: float = 0.7,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Forward-corrected generalised cross-entropy.
+
+    .. math:: \ell(f, ȳ) = (1 - q_ȳ^{\gamma}) / \gamma, \quad q = Q^\top \mathrm{softmax}(f)
+
+    Between the cross-entropy (gamma → 0) and half the absolute error (gamma = 1). Not a
+    proper loss, so Theorem 1 does not cover it.
+
+    Parameters
+    ----------
+    gamma : float, default=0.7
+        Above 0, at most 1; the default is that of the source.
+
+    The other parameters are those of `forward_cross_entropy`.
+
+    References
+    ----------
+    Yu et al. 2018, equation (8), for the correction; Zhang, Sabuncu: Generalized Cross Entropy
+    Loss for Training Deep Neural Networks with Noisy Labels, NeurIPS 2018, for the loss.
+    """
+    if not 0 < gamma <= 1:
+        raise InvalidInput(f"gamma must be above 0 and at most 1. Got {gamma!r}.")
+    losses, batch = _negative_log_q(logits, comp_labels, Q, ignore_index)
+    return reduce(-torch.expm1(-gamma * losses) / gamma, batch, weight, reduction)
+
+
+def forward_loss(
+    logits: Tensor,
+    comp_labels: Tensor,
+    Q: TransitionMatrix | ArrayLike,
+    weight: Tensor | None = None,
+    *,
+    base: BaseLoss,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Forward correction of any loss.
+
+    .. math:: \ell(f, ȳ) = \mathrm{base}(Q^\top \mathrm{softmax}(f), ȳ)
+
+    Parameters
+    ----------
+    base : callable
+        ``base(q, labels)`` with probabilities q of shape (n, K) and labels of shape (n,) gives
+        the losses of shape (n,). If it is proper and Q invertible, Theorem 1 holds. For the
+        cross-entropy use `forward_cross_entropy`, which is exact where q underflows.
+
+    The other parameters are those of `forward_cross_entropy`.
+
+    References
+    ----------
+    Yu et al. 2018, equation (8).
+
+    Examples
+    --------
+    Generalised cross-entropy, which is less sensitive to wrong labels:
+
+    >>> def generalised(q, labels, gamma=0.7):
+    ...     return (1 - q.gather(1, labels[:, None])[:, 0] ** gamma) / gamma
+    >>> logits = torch.tensor([[4.0, 0.0, 0.0]])
+    >>> forward_loss(logits, torch.tensor([1]), TransitionMatrix.uniform(3), base=generalised)
+    tensor(0.5601)
+    """
+    matrix = as_transition(Q)
+    batch = flatten(logits, comp_labels, ignore_index, matrix)
+    columns = columns_of(matrix, batch.logits.dtype, batch.logits.device)
+    q = columns.q(batch.logits.softmax(dim=1))
+    # Where q underflows to 0 the derivative of a base such as q**0.7 is infinite, and infinity
+    # times the softmax's 0 is NaN. The least normal number stands in, with gradient 0.
+    losses = base(q.clamp_min(torch.finfo(q.dtype).tiny), batch.labels)
+    if not isinstance(losses, Tensor) or losses.shape != batch.labels.shape:
+        raise InvalidInput(
+            f"base must return one loss per example, shape {tuple(batch.labels.shape)}. "
+            f"Got {described(losses)}. Inside base use reduction='none'."
+        )
+    return reduce(losses, batch, weight, reduction)
+
+
+def _negative_log_q(
+    logits: Tensor, comp_labels: Tensor, Q: TransitionMatrix | ArrayLike, ignore_index: int
+) -> tuple[Tensor, Batch]:
+    """Return -log q_ȳ of each example, shape (n,), and the batch."""
+    matrix = as_transition(Q)
+    batch = flatten(logits, comp_labels, ignore_index, matrix)
+    columns = columns_of(matrix, batch.logits.dtype, batch.logits.device)
+    return -columns.log_q_of(batch.logits, batch.labels), batch
+
+
+def _squared_error(q: Tensor, labels: Tensor) -> Tensor:
+    distance = q.scatter_add(1, labels[:, None], -torch.ones_like(q[:, :1]))
+    return distance.square().sum(1)

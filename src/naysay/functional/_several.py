@@ -1,0 +1,145 @@
+"""Losses on a set of complementary labels per example; one label is the set of one."""
+
+import torch
+from torch import Tensor
+
+from naysay._columns import log_share
+from naysay._errors import InvalidLabels
+from naysay.functional._batch import Batch, described, flatten, flatten_logits, reduce
+
+
+def several_labels_absolute_error(
+    logits: Tensor,
+    ruled_out: Tensor,
+    weight: Tensor | None = None,
+    *,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Absolute error on a set of complementary labels ("MCL-MAE").
+
+    .. math:: \ell(f, Ȳ) = \frac{K - 1}{|Ȳ|} \cdot 2 \Big(1 - \sum_{k ∉ Ȳ} p_k\Big), \quad
+              p = \mathrm{softmax}(f)
+
+    Parameters
+    ----------
+    logits : Tensor of shape (N, K) or (N, K, d1, …)
+        float16 and bfloat16 are computed, and returned, in float32.
+    ruled_out : bool Tensor of the shape of logits, or integer Tensor of shape (N,) or (N, d1, …)
+        Which classes each example does not belong to; an integer is the one class. An example of
+        which nothing is ruled out is left out.
+    weight : Tensor of shape (K,), optional
+        Weight of each complementary label; that of a set is their mean.
+    ignore_index : int, default=-100
+        Integer label of examples to leave out.
+    reduction : {"mean", "sum", "none"}, default="mean"
+
+    Raises
+    ------
+    InvalidLabels
+        If all classes of an example are ruled out. On a GPU and in compiled code this is an
+        assertion on the device.
+
+    References
+    ----------
+    Feng, Kaneko, Han, Niu, An, Sugiyama: Learning with Multiple Complementary Labels, ICML 2020,
+    arXiv:1912.12927.
+    """
+    batch, excluded = _flatten_sets(logits, ruled_out, ignore_index)
+    others = batch.logits.masked_fill(~excluded, -torch.inf)
+    losses = 2 * log_share(others, None, batch.logits).exp()
+    return _reduce_sets(losses, batch, excluded, weight, reduction)
+
+
+def several_labels_exponential(
+    logits: Tensor,
+    ruled_out: Tensor,
+    weight: Tensor | None = None,
+    *,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Exponential loss on a set of complementary labels ("MCL-EXP").
+
+    .. math:: \ell(f, Ȳ) = \frac{K - 1}{|Ȳ|} \exp\Big(-\sum_{k ∉ Ȳ} p_k\Big), \quad
+              p = \mathrm{softmax}(f)
+
+    Parameters as for `several_labels_absolute_error`.
+
+    References
+    ----------
+    Feng, Kaneko, Han, Niu, An, Sugiyama: Learning with Multiple Complementary Labels, ICML 2020,
+    arXiv:1912.12927.
+    """
+    batch, excluded = _flatten_sets(logits, ruled_out, ignore_index)
+    losses = (-_log_left(batch, excluded).exp()).exp()
+    return _reduce_sets(losses, batch, excluded, weight, reduction)
+
+
+def several_labels_log(
+    logits: Tensor,
+    ruled_out: Tensor,
+    weight: Tensor | None = None,
+    *,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Log loss on a set of complementary labels ("MCL-LOG").
+
+    .. math:: \ell(f, Ȳ) = -\frac{K - 1}{|Ȳ|} \log \sum_{k ∉ Ȳ} p_k, \quad p = \mathrm{softmax}(f)
+
+    Parameters as for `several_labels_absolute_error`.
+
+    References
+    ----------
+    Feng, Kaneko, Han, Niu, An, Sugiyama: Learning with Multiple Complementary Labels, ICML 2020,
+    arXiv:1912.12927.
+    """
+    batch, excluded = _flatten_sets(logits, ruled_out, ignore_index)
+    return _reduce_sets(-_log_left(batch, excluded), batch, excluded, weight, reduction)
+
+
+def _log_left(batch: Batch, excluded: Tensor) -> Tensor:
+    """Return log Σ_{k ∉ Ȳ} p_k, shape (n,)."""
+    return log_share(batch.logits.masked_fill(excluded, -torch.inf), None, batch.logits)
+
+
+def _flatten_sets(logits: Tensor, ruled_out: Tensor, ignore_index: int) -> tuple[Batch, Tensor]:
+    """Return the batch, and which classes each example excludes, shape (n, K), never all or none.
+
+    The labels of the batch are the first of each set.
+    """
+    if not isinstance(ruled_out, Tensor) or ruled_out.dtype != torch.bool:
+        batch = flatten(logits, ruled_out, ignore_index)
+        nothing = torch.zeros_like(batch.logits, dtype=torch.bool)
+        return batch, nothing.scatter(1, batch.labels[:, None], True)
+    flat = flatten_logits(logits)
+    if ruled_out.shape != logits.shape:
+        raise InvalidLabels(
+            f"ruled_out must have the shape of the logits, {tuple(logits.shape)}, one bool per "
+            f"class, or be integers, one per row. Got {described(ruled_out)}."
+        )
+    sets = ruled_out.movedim(1, -1).reshape(-1, logits.shape[1]).to(flat.device)
+    full = sets.all(1)
+    if flat.is_cuda or torch.compiler.is_compiling():
+        torch.ops.aten._assert_async.msg(~full.any(), "ruled_out must leave each example a class")
+    elif full.any():
+        raise InvalidLabels(
+            "ruled_out must leave each example at least one class; in row "
+            f"{int(full.nonzero()[0])} all {sets.shape[1]} are ruled out, and in "
+            f"{int(full.sum())} of {len(sets)} rows."
+        )
+    kept = sets.any(1) & ~full
+    # sets that do not count stand in as "not the first class", which any formula can take
+    first = torch.arange(sets.shape[1], device=flat.device) == 0
+    sets = sets.where(kept[:, None], first)
+    shape = torch.Size((*logits.shape[:1], *logits.shape[2:]))
+    return Batch(flat, sets.int().argmax(1), kept, shape), sets
+
+
+def _reduce_sets(
+    losses: Tensor, batch: Batch, excluded: Tensor, weight: Tensor | None, reduction: str
+) -> Tensor:
+    size = excluded.sum(1)
+    losses = losses * (excluded.shape[1] - 1) / size
+    return reduce(losses, batch, weight, reduction, excluded=excluded)

@@ -1,0 +1,169 @@
+"""Surrogate losses on one complementary label that know no Q: SCL, discriminative, OP."""
+
+import torch
+from torch import Tensor
+
+from naysay._columns import log_share
+from naysay.functional._batch import Batch, flatten, reduce
+
+
+def surrogate_log(
+    logits: Tensor,
+    comp_labels: Tensor,
+    weight: Tensor | None = None,
+    *,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Negative-learning surrogate loss ("SCL-NL"), for uniform labels.
+
+    .. math:: \ell(f, ȳ) = -\log(1 - \mathrm{softmax}(f)_ȳ)
+
+    The logarithm is that of a sum over the other classes, exact where the excluded class has all
+    the probability. It is `forward_cross_entropy` with a uniform Q, less :math:`\log(K - 1)`.
+    Parameters as for `forward_cross_entropy`.
+
+    References
+    ----------
+    Chou, Niu, Lin, Sugiyama: Unbiased Risk Estimators Can Mislead: A Case Study of Learning with
+    Complementary Labels, ICML 2020.
+    """
+    batch = flatten(logits, comp_labels, ignore_index)
+    others = batch.logits.scatter(1, batch.labels[:, None], -torch.inf)
+    return reduce(-log_share(others, None, batch.logits), batch, weight, reduction)
+
+
+def surrogate_exponential(
+    logits: Tensor,
+    comp_labels: Tensor,
+    weight: Tensor | None = None,
+    *,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Exponential surrogate loss ("SCL-EXP"), for uniform labels.
+
+    .. math:: \ell(f, ȳ) = \exp(\mathrm{softmax}(f)_ȳ)
+
+    Between 1 and e. Parameters as for `forward_cross_entropy`.
+
+    References
+    ----------
+    Chou, Niu, Lin, Sugiyama: Unbiased Risk Estimators Can Mislead: A Case Study of Learning with
+    Complementary Labels, ICML 2020.
+    """
+    batch = flatten(logits, comp_labels, ignore_index)
+    return reduce(_of_label(batch.logits.softmax(1), batch).exp(), batch, weight, reduction)
+
+
+def reversed_softmax(
+    logits: Tensor,
+    comp_labels: Tensor,
+    weight: Tensor | None = None,
+    *,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Discriminative loss, unweighted ("L-UW"), for uniform labels.
+
+    .. math:: \ell(f, ȳ) = -\log r_ȳ, \quad r = \mathrm{softmax}(1 - \mathrm{softmax}(f))
+
+    r is read as the probability of each complementary label. Bounded. Parameters as for
+    `forward_cross_entropy`.
+
+    References
+    ----------
+    Gao, Zhang: Discriminative Complementary-Label Learning with Weighted Loss, ICML 2021.
+    """
+    batch = flatten(logits, comp_labels, ignore_index)
+    log_r = (-batch.logits.softmax(1)).log_softmax(1)
+    return reduce(-_of_label(log_r, batch), batch, weight, reduction)
+
+
+def weighted_reversed_softmax(
+    logits: Tensor,
+    comp_labels: Tensor,
+    weight: Tensor | None = None,
+    *,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Discriminative loss, weighted ("L-W"), for uniform labels.
+
+    .. math:: \ell(f, ȳ) = -\Big(1 + \frac{1 - p_ȳ}{K - 1}\Big) \log r_ȳ, \quad
+              p = \mathrm{softmax}(f), \; r = \mathrm{softmax}(1 - p)
+
+    The factor takes part in the gradient. Parameters as for `forward_cross_entropy`.
+
+    References
+    ----------
+    Gao, Zhang: Discriminative Complementary-Label Learning with Weighted Loss, ICML 2021.
+    """
+    batch = flatten(logits, comp_labels, ignore_index)
+    probs = batch.logits.softmax(1)
+    factor = 1 + (1 - _of_label(probs, batch)) / (batch.logits.shape[1] - 1)
+    losses = -factor * _of_label((-probs).log_softmax(1), batch)
+    return reduce(losses, batch, weight, reduction)
+
+
+def order_preserving(
+    logits: Tensor,
+    comp_labels: Tensor,
+    weight: Tensor | None = None,
+    *,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Order-preserving loss ("OP"), for uniform labels.
+
+    .. math:: \ell(f, ȳ) = -\log \mathrm{softmax}(-f)_ȳ
+
+    Cross-entropy of the reversed logits: it keeps the order of the class probabilities, not the
+    probabilities. Parameters as for `forward_cross_entropy`.
+
+    References
+    ----------
+    Liu et al.: Consistent Complementary-Label Learning via Order-Preserving Losses, AISTATS 2023.
+    """
+    batch = flatten(logits, comp_labels, ignore_index)
+    return reduce(-_of_label((-batch.logits).log_softmax(1), batch), batch, weight, reduction)
+
+
+def weighted_order_preserving(
+    logits: Tensor,
+    comp_labels: Tensor,
+    weight: Tensor | None = None,
+    *,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Order-preserving loss, weighted ("OP-W"), for uniform labels.
+
+    .. math:: \ell(f, ȳ) = -p_ȳ \, w_ȳ \log g_ȳ, \quad
+              p = \mathrm{softmax}(f), \; g = \mathrm{softmax}(-f), \; w = \mathrm{softmax}(1 + 1/g)
+
+    The factor :math:`p_ȳ w_ȳ` is taken as a constant in the gradient: through w it would grow
+    like :math:`e^{2 |f|}` where two logits are equal. Parameters as for `forward_cross_entropy`.
+
+    References
+    ----------
+    Liu et al.: Consistent Complementary-Label Learning via Order-Preserving Losses, AISTATS 2023.
+    """
+    batch = flatten(logits, comp_labels, ignore_index)
+    log_g = (-batch.logits).log_softmax(1)
+    factors = batch.logits.softmax(1) * _sharpened(log_g)
+    losses = -_of_label(factors.detach() * log_g, batch)
+    return reduce(losses, batch, weight, reduction)
+
+
+def _sharpened(log_g: Tensor) -> Tensor:
+    """Return softmax(1 + 1/g), where 1/g may be far larger than any number."""
+    # differences from the largest 1/g: exp(top) · (exp(m - top) - 1), never above 0
+    log_inverse = -log_g.detach()
+    top = log_inverse.amax(1, keepdim=True)
+    scale = top.clamp_max(80).exp()  # beyond this all but exact ties are 0 anyway
+    return (scale * torch.expm1(log_inverse - top)).softmax(1)
+
+
+def _of_label(values: Tensor, batch: Batch) -> Tensor:
+    return values.gather(1, batch.labels[:, None]).squeeze(1)

@@ -1,0 +1,122 @@
+"""METHODS: every entry is whole, can be found by name, and trains the classifier."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_iris
+
+from naysay import (
+    ComplementaryClassifier,
+    InvalidInput,
+    InvalidTransitionMatrix,
+    TransitionMatrix,
+    losses,
+)
+from naysay.methods import METHODS, Setting, find_method, markdown_table
+
+EVERY = pytest.mark.parametrize("name", METHODS)
+UNIFORM = TransitionMatrix.uniform(3)
+SINGULAR = TransitionMatrix([[0, 0, 1], [0, 0, 1], [0.5, 0.5, 0]])
+
+
+@pytest.fixture(scope="module")
+def iris():
+    X, y = load_iris(return_X_y=True)
+    return X, y, UNIFORM.sample(y, seed=0)
+
+
+def small(**options):
+    return ComplementaryClassifier(random_state=0, device="cpu", **options)
+
+
+def test_names_are_those_of_the_field():
+    assert list(METHODS) == [
+        *("forward", "forward-mse", "forward-mae", "forward-gce", "pc", "ova", "pl", "ml"),
+        *("backward", "free", "nn", "ga", "scl-nl", "scl-exp", "mcl-mae", "mcl-exp", "mcl-log"),
+        *("l-uw", "l-w", "op", "op-w", "scarce"),
+    ]
+
+
+@EVERY
+def test_every_entry_says_what_it_is(name):
+    method = METHODS[name]
+    assert method.name == name
+    assert find_method(name) is find_method(method) is method
+    assert re.search(r"\d{4}$", method.source)
+    for sentence in (method.summary, method.when):
+        assert sentence.endswith(".")
+        assert len(sentence) < 90
+        assert "|" not in sentence
+
+
+@EVERY
+def test_needs_are_those_of_the_loss(name):
+    method = METHODS[name]
+    loss = method.make_loss(Setting(Q=UNIFORM, prior=torch.full((3,), 1 / 3)))
+    assert type(loss).__name__ in losses.__all__
+    if name != "free":
+        assert method.needs_transition == hasattr(loss, "Q")
+    assert method.needs_prior == hasattr(loss, "prior")
+    if method.takes_several:
+        assert loss(torch.zeros(2, 3), torch.tensor([[1, 1, 0], [0, 1, 0]]).bool()).isfinite()
+
+
+def test_only_methods_that_need_a_prior_ask_for_it():
+    for method in METHODS.values():
+        if method.needs_prior:
+            with pytest.raises(InvalidInput, match="needs the class prior"):
+                method.make_loss(Setting(Q=UNIFORM))
+        else:
+            method.make_loss(Setting(Q=UNIFORM))
+
+
+def test_the_table_has_a_row_for_each():
+    rows = markdown_table().splitlines()[2:]
+    assert [row.split("`")[1] for row in rows] == list(METHODS)
+
+
+@EVERY
+def test_every_method_learns_iris_from_uniform_labels(name, iris):
+    X, y, comp_labels = iris
+    clf = small(method=name, epochs=60).fit(X, comp_labels)
+    assert clf.score(X, y) > 0.6
+    assert np.isfinite(clf.predict_proba(X)).all()
+    assert all(np.isfinite(record["held_out_loss"]) for record in clf.history_)
+
+
+@EVERY
+def test_every_method_takes_anchors_too(name, iris):
+    X, y, comp_labels = iris
+    anchors = (X[::10], y[::10])
+    clf = small(method=name, transition="estimate", epochs=3).fit(X, comp_labels, anchors=anchors)
+    assert np.isfinite(clf.predict_proba(X)).all()
+
+
+@EVERY
+def test_every_method_is_saved_by_its_name(name, iris, tmp_path):
+    X, _, comp_labels = iris
+    clf = small(method=name, epochs=1).fit(X, comp_labels)
+    clf.save(tmp_path / "model")
+    loaded = ComplementaryClassifier.load(tmp_path / "model", device="cpu")
+    assert loaded.method == name
+    np.testing.assert_array_equal(loaded.predict_proba(X), clf.predict_proba(X))
+
+
+@pytest.mark.parametrize("name", ["backward", "nn", "ga"])
+def test_methods_that_invert_the_matrix_refuse_a_singular_one(name, iris):
+    X, y, _ = iris
+    with pytest.raises(InvalidTransitionMatrix, match=r"must be invertible.*'forward'"):
+        small(method=name, transition=SINGULAR, epochs=1).fit(X, SINGULAR.sample(y))
+
+
+def test_the_other_methods_take_a_singular_matrix(iris):
+    X, y, _ = iris
+    for name in METHODS.keys() - {"backward", "nn", "ga"}:
+        small(method=name, transition=SINGULAR, epochs=1).fit(X, SINGULAR.sample(y))
+
+
+def test_an_unknown_name_gets_the_closest():
+    with pytest.raises(InvalidInput, match=r"Did you mean 'mcl-log'\? See: naysay methods"):
+        find_method("mcl_log")
