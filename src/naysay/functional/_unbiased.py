@@ -10,7 +10,7 @@ from torch import Tensor
 from naysay._columns import columns_of
 from naysay._errors import InvalidTransitionMatrix
 from naysay.functional._batch import Batch, as_transition, check_prior, flatten, reduce
-from naysay.transition import TransitionMatrix
+from naysay.transition import TransitionMatrix, matrices
 
 _WORST_CONDITION = 1e10  # of Q in the 1-norm; beyond it the inverse has few digits left
 
@@ -158,12 +158,13 @@ def _corrected(losses: Tensor, batch: Batch, Q: TransitionMatrix) -> Tensor:
         n_classes = losses.shape[1]
         own = losses.gather(1, batch.labels[:, None])
         return losses.scatter(1, batch.labels[:, None], (2 - n_classes) * own)
-    return _inverse_of(Q, losses.dtype, losses.device)[batch.labels] * losses
+    return _inverse_of_token(Q._token, losses.dtype, losses.device)[batch.labels] * losses
 
 
 @torch.compiler.assume_constant_result
-def _inverse_of(Q: TransitionMatrix, dtype: torch.dtype, device: torch.device) -> Tensor:
+def _inverse_of_token(token: str, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Return the inverse of Q, made once per precision and device and kept with Q."""
+    Q = matrices[token]
     key = ("inverse", dtype, device)
     if key not in Q._cache:
         with torch.inference_mode(False):

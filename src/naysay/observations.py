@@ -1,0 +1,174 @@
+"""Evidence of any kind: several labels per example, by annotators with habits of their own.
+
+What was observed about an example counts as a likelihood over its classes,
+``L_k = P(what was observed | Y = k)``: a product of entries of Q, one per answer.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from naysay._checks import shorten
+from naysay._errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix
+from naysay.transition import TransitionMatrix
+
+__all__ = ["Observations", "log_likelihoods"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Observations:
+    """Answers "this example is not that class": one entry per answer, m in all.
+
+    Parameters
+    ----------
+    example : int array of shape (m,)
+        The example that each answer is about, 0..n_examples-1.
+    label : array of shape (m,)
+        The class that each answer excludes.
+    annotator : array of shape (m,), optional
+        Who gave each answer.
+    n_examples : int, optional
+        Number of examples; one more than the largest number in `example` when left out.
+
+    Examples
+    --------
+    >>> Observations(example=[0, 0, 1], label=["cat", "dog", "cat"], annotator=["a", "b", "a"])
+    Observations(3 answers about 2 examples by 2 annotators)
+    """
+
+    example: NDArray[np.int64]
+    label: NDArray[Any]
+    annotator: NDArray[Any] | None = None
+    n_examples: int = -1
+
+    def __post_init__(self) -> None:
+        example, label = np.asarray(self.example), np.asarray(self.label)
+        annotator = None if self.annotator is None else np.asarray(self.annotator).astype(str)
+        for name, column in (("example", example), ("label", label), ("annotator", annotator)):
+            if column is not None and column.shape != (example.size,):
+                raise InvalidInput(
+                    f"{name} must hold one entry per answer, shape ({example.size},). "
+                    f"Got shape {column.shape}."
+                )
+        if example.size and example.dtype.kind not in "iu":
+            raise InvalidInput(
+                f"example must hold integers: the row of X of each answer. Got {example.dtype}."
+            )
+        n_seen = int(example.max(initial=-1)) + 1
+        n_examples = n_seen if self.n_examples == -1 else int(self.n_examples)
+        if n_seen > n_examples or example.min(initial=0) < 0:
+            raise InvalidInput(
+                f"example must hold integers 0..{n_examples - 1}. "
+                f"Got {example.min()} to {example.max()}."
+            )
+        for name, value in (
+            ("example", example.astype(np.int64)),
+            ("label", label),
+            ("annotator", annotator),
+            ("n_examples", n_examples),
+        ):
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def from_table(cls, table: Any, *, n_examples: int = -1) -> Self:
+        """Take the columns ``example``, ``label`` and, if there, ``annotator`` of a table."""
+        missing = [name for name in ("example", "label") if name not in table]
+        if missing:
+            raise InvalidInput(
+                f"An observations table must have columns 'example' and 'label', and may have "
+                f"'annotator'. It lacks {shorten(missing)}."
+            )
+        return cls(
+            example=table["example"],
+            label=table["label"],
+            annotator=table.get("annotator"),
+            n_examples=n_examples,
+        )
+
+    @classmethod
+    def from_ruled_out(cls, ruled_out: ArrayLike) -> Self:
+        """Take a boolean matrix (n, K) of excluded classes; labels are then indices."""
+        matrix = np.asarray(ruled_out)
+        if matrix.ndim != 2 or matrix.dtype != bool:
+            raise InvalidLabels(
+                "Several labels per example must be a boolean matrix (n_samples, n_classes), True "
+                f"where a class is excluded. Got {matrix.dtype} of shape {matrix.shape}."
+            )
+        example, label = np.nonzero(matrix)
+        return cls(example=example, label=label, n_examples=len(matrix))
+
+    def __repr__(self) -> str:
+        by = "" if self.annotator is None else f" by {len(np.unique(self.annotator))} annotators"
+        return f"Observations({len(self.example)} answers about {self.n_examples} examples{by})"
+
+
+def log_likelihoods(
+    observations: Observations, transition: TransitionMatrix | Mapping[str, TransitionMatrix]
+) -> NDArray[np.float64]:
+    """Return log P(all answers about an example | its class), shape (n_examples, n_classes).
+
+    Answers are taken as independent given the class. An example without an answer gets zeros: it
+    could be of any class.
+
+    Parameters
+    ----------
+    observations : Observations
+        With labels as indices 0..n_classes-1.
+    transition : TransitionMatrix, or one for each annotator by name
+        A non-zero diagonal is the chance that an annotator excludes the true class by mistake.
+
+    Raises
+    ------
+    InvalidLabels
+        If the answers about an example contradict each other: under Q no class allows them all.
+
+    Examples
+    --------
+    >>> answers = Observations(example=[0, 0], label=[1, 2])
+    >>> np.exp(log_likelihoods(answers, TransitionMatrix.uniform(4))).round(3)
+    array([[0.111, 0.   , 0.   , 0.111]])
+    """
+    per_annotator = _by_annotator(observations, transition)
+    n_classes = next(iter(per_annotator.values()))[0].n_classes
+    total = np.zeros((observations.n_examples, n_classes))
+    for Q, answers in per_annotator.values():
+        with np.errstate(divide="ignore"):
+            log_columns = np.log(np.asarray(Q).T)
+        np.add.at(total, observations.example[answers], log_columns[observations.label[answers]])
+    impossible = np.flatnonzero(np.isneginf(total).all(axis=1))
+    if len(impossible):
+        at = int(impossible[0])
+        said = observations.label[observations.example == at].tolist()
+        raise InvalidLabels(
+            f"The answers about an example must leave it some class. Those about example {at} "
+            f"exclude {shorten(said)}, which Q allows for no class; {len(impossible)} examples are "
+            "so. Drop them, or let Q have a diagonal (annotators who err)."
+        )
+    return total
+
+
+def _by_annotator(
+    observations: Observations, transition: TransitionMatrix | Mapping[str, TransitionMatrix]
+) -> dict[str, tuple[TransitionMatrix, NDArray[np.int64]]]:
+    """Return the matrix and the answers of each annotator."""
+    if isinstance(transition, TransitionMatrix):
+        return {"": (transition, np.arange(len(observations.example)))}
+    if observations.annotator is None:
+        raise InvalidInput(
+            "A matrix for each annotator needs answers that say who gave them. Pass Observations "
+            "with annotator=."
+        )
+    names = np.unique(observations.annotator).tolist()
+    unknown = [name for name in names if name not in transition]
+    if unknown:
+        raise InvalidTransitionMatrix(
+            f"transition must have a matrix for each annotator. It lacks {shorten(unknown)}."
+        )
+    if len({transition[name].n_classes for name in names}) > 1:
+        raise InvalidTransitionMatrix("The matrices of all annotators must have the same classes.")
+    return {
+        name: (transition[name], np.flatnonzero(observations.annotator == name)) for name in names
+    }
