@@ -40,6 +40,7 @@ __all__ = [
     "methods",
     "metrics",
     "networks",
+    "observations",
 ]
 
 _HOME_OF = {
@@ -48,7 +49,16 @@ _HOME_OF = {
 }
 
 if TYPE_CHECKING:
-    from naysay import datasets, estimation, functional, losses, methods, metrics, networks
+    from naysay import (
+        datasets,
+        estimation,
+        functional,
+        losses,
+        methods,
+        metrics,
+        networks,
+        observations,
+    )
     from naysay.classifier import ComplementaryClassifier
     from naysay.transition import TransitionMatrix
 

@@ -1,7 +1,8 @@
 """ComplementaryClassifier: the scikit-learn estimator."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -21,17 +22,22 @@ from naysay._errors import (
     InvalidInput,
     InvalidLabels,
     InvalidModelFile,
-    InvalidTransitionMatrix,
     NoAnchorPoints,
 )
+from naysay._labels import check_all_named, encode, find_classes
 from naysay._progress import epoch_bar
+from naysay._targets import Transitions, TrueLabelsToo, make_targets, pool
 from naysay.estimation import class_prior, from_anchors
+from naysay.functional import as_transition
 from naysay.methods import Method, Setting, find_method
 from naysay.networks import MLP
+from naysay.observations import Observations
 from naysay.persistence import NetworkFactory, SavedModel, load_model, save_model
 from naysay.transition import TransitionMatrix
 
 __all__ = ["ComplementaryClassifier"]
+
+Examples = tuple[Tensor, Tensor]  # inputs, and what the loss takes
 
 
 class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
@@ -41,9 +47,10 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     ----------
     method : str or Method, default="forward"
         A key of `naysay.methods.METHODS`; ``naysay methods`` lists them with what each needs.
-    transition : {"uniform", "estimate"}, TransitionMatrix or array, default="uniform"
+    transition : {"uniform", "estimate"}, TransitionMatrix, array or dict, default="uniform"
         How annotators choose the class they exclude. ``"estimate"`` learns it from anchors, a few
-        examples whose true class is known, given to `fit`.
+        examples whose true class is known, given to `fit`. A dict has a matrix for each annotator
+        by name.
     network : None, Module or callable, default=None
         None is an `MLP` that standardises its inputs. A module is copied and trained further from
         the weights it has. A callable is called as ``network(input_shape, n_classes)``.
@@ -72,7 +79,8 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     ----------
     classes_ : ndarray of shape (n_classes,)
     transition_ : TransitionMatrix
-        The matrix used, given or estimated.
+        The matrix used, given or estimated; where each annotator has one, their mean, weighted by
+        how much each answered.
     network_ : Module
     history_ : list of dict
         One record per epoch: ``epoch``, ``loss``, ``held_out_loss``, ``seconds``.
@@ -106,7 +114,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         self,
         *,
         method: str | Method = "forward",
-        transition: str | TransitionMatrix | ArrayLike = "uniform",
+        transition: str | TransitionMatrix | Mapping[str, TransitionMatrix] | ArrayLike = "uniform",
         network: nn.Module | NetworkFactory | None = None,
         classes: Sequence[Any] | None = None,
         epochs: int = 100,
@@ -146,8 +154,10 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array or DataFrame of shape (n, n_features), or images of shape (n, C, H, W)
-        y : array of shape (n,)
-            Complementary labels: the class that each example does NOT belong to.
+        y : array of shape (n,), boolean matrix of shape (n, n_classes), or Observations
+            Complementary labels: the class that each example does NOT belong to. Several per
+            example are a matrix that is True where a class is excluded; answers of annotators
+            who are told apart are `naysay.observations.Observations`.
         anchors : pair (X_anchor, y_anchor), optional
             Examples with their true classes; they may be among the examples of X. Needed, with 5
             or 10 of each class, by ``transition="estimate"``. With ``learn_from_anchors`` they
@@ -156,14 +166,8 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         method = find_method(self.method)
         options = self._checked_options()
         device = _find_device(self.device)
-        X, y = cast("Any", validate_data(self, X, y, allow_nd=True, ensure_min_samples=2))
-        y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
         given = self._given_transition()
-        self.classes_ = _find_classes(y, self.classes, given)
-        labels = _encode(y, self.classes_, name="y")
-        if given is None:
-            _check_all_named(labels, self.classes_)
+        X, answers = self._checked_answers(X, y, given)
         anchored = None if anchors is None else self._checked_anchors(anchors)
         is_estimate = isinstance(self.transition, str) and self.transition == "estimate"
         if is_estimate and anchored is None:
@@ -174,16 +178,25 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
 
         random = check_random_state(self.random_state)
         inputs = torch.as_tensor(_as_network_input(X), device=device)
-        targets = torch.as_tensor(labels, device=device)
-        order = torch.as_tensor(random.permutation(len(X)), device=device)
+        order = random.permutation(len(X))
         n_held_out = round(self.validation_fraction * len(X))
-        held_out, train = order[:n_held_out], order[n_held_out:]
-        examples = (inputs[train], targets[train])
-        stop_on = (inputs[held_out], targets[held_out]) if n_held_out else None
+
+        def split(example: NDArray[np.int64], values: NDArray[Any]) -> tuple[Examples, Examples]:
+            """Return the rows to train on and those held out, whole examples, in random order."""
+            position = np.argsort(order)[example]
+            by_position = np.argsort(position, kind="stable")
+            n_held_out_rows = int((position < n_held_out).sum())
+            parts = by_position[n_held_out_rows:], by_position[:n_held_out_rows]
+            training_rows, held_out_rows = (
+                (inputs[example[part]], torch.as_tensor(values[part], device=device))
+                for part in parts
+            )
+            return training_rows, held_out_rows
 
         def train_network(
-            loss: training.Loss, examples: tuple[Tensor, Tensor], what: str
+            loss: training.Loss, examples: Examples, held_out: Examples, what: str
         ) -> tuple[nn.Module, list[Any]]:
+            stop_on = held_out if len(held_out[0]) else None
             with training.seeded(int(random.randint(2**31 - 1)), device):
                 network = self._new_network(examples[0]).to(device)
                 with epoch_bar(what, options.epochs, enabled=self.progress) as on_epoch:
@@ -192,35 +205,35 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
                     )
             return network, history
 
+        names = list(map(str, self.classes_))
         if given is not None:
-            self.transition_ = given
+            transitions = given
         elif is_estimate and anchored is not None:
             X_anchor, y_anchor = anchored
-            network, _ = train_network(cross_entropy, examples, "estimating Q")
+            rows = split(answers.example, answers.label)
+            network, _ = train_network(cross_entropy, *rows, "estimating Q")
             logits = training.predict_logits(network, torch.as_tensor(X_anchor, device=device))
-            self.transition_ = from_anchors(
-                logits.double().softmax(1).cpu().numpy(),
-                y_anchor,
-                len(self.classes_),
-                classes=list(map(str, self.classes_)),
-            )
+            comp_probs = logits.double().softmax(1).cpu().numpy()
+            transitions = from_anchors(comp_probs, y_anchor, len(names), classes=names)
         else:
-            self.transition_ = TransitionMatrix.uniform(
-                len(self.classes_), classes=list(map(str, self.classes_))
-            )
-        prior = class_prior(labels, self.transition_) if method.needs_prior else None
+            transitions = TransitionMatrix.uniform(len(names), classes=names)
+        self.transition_ = pool(answers, transitions)
+        prior = class_prior(answers.label, self.transition_) if method.needs_prior else None
         setting = Setting(
             Q=self.transition_, prior=None if prior is None else torch.as_tensor(prior)
         )
-        loss = method.make_loss(setting).to(device)
+        targets = make_targets(answers, transitions, method, setting)
+        loss = targets.loss.to(device)
+        examples, held_out = split(targets.example, targets.values)
         if anchored is not None and self.learn_from_anchors:
-            loss = _TrueLabelsToo(loss, len(self.classes_))
-            X_anchor, y_anchor = (torch.as_tensor(part, device=device) for part in anchored)
+            if targets.values.ndim == 1:
+                loss = TrueLabelsToo(loss, len(self.classes_))
+            anchor_values = targets.of_true_labels(anchored[1])
             examples = (
-                torch.cat([examples[0], X_anchor]),
-                torch.cat([examples[1], y_anchor + len(self.classes_)]),
+                torch.cat([examples[0], torch.as_tensor(anchored[0], device=device)]),
+                torch.cat([examples[1], torch.as_tensor(anchor_values, device=device)]),
             )
-        self.network_, self.history_ = train_network(loss, examples, "training")
+        self.network_, self.history_ = train_network(loss, examples, held_out, "training")
         self.input_shape_ = tuple(X.shape[1:])
         return self
 
@@ -309,10 +322,14 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             patience=check_count(self.patience, "patience"),
         )
 
-    def _given_transition(self) -> TransitionMatrix | None:
-        """Return the matrix the user gave; None when it is uniform or to be estimated."""
+    def _given_transition(self) -> Transitions | None:
+        """Return what the user gave; None when it is uniform or to be estimated."""
         if isinstance(self.transition, TransitionMatrix):
             return self.transition
+        if isinstance(self.transition, Mapping):
+            if not self.transition:
+                raise InvalidInput("transition must have a matrix for each annotator. It is empty.")
+            return {str(name): as_transition(Q) for name, Q in self.transition.items()}
         if isinstance(self.transition, str):
             if self.transition in ("uniform", "estimate"):
                 return None
@@ -322,6 +339,44 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             )
         names = None if self.classes is None else list(map(str, self.classes))
         return TransitionMatrix(self.transition, names)
+
+    def _checked_answers(
+        self, X: Any, y: Any, given: Transitions | None
+    ) -> tuple[NDArray[Any], Observations]:
+        """Check X and y, find the classes, and return X and the answers with labels as indices."""
+        matrices = list(given.values()) if isinstance(given, Mapping) else [given]
+        classes = self.classes
+        if isinstance(y, Observations) or _is_matrix(y):
+            X = cast("Any", validate_data(self, X, allow_nd=True, ensure_min_samples=2))
+            if isinstance(y, Observations):
+                answers = y
+            else:
+                answers = Observations.from_ruled_out(y)
+                if classes is None:
+                    Q = matrices[0]
+                    named = Q is not None and Q.has_names
+                    classes = Q.classes if Q is not None and named else range(np.shape(y)[1])
+                if len(classes) != np.shape(y)[1]:
+                    raise InvalidLabels(
+                        f"y must have one column per class, {len(classes)}. "
+                        f"Got shape {np.shape(y)}."
+                    )
+                answers = replace(answers, label=np.asarray(classes)[answers.label])
+            if answers.n_examples > len(X) or (_is_matrix(y) and answers.n_examples != len(X)):
+                raise InvalidLabels(
+                    f"y must be about the {len(X)} examples of X. Got {answers.n_examples}."
+                )
+            answers = replace(answers, n_examples=len(X))
+        else:
+            X, y = cast("Any", validate_data(self, X, y, allow_nd=True, ensure_min_samples=2))
+            answers = Observations(example=np.arange(len(X)), label=column_or_1d(y, warn=True))
+        check_classification_targets(answers.label)
+        for Q in matrices:
+            self.classes_ = find_classes(answers.label, classes, Q)
+        labels = encode(answers.label, self.classes_, name="y")
+        if given is None:
+            check_all_named(labels, self.classes_)
+        return X, replace(answers, label=labels)
 
     def _new_network(self, inputs: Tensor) -> nn.Module:
         input_shape, n_classes = tuple(inputs.shape[1:]), len(self.classes_)
@@ -347,7 +402,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
                 f"anchors must have one true class per example. Got {len(X_anchor)} examples and "
                 f"{len(y_anchor)} classes."
             )
-        return _as_network_input(X_anchor), _encode(y_anchor, self.classes_, name="y_anchor")
+        return _as_network_input(X_anchor), encode(y_anchor, self.classes_, name="y_anchor")
 
     def _logits(self, X: Any) -> Tensor:
         check_is_fitted(self)
@@ -361,23 +416,12 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         return training.predict_logits(self.network_, inputs).double()
 
 
-class _TrueLabelsToo(nn.Module):
-    """A loss on complementary labels 0..K-1 that takes K + y for "the true class is y"."""
-
-    def __init__(self, loss: nn.Module, n_classes: int) -> None:
-        super().__init__()
-        self.loss = loss
-        self.n_classes = n_classes
-
-    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
-        is_true = labels >= self.n_classes
-        comp_loss = self.loss(logits, labels.masked_fill(is_true, _IGNORED))
-        true = (labels - self.n_classes).masked_fill(~is_true, _IGNORED)
-        true_loss = cross_entropy(logits, true, ignore_index=_IGNORED, reduction="sum")
-        return (comp_loss * (~is_true).sum() + true_loss) / len(labels)
-
-
-_IGNORED = -100  # torch's own default
+def _is_matrix(y: Any) -> bool:
+    try:
+        array = np.asarray(y)
+    except ValueError:  # ragged: scikit-learn's own check says so
+        return False
+    return array.ndim == 2 and array.dtype == bool
 
 
 def _as_network_input(X: NDArray[Any]) -> NDArray[Any]:
@@ -400,68 +444,3 @@ def _find_device(device: str | torch.device) -> torch.device:
         raise InvalidInput(
             f"device must be 'auto' or a torch device such as 'cpu' or 'cuda:0'. Got {device!r}."
         ) from None
-
-
-def _find_classes(
-    y: NDArray[Any], classes: Sequence[Any] | None, given: TransitionMatrix | None
-) -> NDArray[Any]:
-    """Return all classes, in the order of the rows of Q."""
-    seen = np.unique(y)
-    if classes is not None:
-        found = np.asarray(classes)
-        if found.ndim != 1 or len(np.unique(found)) != len(found):
-            raise InvalidInput(f"classes must be a list without repeats. Got {shorten(classes)}.")
-    elif given is None:
-        found = seen
-    elif y.dtype.kind in "iu" and seen[0] >= 0 and seen[-1] < given.n_classes:
-        found = np.arange(given.n_classes)
-    elif y.dtype.kind in "USO" and given.has_names:
-        found = np.array(given.classes)
-    else:
-        found = seen
-    if len(found) < 2:
-        raise InvalidLabels(
-            f"y must name at least 2 classes. Got one class: {found[:1].tolist()}. If more classes "
-            "exist, pass classes=."
-        )
-    if given is not None:
-        _check_fits(found, given)
-    return found
-
-
-def _check_fits(classes: NDArray[Any], Q: TransitionMatrix) -> None:
-    if len(classes) != Q.n_classes:
-        raise InvalidTransitionMatrix(
-            f"transition must have one row per class: {len(classes)} classes, "
-            f"{shorten(classes.tolist())}. Got {Q.n_classes} rows. Pass classes= if some class "
-            "does not occur in y."
-        )
-    by_name = classes.dtype.kind in "USO" and Q.has_names
-    if by_name and tuple(map(str, classes)) != Q.classes:
-        raise InvalidTransitionMatrix(
-            "transition must have its rows in the order of the classes, "
-            f"{shorten(classes.tolist())}. Its rows are {shorten(Q.classes)}."
-        )
-
-
-def _encode(labels: NDArray[Any], classes: NDArray[Any], *, name: str) -> NDArray[np.int64]:
-    """Return the index of each label among the classes."""
-    order = np.argsort(classes)
-    unknown = np.setdiff1d(labels, classes)
-    if len(unknown):
-        raise InvalidLabels(
-            f"{name} must hold only the classes {shorten(classes.tolist())}. "
-            f"Got also {shorten(unknown.tolist())}."
-        )
-    return order[np.searchsorted(classes, labels, sorter=order)].astype(np.int64)
-
-
-def _check_all_named(labels: NDArray[np.int64], classes: NDArray[Any]) -> None:
-    never = classes[np.bincount(labels, minlength=len(classes)) == 0].tolist()
-    if never:
-        raise InvalidLabels(
-            f"y must name every class at least once; it never says 'not {never[0]}'"
-            + (f" (nor {shorten(never[1:])})" if never[1:] else "")
-            + ". Such a class cannot be learned. Collect such labels, leave the class out of "
-            "classes=, or pass the matrix that explains it."
-        )

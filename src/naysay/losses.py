@@ -21,6 +21,7 @@ __all__ = [
     "ForwardLoss",
     "ForwardSquaredError",
     "GradientAscentRisk",
+    "LikelihoodLoss",
     "MultiLabel",
     "NonNegativeRisk",
     "OneVersusAll",
@@ -206,6 +207,18 @@ class ForwardLoss(_TransitionLoss):
 
     def _arguments(self) -> dict[str, Any]:
         return {**super()._arguments(), "base": self.base}
+
+
+class LikelihoodLoss(nn.Module):
+    """Module form of `naysay.functional.likelihood_loss`."""
+
+    def __init__(self, *, reduction: str = "mean") -> None:
+        super().__init__()
+        self.reduction = reduction
+
+    def forward(self, logits: Tensor, log_likelihood: Tensor) -> Tensor:
+        """Return the loss of logits (N, K, …) under likelihoods of the same shape."""
+        return F.likelihood_loss(logits, log_likelihood, reduction=self.reduction)
 
 
 class PairwiseComparison(_Loss):

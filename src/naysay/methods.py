@@ -30,7 +30,8 @@ class Method:
     """A method: what it does, when to use it, what it needs, and its loss in a setting.
 
     ``takes_several`` says whether its loss takes a set of labels per example, a bool tensor
-    (N, K), besides one label.
+    (N, K), besides one label; ``takes_evidence`` that it is a likelihood, so that
+    `naysay.functional.likelihood_loss` does the same for evidence of any kind.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Method:
     needs_transition: bool = False
     needs_prior: bool = False
     takes_several: bool = False
+    takes_evidence: bool = False
 
     @property
     def needs(self) -> str:
@@ -49,6 +51,7 @@ class Method:
             "Q": self.needs_transition,
             "class prior": self.needs_prior,
             "takes several labels": self.takes_several,
+            "takes evidence of any kind": self.takes_evidence,
         }
         return ", ".join(word for word, holds in facts.items() if holds)
 
@@ -98,6 +101,7 @@ METHODS: dict[str, Method] = {
             when="First choice, whatever the habit of the annotators.",
             source=_YU,
             needs_transition=True,
+            takes_evidence=True,
             make_loss=_with_transition(losses.ForwardCrossEntropy),
         ),
         Method(

@@ -15,6 +15,7 @@ from naysay.functional._forward import (
     forward_loss,
     forward_squared_error,
 )
+from naysay.functional._likelihood import likelihood_loss
 from naysay.functional._margins import (
     BinaryLoss,
     multi_label,
@@ -55,6 +56,7 @@ __all__ = [
     "forward_loss",
     "forward_squared_error",
     "gradient_ascent_risk",
+    "likelihood_loss",
     "multi_label",
     "non_negative_risk",
     "one_versus_all",

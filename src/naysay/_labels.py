@@ -1,0 +1,76 @@
+"""Class labels as the user writes them, and as indices."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from naysay._checks import shorten
+from naysay._errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix
+from naysay.transition import TransitionMatrix
+
+
+def find_classes(
+    y: NDArray[Any], classes: Sequence[Any] | None, given: TransitionMatrix | None
+) -> NDArray[Any]:
+    """Return all classes, in the order of the rows of Q."""
+    seen = np.unique(y)
+    if classes is not None:
+        found = np.asarray(classes)
+        if found.ndim != 1 or len(np.unique(found)) != len(found):
+            raise InvalidInput(f"classes must be a list without repeats. Got {shorten(classes)}.")
+    elif given is None:
+        found = seen
+    elif y.dtype.kind in "iu" and seen[0] >= 0 and seen[-1] < given.n_classes:
+        found = np.arange(given.n_classes)
+    elif y.dtype.kind in "USO" and given.has_names:
+        found = np.array(given.classes)
+    else:
+        found = seen
+    if len(found) < 2:
+        raise InvalidLabels(
+            f"y must name at least 2 classes. Got one class: {found[:1].tolist()}. If more classes "
+            "exist, pass classes=."
+        )
+    if given is not None:
+        _check_fits(found, given)
+    return found
+
+
+def _check_fits(classes: NDArray[Any], Q: TransitionMatrix) -> None:
+    if len(classes) != Q.n_classes:
+        raise InvalidTransitionMatrix(
+            f"transition must have one row per class: {len(classes)} classes, "
+            f"{shorten(classes.tolist())}. Got {Q.n_classes} rows. Pass classes= if some class "
+            "does not occur in y."
+        )
+    by_name = classes.dtype.kind in "USO" and Q.has_names
+    if by_name and tuple(map(str, classes)) != Q.classes:
+        raise InvalidTransitionMatrix(
+            "transition must have its rows in the order of the classes, "
+            f"{shorten(classes.tolist())}. Its rows are {shorten(Q.classes)}."
+        )
+
+
+def encode(labels: NDArray[Any], classes: NDArray[Any], *, name: str) -> NDArray[np.int64]:
+    """Return the index of each label among the classes."""
+    order = np.argsort(classes)
+    unknown = np.setdiff1d(labels, classes)
+    if len(unknown):
+        raise InvalidLabels(
+            f"{name} must hold only the classes {shorten(classes.tolist())}. "
+            f"Got also {shorten(unknown.tolist())}."
+        )
+    return order[np.searchsorted(classes, labels, sorter=order)].astype(np.int64)
+
+
+def check_all_named(labels: NDArray[np.int64], classes: NDArray[Any]) -> None:
+    never = classes[np.bincount(labels, minlength=len(classes)) == 0].tolist()
+    if never:
+        raise InvalidLabels(
+            f"y must name every class at least once; it never says 'not {never[0]}'"
+            + (f" (nor {shorten(never[1:])})" if never[1:] else "")
+            + ". Such a class cannot be learned. Collect such labels, leave the class out of "
+            "classes=, or pass the matrix that explains it."
+        )

@@ -1,0 +1,109 @@
+"""From what the user gave as labels to what a loss is trained on.
+
+One label per example stays an integer. Several, or those of annotators with matrices of their
+own, become what the method can take: a likelihood over the classes, a set of excluded classes, or
+one training row per answer.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from naysay._errors import InvalidInput
+from naysay.losses import LikelihoodLoss
+from naysay.methods import Method, Setting
+from naysay.observations import Observations, log_likelihoods
+from naysay.transition import TransitionMatrix
+
+_IGNORED = -100  # torch's own default
+
+Transitions = TransitionMatrix | Mapping[str, TransitionMatrix]
+
+
+class Targets(NamedTuple):
+    """The rows to train on.
+
+    ``example`` says which example each row is of, ``values`` what its loss takes, and
+    ``of_true_labels`` gives the same for examples whose true class is known.
+    """
+
+    example: NDArray[np.int64]
+    values: NDArray[Any]
+    of_true_labels: Callable[[NDArray[np.int64]], NDArray[Any]]
+    loss: nn.Module
+
+
+def make_targets(
+    answers: Observations, transitions: Transitions, method: Method, setting: Setting
+) -> Targets:
+    """Choose the form of the labels that the method takes; labels are indices."""
+    n_classes = setting.Q.n_classes
+    is_single = (np.bincount(answers.example, minlength=answers.n_examples) == 1).all()
+    by_annotator = not isinstance(transitions, TransitionMatrix)
+    if method.takes_evidence and (by_annotator or not is_single):
+        certain = np.where(np.eye(n_classes, dtype=bool), np.float32(0), np.float32(-np.inf))
+        return Targets(
+            example=np.arange(answers.n_examples),
+            values=log_likelihoods(answers, transitions).astype(np.float32),
+            of_true_labels=lambda labels: certain[labels],
+            loss=LikelihoodLoss(),
+        )
+    if by_annotator:
+        raise InvalidInput(
+            f"Method {method.name!r} cannot use a matrix for each annotator. Use 'forward', or "
+            "pass one matrix for all."
+        )
+    if method.takes_several and not is_single:
+        ruled_out = np.zeros((answers.n_examples, n_classes), dtype=bool)
+        ruled_out[answers.example, answers.label] = True
+        others = ~np.eye(n_classes, dtype=bool)
+        return Targets(
+            example=np.arange(answers.n_examples),
+            values=ruled_out,
+            of_true_labels=lambda labels: others[labels],
+            loss=method.make_loss(setting),
+        )
+    return Targets(
+        example=answers.example,
+        values=answers.label,
+        of_true_labels=lambda labels: labels + n_classes,
+        loss=method.make_loss(setting),
+    )
+
+
+def pool(answers: Observations, transitions: Transitions) -> TransitionMatrix:
+    """Return one matrix for all annotators: theirs, weighted by how much each answered."""
+    if isinstance(transitions, TransitionMatrix):
+        return transitions
+    names, counts = np.unique(
+        [] if answers.annotator is None else answers.annotator, return_counts=True
+    )
+    if not len(names):
+        return next(iter(transitions.values()))
+    values = sum(
+        count * np.asarray(transitions[name])
+        for name, count in zip(names.tolist(), counts / counts.sum(), strict=True)
+    )
+    first = transitions[names.tolist()[0]]
+    return TransitionMatrix(values, first.classes, allow_diagonal=True)
+
+
+class TrueLabelsToo(nn.Module):
+    """A loss on complementary labels 0..K-1 that takes K + y for "the true class is y"."""
+
+    def __init__(self, loss: nn.Module, n_classes: int) -> None:
+        super().__init__()
+        self.loss = loss
+        self.n_classes = n_classes
+
+    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Return the mean over all labels of both kinds."""
+        is_true = labels >= self.n_classes
+        comp_loss = self.loss(logits, labels.masked_fill(is_true, _IGNORED))
+        true = (labels - self.n_classes).masked_fill(~is_true, _IGNORED)
+        true_loss = cross_entropy(logits, true, ignore_index=_IGNORED, reduction="sum")
+        return (comp_loss * (~is_true).sum() + true_loss) / len(labels)
