@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, nll_loss
 
 from naysay import __version__, training
 from naysay._checks import check_count, check_number, shorten
@@ -25,8 +25,9 @@ from naysay._errors import (
     NoAnchorPoints,
 )
 from naysay._progress import epoch_bar
+from naysay.augmentation import Augment, default_for
 from naysay.estimation import class_prior, from_anchors
-from naysay.methods import Method, Setting, find_method
+from naysay.methods import METHODS, Method, Setting, find_method
 from naysay.networks import MLP
 from naysay.persistence import NetworkFactory, SavedModel, load_model, save_model
 from naysay.transition import TransitionMatrix
@@ -62,6 +63,11 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     learn_from_anchors : bool, default=True
         Learn from the true classes of the anchors too, as the few true labels they are. False
         keeps to the paper, where anchors serve to estimate the matrix and nothing else.
+    augment : callable, optional
+        ``augment(inputs)`` gives another view of a batch, a float tensor of shape (N, …); every
+        batch trained on passes through it. None leaves batches as they are, but for methods that
+        need augmentation (``pocr``): then it is a shift by up to 2 pixels for images, and noise
+        of a tenth of the standard deviation for features.
     device : str or torch.device, default="auto"
         ``"auto"`` is a GPU where there is one.
     progress : bool, default=False
@@ -73,7 +79,11 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     classes_ : ndarray of shape (n_classes,)
     transition_ : TransitionMatrix
         The matrix used, given or estimated.
+    learned_transition_ : TransitionMatrix
+        Only of ``cpe-t``: the matrix it learned, starting from `transition_`.
     network_ : Module
+    loss_ : Module
+        The method's loss, as trained.
     history_ : list of dict
         One record per epoch: ``epoch``, ``loss``, ``held_out_loss``, ``seconds``.
     n_features_in_ : int
@@ -97,6 +107,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     classes_: NDArray[Any]
     transition_: TransitionMatrix
     network_: nn.Module
+    loss_: nn.Module
     history_: list[dict[str, float]]
     input_shape_: tuple[int, ...]
     n_features_in_: int
@@ -116,6 +127,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         patience: int = 20,
         validation_fraction: float = 0.1,
         learn_from_anchors: bool = True,
+        augment: Augment | None = None,
         device: str | torch.device = "auto",
         progress: bool = False,
         random_state: Any = None,
@@ -131,6 +143,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         self.patience = patience
         self.validation_fraction = validation_fraction
         self.learn_from_anchors = learn_from_anchors
+        self.augment = augment
         self.device = device
         self.progress = progress
         self.random_state = random_state
@@ -188,7 +201,13 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
                 network = self._new_network(examples[0]).to(device)
                 with epoch_bar(what, options.epochs, enabled=self.progress) as on_epoch:
                     history = training.fit(
-                        network, *examples, loss, options, held_out=stop_on, on_epoch=on_epoch
+                        network,
+                        *examples,
+                        loss,
+                        options,
+                        held_out=stop_on,
+                        augment=self._augmentation(method, examples[0]),
+                        on_epoch=on_epoch,
                     )
             return network, history
 
@@ -212,7 +231,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         setting = Setting(
             Q=self.transition_, prior=None if prior is None else torch.as_tensor(prior)
         )
-        loss = method.make_loss(setting).to(device)
+        loss = self.loss_ = method.make_loss(setting).to(device)
         if anchored is not None and self.learn_from_anchors:
             loss = _TrueLabelsToo(loss, len(self.classes_))
             X_anchor, y_anchor = (torch.as_tensor(part, device=device) for part in anchored)
@@ -226,24 +245,37 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable true class of each example."""
-        best = self._logits(X).argmax(1).cpu().numpy()
+        best = self._log_scores(X).argmax(1).cpu().numpy()
         return self.classes_[best]
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return P(Y | x), shape (n, n_classes), columns in the order of `classes_`.
 
         Methods that decide for each class on its own (``ova``, ``pl``, ``ml``, ``scarce``) or keep
-        an order only (``pc``, ``op``, ``op-w``) give scores, not probabilities.
+        an order only (``pc``, ``op``, ``op-w``), or decide by the nearest row of the matrix
+        (``cpe-i``, ``cpe-f``, ``cpe-t``) give scores, not probabilities.
         """
-        return self._logits(X).softmax(1).cpu().numpy()
+        return self._log_scores(X).exp().cpu().numpy()
 
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
         """Return log P(Y | x), exact where the probability underflows."""
-        return self._logits(X).log_softmax(1).cpu().numpy()
+        return self._log_scores(X).cpu().numpy()
+
+    @property
+    def learned_transition_(self) -> TransitionMatrix:
+        """The matrix that ``cpe-t`` learned, starting from `transition_`."""
+        return cast("TransitionMatrix", self.loss_.learned_transition)
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model to a folder of ``model.safetensors`` and ``model.json``."""
         check_is_fitted(self)
+        method = find_method(self.method)
+        is_known = METHODS.get(method.name) is method
+        if hasattr(self.loss_, "log_scores") and not is_known:
+            raise InvalidInput(
+                f"A model file cannot hold how the loss of your own method {method.name!r} reads "
+                "logits. Save network_ and loss_ with torch.save."
+            )
         names = getattr(self, "feature_names_in_", None)
         model = SavedModel(
             network=self.network_,
@@ -253,6 +285,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             parameters=self._plain_parameters(),
             history=self.history_,
             feature_names=None if names is None else names.tolist(),
+            loss_state=self.loss_.state_dict() if is_known else {},
         )
         save_model(model, path, version=__version__)
 
@@ -278,6 +311,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         self.input_shape_ = model.input_shape
         self.history_ = model.history
         self.network_ = model.network.to(_find_device(device))
+        self.loss_ = _rebuild_loss(self.method, model, path).to(_find_device(device))
         self.n_features_in_ = model.input_shape[0]
         if model.feature_names is not None:
             self.feature_names_in_ = np.array(model.feature_names, dtype=object)
@@ -286,7 +320,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     def _plain_parameters(self) -> dict[str, Any]:
         """Return the constructor's arguments that a model file can hold."""
         parameters = self.get_params(deep=False)
-        for name in ("network", "device", "classes", "progress"):
+        for name in ("network", "augment", "device", "classes", "progress"):
             parameters.pop(name)
         if not isinstance(parameters["random_state"], int | None):
             parameters["random_state"] = None
@@ -335,6 +369,16 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             network.standardise(inputs.cpu())
         return network
 
+    def _augmentation(self, method: Method, inputs: Tensor) -> Augment:
+        if self.augment is not None:
+            if not callable(self.augment):
+                raise InvalidInput(
+                    "augment must be None or a callable that takes and returns a batch. "
+                    f"Got {shorten(self.augment)}."
+                )
+            return self.augment
+        return default_for(inputs) if method.needs_augmentation else lambda inputs: inputs
+
     def _checked_anchors(self, anchors: tuple[Any, Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         if not isinstance(anchors, tuple | list) or len(anchors) != 2:
             raise InvalidInput(
@@ -360,6 +404,10 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         inputs = torch.as_tensor(_as_network_input(X), device=device)
         return training.predict_logits(self.network_, inputs).double()
 
+    @torch.no_grad()
+    def _log_scores(self, X: Any) -> Tensor:
+        return _log_scores(self.loss_, self._logits(X))
+
 
 class _TrueLabelsToo(nn.Module):
     """A loss on complementary labels 0..K-1 that takes K + y for "the true class is y"."""
@@ -368,16 +416,49 @@ class _TrueLabelsToo(nn.Module):
         super().__init__()
         self.loss = loss
         self.n_classes = n_classes
+        self.n_views = getattr(loss, "n_views", 1)
+
+    def set_progress(self, share: float) -> None:
+        getattr(self.loss, "set_progress", lambda share: None)(share)
 
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
         is_true = labels >= self.n_classes
         comp_loss = self.loss(logits, labels.masked_fill(is_true, _IGNORED))
         true = (labels - self.n_classes).masked_fill(~is_true, _IGNORED)
-        true_loss = cross_entropy(logits, true, ignore_index=_IGNORED, reduction="sum")
+        views = logits.reshape(-1, len(labels), self.n_classes)  # of one view too
+        scores = _log_scores(self.loss, views.flatten(0, 1))
+        true_loss = nll_loss(
+            scores, true.repeat(len(views)), ignore_index=_IGNORED, reduction="sum"
+        ) / len(views)
         return (comp_loss * (~is_true).sum() + true_loss) / len(labels)
 
 
 _IGNORED = -100  # torch's own default
+
+
+def _log_scores(loss: nn.Module, logits: Tensor) -> Tensor:
+    """Return the scores of the classes (N, K) as the loss reads them, by default the softmax's."""
+    read = getattr(loss, "log_scores", lambda logits: logits.log_softmax(1))
+    return read(logits)
+
+
+def _rebuild_loss(method: str | Method, model: SavedModel, path: str | Path) -> nn.Module:
+    """Return the trained loss of a saved model; a method of one's own has left none."""
+    known = METHODS.get(str(method))
+    if known is None:
+        return nn.Identity()
+    n_classes = model.transition.n_classes
+    prior = torch.full((n_classes,), 1 / n_classes, dtype=torch.float64)  # that of older files
+    loss = known.make_loss(Setting(Q=model.transition, prior=prior))
+    if model.loss_state:
+        try:
+            loss.load_state_dict(model.loss_state)
+        except RuntimeError as error:
+            raise InvalidModelFile(
+                f"{path} must hold the loss of {known.name!r}: {str(error).splitlines()[0]} "
+                "Save the model again."
+            ) from None
+    return loss.eval()
 
 
 def _as_network_input(X: NDArray[Any]) -> NDArray[Any]:
