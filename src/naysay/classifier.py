@@ -66,8 +66,8 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     augment : callable, optional
         ``augment(inputs)`` gives another view of a batch, a float tensor of shape (N, …); every
         batch trained on passes through it. None leaves batches as they are, but for methods that
-        need augmentation (``pocr``): then it is a shift by up to 2 pixels for images, and noise
-        of a tenth of the standard deviation for features.
+        need augmentation (``pocr``), which then take `naysay.augmentation.default_for`: images
+        moved by up to 2 pixels, features with a little noise.
     device : str or torch.device, default="auto"
         ``"auto"`` is a GPU where there is one.
     progress : bool, default=False
@@ -198,7 +198,8 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             loss: training.Loss, examples: tuple[Tensor, Tensor], what: str
         ) -> tuple[nn.Module, list[Any]]:
             with training.seeded(int(random.randint(2**31 - 1)), device):
-                network = self._new_network(examples[0]).to(device)
+                augment = self._augmentation(method, examples[0])
+                network = self._new_network(examples[0], augment).to(device)
                 with epoch_bar(what, options.epochs, enabled=self.progress) as on_epoch:
                     history = training.fit(
                         network,
@@ -206,7 +207,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
                         loss,
                         options,
                         held_out=stop_on,
-                        augment=self._augmentation(method, examples[0]),
+                        augment=augment,
                         on_epoch=on_epoch,
                     )
             return network, history
@@ -357,7 +358,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         names = None if self.classes is None else list(map(str, self.classes))
         return TransitionMatrix(self.transition, names)
 
-    def _new_network(self, inputs: Tensor) -> nn.Module:
+    def _new_network(self, inputs: Tensor, augment: Augment) -> nn.Module:
         input_shape, n_classes = tuple(inputs.shape[1:]), len(self.classes_)
         if isinstance(self.network, nn.Module):
             network = copy.deepcopy(self.network)
@@ -366,7 +367,8 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         else:
             network = MLP(input_shape, n_classes)
         if isinstance(network, MLP):
-            network.standardise(inputs.cpu())
+            # as it will see them: a pixel that is hardly ever lit may be, once images are moved
+            network.standardise(augment(inputs.float()).cpu())
         return network
 
     def _augmentation(self, method: Method, inputs: Tensor) -> Augment:
@@ -406,7 +408,8 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
 
     @torch.no_grad()
     def _log_scores(self, X: Any) -> Tensor:
-        return _log_scores(self.loss_, self._logits(X))
+        logits = self._logits(X)  # first: it refuses what is not fitted
+        return _log_scores(self.loss_, logits)
 
 
 class _TrueLabelsToo(nn.Module):
