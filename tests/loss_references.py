@@ -192,3 +192,29 @@ def one_versus_rest(rows, labels, Q, prior):
 
 def _at(label, value, n_classes):
     return [value if k == label else 0.0 for k in range(n_classes)]
+
+
+def complementary_cross_entropy(logits, label, Q):
+    """-log p_ȳ."""
+    log_probs = log_softmax_by_hand(logits)
+    return -log_probs[label], [math.exp(p) - (k == label) for k, p in enumerate(log_probs)]
+
+
+#: the views of the contract are these multiples of the logits
+VIEWS = (0.5, -0.25)
+
+
+def partial_output_consistency(logits, label, Q):
+    """-log q_ȳ + mean over views of Σ_k t_k (log t_k - log p_k of the view), t held constant."""
+    value, gradient = reference_cross_entropy(logits, label, Q)
+    _, targets = reference_log_q(logits, label, Q)
+    for factor in VIEWS:
+        log_probs = log_softmax_by_hand([factor * f for f in logits])
+        value += math.fsum(
+            t * (math.log(t) - log_p) for t, log_p in zip(targets, log_probs, strict=True) if t > 0
+        ) / len(VIEWS)
+        gradient = [
+            slope + factor * (math.exp(log_p) - t) / len(VIEWS)
+            for slope, log_p, t in zip(gradient, log_probs, targets, strict=True)
+        ]
+    return value, gradient

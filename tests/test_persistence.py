@@ -107,6 +107,16 @@ def test_classes_of_any_plain_kind_come_back_as_they_were(tmp_path, classes):
     np.testing.assert_array_equal(found, classes)
 
 
+def test_the_state_of_the_loss_is_saved_beside_the_network(tmp_path):
+    state = {"row_logits": torch.rand(3, 3), "prior": torch.rand(3, dtype=torch.float64)}
+    save(tmp_path / "model", loss_state=state)
+    twin = load_model(tmp_path / "model")
+    assert twin.loss_state.keys() == state.keys()
+    assert all(torch.equal(twin.loss_state[name], state[name]) for name in state)
+    save(tmp_path / "older")
+    assert load_model(tmp_path / "older").loss_state == {}
+
+
 def test_a_model_without_feature_names_has_none_again(tmp_path):
     save(tmp_path / "model", feature_names=None)
     assert load_model(tmp_path / "model").feature_names is None

@@ -214,3 +214,72 @@ def test_options_cannot_be_changed_and_must_be_named():
         make_options().epochs = 3
     with pytest.raises(TypeError):
         Options(1, 2, 0.1, 0.0, 3)
+
+
+# --- what a loss may ask for ---------------------------------------------------------------------
+
+
+class Asking(torch.nn.Module):
+    """A loss with a parameter, two views and a schedule, that notes what it gets."""
+
+    n_views = 2
+
+    def __init__(self):
+        super().__init__()
+        self.temperature = torch.nn.Parameter(torch.ones(()))
+        self.unused = torch.nn.Parameter(torch.ones(()))
+        self.notes = []  # of the one trained; the averaged copy has its own
+        self.shares = []
+
+    def set_progress(self, share):
+        self.shares.append(share)
+
+    def forward(self, logits, labels):
+        if self.training:
+            self.notes.append(logits.detach().clone())
+            logits = logits.mean(0)
+        assert logits.shape == (len(labels), 4)
+        loss = ForwardCrossEntropy(Q)(logits * self.temperature, labels)
+        return loss + 0 * self.unused
+
+
+def test_parameters_of_a_loss_are_trained_without_weight_decay_and_kept():
+    loss = Asking()
+    train(loss=loss, held_out=True, weight_decay=0.5)
+    assert loss.temperature.item() != 1
+    assert loss.unused.item() == 1  # weight decay would shrink it
+    assert not loss.training
+
+
+def test_the_parameters_kept_are_those_of_the_epoch_of_least_held_out_loss():
+    loss = Asking()
+    network, history = train(loss=loss, held_out=True, epochs=30, lr=0.1)
+    X, labels, _ = make_data(100, seed=1)
+    with torch.no_grad():
+        found = loss(predict_logits(network, X), labels).item()
+    assert found == pytest.approx(min(record["held_out_loss"] for record in history))
+
+
+def test_progress_is_told_before_every_step():
+    loss = Asking()
+    train(loss=loss, epochs=5, n=64)
+    assert loss.shares == pytest.approx([step / 10 for step in range(10)])
+
+
+def test_a_loss_gets_as_many_views_as_it_wants_each_augmented_anew():
+    X, labels, _ = make_data(64)
+    network = MLP((2,), 4, widths=(16,), dropout=0.0)
+    torch.nn.init.normal_(network.layers[-1].weight)
+    seen = []
+
+    def augment(inputs):
+        seen.append(inputs)
+        return inputs + len(seen)
+
+    loss = Asking()
+    held_out = (X[:10], labels[:10])
+    fit(network, X, labels, loss, make_options(epochs=1), held_out=held_out, augment=augment)
+    assert [len(each) for each in seen] == [32] * 4  # 2 batches, 2 views, none held out
+    assert torch.equal(seen[0], seen[1])
+    assert all(each.shape == (2, 32, 4) for each in loss.notes)
+    assert not torch.equal(loss.notes[0][0], loss.notes[0][1])

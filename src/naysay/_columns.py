@@ -1,9 +1,10 @@
 """Qᵀ p in torch, in the form that the structure of Q allows: uniform, dense or sparse.
 
-All forms offer the same two operations on a batch, with p = softmax(logits) and q = Qᵀ p:
-``log_q_of(logits, labels)`` gives log q_ȳ, shape (n,), and ``q(probs)`` gives all of q,
-shape (n, K). None builds a K×K array unless Q itself is that dense. They are named tuples because
-compiled code takes those apart without a graph break.
+All forms offer the same operations on a batch, with p = softmax(logits) and q = Qᵀ p:
+``log_q_of(logits, labels)`` gives log q_ȳ, shape (n,), ``q(probs)`` gives all of q, shape (n, K),
+and ``log_likelihoods(logits, labels)`` the columns log Q[:, ȳ], shape (n, K). None builds a K×K
+array unless Q itself is that dense. They are named tuples because compiled code takes those apart
+without a graph break.
 """
 
 import math
@@ -34,6 +35,11 @@ class UniformColumns(NamedTuple):
         others = logits.scatter(1, labels[:, None], -math.inf)
         return log_share(others, None, logits) - math.log(self.n_others)
 
+    def log_likelihoods(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Return log Q[k, ȳ] of every class k, shape (n, K)."""
+        rest = torch.full_like(logits, -math.log(self.n_others))
+        return rest.scatter(1, labels[:, None], -math.inf)
+
     def q(self, probs: Tensor) -> Tensor:
         """Return (1 - p) / (K - 1), for the likeliest class as a sum over the others.
 
@@ -56,6 +62,10 @@ class DenseColumns(NamedTuple):
     def log_q_of(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return log Σ_k Q[k, ȳ] p_k."""
         return log_share(logits, self.log_columns[labels], logits)
+
+    def log_likelihoods(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Return log Q[k, ȳ] of every class k, shape (n, K)."""
+        return self.log_columns[labels]
 
     def q(self, probs: Tensor) -> Tensor:
         """Return Qᵀ p, in full precision inside `torch.autocast` too."""
@@ -82,11 +92,24 @@ class SparseColumns(NamedTuple):
         Each example looks up as many entries as the longest column has, at most K, so the work
         is never more than the softmax took.
         """
-        step = torch.arange(self.longest, device=labels.device)
-        outside = step >= self.counts[labels][:, None]
-        at = (self.starts[labels][:, None] + step).masked_fill(outside, 0)
+        at, outside = self._entries_of(labels)
         log_values = self.log_values[at].masked_fill(outside, -math.inf)
         return log_share(logits.gather(1, self.classes[at]), log_values, logits)
+
+    def log_likelihoods(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Return log Q[k, ȳ] of every class k, shape (n, K)."""
+        n, n_classes = logits.shape
+        at, outside = self._entries_of(labels)
+        # what lies outside goes to a column beyond the last class
+        found = logits.new_full((n, n_classes + 1), -math.inf)
+        classes = self.classes[at].masked_fill(outside, n_classes)
+        return found.scatter(1, classes, self.log_values[at])[:, :n_classes]
+
+    def _entries_of(self, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Return where the entries of each label are, and which places are beyond its last."""
+        step = torch.arange(self.longest, device=labels.device)
+        outside = step >= self.counts[labels][:, None]
+        return (self.starts[labels][:, None] + step).masked_fill(outside, 0), outside
 
     def q(self, probs: Tensor) -> Tensor:
         """Return Qᵀ p."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import nll_loss
 
 from naysay._errors import InvalidInput
 from naysay.losses import LikelihoodLoss
@@ -99,11 +99,26 @@ class TrueLabelsToo(nn.Module):
         super().__init__()
         self.loss = loss
         self.n_classes = n_classes
+        self.n_views = getattr(loss, "n_views", 1)
+
+    def set_progress(self, share: float) -> None:
+        """Tell the loss inside how far training is, if it wants to know."""
+        getattr(self.loss, "set_progress", lambda share: None)(share)
 
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return the mean over all labels of both kinds."""
         is_true = labels >= self.n_classes
         comp_loss = self.loss(logits, labels.masked_fill(is_true, _IGNORED))
         true = (labels - self.n_classes).masked_fill(~is_true, _IGNORED)
-        true_loss = cross_entropy(logits, true, ignore_index=_IGNORED, reduction="sum")
+        views = logits.reshape(-1, len(labels), self.n_classes)  # of one view too
+        scores = log_scores(self.loss, views.flatten(0, 1))
+        true_loss = nll_loss(
+            scores, true.repeat(len(views)), ignore_index=_IGNORED, reduction="sum"
+        ) / len(views)
         return (comp_loss * (~is_true).sum() + true_loss) / len(labels)
+
+
+def log_scores(loss: nn.Module, logits: Tensor) -> Tensor:
+    """Return the scores of the classes (N, K) as the loss reads them, by default the softmax's."""
+    read = getattr(loss, "log_scores", lambda logits: logits.log_softmax(1))
+    return read(logits)

@@ -26,10 +26,11 @@ from naysay._errors import (
 )
 from naysay._labels import check_all_named, encode, find_classes
 from naysay._progress import epoch_bar
-from naysay._targets import Transitions, TrueLabelsToo, make_targets, pool
+from naysay._targets import Transitions, TrueLabelsToo, log_scores, make_targets, pool
+from naysay.augmentation import Augment, default_for
 from naysay.estimation import class_prior, from_anchors
 from naysay.functional import as_transition
-from naysay.methods import Method, Setting, find_method
+from naysay.methods import METHODS, Method, Setting, find_method
 from naysay.networks import MLP
 from naysay.observations import Observations
 from naysay.persistence import NetworkFactory, SavedModel, load_model, save_model
@@ -69,6 +70,11 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     learn_from_anchors : bool, default=True
         Learn from the true classes of the anchors too, as the few true labels they are. False
         keeps to the paper, where anchors serve to estimate the matrix and nothing else.
+    augment : callable, optional
+        ``augment(inputs)`` gives another view of a batch, a float tensor of shape (N, …); every
+        batch trained on passes through it. None leaves batches as they are, but for methods that
+        need augmentation (``pocr``), which then take `naysay.augmentation.default_for`: images
+        moved by up to 2 pixels, features with a little noise.
     device : str or torch.device, default="auto"
         ``"auto"`` is a GPU where there is one.
     progress : bool, default=False
@@ -81,7 +87,11 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     transition_ : TransitionMatrix
         The matrix used, given or estimated; where each annotator has one, their mean, weighted by
         how much each answered.
+    learned_transition_ : TransitionMatrix
+        Only of ``cpe-t``: the matrix it learned, starting from `transition_`.
     network_ : Module
+    loss_ : Module
+        The method's loss, as trained.
     history_ : list of dict
         One record per epoch: ``epoch``, ``loss``, ``held_out_loss``, ``seconds``.
     n_features_in_ : int
@@ -105,6 +115,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     classes_: NDArray[Any]
     transition_: TransitionMatrix
     network_: nn.Module
+    loss_: nn.Module
     history_: list[dict[str, float]]
     input_shape_: tuple[int, ...]
     n_features_in_: int
@@ -124,6 +135,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         patience: int = 20,
         validation_fraction: float = 0.1,
         learn_from_anchors: bool = True,
+        augment: Augment | None = None,
         device: str | torch.device = "auto",
         progress: bool = False,
         random_state: Any = None,
@@ -139,6 +151,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         self.patience = patience
         self.validation_fraction = validation_fraction
         self.learn_from_anchors = learn_from_anchors
+        self.augment = augment
         self.device = device
         self.progress = progress
         self.random_state = random_state
@@ -198,10 +211,17 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         ) -> tuple[nn.Module, list[Any]]:
             stop_on = held_out if len(held_out[0]) else None
             with training.seeded(int(random.randint(2**31 - 1)), device):
-                network = self._new_network(examples[0]).to(device)
+                augment = self._augmentation(method, examples[0])
+                network = self._new_network(examples[0], augment).to(device)
                 with epoch_bar(what, options.epochs, enabled=self.progress) as on_epoch:
                     history = training.fit(
-                        network, *examples, loss, options, held_out=stop_on, on_epoch=on_epoch
+                        network,
+                        *examples,
+                        loss,
+                        options,
+                        held_out=stop_on,
+                        augment=augment,
+                        on_epoch=on_epoch,
                     )
             return network, history
 
@@ -223,7 +243,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             Q=self.transition_, prior=None if prior is None else torch.as_tensor(prior)
         )
         targets = make_targets(answers, transitions, method, setting)
-        loss = targets.loss.to(device)
+        loss = self.loss_ = targets.loss.to(device)
         examples, held_out = split(targets.example, targets.values)
         if anchored is not None and self.learn_from_anchors:
             if targets.values.ndim == 1:
@@ -239,24 +259,37 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable true class of each example."""
-        best = self._logits(X).argmax(1).cpu().numpy()
+        best = self._log_scores(X).argmax(1).cpu().numpy()
         return self.classes_[best]
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return P(Y | x), shape (n, n_classes), columns in the order of `classes_`.
 
         Methods that decide for each class on its own (``ova``, ``pl``, ``ml``, ``scarce``) or keep
-        an order only (``pc``, ``op``, ``op-w``) give scores, not probabilities.
+        an order only (``pc``, ``op``, ``op-w``), or decide by the nearest row of the matrix
+        (``cpe-i``, ``cpe-f``, ``cpe-t``) give scores, not probabilities.
         """
-        return self._logits(X).softmax(1).cpu().numpy()
+        return self._log_scores(X).exp().cpu().numpy()
 
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
         """Return log P(Y | x), exact where the probability underflows."""
-        return self._logits(X).log_softmax(1).cpu().numpy()
+        return self._log_scores(X).cpu().numpy()
+
+    @property
+    def learned_transition_(self) -> TransitionMatrix:
+        """The matrix that ``cpe-t`` learned, starting from `transition_`."""
+        return cast("TransitionMatrix", self.loss_.learned_transition)
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model to a folder of ``model.safetensors`` and ``model.json``."""
         check_is_fitted(self)
+        method = find_method(self.method)
+        is_known = METHODS.get(method.name) is method
+        if hasattr(self.loss_, "log_scores") and not is_known:
+            raise InvalidInput(
+                f"A model file cannot hold how the loss of your own method {method.name!r} reads "
+                "logits. Save network_ and loss_ with torch.save."
+            )
         names = getattr(self, "feature_names_in_", None)
         model = SavedModel(
             network=self.network_,
@@ -266,6 +299,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             parameters=self._plain_parameters(),
             history=self.history_,
             feature_names=None if names is None else names.tolist(),
+            loss_state=self.loss_.state_dict() if is_known else {},
         )
         save_model(model, path, version=__version__)
 
@@ -291,6 +325,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         self.input_shape_ = model.input_shape
         self.history_ = model.history
         self.network_ = model.network.to(_find_device(device))
+        self.loss_ = _rebuild_loss(self.method, model, path).to(_find_device(device))
         self.n_features_in_ = model.input_shape[0]
         if model.feature_names is not None:
             self.feature_names_in_ = np.array(model.feature_names, dtype=object)
@@ -299,7 +334,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     def _plain_parameters(self) -> dict[str, Any]:
         """Return the constructor's arguments that a model file can hold."""
         parameters = self.get_params(deep=False)
-        for name in ("network", "device", "classes", "progress"):
+        for name in ("network", "augment", "device", "classes", "progress"):
             parameters.pop(name)
         if not isinstance(parameters["random_state"], int | None):
             parameters["random_state"] = None
@@ -378,7 +413,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             check_all_named(labels, self.classes_)
         return X, replace(answers, label=labels)
 
-    def _new_network(self, inputs: Tensor) -> nn.Module:
+    def _new_network(self, inputs: Tensor, augment: Augment) -> nn.Module:
         input_shape, n_classes = tuple(inputs.shape[1:]), len(self.classes_)
         if isinstance(self.network, nn.Module):
             network = copy.deepcopy(self.network)
@@ -387,8 +422,19 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         else:
             network = MLP(input_shape, n_classes)
         if isinstance(network, MLP):
-            network.standardise(inputs.cpu())
+            # as it will see them: a pixel that is hardly ever lit may be, once images are moved
+            network.standardise(augment(inputs.float()).cpu())
         return network
+
+    def _augmentation(self, method: Method, inputs: Tensor) -> Augment:
+        if self.augment is not None:
+            if not callable(self.augment):
+                raise InvalidInput(
+                    "augment must be None or a callable that takes and returns a batch. "
+                    f"Got {shorten(self.augment)}."
+                )
+            return self.augment
+        return default_for(inputs) if method.needs_augmentation else lambda inputs: inputs
 
     def _checked_anchors(self, anchors: tuple[Any, Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         if not isinstance(anchors, tuple | list) or len(anchors) != 2:
@@ -415,6 +461,11 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         inputs = torch.as_tensor(_as_network_input(X), device=device)
         return training.predict_logits(self.network_, inputs).double()
 
+    @torch.no_grad()
+    def _log_scores(self, X: Any) -> Tensor:
+        logits = self._logits(X)  # first: it refuses what is not fitted
+        return log_scores(self.loss_, logits)
+
 
 def _is_matrix(y: Any) -> bool:
     try:
@@ -422,6 +473,25 @@ def _is_matrix(y: Any) -> bool:
     except ValueError:  # ragged: scikit-learn's own check says so
         return False
     return array.ndim == 2 and array.dtype == bool
+
+
+def _rebuild_loss(method: str | Method, model: SavedModel, path: str | Path) -> nn.Module:
+    """Return the trained loss of a saved model; a method of one's own has left none."""
+    known = METHODS.get(str(method))
+    if known is None:
+        return nn.Identity()
+    n_classes = model.transition.n_classes
+    prior = torch.full((n_classes,), 1 / n_classes, dtype=torch.float64)  # that of older files
+    loss = known.make_loss(Setting(Q=model.transition, prior=prior))
+    if model.loss_state:
+        try:
+            loss.load_state_dict(model.loss_state)
+        except RuntimeError as error:
+            raise InvalidModelFile(
+                f"{path} must hold the loss of {known.name!r}: {str(error).splitlines()[0]} "
+                "Save the model again."
+            ) from None
+    return loss.eval()
 
 
 def _as_network_input(X: NDArray[Any]) -> NDArray[Any]:

@@ -1,20 +1,30 @@
 """Losses as modules: one shell per function of `naysay.functional`, same stem, same order.
 
-They hold no tensors of their own but the optional weight or prior: the columns of Q follow the
-device and precision of the logits.
+They hold no tensors of their own but the optional weight or prior, and the matrix where it is
+trained: the columns of Q follow the device and precision of the logits.
+
+A loss whose logits are not those of the classes says how to read them: ``log_scores(logits)``
+gives scores of the classes, shape (N, K), in place of the logarithm of the softmax. What else a
+loss may ask of training is said in `naysay.training`.
 """
 
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+import numpy as np
+import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
+from naysay._checks import check_count, check_number
+from naysay._columns import columns_of
+from naysay._errors import InvalidInput
 from naysay.transition import TransitionMatrix
 
 __all__ = [
     "BackwardCrossEntropy",
+    "ComplementaryCrossEntropy",
     "ForwardAbsoluteError",
     "ForwardCrossEntropy",
     "ForwardGeneralisedCrossEntropy",
@@ -23,18 +33,21 @@ __all__ = [
     "GradientAscentRisk",
     "LikelihoodLoss",
     "MultiLabel",
+    "NearestRowForwardCrossEntropy",
     "NonNegativeRisk",
     "OneVersusAll",
     "OneVersusRestRisk",
     "OrderPreserving",
     "PairwiseComparison",
     "PartialLabel",
+    "PartialOutputConsistency",
     "ReversedSoftmax",
     "SeveralLabelsAbsoluteError",
     "SeveralLabelsExponential",
     "SeveralLabelsLog",
     "SurrogateExponential",
     "SurrogateLog",
+    "TrainedForwardCrossEntropy",
     "WeightedOrderPreserving",
     "WeightedReversedSoftmax",
 ]
@@ -336,3 +349,152 @@ class OneVersusRestRisk(_AbstractLoss):
             "prior": self.prior,
             "binary_loss": self.binary_loss,
         }
+
+
+class ComplementaryCrossEntropy(_TransitionLoss):
+    """Module form of `naysay.functional.complementary_cross_entropy`; Q serves to read it."""
+
+    function = staticmethod(F.complementary_cross_entropy)
+
+    def _arguments(self) -> dict[str, Any]:
+        return {name: value for name, value in super()._arguments().items() if name != "Q"}
+
+    def log_scores(self, logits: Tensor) -> Tensor:
+        """Return how near each row of Q is to P(Ȳ | x), shape (N, K)."""
+        return F.nearest_row_scores(logits.softmax(1), _rows(self.Q, logits))
+
+
+class NearestRowForwardCrossEntropy(_TransitionLoss):
+    """`ForwardCrossEntropy` that decides by the row of Q nearest to Qᵀ p ("CPE-F")."""
+
+    function = staticmethod(F.forward_cross_entropy)
+
+    def log_scores(self, logits: Tensor) -> Tensor:
+        """Return how near each row of Q is to P(Ȳ | x), shape (N, K)."""
+        columns = columns_of(self.Q, logits.dtype, logits.device)
+        return F.nearest_row_scores(columns.q(logits.softmax(1)), _rows(self.Q, logits))
+
+
+class TrainedForwardCrossEntropy(_TransitionLoss):
+    """Module form of `naysay.functional.trained_forward_cross_entropy`, with the matrix.
+
+    The matrix starts at Q and is trained with the network: each row is a softmax. Where the
+    diagonal of Q is zero it stays so. Other zeros start at ``floor``, for nothing could make them
+    grow from zero. K×K numbers are trained: not for very many classes.
+
+    Parameters
+    ----------
+    Q : TransitionMatrix or array-like of shape (K, K)
+        The start.
+    floor : float, default=1e-3
+        Where zeros off the diagonal start, before rows are made to sum to 1.
+
+    Examples
+    --------
+    >>> loss = TrainedForwardCrossEntropy(TransitionMatrix.uniform(3))
+    >>> bool(np.allclose(loss.learned_transition, loss.Q))
+    True
+    """
+
+    function = staticmethod(F.trained_forward_cross_entropy)
+    impossible: Tensor
+
+    def __init__(
+        self,
+        Q: TransitionMatrix | ArrayLike,
+        *,
+        floor: float = 1e-3,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(Q, weight=weight, ignore_index=ignore_index, reduction=reduction)
+        start = torch.from_numpy(np.array(self.Q, dtype=np.float64))
+        impossible = torch.diag(start.diagonal() == 0)
+        self.register_buffer("impossible", impossible, persistent=False)
+        start = start.clamp_min(floor).masked_fill(impossible, 1)  # log 1: a finite stand-in
+        self.row_logits = nn.Parameter(start.log().float())
+
+    @property
+    def log_Q(self) -> Tensor:
+        """The logarithm of the matrix as it is now, shape (K, K)."""
+        return self.row_logits.masked_fill(self.impossible, -torch.inf).log_softmax(1)
+
+    @property
+    def learned_transition(self) -> TransitionMatrix:
+        """The matrix as it is now."""
+        rows = self.log_Q.detach().double().softmax(1).cpu().numpy()
+        names = self.Q.classes if self.Q.has_names else None
+        return TransitionMatrix(rows, names, allow_diagonal=self.Q.allow_diagonal)
+
+    def _arguments(self) -> dict[str, Any]:
+        arguments = {**super()._arguments(), "log_Q": self.log_Q}
+        del arguments["Q"]
+        return arguments
+
+    def log_scores(self, logits: Tensor) -> Tensor:
+        """Return how near each row of the matrix is to P(Ȳ | x), shape (N, K)."""
+        rows = self.log_Q.to(logits).softmax(1)
+        return F.nearest_row_scores(logits.softmax(1) @ rows, rows)
+
+
+class PartialOutputConsistency(_TransitionLoss):
+    """Module form of `naysay.functional.partial_output_consistency`, with its schedule.
+
+    In training mode it takes the logits of all views, shape (n_views, N, K), the first of which
+    gives the target. In evaluation mode it takes logits (N, K) and is the forward-corrected
+    cross-entropy alone.
+
+    Parameters
+    ----------
+    n_views : int, default=2
+        Views of each example, the first included.
+    consistency : float, default=1.0
+        Weight of the agreement once training has passed `ramp`.
+    ramp : float, default=0.3
+        Share of training over which that weight rises from 0, in a straight line.
+    """
+
+    function = staticmethod(F.partial_output_consistency)
+
+    def __init__(
+        self,
+        Q: TransitionMatrix | ArrayLike,
+        *,
+        n_views: int = 2,
+        consistency: float = 1.0,
+        ramp: float = 0.3,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(Q, weight=weight, ignore_index=ignore_index, reduction=reduction)
+        self.n_views = 1 + check_count(n_views - 1, "n_views - 1")
+        self.consistency = consistency
+        self.ramp = check_number(ramp, "ramp", above=0)
+        self.progress = 1.0
+
+    def set_progress(self, share: float) -> None:
+        """Say what share of training is done."""
+        self.progress = share
+
+    def forward(self, logits: Tensor, comp_labels: Tensor) -> Tensor:
+        """Return the loss of logits (n_views, N, K), or (N, K) in evaluation mode."""
+        if not self.training:
+            return F.forward_cross_entropy(logits, comp_labels, **self._arguments())
+        if not isinstance(logits, Tensor) or logits.ndim < 3 or len(logits) != self.n_views:
+            raise InvalidInput(
+                f"logits must be those of all views, shape ({self.n_views}, N, K), in training "
+                "mode. Call eval() for logits of shape (N, K)."
+            )
+        return F.partial_output_consistency(
+            logits[0],
+            comp_labels,
+            view_logits=logits[1:],
+            consistency=self.consistency * min(1.0, self.progress / self.ramp),
+            **self._arguments(),
+        )
+
+
+def _rows(Q: TransitionMatrix, like: Tensor) -> Tensor:
+    return torch.from_numpy(np.array(Q, dtype=np.float64)).to(like)

@@ -31,7 +31,9 @@ class Method:
 
     ``takes_several`` says whether its loss takes a set of labels per example, a bool tensor
     (N, K), besides one label; ``takes_evidence`` that it is a likelihood, so that
-    `naysay.functional.likelihood_loss` does the same for evidence of any kind.
+    `naysay.functional.likelihood_loss` does the same for evidence of any kind;
+    ``needs_augmentation`` that it learns from several views of each example. How it predicts is
+    said by its loss, see `naysay.losses`.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Method:
     needs_prior: bool = False
     takes_several: bool = False
     takes_evidence: bool = False
+    needs_augmentation: bool = False
 
     @property
     def needs(self) -> str:
@@ -52,6 +55,7 @@ class Method:
             "class prior": self.needs_prior,
             "takes several labels": self.takes_several,
             "takes evidence of any kind": self.takes_evidence,
+            "augmentation": self.needs_augmentation,
         }
         return ", ".join(word for word, holds in facts.items() if holds)
 
@@ -91,6 +95,7 @@ _CHOU = "Chou et al. 2020"
 _FENG = "Feng et al. 2020"
 _GAO = "Gao & Zhang 2021"
 _LIU = "Liu et al. 2023"
+_LIN = "Lin & Lin 2023"
 
 METHODS: dict[str, Method] = {
     method.name: method
@@ -264,6 +269,39 @@ METHODS: dict[str, Method] = {
             source="Wang et al. 2024",
             needs_prior=True,
             make_loss=_with_prior(lambda Q, prior: losses.OneVersusRestRisk(prior)),
+        ),
+        Method(
+            name="cpe-i",
+            summary="Predicts the label given; decides by the nearest row of Q.",
+            when="Rows of Q far apart; works with a Q that is only roughly known.",
+            source=_LIN,
+            needs_transition=True,
+            make_loss=_with_transition(losses.ComplementaryCrossEntropy),
+        ),
+        Method(
+            name="cpe-f",
+            summary="Trains as forward; decides by the nearest row of Q.",
+            when="As forward, when some labels do not follow Q.",
+            source=_LIN,
+            needs_transition=True,
+            make_loss=_with_transition(losses.NearestRowForwardCrossEntropy),
+        ),
+        Method(
+            name="cpe-t",
+            summary="The same with a Q that is trained too, from the one given.",
+            when="Q is known roughly; the one learned is learned_transition_.",
+            source=_LIN,
+            needs_transition=True,
+            make_loss=_with_transition(losses.TrainedForwardCrossEntropy),
+        ),
+        Method(
+            name="pocr",
+            summary="As forward, and other views must agree with what the label leaves.",
+            when="As forward, for images above all; training takes twice as long.",
+            source="Wang et al. 2021",
+            needs_transition=True,
+            needs_augmentation=True,
+            make_loss=_with_transition(losses.PartialOutputConsistency),
         ),
     )
 }

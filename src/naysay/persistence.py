@@ -4,7 +4,7 @@ import copy
 import json
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,7 @@ class SavedModel:
     parameters: dict[str, Any]
     history: list[dict[str, float]]
     feature_names: list[str] | None = None
+    loss_state: dict[str, Tensor] = field(default_factory=dict)  # empty in older files
 
 
 def save_model(model: SavedModel, path: str | Path, *, version: str) -> None:
@@ -79,10 +80,11 @@ def _is_model_folder(folder: Path) -> bool:
 
 
 def _tensors(model: SavedModel) -> dict[str, Tensor]:
-    state = model.network.state_dict()
+    states = {"network": model.network.state_dict(), "loss": model.loss_state}
     # copies: weights that layers share are written once for each name
     tensors = {
-        f"network.{name}": value.cpu().clone(memory_format=torch.contiguous_format)
+        f"{part}.{name}": value.cpu().clone(memory_format=torch.contiguous_format)
+        for part, state in states.items()
         for name, value in state.items()
     }
     if not model.transition.is_uniform:
@@ -123,12 +125,7 @@ def load_model(
     try:
         transition = _rebuild_transition(facts, tensors)
         network = _rebuild_network(facts, folder, network)
-        state = {
-            name.removeprefix("network."): value
-            for name, value in tensors.items()
-            if name.startswith("network.")
-        }
-        network.load_state_dict(state)
+        network.load_state_dict(_part(tensors, "network."))
         model = SavedModel(
             network=network.eval(),
             classes=np.array(facts["classes"]),
@@ -137,6 +134,7 @@ def load_model(
             parameters=dict(facts["parameters"]),
             history=list(facts["history"]),
             feature_names=facts["feature_names"],
+            loss_state=_part(tensors, "loss."),
         )
     except InvalidModelFile:
         raise
@@ -186,6 +184,14 @@ def _read_tensors(folder: Path) -> dict[str, Tensor]:
         raise InvalidModelFile(
             f"{folder} must hold a whole model.safetensors: {error}. Save the model again."
         ) from None
+
+
+def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {
+        name.removeprefix(prefix): value
+        for name, value in tensors.items()
+        if name.startswith(prefix)
+    }
 
 
 def _rebuild_transition(facts: dict[str, Any], tensors: dict[str, Tensor]) -> TransitionMatrix:

@@ -1,4 +1,13 @@
-"""Fit one network: one visible loop over data that lies on the device."""
+"""Fit one network: one visible loop over data that lies on the device.
+
+A loss is any callable ``loss(logits, labels)`` that gives a scalar. A loss that is a module may ask
+for more, and the loop serves it without knowing which loss it is:
+
+- its parameters are trained with the network's, without weight decay, and averaged and kept alike;
+- ``n_views``, a number above 1: in training mode it gets the logits of so many views of the batch,
+  shape (n_views, N, K); in evaluation mode, on held-out examples, logits (N, K);
+- ``set_progress(share)`` is called before each step with the share of all steps that are done.
+"""
 
 import copy
 import math
@@ -6,12 +15,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
 from naysay._errors import InvalidInput
+from naysay.augmentation import Augment
 
 __all__ = ["Options", "fit", "predict_logits", "seeded"]
 
@@ -51,6 +62,7 @@ def fit(
     options: Options,
     *,
     held_out: tuple[Tensor, Tensor] | None = None,
+    augment: Augment = lambda inputs: inputs,
     on_epoch: Callable[[EpochRecord], None] = lambda record: None,
 ) -> list[EpochRecord]:
     """Train a network in place and return one record per epoch.
@@ -66,16 +78,28 @@ def fit(
     X, labels : Tensor
         Inputs, first axis examples, and complementary labels.
     loss : callable
-        ``loss(logits, labels)`` gives a scalar.
+        ``loss(logits, labels)`` gives a scalar; a module may ask for more, see above. It ends
+        in evaluation mode with the parameters kept.
     held_out : pair of Tensor, optional
         Inputs and complementary labels to stop on.
+    augment : callable
+        ``augment(inputs)`` gives another view of a batch. Every view trained on is made by it,
+        the held-out examples are left as they are. The default changes nothing.
     on_epoch : callable
         Called with each epoch's record.
     """
+    module = loss if isinstance(loss, nn.Module) else _Plain(loss)
+    trained = nn.ModuleList([network, module])
+    groups = [
+        {"params": list(network.parameters())},
+        {"params": list(module.parameters()), "weight_decay": 0.0},
+    ]
     optimiser = torch.optim.AdamW(
-        network.parameters(), lr=options.lr, weight_decay=options.weight_decay, fused=True
+        groups, lr=options.lr, weight_decay=options.weight_decay, fused=True
     )
-    average = AveragedModel(network, multi_avg_fn=_moving_average, use_buffers=True)
+    average = AveragedModel(trained, multi_avg_fn=_moving_average, use_buffers=True)
+    n_views = getattr(module, "n_views", 1)
+    set_progress = getattr(module, "set_progress", lambda share: None)
     n_batches = _count_batches(len(X), options.batch_size)
     history: list[EpochRecord] = []
     best = math.inf
@@ -83,23 +107,31 @@ def fit(
     best_epoch = step = 0
     for epoch in range(options.epochs):
         start = time.perf_counter()
-        network.train()
+        trained.train()
         total = torch.zeros((), device=X.device)
         for batch in torch.randperm(len(X), device=X.device).tensor_split(n_batches):
-            rate = _schedule(step / (options.epochs * n_batches)) * options.lr
-            optimiser.param_groups[0]["lr"] = rate
+            share = step / (options.epochs * n_batches)
+            set_progress(share)
+            for group in optimiser.param_groups:
+                group["lr"] = _schedule(share) * options.lr
             optimiser.zero_grad()
-            batch_loss = loss(network(X[batch].float()), labels[batch])
+            inputs = X[batch].float()
+            logits = network(torch.cat([augment(inputs) for _ in range(n_views)]))
+            if n_views > 1:
+                logits = logits.unflatten(0, (n_views, len(batch)))
+            batch_loss = module(logits, labels[batch])
             batch_loss.backward()
             optimiser.step()
-            average.update_parameters(network)
+            average.update_parameters(trained)
             total += batch_loss.detach() * len(batch)
             step += 1
         record = {"epoch": epoch + 1, "loss": total.item() / len(X)}
         _check_finite(record)
         if held_out is not None:
-            logits = predict_logits(average.module, held_out[0])
-            record["held_out_loss"] = loss(logits, held_out[1]).item()
+            average.eval()
+            averaged, averaged_loss = cast("nn.ModuleList", average.module)
+            logits = predict_logits(averaged, held_out[0])
+            record["held_out_loss"] = averaged_loss(logits, held_out[1]).item()
             _check_finite(record)
             if record["held_out_loss"] < best:
                 best, best_epoch = record["held_out_loss"], epoch
@@ -109,9 +141,23 @@ def fit(
         on_epoch(record)
         if held_out is not None and epoch - best_epoch >= options.patience:
             break
-    network.load_state_dict(average.module.state_dict() if kept is None else kept)
-    network.eval()
+    trained.load_state_dict(average.module.state_dict() if kept is None else kept)
+    trained.eval()
     return history
+
+
+class _Plain(nn.Module):
+    """A callable as a loss that asks for nothing more."""
+
+    def __init__(self, loss: Loss) -> None:
+        super().__init__()
+        self.loss = loss
+
+    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
+        return self.loss(logits, labels)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> "_Plain":
+        return _Plain(self.loss)  # it may count its calls, or hold what cannot be copied
 
 
 @torch.no_grad()

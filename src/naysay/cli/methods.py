@@ -30,6 +30,7 @@ def methods(
                 "needs_transition": each.needs_transition,
                 "needs_prior": each.needs_prior,
                 "takes_several": each.takes_several,
+                "needs_augmentation": each.needs_augmentation,
             }
             for each in METHODS.values()
         ]

@@ -7,6 +7,14 @@ Notation: K classes, logits f, p = softmax(f), ȳ the complementary label ("not 
 """
 
 from naysay.functional._batch import as_transition as as_transition
+from naysay.functional._consistency import partial_output_consistency
+from naysay.functional._estimates import (
+    complementary_cross_entropy,
+    trained_forward_cross_entropy,
+)
+from naysay.functional._estimates import (
+    nearest_row_scores as nearest_row_scores,
+)
 from naysay.functional._forward import (
     BaseLoss,
     forward_absolute_error,
@@ -50,6 +58,7 @@ __all__ = [
     "BaseLoss",
     "BinaryLoss",
     "backward_cross_entropy",
+    "complementary_cross_entropy",
     "forward_absolute_error",
     "forward_cross_entropy",
     "forward_generalised_cross_entropy",
@@ -64,12 +73,14 @@ __all__ = [
     "order_preserving",
     "pairwise_comparison",
     "partial_label",
+    "partial_output_consistency",
     "reversed_softmax",
     "several_labels_absolute_error",
     "several_labels_exponential",
     "several_labels_log",
     "surrogate_exponential",
     "surrogate_log",
+    "trained_forward_cross_entropy",
     "weighted_order_preserving",
     "weighted_reversed_softmax",
 ]

@@ -1,0 +1,63 @@
+"""Consistency between views of an example, as far as its label allows."""
+
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from naysay._columns import columns_of
+from naysay._errors import InvalidInput
+from naysay.functional._batch import as_transition, described, flatten, flatten_logits, reduce
+from naysay.transition import TransitionMatrix
+
+
+def partial_output_consistency(
+    logits: Tensor,
+    comp_labels: Tensor,
+    Q: TransitionMatrix | ArrayLike,
+    weight: Tensor | None = None,
+    *,
+    view_logits: Tensor,
+    consistency: float = 1.0,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Forward-corrected cross-entropy, and agreement of further views with what it leaves.
+
+    .. math:: \ell = -\log \sum_k Q_{k ȳ} p_k
+              + \lambda \, \frac{1}{V} \sum_v \mathrm{KL}(t \,\|\, p^{(v)}), \quad
+              t_k = \frac{Q_{k ȳ} p_k}{\sum_m Q_{m ȳ} p_m}
+
+    p is the softmax of `logits` and p⁽ᵛ⁾ that of the v-th view. The target t, the posterior given
+    the label, is held constant in the gradient: views learn from the example, not the reverse.
+
+    Parameters
+    ----------
+    view_logits : Tensor of shape (V, N, K) or (V, N, K, d1, …)
+        Logits of other views (augmentations) of the same examples.
+    consistency : float, default=1.0
+        λ. The source raises it from 0 during training.
+
+    The other parameters are those of `forward_cross_entropy`.
+
+    References
+    ----------
+    Wang, Feng, Zhang: Learning from Complementary Labels via Partial-Output Consistency
+    Regularization, IJCAI 2021. https://doi.org/10.24963/ijcai.2021/423
+    """
+    matrix = as_transition(Q)
+    batch = flatten(logits, comp_labels, ignore_index, matrix)
+    if not isinstance(view_logits, Tensor) or view_logits.shape[1:] != logits.shape:
+        raise InvalidInput(
+            "view_logits must hold logits of views, shape (V, "
+            f"{', '.join(map(str, logits.shape))}). Got {described(view_logits)}."
+        )
+    columns = columns_of(matrix, batch.logits.dtype, batch.logits.device)
+    losses = -columns.log_q_of(batch.logits, batch.labels)
+    likelihoods = columns.log_likelihoods(batch.logits, batch.labels)
+    log_targets = (batch.logits.detach() + likelihoods).log_softmax(1)
+    targets = log_targets.exp()
+    log_targets = log_targets.masked_fill(targets == 0, 0)  # 0 log 0 is 0
+    for view in view_logits:
+        log_probs = flatten_logits(view, matrix).to(losses).log_softmax(1)
+        divergence = (targets * (log_targets - log_probs)).sum(1)
+        losses = losses + consistency / len(view_logits) * divergence
+    return reduce(losses, batch, weight, reduction)

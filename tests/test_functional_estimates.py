@@ -1,0 +1,240 @@
+"""Estimates of P(Ȳ | x), and consistency between views, under the contract of every loss."""
+
+import copy
+import io
+
+import numpy as np
+import pytest
+import torch
+
+import loss_references as reference
+from loss_contract import (
+    FEW,
+    FEW_CASES,
+    LossContract,
+    PlainLossContract,
+    TransitionLossContract,
+    make_logits,
+    make_transition,
+    possible_labels,
+    reference_cross_entropy,
+    saturated_logits,
+    with_gradient,
+)
+from naysay import InvalidInput, TransitionMatrix, losses
+from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
+
+
+class TestComplementaryCrossEntropy(PlainLossContract):
+    plain_function = staticmethod(F.complementary_cross_entropy)
+    module = losses.ComplementaryCrossEntropy
+    reference = staticmethod(reference.complementary_cross_entropy)
+
+
+class TestTrainedForwardCrossEntropy(LossContract):
+    cases = FEW
+    module = losses.TrainedForwardCrossEntropy
+    reference = staticmethod(reference_cross_entropy)
+
+    @staticmethod
+    def function(logits, comp_labels, Q, weight=None, **options):
+        log_Q = torch.from_numpy(np.array(Q)).log()
+        return F.trained_forward_cross_entropy(logits, comp_labels, log_Q, weight, **options)
+
+    @FEW_CASES
+    def test_the_module_equals_the_function(self, kind, n_classes):
+        Q = self.transition(kind, n_classes)
+        logits, labels = make_logits(4, n_classes), possible_labels(Q, 4)
+        weight = torch.linspace(1, 2, n_classes, dtype=torch.float64)
+        options = {"weight": weight, "ignore_index": int(labels[0]), "reduction": "sum"}
+        found = losses.TrainedForwardCrossEntropy(Q, floor=1e-12, **options)(logits, labels)
+        torch.testing.assert_close(
+            found, self.loss(logits, labels, Q, **options), rtol=1e-5, atol=0
+        )
+
+    @pytest.mark.parametrize("log_Q", [torch.zeros(3, 2), torch.zeros(2), [[0.0]]])
+    def test_a_matrix_of_another_shape_is_refused(self, log_Q):
+        with pytest.raises(InvalidInput, match=r"log_Q must be a Tensor of shape \(3, 3\)"):
+            F.trained_forward_cross_entropy(torch.zeros(1, 3), torch.tensor([0]), log_Q)
+
+
+class TestPartialOutputConsistency(TransitionLossContract):
+    reference = staticmethod(reference.partial_output_consistency)
+    cases = (*FEW, ("singular", 3), ("without zeros", 10), ("uniform", 1000), ("with zeros", 1200))
+    single = (1e-5, 1e-5)  # a divergence is a difference of logarithms
+    single_saturated = (1e-5, 1e-3)
+
+    @staticmethod
+    def views(logits):
+        return torch.stack([factor * logits for factor in reference.VIEWS])
+
+    @classmethod
+    def function(cls, logits, *arguments, **options):
+        views = cls.views(logits) if isinstance(logits, torch.Tensor) else None
+        return F.partial_output_consistency(logits, *arguments, view_logits=views, **options)
+
+    @FEW_CASES
+    def test_gradient_passes_the_check_by_finite_differences(self, kind, n_classes):
+        Q = self.transition(kind, n_classes)
+        labels, logits = possible_labels(Q, 3), make_logits(3, n_classes)
+        views = self.views(logits).requires_grad_()
+        assert torch.autograd.gradcheck(
+            lambda v: F.partial_output_consistency(logits, labels, Q, view_logits=v),
+            views,
+            fast_mode=n_classes > 100,
+        )
+        # the target is a constant: by its own logits the gradient is that of the label alone
+        _, gradient = with_gradient(
+            F.partial_output_consistency, logits, labels, Q, view_logits=views.detach()
+        )
+        _, expected = with_gradient(F.forward_cross_entropy, logits, labels, Q)
+        torch.testing.assert_close(gradient, expected)
+
+    @FEW_CASES
+    def test_the_module_equals_the_function(self, kind, n_classes):
+        Q = self.transition(kind, n_classes)
+        logits, labels = make_logits(4, n_classes), possible_labels(Q, 4)
+        weight = torch.linspace(1, 2, n_classes, dtype=torch.float64)
+        options = {"weight": weight, "ignore_index": int(labels[0]), "reduction": "sum"}
+        module = losses.PartialOutputConsistency(Q, n_views=3, **options)
+        stacked = torch.cat([logits[None], self.views(logits)])
+        assert torch.equal(module(stacked, labels), self.loss(logits, labels, Q, **options))
+
+    def test_without_weight_on_it_the_loss_is_that_of_the_label(self):
+        Q = self.transition("with zeros", 10)
+        logits, labels = make_logits(4, 10), possible_labels(Q, 4)
+        found = self.loss(logits, labels, Q, consistency=0)
+        torch.testing.assert_close(found, F.forward_cross_entropy(logits, labels, Q))
+
+    def test_views_of_another_shape_are_refused(self):
+        with pytest.raises(InvalidInput, match=r"view_logits must hold .* shape \(V, 2, 3\)"):
+            F.partial_output_consistency(
+                torch.zeros(2, 3),
+                torch.tensor([0, 1]),
+                TransitionMatrix.uniform(3),
+                view_logits=torch.zeros(2, 3),
+            )
+
+
+# --- the modules: what they read, train and ask for ----------------------------------------------
+
+Q = make_transition("with zeros", 10)
+
+
+def nearest_by_hand(comp_probs, rows):
+    distances = [
+        [sum(abs(p - q) for p, q in zip(probs, row, strict=True)) for row in rows]
+        for probs in comp_probs
+    ]
+    return [min(range(len(rows)), key=each.__getitem__) for each in distances]
+
+
+def test_scores_are_those_of_the_nearest_row():
+    logits = make_logits(50, 10)
+    rows = np.asarray(Q).tolist()
+    direct = losses.ComplementaryCrossEntropy(Q).log_scores(logits)
+    assert direct.argmax(1).tolist() == nearest_by_hand(logits.softmax(1).tolist(), rows)
+    comp_probs = (logits.softmax(1) @ torch.from_numpy(np.array(Q))).tolist()
+    through = losses.NearestRowForwardCrossEntropy(Q).log_scores(logits)
+    assert through.argmax(1).tolist() == nearest_by_hand(comp_probs, rows)
+    trained = losses.TrainedForwardCrossEntropy(Q, floor=1e-12).log_scores(logits)
+    torch.testing.assert_close(trained, through, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(direct.exp().sum(1), torch.ones(50, dtype=torch.float64))
+
+
+def test_scores_are_finite_at_large_logits():
+    logits = saturated_logits(100, 10).float()
+    for make in (
+        losses.ComplementaryCrossEntropy,
+        losses.NearestRowForwardCrossEntropy,
+        losses.TrainedForwardCrossEntropy,
+    ):
+        value, gradient = with_gradient(make(Q).log_scores, logits)
+        assert value.isfinite().all()
+        assert gradient.isfinite().all()
+
+
+def test_reading_by_the_nearest_row_does_not_change_the_loss():
+    logits, labels = make_logits(5, 10), possible_labels(Q, 5)
+    found = losses.NearestRowForwardCrossEntropy(Q)(logits, labels)
+    assert torch.equal(found, losses.ForwardCrossEntropy(Q)(logits, labels))
+
+
+@pytest.mark.parametrize("kind", ["uniform", "without zeros", "with zeros", "with diagonal"])
+def test_a_trained_matrix_starts_at_the_one_given_and_keeps_its_zero_diagonal(kind):
+    start = make_transition(kind, 10)
+    module = losses.TrainedForwardCrossEntropy(start)
+    np.testing.assert_allclose(module.learned_transition, start, atol=0.01)
+    optimiser = torch.optim.SGD(module.parameters(), lr=50)
+    logits, labels = make_logits(40, 10).float(), possible_labels(start, 40)
+    before = module(logits, labels).item()
+    for _ in range(20):
+        optimiser.zero_grad()
+        module(logits, labels).backward()
+        optimiser.step()
+    assert module(logits, labels).item() < before
+    learned = np.asarray(module.learned_transition)
+    assert np.abs(learned - np.asarray(start)).max() > 0.01
+    np.testing.assert_allclose(learned.sum(1), 1)
+    assert (learned.diagonal()[np.asarray(start).diagonal() == 0] == 0).all()
+
+
+@pytest.mark.parametrize("kind", ["uniform", "with zeros", "with diagonal"])
+def test_gradient_by_the_trained_matrix_passes_the_check_by_finite_differences(kind):
+    start = make_transition(kind, 3)
+    module = losses.TrainedForwardCrossEntropy(start).double()
+    labels = possible_labels(start, 5)
+
+    def loss(row_logits, logits):
+        return torch.func.functional_call(module, {"row_logits": row_logits}, (logits, labels))
+
+    rows = module.row_logits.detach().clone().requires_grad_()
+    assert torch.autograd.gradcheck(loss, (rows, make_logits(5, 3).requires_grad_()))
+
+
+@pytest.mark.parametrize("size", [100.0, 1000.0])
+def test_gradient_by_the_trained_matrix_is_finite_at_large_logits(size):
+    module = losses.TrainedForwardCrossEntropy(make_transition("with zeros", 3))
+    for label in range(3):
+        for logits in size * torch.cartesian_prod(*[torch.tensor([-1.0, 0.0, 1.0])] * 3):
+            module.zero_grad()
+            module(logits[None], torch.tensor([label])).backward()
+            assert module.row_logits.grad.isfinite().all()
+
+
+def test_a_trained_matrix_survives_copying_and_saving():
+    module = losses.TrainedForwardCrossEntropy(Q)
+    with torch.no_grad():
+        module.row_logits.add_(torch.linspace(0, 1, 100).reshape(10, 10))
+    file = io.BytesIO()
+    torch.save(module, file)
+    file.seek(0)
+    rebuilt = losses.TrainedForwardCrossEntropy(Q)
+    rebuilt.load_state_dict(module.state_dict())
+    for twin in (copy.deepcopy(module), torch.load(file, weights_only=False), rebuilt):
+        assert twin.learned_transition == module.learned_transition
+
+
+def test_consistency_rises_over_the_first_share_of_training():
+    logits, labels = make_logits(8, 10).reshape(2, 4, 10), possible_labels(Q, 4)
+    module = losses.PartialOutputConsistency(Q, consistency=2.0, ramp=0.5)
+    plain = F.forward_cross_entropy(logits[0], labels, Q)
+    full = module(logits, labels) - plain
+    assert full > 0
+    for share, expected in ((0.0, 0.0), (0.25, 0.5), (0.5, 1.0), (0.9, 1.0)):
+        module.set_progress(share)
+        torch.testing.assert_close(module(logits, labels) - plain, expected * full)
+
+
+def test_consistency_is_no_part_of_the_loss_in_evaluation_mode():
+    logits, labels = make_logits(4, 10), possible_labels(Q, 4)
+    module = losses.PartialOutputConsistency(Q).eval()
+    assert torch.equal(module(logits, labels), F.forward_cross_entropy(logits, labels, Q))
+    with pytest.raises(InvalidInput, match=r"shape \(2, N, K\), in training mode"):
+        module.train()(logits, labels)
+
+
+@pytest.mark.parametrize("options", [{"n_views": 1}, {"ramp": 0}])
+def test_a_schedule_that_makes_no_sense_is_refused(options):
+    with pytest.raises(InvalidInput, match="must be"):
+        losses.PartialOutputConsistency(Q, **options)
