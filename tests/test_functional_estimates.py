@@ -238,3 +238,29 @@ def test_consistency_is_no_part_of_the_loss_in_evaluation_mode():
 def test_a_schedule_that_makes_no_sense_is_refused(options):
     with pytest.raises(InvalidInput, match="must be"):
         losses.PartialOutputConsistency(Q, **options)
+
+
+MATRIX = make_transition("without zeros", 10)
+UNIFORM = make_transition("uniform", 10)
+LOG_MATRIX = torch.from_numpy(np.array(MATRIX)).log()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # raised inside torch's own compiler
+@pytest.mark.parametrize(
+    "loss",
+    [
+        F.complementary_cross_entropy,
+        lambda f, y: F.trained_forward_cross_entropy(f, y, LOG_MATRIX),
+        lambda f, y: TestPartialOutputConsistency.function(f, y, MATRIX),
+        lambda f, y: TestPartialOutputConsistency.function(f, y, UNIFORM),
+    ],
+    ids=["complementary", "trained", "consistency", "uniform consistency"],
+)
+def test_losses_compile_without_a_graph_break(loss):
+    torch._dynamo.reset()
+    logits, labels = make_logits(4, 10), torch.tensor([0, 1, -100, 9])
+    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
+    value, gradient = with_gradient(compiled, logits, labels)
+    expected, slopes = with_gradient(loss, logits, labels)
+    torch.testing.assert_close(value, expected)
+    torch.testing.assert_close(gradient, slopes)

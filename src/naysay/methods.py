@@ -273,7 +273,7 @@ METHODS: dict[str, Method] = {
         Method(
             name="cpe-i",
             summary="Predicts the label given; decides by the nearest row of Q.",
-            when="Rows of Q far apart; works with a Q that is only roughly known.",
+            when="To compare with; Q is used to decide only, so another can be tried later.",
             source=_LIN,
             needs_transition=True,
             make_loss=_with_transition(losses.ComplementaryCrossEntropy),
@@ -281,7 +281,7 @@ METHODS: dict[str, Method] = {
         Method(
             name="cpe-f",
             summary="Trains as forward; decides by the nearest row of Q.",
-            when="As forward, when some labels do not follow Q.",
+            when="As forward; its source finds it sturdier where labels are noisy.",
             source=_LIN,
             needs_transition=True,
             make_loss=_with_transition(losses.NearestRowForwardCrossEntropy),
@@ -297,7 +297,7 @@ METHODS: dict[str, Method] = {
         Method(
             name="pocr",
             summary="As forward, and other views must agree with what the label leaves.",
-            when="As forward, for images above all; training takes twice as long.",
+            when="As forward, for images and many epochs, each of which takes twice as long.",
             source="Wang et al. 2021",
             needs_transition=True,
             needs_augmentation=True,
