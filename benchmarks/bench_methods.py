@@ -1,15 +1,16 @@
 """Every method on MNIST with one MLP: uniform labels and a strong bias, five trials each.
 
-    python benchmarks/bench_methods.py [DATA_FOLDER]
+    python benchmarks/bench_methods.py [DATA_FOLDER [METHOD ...]]
 
 784-500-10, batch 256, 8 epochs, the same learning rate for all; the matrix and the labels are drawn
 anew in each trial. Every method is told Q; those that cannot use it ignore it. Selection (the epoch
-kept) sees complementary labels only. Appends one line to results/methods.jsonl.
+kept) sees complementary labels only. Appends a line per setting to results/methods.jsonl.
 """
 
 import statistics
 import sys
 from collections import defaultdict
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, methods: Sequence[str]) -> None:
     mnist = datasets.load("mnist", data_dir=folder, download=False)
     assert mnist.test is not None
     X, X_test = (split.X.astype("float32") / 255 for split in (mnist.train, mnist.test))
@@ -43,7 +44,7 @@ def main(folder: Path) -> None:
         for seed in range(N_TRIALS):
             Q = make_transition(seed)
             comp_labels = Q.sample(mnist.train.y, seed=seed)
-            for name in METHODS:
+            for name in methods:
                 clf = ComplementaryClassifier(method=name, transition=Q, random_state=seed)
                 clf.set_params(**OPTIONS).fit(X, comp_labels)
                 accuracies[name].append(100 * clf.score(X_test, mnist.test.y))
@@ -62,8 +63,16 @@ def main(folder: Path) -> None:
                 f"± {figures['accuracy_sd']:5.2f}  {figures['seconds_mean']:.1f} s",
                 flush=True,
             )
-    write_record("methods", results, n_runs=N_TRIALS, epochs=8, batch_size=256, lr=1e-3)
+        write_record(
+            "methods",
+            {setting: results[setting]},
+            n_runs=N_TRIALS,
+            **{name: OPTIONS[name] for name in ("epochs", "batch_size", "lr")},
+        )
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else datasets.data_folder())
+    main(
+        Path(sys.argv[1]) if len(sys.argv) > 1 else datasets.data_folder(),
+        sys.argv[2:] or list(METHODS),
+    )
