@@ -32,9 +32,11 @@ fix: $(VENV)/installed-test ## format and mend what ruff can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(VENV)/installed ## timings and the demo over 5 seeds, recorded in benchmarks/results
+bench: $(VENV)/installed-test ## timings and the demo over 5 seeds, recorded in benchmarks/results
 	$(BIN)/python benchmarks/bench_core.py
 	$(BIN)/python benchmarks/bench_demo.py
+	$(BIN)/python benchmarks/bench_tables.py
+	$(BIN)/python benchmarks/bench_data.py
 
 clean: ## remove the virtual environment and caches
 	rm -rf $(VENV) .pytest_cache .ruff_cache .import_linter_cache .coverage
