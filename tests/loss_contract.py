@@ -29,7 +29,7 @@ def CASES(test):  # noqa: N802  (reads as a mark)
     return test
 
 
-def FEW_CASES(test):  # noqa: N802
+def FEW_CASES(test):  # noqa: N802  (reads as a mark)
     """Run a test of the contract in the `few_cases` of its class."""
     test.cases = "few_cases"
     return test

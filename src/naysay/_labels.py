@@ -1,6 +1,7 @@
 """Class labels as the user writes them, and as indices."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,43 @@ from numpy.typing import NDArray
 
 from naysay._checks import shorten
 from naysay._errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix
+from naysay.observations import Observations
 from naysay.transition import TransitionMatrix
+
+
+def is_ruled_out(y: Any) -> bool:
+    """Say whether y is a boolean matrix of excluded classes."""
+    try:
+        array = np.asarray(y)
+    except ValueError:  # ragged: scikit-learn's own check says so
+        return False
+    return array.ndim == 2 and array.dtype == bool
+
+
+def read_answers(
+    y: Any, n_samples: int, classes: Sequence[Any] | None, given: TransitionMatrix | None
+) -> tuple[Observations, Sequence[Any] | None]:
+    """Return answers about `n_samples` examples, and the classes as far as y or Q names them.
+
+    The columns of a boolean matrix are the classes given, else those that Q names, else numbers.
+    """
+    if isinstance(y, Observations):
+        if y.n_examples > n_samples:
+            raise InvalidLabels(
+                f"y must be about the {n_samples} examples of X. Got {y.n_examples}."
+            )
+        return replace(y, n_examples=n_samples), classes
+    n_rows, n_columns = np.shape(y)
+    if classes is None:
+        classes = given.classes if given is not None and given.has_names else range(n_columns)
+    if len(classes) != n_columns:
+        raise InvalidLabels(
+            f"y must have one column per class, {len(classes)}. Got shape {(n_rows, n_columns)}."
+        )
+    if n_rows != n_samples:
+        raise InvalidLabels(f"y must be about the {n_samples} examples of X. Got {n_rows}.")
+    answers = Observations.from_ruled_out(y)
+    return replace(answers, label=np.asarray(classes)[answers.label]), classes
 
 
 def find_classes(

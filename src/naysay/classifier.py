@@ -24,7 +24,7 @@ from naysay._errors import (
     InvalidModelFile,
     NoAnchorPoints,
 )
-from naysay._labels import check_all_named, encode, find_classes
+from naysay._labels import check_all_named, encode, find_classes, is_ruled_out, read_answers
 from naysay._progress import epoch_bar
 from naysay._targets import Transitions, TrueLabelsToo, log_scores, make_targets, pool
 from naysay.augmentation import Augment, default_for
@@ -379,32 +379,13 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         self, X: Any, y: Any, given: Transitions | None
     ) -> tuple[NDArray[Any], Observations]:
         """Check X and y, find the classes, and return X and the answers with labels as indices."""
-        matrices = list(given.values()) if isinstance(given, Mapping) else [given]
-        classes = self.classes
-        if isinstance(y, Observations) or _is_matrix(y):
+        if isinstance(y, Observations) or is_ruled_out(y):
             X = cast("Any", validate_data(self, X, allow_nd=True, ensure_min_samples=2))
-            if isinstance(y, Observations):
-                answers = y
-            else:
-                answers = Observations.from_ruled_out(y)
-                if classes is None:
-                    Q = matrices[0]
-                    named = Q is not None and Q.has_names
-                    classes = Q.classes if Q is not None and named else range(np.shape(y)[1])
-                if len(classes) != np.shape(y)[1]:
-                    raise InvalidLabels(
-                        f"y must have one column per class, {len(classes)}. "
-                        f"Got shape {np.shape(y)}."
-                    )
-                answers = replace(answers, label=np.asarray(classes)[answers.label])
-            if answers.n_examples > len(X) or (_is_matrix(y) and answers.n_examples != len(X)):
-                raise InvalidLabels(
-                    f"y must be about the {len(X)} examples of X. Got {answers.n_examples}."
-                )
-            answers = replace(answers, n_examples=len(X))
         else:
             X, y = cast("Any", validate_data(self, X, y, allow_nd=True, ensure_min_samples=2))
-            answers = Observations(example=np.arange(len(X)), label=column_or_1d(y, warn=True))
+            y = Observations(example=np.arange(len(X)), label=column_or_1d(y, warn=True))
+        matrices = list(given.values()) if isinstance(given, Mapping) else [given]
+        answers, classes = read_answers(y, len(X), self.classes, matrices[0])
         check_classification_targets(answers.label)
         for Q in matrices:
             self.classes_ = find_classes(answers.label, classes, Q)
@@ -465,14 +446,6 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     def _log_scores(self, X: Any) -> Tensor:
         logits = self._logits(X)  # first: it refuses what is not fitted
         return log_scores(self.loss_, logits)
-
-
-def _is_matrix(y: Any) -> bool:
-    try:
-        array = np.asarray(y)
-    except ValueError:  # ragged: scikit-learn's own check says so
-        return False
-    return array.ndim == 2 and array.dtype == bool
 
 
 def _rebuild_loss(method: str | Method, model: SavedModel, path: str | Path) -> nn.Module:
