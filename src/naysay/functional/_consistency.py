@@ -3,7 +3,7 @@
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from naysay._columns import columns_of
+from naysay._columns import columns_of, negative_log_q
 from naysay._errors import InvalidInput
 from naysay.functional._batch import as_transition, described, flatten, flatten_logits, reduce
 from naysay.transition import TransitionMatrix
@@ -51,7 +51,7 @@ def partial_output_consistency(
             f"{', '.join(map(str, logits.shape))}). Got {described(view_logits)}."
         )
     columns = columns_of(matrix, batch.logits.dtype, batch.logits.device)
-    losses = -columns.log_q_of(batch.logits, batch.labels)
+    losses = negative_log_q(columns, batch.logits, batch.labels)
     likelihoods = columns.log_likelihoods(batch.logits, batch.labels)
     log_targets = (batch.logits.detach() + likelihoods).log_softmax(1)
     targets = log_targets.exp()

@@ -6,7 +6,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from naysay._columns import columns_of
+from naysay._columns import columns_of, negative_log_q
 from naysay._errors import InvalidInput
 from naysay.functional._batch import Batch, as_transition, described, flatten, reduce
 from naysay.transition import TransitionMatrix
@@ -218,7 +218,7 @@ def _negative_log_q(
     matrix = as_transition(Q)
     batch = flatten(logits, comp_labels, ignore_index, matrix)
     columns = columns_of(matrix, batch.logits.dtype, batch.logits.device)
-    return -columns.log_q_of(batch.logits, batch.labels), batch
+    return negative_log_q(columns, batch.logits, batch.labels), batch
 
 
 def _squared_error(q: Tensor, labels: Tensor) -> Tensor:
