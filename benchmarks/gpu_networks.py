@@ -1,4 +1,4 @@
-"""Do the networks and augmentations train in a CUDA graph and compiled as they do step by step?
+"""Check that networks and augmentations do in a CUDA graph and compiled what they do eagerly.
 
     python benchmarks/gpu_networks.py
 
@@ -53,9 +53,9 @@ def main() -> None:
     write_record("gpu_networks", results, n_runs=50, statistic="mean", batch=BATCH)
 
 
-def make_step(network: nn.Module, model: Callable[..., Tensor], X: Tensor, labels: Tensor) -> Any:
-    optimiser = torch.optim.SGD(network.parameters(), lr=0.02, momentum=0.9, fused=True)
-
+def make_step(
+    model: Callable[..., Tensor], optimiser: torch.optim.Optimizer, X: Tensor, labels: Tensor
+) -> Callable[[], Tensor]:
     def step() -> Tensor:
         optimiser.zero_grad(set_to_none=False)
         with torch.autocast("cuda", torch.bfloat16, cache_enabled=False):
@@ -68,19 +68,30 @@ def make_step(network: nn.Module, model: Callable[..., Tensor], X: Tensor, label
     return step
 
 
+def make_optimiser(network: nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.SGD(network.parameters(), lr=0.02, momentum=0.9, fused=True)
+
+
 def eager(network: nn.Module, X: Tensor, labels: Tensor) -> Callable[[], Tensor]:
-    return make_step(network, network, X, labels)
+    return make_step(network, make_optimiser(network), X, labels)
 
 
 def compiled(network: nn.Module, X: Tensor, labels: Tensor) -> Callable[[], Tensor]:
-    return make_step(network, torch.compile(network, fullgraph=True), X, labels)
+    model = torch.compile(network, fullgraph=True)
+    return make_step(model, make_optimiser(network), X, labels)
 
 
 def graph(network: nn.Module, X: Tensor, labels: Tensor) -> Callable[[], Tensor]:
     """Capture one step; the steps taken to warm up are undone, so that losses can be compared."""
-    step = make_step(network, network, X, labels)
+    optimiser = make_optimiser(network)
     start = {name: value.clone() for name, value in network.state_dict().items()}
-    return captured(step, lambda: network.load_state_dict(start))
+
+    def undo() -> None:
+        network.load_state_dict(start)
+        for state in optimiser.state.values():
+            state["momentum_buffer"].zero_()
+
+    return captured(make_step(network, optimiser, X, labels), undo)
 
 
 def captured(step: Callable[[], Tensor], undo: Callable[[], Any]) -> Callable[[], Tensor]:
