@@ -111,6 +111,12 @@ def test_views_keep_the_memory_format_and_the_batch(augment):
     assert augment(BYTES[:0]).shape == (0, 3, 9, 12)
 
 
+def test_views_never_wait_for_a_value(augment):
+    # a tensor without values: reading one, which a CUDA graph cannot do, would raise
+    view = augment(BYTES.to("meta"))
+    assert (view.device.type, view.shape, view.dtype) == ("meta", BYTES.shape, torch.uint8)
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch.compile's own
 def test_all_views_compile_as_one_graph():
     torch.compiler.reset()

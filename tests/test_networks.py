@@ -296,6 +296,14 @@ def test_a_channel_without_change_gives_no_nan():
     assert network(X).isfinite().all()
 
 
+def test_a_training_step_never_waits_for_a_value(images_and_network):
+    # tensors without values: reading one, which a CUDA graph cannot do, would raise
+    X, network = images_and_network
+    network = network.to("meta").train()
+    network(X.to("meta")).sum().backward()
+    assert all(weights.grad.device.type == "meta" for weights in network.parameters())
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch.compile's own
 @pytest.mark.parametrize("name", ["lenet5", "resnet18 tiny"])
 def test_image_networks_compile_as_one_graph(name):
