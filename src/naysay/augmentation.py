@@ -39,10 +39,13 @@ def crop(images: Tensor, padding: int = 2) -> Tensor:
     shift = torch.randint(-padding, padding + 1, (2, n, 1), device=images.device)
     rows = _mirrored(shift[0] + torch.arange(height, device=images.device), height)
     columns = _mirrored(shift[1] + torch.arange(width, device=images.device), width)
-    which = torch.arange(n, device=images.device)[:, None, None]
-    moved = images.movedim(1, -1)[which, rows[:, :, None], columns[:, None, :]].movedim(-1, 1)
-    channels_last = images.is_contiguous(memory_format=torch.channels_last)
-    return moved if channels_last else moved.contiguous()
+    pixel = (rows[:, :, None] * width + columns[:, None, :]).flatten(1)
+    if images.is_contiguous(memory_format=torch.channels_last):
+        flat = images.movedim(1, -1).flatten(1, 2)
+        moved = flat.gather(1, pixel[:, :, None].expand_as(flat))
+        return moved.unflatten(1, (height, width)).movedim(-1, 1)
+    flat = images.flatten(2)
+    return flat.gather(2, pixel[:, None].expand_as(flat)).unflatten(2, (height, width))
 
 
 def flip(images: Tensor) -> Tensor:
