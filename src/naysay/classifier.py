@@ -38,7 +38,7 @@ from naysay.augmentation import Augment, default_for
 from naysay.estimation import class_prior, from_anchors
 from naysay.functional import as_transition
 from naysay.methods import METHODS, Method, Setting, find_method
-from naysay.networks import MLP
+from naysay.networks import MLP, Standardising
 from naysay.observations import Observations
 from naysay.persistence import NetworkFactory, SavedModel, load_model, save_model
 from naysay.schedules import Schedule, cosine
@@ -450,7 +450,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             network = self.network(input_shape, n_classes)
         else:
             network = MLP(input_shape, n_classes)
-        if isinstance(network, MLP):
+        if isinstance(network, Standardising):
             # as it will see them: a pixel that is hardly ever lit may be, once images are moved
             network.standardise(augment(inputs.float()).cpu())
         return network

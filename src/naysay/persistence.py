@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 from torch import Tensor, nn
 
 from naysay._errors import InvalidModelFile
-from naysay.networks import MLP
+from naysay.networks import NETWORKS
 from naysay.transition import TransitionMatrix
 
 __all__ = ["SavedModel", "load_model", "save_model"]
@@ -26,7 +26,6 @@ _FORMAT = "naysay model"
 _VERSION = 1
 _FILES = {"model.json", "model.safetensors"}
 NetworkFactory = Callable[[tuple[int, ...], int], nn.Module]
-_NETWORKS: dict[str, type[nn.Module]] = {"MLP": MLP}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +95,7 @@ def _tensors(model: SavedModel) -> dict[str, Tensor]:
 
 def _facts(model: SavedModel, version: str) -> dict[str, Any]:
     name = type(model.network).__name__
-    known = _NETWORKS.get(name) is type(model.network)
+    known = NETWORKS.get(name) is type(model.network)
     return {
         "format": _FORMAT,
         "version": _VERSION,
@@ -222,4 +221,4 @@ def _rebuild_network(
         )
     arguments = dict(about["arguments"])
     input_shape, n_classes = arguments.pop("input_shape"), arguments.pop("n_classes")
-    return _NETWORKS[about["name"]](input_shape, n_classes, **arguments)
+    return NETWORKS[about["name"]](input_shape, n_classes, **arguments)
