@@ -205,16 +205,16 @@ VIEWS = (0.5, -0.25)
 
 
 def partial_output_consistency(logits, label, Q):
-    """-log q_ȳ + mean over views of Σ_k t_k (log t_k - log p_k of the view), t held constant."""
+    """-log q_ȳ + sum over views of Σ_k t_k (log t_k - log p_k of the view), t held constant."""
     value, gradient = reference_cross_entropy(logits, label, Q)
     _, targets = reference_log_q(logits, label, Q)
     for factor in VIEWS:
         log_probs = log_softmax_by_hand([factor * f for f in logits])
         value += math.fsum(
             t * (math.log(t) - log_p) for t, log_p in zip(targets, log_probs, strict=True) if t > 0
-        ) / len(VIEWS)
+        )
         gradient = [
-            slope + factor * (math.exp(log_p) - t) / len(VIEWS)
+            slope + factor * (math.exp(log_p) - t)
             for slope, log_p, t in zip(gradient, log_probs, targets, strict=True)
         ]
     return value, gradient

@@ -17,13 +17,16 @@ class PartialOutputConsistency(TransitionLoss):
     gives the target. In evaluation mode it takes logits (N, K) and is the forward-corrected
     cross-entropy alone.
 
+    The defaults are those of the authors' code: two views besides the first, and a weight that
+    rises over the first 100 of 200 epochs, here step by step rather than epoch by epoch.
+
     Parameters
     ----------
-    n_views : int, default=2
+    n_views : int, default=3
         Views of each example, the first included.
     consistency : float, default=1.0
         Weight of the agreement once training has passed `ramp`.
-    ramp : float, default=0.3
+    ramp : float, default=0.5
         Share of training over which that weight rises from 0, in a straight line.
     """
 
@@ -33,9 +36,9 @@ class PartialOutputConsistency(TransitionLoss):
         self,
         Q: TransitionMatrix | ArrayLike,
         *,
-        n_views: int = 2,
+        n_views: int = 3,
         consistency: float = 1.0,
-        ramp: float = 0.3,
+        ramp: float = 0.5,
         weight: Tensor | None = None,
         ignore_index: int = -100,
         reduction: str = "mean",
@@ -44,10 +47,10 @@ class PartialOutputConsistency(TransitionLoss):
         self.n_views = 1 + check_count(n_views - 1, "n_views - 1")
         self.consistency = consistency
         self.ramp = check_number(ramp, "ramp", above=0)
-        self.progress = 1.0
+        self.progress: float | Tensor = 1.0
 
-    def set_progress(self, share: float) -> None:
-        """Say what share of training is done."""
+    def set_progress(self, share: float | Tensor) -> None:
+        """Say what share of training is done; a tensor stays on its device and is never read."""
         self.progress = share
 
     def forward(self, logits: Tensor, comp_labels: Tensor) -> Tensor:
@@ -59,10 +62,12 @@ class PartialOutputConsistency(TransitionLoss):
                 f"logits must be those of all views, shape ({self.n_views}, N, K), in training "
                 "mode. Call eval() for logits of shape (N, K)."
             )
+        risen = self.progress / self.ramp
+        share = risen.clamp_max(1) if isinstance(risen, Tensor) else min(1.0, risen)
         return F.partial_output_consistency(
             logits[0],
             comp_labels,
             view_logits=logits[1:],
-            consistency=self.consistency * min(1.0, self.progress / self.ramp),
+            consistency=self.consistency * share,
             **self._arguments(),
         )

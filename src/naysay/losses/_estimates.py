@@ -101,4 +101,9 @@ class TrainedForwardCrossEntropy(TransitionLoss):
 
 
 def _rows(Q: TransitionMatrix, like: Tensor) -> Tensor:
-    return torch.from_numpy(np.array(Q, dtype=np.float64)).to(like)
+    """Return Q as a tensor, made once per precision and device: a copy would stall the device."""
+    key = ("rows", like.dtype, like.device)
+    if key not in Q._cache:
+        with torch.inference_mode(False):
+            Q._cache[key] = torch.from_numpy(np.array(Q, dtype=np.float64)).to(like)
+    return Q._cache[key]
