@@ -17,9 +17,11 @@ from loss_contract import (
     make_logits,
     make_transition,
     possible_labels,
-    reference_cross_entropy,
     saturated_logits,
     with_gradient,
+)
+from loss_references import (
+    reference_cross_entropy,
 )
 from naysay import InvalidInput, TransitionMatrix, losses
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
