@@ -102,7 +102,7 @@ class TrueLabelsToo(nn.Module):
         self.n_classes = n_classes
         self.n_views = getattr(loss, "n_views", 1)
 
-    def set_progress(self, share: float) -> None:
+    def set_progress(self, share: float | Tensor) -> None:
         """Tell the loss inside how far training is, if it wants to know."""
         getattr(self.loss, "set_progress", lambda share: None)(share)
 

@@ -118,6 +118,8 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     transition_ : TransitionMatrix
         The matrix used, given or estimated; where each annotator has one, their mean, weighted by
         how much each answered.
+    transitions_ : dict
+        The matrix of each annotator by name; empty where one serves for all.
     learned_transition_ : TransitionMatrix
         Only of ``cpe-t``: the matrix it learned, starting from `transition_`.
     network_ : Module
@@ -147,6 +149,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
 
     classes_: NDArray[Any]
     transition_: TransitionMatrix
+    transitions_: dict[str, TransitionMatrix]
     network_: nn.Module
     loss_: nn.Module
     history_: list[dict[str, float]]
@@ -248,6 +251,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         else:
             transitions = TransitionMatrix.uniform(len(names), classes=names)
         self.transition_ = pool(answers, transitions)
+        self.transitions_ = dict(transitions) if isinstance(transitions, Mapping) else {}
         prior = class_prior(answers.label, self.transition_) if method.needs_prior else None
         setting = Setting(
             Q=self.transition_, prior=None if prior is None else torch.as_tensor(prior)
@@ -304,6 +308,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             network=self.network_,
             classes=self.classes_,
             transition=self.transition_,
+            transitions=self.transitions_,
             input_shape=self.input_shape_,
             parameters=self._plain_parameters(),
             history=self.history_,
@@ -331,6 +336,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             ) from None
         self.classes_ = model.classes
         self.transition_ = model.transition
+        self.transitions_ = model.transitions
         self.input_shape_ = model.input_shape
         self.history_ = model.history
         self.network_ = model.network.to(find_device(device))
