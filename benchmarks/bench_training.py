@@ -74,11 +74,11 @@ def main() -> None:
     Q = TransitionMatrix.uniform(10)
     labels = Q.sample(mnist.y, seed=0)
     X = torch.from_numpy(mnist.X).float() / 255
-    Y, values = torch.from_numpy(labels), torch.from_numpy(np.array(Q, np.float32))
+    comp_labels, values = torch.from_numpy(labels), torch.from_numpy(np.array(Q, np.float32))
     loops = {
         "classifier": lambda: with_classifier(mnist.X, labels, Q),
-        "by hand": lambda: by_hand(X, Y, values),
-        "DataLoader": lambda: with_loader(X, Y, values),
+        "by hand": lambda: by_hand(X, comp_labels, values),
+        "DataLoader": lambda: with_loader(X, comp_labels, values),
     }
     seconds = {name: [] for name in loops}
     for _ in range(N_RUNS):
