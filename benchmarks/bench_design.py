@@ -3,7 +3,7 @@
     python benchmarks/bench_design.py [DATA_FOLDER]
 
 The lists of `naysay.design` for 10 classes, answers drawn as the instruction says, a 784-100-10
-network, three seeds; the epoch kept is chosen on held-out answers. For each accuracy that a
+network, five seeds; the epoch kept is chosen on held-out answers. For each accuracy that a
 scheme reaches, the number of uniform labels that reach it is read off their curve (linear in
 the logarithm of n). Appends a line to results/design.jsonl with those ratios beside the predicted
 ones.
@@ -21,7 +21,7 @@ from naysay import ComplementaryClassifier, TransitionMatrix, datasets, design
 from naysay.networks import MLP
 from record import write_record
 
-N_SEEDS = 3
+N_SEEDS = 5
 N_EXAMPLES = (500, 1000, 2000, 4000, 8000, 16000)
 SCHEMES = {
     "any wrong of 4": design.propose(10, 4),

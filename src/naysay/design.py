@@ -26,6 +26,7 @@ from naysay._checks import (
     check_seed,
 )
 from naysay._errors import InvalidData, InvalidInput
+from naysay._scheme_diagnosis import SchemeDiagnosis, compare_with_uniform
 from naysay.diagnosis import check_prior
 from naysay.observations import Observations
 from naysay.transition import TransitionMatrix
@@ -79,72 +80,6 @@ ANY_WRONG = Instruction(
 FIRST_WRONG = Instruction(
     "first wrong", "Go through the list in its order and name the first wrong label.", _first_wrong
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class SchemeDiagnosis:
-    """What answers to the lists of a scheme tell, beside uniform labels; ``print`` it to read it.
-
-    Attributes
-    ----------
-    rank : int
-        Of the matrices of all lists side by side; n_classes if all classes can be told apart.
-    condition_number : float
-        Of the covariance of estimated class shares: 1 if all differences between classes are
-        known equally well, large if some are hardly known.
-    bits_per_label, uniform_bits_per_label, bits_per_true_label : float
-    examples_at_first : float
-        Examples needed, as a share of those needed with uniform labels, while the classifier
-        knows little: the ratio of the variances of class shares estimated by maximum likelihood.
-    examples_at_last : float
-        The same once classes are clear: the ratio of how many examples of one class it takes to
-        know which class it is (a bound of Bhattacharyya's, 5 % error).
-    """
-
-    n_classes: int
-    rank: int
-    condition_number: float
-    uniform_condition_number: float
-    bits_per_label: float
-    uniform_bits_per_label: float
-    bits_per_true_label: float
-    examples_at_first: float
-    examples_at_last: float
-
-    @property
-    def identifiable(self) -> bool:
-        """Whether the class probabilities follow from those of the answers."""
-        return self.rank == self.n_classes
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the figures as plain values for JSON; an infinite number becomes None."""
-        figures = {
-            name: value if np.isfinite(value) else None for name, value in vars(self).items()
-        }
-        return {**figures, "identifiable": self.identifiable}
-
-    def __str__(self) -> str:
-        if not self.identifiable:
-            return f"rank {self.rank} of {self.n_classes}: some classes cannot be told apart"
-        low, high = sorted((self.examples_at_first, self.examples_at_last))
-        gain = self.bits_per_label / self.uniform_bits_per_label
-        lines = {
-            "rank": f"{self.rank} of {self.n_classes}: all classes can be told apart",
-            "condition number": (
-                f"{self.condition_number:.3g} (uniform labels: {self.uniform_condition_number:.3g})"
-            ),
-            "information": (
-                f"{self.bits_per_label:.3f} bits per label, {gain:.2f} times the "
-                f"{self.uniform_bits_per_label:.3f} of uniform labels; a true label has "
-                f"{self.bits_per_true_label:.3f}"
-            ),
-            "examples needed": (
-                f"{low:.2f} to {high:.2f} of those with uniform labels: "
-                f"{self.examples_at_first:.2f} while little is known, "
-                f"{self.examples_at_last:.2f} once classes are clear"
-            ),
-        }
-        return "\n".join(f"  {key:<18}{value}" for key, value in lines.items())
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -214,26 +149,7 @@ class Scheme:
     def diagnose(self) -> SchemeDiagnosis:
         """Say what the answers tell, beside uniform labels, under the class prior."""
         columns, group = _columns(self.lists, self.instruction, len(self.classes))
-        here = (columns, self.shares[group], self.prior)
-        n_classes = len(self.classes)
-        everywhere = np.ones(n_classes)
-        uniform = (np.asarray(TransitionMatrix.uniform(n_classes)), everywhere, self.prior)
-        rank = information.rank(*here[:2])
-        spread = uniform_spread = np.full(2, np.nan)
-        if rank == n_classes:
-            spread, uniform_spread = _spread(*here), _spread(*uniform)
-        clear = information.examples_if_clear(*uniform)
-        return SchemeDiagnosis(
-            n_classes=n_classes,
-            rank=rank,
-            condition_number=float(spread[-1] / spread[0]),
-            uniform_condition_number=float(uniform_spread[-1] / uniform_spread[0]),
-            bits_per_label=information.bits(*here),
-            uniform_bits_per_label=information.bits(*uniform),
-            bits_per_true_label=information.bits(np.eye(n_classes), everywhere, self.prior),
-            examples_at_first=float(spread.sum() / uniform_spread.sum()),
-            examples_at_last=information.examples_if_clear(*here) / clear,
-        )
+        return compare_with_uniform(columns, self.shares[group], self.prior)
 
     def assign(self, n_items: int, *, seed: int | np.random.Generator = 0) -> NDArray[Any]:
         """Return the group of each item, at random; each group gets its share, up to one item.
@@ -241,7 +157,7 @@ class Scheme:
         Examples
         --------
         >>> propose(3, 2).assign(6, seed=1).tolist()
-        ['list-1', 'list-3', 'list-2', 'list-1', 'list-2', 'list-3']
+        ['list-3', 'list-1', 'list-2', 'list-1', 'list-3', 'list-2']
         """
         exact = self.shares * check_count(n_items, "n_items")
         counts = np.floor(exact).astype(np.int64)
@@ -252,16 +168,23 @@ class Scheme:
     def sample(
         self, true_labels: ArrayLike, *, seed: int | np.random.Generator = 0
     ) -> Observations:
-        """Draw what annotators would answer about items of these classes, to try a scheme out."""
+        """Draw what annotators would answer about items of these classes, to try a scheme out.
+
+        Labels are indices 0..n_classes-1, or class names (then names are answered).
+        """
         rng = check_seed(seed)
-        true = np.asarray(true_labels)
-        check_label_indices(true, self.classes, name="true_labels")
+        true = check_label_indices(true_labels, self.classes, name="true_labels")
         group = self.assign(len(true), seed=rng)
-        answers = true.copy()
+        answers = np.empty_like(true)
         for name, Q in self.matrices.items():
             asked = group == name
             answers[asked] = Q.sample(true[asked], seed=rng)
-        return Observations(example=np.arange(len(true)), label=answers, annotator=group)
+        by_name = np.asarray(true_labels).dtype.kind in "USO"
+        return Observations(
+            example=np.arange(len(true)),
+            label=np.array(self.classes)[answers] if by_name else answers,
+            annotator=group,
+        )
 
     def write(self, folder: str | Path) -> None:
         """Write what a labelling team and a later `read` need.
@@ -399,6 +322,8 @@ def propose(
     rng = check_seed(seed)
     best, least = None, float("inf")
     for number in numbers:
+        if number * n_offered * n_classes > _MOST_CELLS:
+            break
         lists = balanced_lists(n_classes, n_offered, number, rng)
         columns, group = _columns(lists, instruction, n_classes)
         weights = np.full(len(group), 1 / number)
@@ -426,13 +351,13 @@ def _columns(
     lists: NDArray[np.int64], instruction: Instruction, n_classes: int
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Return P(answer | class) of the answers to all lists side by side, and the list of each."""
-    answers = np.stack([instruction.answers(offered, n_classes) for offered in lists.tolist()], 1)
+    listed = [np.asarray(instruction.answers(each, n_classes)) for each in lists.tolist()]
+    shape = (n_classes, lists.shape[1])
+    if any(each.shape != shape or abs(each.sum(axis=1) - 1).max() > 1e-9 for each in listed):
+        raise InvalidInput(
+            f"The answers of instruction {instruction.name!r} must be probabilities of shape "
+            f"{shape}, whose rows sum to 1. Got shape {listed[0].shape}, or other sums."
+        )
+    answers = np.stack(listed, axis=1)
     group, place = np.nonzero(answers.any(axis=0))  # what is never answered tells nothing
     return answers[:, group, place], group
-
-
-def _spread(
-    columns: NDArray[np.float64], weights: NDArray[np.float64], prior: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return the variances of class shares along the principal axes, the least first."""
-    return np.linalg.eigvalsh(information.covariance(columns, weights, prior))[1:]
