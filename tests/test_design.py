@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -219,12 +220,14 @@ def test_items_get_groups_by_share_at_random_and_answers_of_their_list():
 
 def test_a_scheme_is_read_back_as_it_was_written(tmp_path):
     scheme = propose(4, 2, classes=["cat", "dog, wet", "owl", "füchs"], seed=1)
+    propose(4, 2, n_groups=20).write(tmp_path / "task")  # an earlier one leaves nothing behind
     scheme.write(tmp_path / "task")
     again = Scheme.read(tmp_path / "task")
     assert again.groups == scheme.groups
     assert again.matrices == scheme.matrices
     for name, Q in scheme.matrices.items():
         assert TransitionMatrix.read(tmp_path / "task" / "matrices" / f"{name}.csv") == Q
+    assert len(list((tmp_path / "task" / "matrices").iterdir())) == len(scheme.lists)
     rows = (tmp_path / "task" / "lists.csv").read_text("utf-8").splitlines()
     assert rows[0] == "group,share,offered 1,offered 2"
     assert len(rows) == 1 + len(scheme.lists)
@@ -301,7 +304,6 @@ def test_command_prints_the_scheme_and_writes_it(tmp_path):
     assert all(", ".join(offered) in done.output for offered in scheme.groups.values())
     assert ANY_WRONG.text in done.output
     assert "Next: put each example into a group at random" in done.output
-    assert "Example: naysay design" in run("design", "--help").output
 
 
 def test_command_takes_a_number_a_file_and_a_prior(tmp_path):
@@ -321,3 +323,23 @@ def test_command_takes_a_number_a_file_and_a_prior(tmp_path):
     assert done.exit_code == 1
     assert "must give each of the 3 classes one share" in done.stderr
     assert "'dog'" in done.stderr
+
+
+def test_the_page_has_the_figures_of_the_record():
+    root = Path(__file__).parent.parent
+    lines = (root / "benchmarks" / "results" / "design.jsonl").read_text("utf-8").splitlines()
+    results = json.loads(lines[-1])["results"]
+    page = (root / "docs" / "design.md").read_text("utf-8")
+    for name, figures in results.items():
+        cells = [
+            f"{point['accuracy_mean']:.1f} ± {point['accuracy_sd']:.1f}"
+            for point in figures["curve"]
+        ]
+        assert f"| {name} | {' | '.join(cells)} |" in page
+        if name != "uniform":
+            ratios = [each["ratio"] for each in figures["examples_needed"]]
+            predicted = (figures["predicted_at_first"], figures["predicted_at_last"])
+            assert (
+                f"| {name} | {predicted[0]:.2f} | {figures['ratio_of_bits']:.2f} | "
+                f"{predicted[1]:.2f} | {', '.join(f'{ratio:.2f}' for ratio in ratios)} |"
+            ) in page

@@ -216,6 +216,8 @@ class Scheme:
         )
         if len(self.lists) * len(self.classes) ** 2 <= _MOST_CELLS_ON_DISK:
             (folder / "matrices").mkdir(exist_ok=True)
+            for old in (folder / "matrices").glob("list-*.csv"):  # of another scheme
+                old.unlink()
             for name, Q in self.matrices.items():
                 Q.write(folder / "matrices" / f"{name}.csv")
 

@@ -89,12 +89,13 @@ def design(
     typer.echo(f"{diagnosis}\n")
     if out is None:
         typer.echo("Next: add --out FOLDER to write the lists and their matrices.")
-    else:
-        typer.echo(
-            f"Next: put each example into a group at random, by the shares in {out / 'lists.csv'}. "
-            "Record example, group and answer; train with the group as annotator and the "
-            f"matrices of {out / 'matrices'}."
-        )
+        return
+    matrices = out / "matrices"
+    typer.echo(
+        f"Next: put each example into a group at random, by the shares in {out / 'lists.csv'}. "
+        "Record example, group and answer; train with the group as annotator and the matrices "
+        + (f"in {matrices}." if matrices.exists() else "of design.Scheme.read.")
+    )
 
 
 def _class_names(given: str) -> list[str] | None:
