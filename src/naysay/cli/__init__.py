@@ -10,6 +10,7 @@ from naysay._errors import NaysayError
 from naysay.cli.data import app as data
 from naysay.cli.data_info import info
 from naysay.cli.demo import demo
+from naysay.cli.design import design
 from naysay.cli.inspect import inspect
 from naysay.cli.methods import methods
 
@@ -39,6 +40,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(demo)
+app.command()(design)
 app.command()(inspect)
 app.command()(methods)
 data.command()(info)
