@@ -79,6 +79,14 @@ def test_readme_figures_are_those_of_the_record():
         assert f"| {method} | {' | '.join(cells)} |" in readme
 
 
+def test_speed_of_the_statistics_is_that_of_the_record():
+    lines = (ROOT / "benchmarks" / "results" / "statistics.jsonl").read_text("utf-8").splitlines()
+    record = json.loads(lines[-1])["results"]
+    page = (ROOT / "docs" / "no-true-labels.md").read_text("utf-8")
+    assert f"take {record['total_seconds']:.0f} seconds" in page
+    assert f"in {record['peak_gb']:.1f} GB" in page
+
+
 def test_table_of_methods_is_what_the_command_prints():
     page = (ROOT / "docs" / "methods.md").read_text("utf-8")
     table = page.partition("<!-- methods: begin -->\n")[2].partition("<!-- methods: end -->")[0]

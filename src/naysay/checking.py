@@ -111,7 +111,7 @@ def check_file(
         As in `naysay.datasets.own.read_own`: ``label``, ``annotator`` and so on.
     """
     names = [str(name) for name in model.classes_]
-    recipe = getattr(model, "recipe_", None)
+    recipe: Any = getattr(model, "recipe_", None)
     columns = getattr(recipe, "columns", None)
     if columns is None:
         own = read_own(data, classes=names, **reading)

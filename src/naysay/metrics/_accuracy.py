@@ -30,6 +30,7 @@ class _Sample(NamedTuple):
 
     values: Floats  # Q
     inverse: Floats | None  # of Q; None where it is singular
+    slopes: Floats  # see `spread_slopes`; of an inverse only
     samples: Floats | None  # inverses of other plausible Q
     counts: NDArray[np.int64]  # (label, prediction)
     z: float
@@ -175,6 +176,7 @@ def _read(
     return _Sample(
         values=values,
         inverse=inverse,
+        slopes=np.zeros(len(values)) if inverse is None else spread_slopes(values, inverse),
         samples=None if Q_samples is None else check_samples(Q_samples, len(values)),
         counts=joint_counts(labels, predicted, len(values)),
         z=float(ndtri((1 + confidence) / 2)),
@@ -195,7 +197,7 @@ def _share_correct(sample: _Sample, shares: Floats) -> Estimate:
         doubt = 0.0
         if sample.samples is not None:
             doubt = _doubt(np.einsum("jk,sjk->s", counts, sample.samples[:, :, used]) / n)
-        slope = float(shares @ spread_slopes(sample.values, sample.inverse))
+        slope = float(shares @ sample.slopes)
         low, high = score_interval(mean, variance, slope, n, sample.z, doubt)
         if high - low < 1 or doubt:  # bounds would take Q for certain
             error = np.sqrt(variance / max(n - 1, 1) + doubt)
