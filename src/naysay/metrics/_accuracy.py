@@ -1,5 +1,6 @@
 """Accuracy, precision and recall with an error bar, from complementary labels alone."""
 
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -7,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from naysay._checks import check_label_indices, check_number
-from naysay._errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix
+from naysay._errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix, NaysayWarning
 from naysay.metrics._bounds import bounding_terms, bounds_of_mean
 from naysay.metrics._estimate import Estimate
 from naysay.metrics._joint import (
@@ -23,6 +24,9 @@ from naysay.metrics._joint import (
 from naysay.transition import TransitionMatrix
 
 __all__ = ["accuracy_without_labels", "precision_without_labels", "recall_without_labels"]
+
+_BEYOND_CHANCE = 4  # standard errors
+_ROUNDING = 1e-9
 
 
 class _Sample(NamedTuple):
@@ -80,6 +84,11 @@ def accuracy_without_labels(
     Estimate
         With ``value``, ``standard_error`` and ``interval``.
 
+    Warns
+    -----
+    NaysayWarning
+        If the estimate is outside 0..1 by more than chance explains: Q is not that of the labels.
+
     Raises
     ------
     InvalidLabels
@@ -95,7 +104,21 @@ def accuracy_without_labels(
     """
     sample = _read(predictions, comp_labels, Q, confidence, Q_samples)
     shares = sample.counts.sum(axis=0) / sample.counts.sum()
-    return _share_correct(sample, shares)
+    found = _share_correct(sample, shares)
+    value, error = found.value, found.standard_error
+    if (
+        value is not None
+        and error is not None
+        and abs(value - 0.5) > 0.5 + _BEYOND_CHANCE * error + _ROUNDING
+    ):
+        warnings.warn(
+            f"The accuracy must be within 0 and 100 %; the estimate is {100 * value:.1f} % ± "
+            f"{100 * error:.1f}, which chance does not explain. Q does not describe these labels: "
+            "estimate it again.",
+            NaysayWarning,
+            stacklevel=2,
+        )
+    return found
 
 
 def precision_without_labels(
