@@ -22,7 +22,7 @@ def test_version_and_help_are_shown():
     assert run().exit_code == 2
 
 
-@pytest.mark.parametrize("command", ["demo", "design", "inspect", "methods"])
+@pytest.mark.parametrize("command", ["check", "demo", "design", "inspect", "methods"])
 def test_every_help_has_an_example(command):
     assert f"Example: naysay {command}" in run(command, "--help").output
 

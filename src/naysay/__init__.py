@@ -43,6 +43,7 @@ __all__ = [
     "metrics",
     "networks",
     "observations",
+    "quality",
 ]
 
 _HOME_OF = {
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
         metrics,
         networks,
         observations,
+        quality,
     )
     from naysay.classifier import ComplementaryClassifier
     from naysay.transition import TransitionMatrix
