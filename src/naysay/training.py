@@ -191,7 +191,9 @@ def fit(
         objective.train()
         order = epoch_order(len(examples), n_batches * size, options.seed, epoch)
         mine = order.reshape(-1, n_processes)[:, rank]
-        with seeded(derive_seed(options.seed, epoch, 1 + rank), device):
+        # every batch has one shape, so it pays to try which convolution is fastest
+        fastest = torch.backends.cudnn.flags(enabled=True, benchmark=True)
+        with seeded(derive_seed(options.seed, epoch, 1 + rank), device), fastest:
             for number, batch in enumerate(batches(examples, mine, size // n_processes)):
                 share = (epoch + number / n_batches) / options.epochs
                 set_rate(optimiser, options.lr * options.schedule(share))
