@@ -110,6 +110,11 @@ class Recipe:
         return tuple(name for column in self.columns for name in column.feature_names)
 
     @property
+    def shape(self) -> tuple[int]:
+        """Shape of one example."""
+        return (len(self.feature_names),)
+
+    @property
     def categorical(self) -> tuple[str, ...]:
         """Names of the categorical columns, which a CSV file must give as text."""
         return tuple(
