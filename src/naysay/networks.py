@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-__all__ = ["MLP"]
+__all__ = ["MLP", "NETWORKS"]
 
 
 class MLP(nn.Module):
@@ -74,3 +74,7 @@ class MLP(nn.Module):
     def forward(self, inputs: Tensor) -> Tensor:
         """Return the logits, shape (N, n_classes)."""
         return self.layers((inputs.flatten(1) - self.mean) / self.scale)
+
+
+#: Networks that a model file builds again, by name, from their ``arguments``.
+NETWORKS: dict[str, type[nn.Module]] = {"MLP": MLP}

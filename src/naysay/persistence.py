@@ -13,13 +13,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.torch import load, save_file
+from safetensors.torch import load, save
 from scipy.sparse import csr_array
 from torch import Tensor, nn
 
 from naysay._checks import shorten
 from naysay._errors import InvalidModelFile
-from naysay.networks import MLP
+from naysay.networks import NETWORKS
 from naysay.transition import TransitionMatrix
 
 __all__ = ["SavedModel", "check_model_path", "load_model", "save_model"]
@@ -29,7 +29,6 @@ _VERSION = 2
 _READABLE = (1, 2)  # version 1 had no checksum, preprocessing or provenance
 _FILES = {"model.json", "model.safetensors", "report.html"}
 NetworkFactory = Callable[[tuple[int, ...], int], nn.Module]
-_NETWORKS: dict[str, type[nn.Module]] = {"MLP": MLP}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,9 +70,9 @@ def save_model(
     with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as scratch:
         new, old = Path(scratch, "new"), Path(scratch, "old")
         new.mkdir()
-        save_file(_tensors(model), new / "model.safetensors")
-        facts = _facts(model, version)
-        facts["sha256"] = hashlib.sha256((new / "model.safetensors").read_bytes()).hexdigest()
+        weights = save(_tensors(model))
+        (new / "model.safetensors").write_bytes(weights)
+        facts = {**_facts(model, version), "sha256": hashlib.sha256(weights).hexdigest()}
         (new / "model.json").write_text(json.dumps(facts, indent=1), "utf-8")
         if report is not None:
             (new / "report.html").write_text(report, "utf-8", newline="\n")
@@ -116,7 +115,7 @@ def _tensors(model: SavedModel) -> dict[str, Tensor]:
 
 def _facts(model: SavedModel, version: str) -> dict[str, Any]:
     name = type(model.network).__name__
-    known = _NETWORKS.get(name) is type(model.network)
+    known = NETWORKS.get(name) is type(model.network)
     return {
         "format": _FORMAT,
         "version": _VERSION,
@@ -258,7 +257,7 @@ def _rebuild_network(
     arguments = dict(about["arguments"])
     input_shape, n_classes = arguments.pop("input_shape"), arguments.pop("n_classes")
     with torch.device("meta"):  # sizes only: a file that claims huge ones takes no memory
-        rebuilt = _NETWORKS[about["name"]](input_shape, n_classes, **arguments).eval()
+        rebuilt = NETWORKS[about["name"]](input_shape, n_classes, **arguments).eval()
         scores = rebuilt(torch.empty((1, *facts["input_shape"])))
     if scores.shape != (1, len(facts["transition"]["names"])):
         raise ValueError(f"the network gives scores of shape {tuple(scores.shape)}")

@@ -1,6 +1,6 @@
 """Anchors in a file of their own: examples whose true class is known, beside `read_own`'s data."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +99,7 @@ def _guess_column(
 
 
 def _known(
-    X: NDArray[Any], labels: list[str | None], own: OwnData, source: str
+    X: NDArray[Any], labels: Sequence[str | None], own: OwnData, source: str
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
     place = {name: index for index, name in enumerate(own.classes)}
     unknown = sorted({label for label in labels if label is not None and label not in place})
