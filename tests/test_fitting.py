@@ -92,9 +92,7 @@ def test_of_several_answers_about_an_example_one_is_used():
         own, np.array([True, True, False, True]), np.random.default_rng(0)
     )
     assert examples.tolist() == [0, 1, 3]
-    assert all(
-        own.ruled_out[example, label] for example, label in zip(examples, labels, strict=True)
-    )
+    assert own.ruled_out[examples, labels].all()
 
 
 def test_several_answers_and_annotators_are_learned_from():

@@ -5,6 +5,7 @@ NaN where a value is missing and the position of its category where it is text. 
 of the probabilities and the probabilities. What the columns are is written into the file.
 """
 
+import copy
 import json
 import logging
 import warnings
@@ -84,8 +85,8 @@ class ExportedModel(nn.Module):
         super().__init__()
         recipe = model.recipe_
         self.encoder = TableEncoder(recipe) if isinstance(recipe, Recipe) else nn.Identity()
-        self.network = model.network_
-        self.loss = model.loss_
+        self.network = copy.deepcopy(model.network_)  # the model itself stays on its device
+        self.loss = copy.deepcopy(model.loss_)
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Return log P(Y | x) and P(Y | x)."""

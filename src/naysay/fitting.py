@@ -342,7 +342,8 @@ def _suspects(
 ) -> tuple[ShownExample, ...]:
     from naysay import quality
 
-    found = quality.find_wrong_labels(probs[own.example], own.label, Q)
+    shares = probs / probs.sum(axis=1, keepdims=True)  # some methods give scores only
+    found = quality.find_wrong_labels(shares[own.example], own.label, Q)
     doubt = np.zeros(own.n_examples)
     np.maximum.at(doubt, own.example[found.indices], found.probabilities)
     listed = [index for index in np.argsort(-doubt, kind="stable")[:_N_SHOWN] if doubt[index] > 0.5]
