@@ -1,19 +1,18 @@
 """The contract that every loss of `naysay.functional` passes.
 
-A loss joins by a subclass of `LossContract` in `test_functional.py` that names the function, its
-module, and an independent reference: the formula in plain Python, one example at a time, in
-float64 and with exact sums, computed in log space by hand so that it holds at logits of ±1000.
+A loss joins by a subclass of `LossContract` in `test_functional*.py` that names the function, its
+module, and an independent reference (`loss_references`): the formula in plain Python, one example
+at a time, in float64 and with exact sums, in log space by hand so that it holds at logits of ±1000.
 """
 
 import itertools
-import math
 from functools import cache
-from operator import mul
 
 import numpy as np
 import pytest
 import torch
 
+from loss_refusals import Refusals
 from naysay import InvalidInput, InvalidLabels, TransitionMatrix
 
 KINDS = ("uniform", "without zeros", "with zeros", "singular", "with diagonal")
@@ -104,76 +103,7 @@ def with_gradient(function, logits, *arguments, **options):
     return value.detach(), gradient
 
 
-def log_softmax_by_hand(logits):
-    top = max(logits)
-    log_total = math.log(math.fsum(math.exp(f - top) for f in logits))
-    return [(f - top) - log_total for f in logits]
-
-
-def reference_log_q(logits, label, Q):
-    """Return log q_ȳ, and the share that each class has in it."""
-    column = Q.columns[label]
-    log_terms = [
-        log_p + math.log(entry)
-        for log_p, entry in zip(log_softmax_by_hand(logits), column, strict=True)
-        if entry > 0
-    ]
-    top = max(log_terms)
-    total = math.fsum(math.exp(term - top) for term in log_terms)
-    weights = iter([math.exp(term - top) / total for term in log_terms])
-    return top + math.log(total), [next(weights) if entry > 0 else 0.0 for entry in column]
-
-
-def reference_cross_entropy(logits, label, Q):
-    """-log q_ȳ, gradient p_j - Q[j, ȳ] p_j / q_ȳ."""
-    log_q, shares = reference_log_q(logits, label, Q)
-    probs = map(math.exp, log_softmax_by_hand(logits))
-    return -log_q, [p - share for p, share in zip(probs, shares, strict=True)]
-
-
-def reference_squared_error(logits, label, Q):
-    """Σ_j (1[ȳ = j] - q_j)² with q = Qᵀ softmax(f)."""
-    probs = [math.exp(log_p) for log_p in log_softmax_by_hand(logits)]
-    distances = [math.fsum(map(mul, probs, column)) for column in Q.columns]
-    distances[label] -= 1
-    by_prob = [2 * math.fsum(map(mul, distances, row)) for row in Q.rows]
-    mean = math.fsum(map(mul, by_prob, probs))
-    gradient = [p * (slope - mean) for p, slope in zip(probs, by_prob, strict=True)]
-    return math.fsum(distance**2 for distance in distances), gradient
-
-
-GAMMA = 0.7
-
-
-def generalised_cross_entropy(q, labels):
-    """A base loss for `forward_loss`: (1 - q_ȳ^0.7) / 0.7."""
-    return (1 - q.gather(1, labels[:, None])[:, 0] ** GAMMA) / GAMMA
-
-
-def reference_generalised(logits, label, Q):
-    """Return (1 - q_ȳ^0.7) / 0.7 and its gradient: q_ȳ^0.7 times that of the cross-entropy."""
-    log_q, _ = reference_log_q(logits, label, Q)
-    power = math.exp(GAMMA * log_q)
-    _, gradient = reference_cross_entropy(logits, label, Q)
-    return (1 - power) / GAMMA, [power * slope for slope in gradient]
-
-
-def reference_pairwise(logits, label, Q):
-    """Σ_{k≠ȳ} σ(f_ȳ - f_k)."""
-
-    def sigmoid(z):
-        return 1 / (1 + math.exp(-z)) if z >= 0 else math.exp(z) / (1 + math.exp(z))
-
-    margins = [logits[label] - f for f in logits]
-    values = [sigmoid(z) for z in margins]
-    slopes = [-sigmoid(z) * sigmoid(-z) for z in margins]
-    slopes[label] = 0.0
-    slopes[label] = -math.fsum(slopes)
-    del values[label]
-    return math.fsum(values), slopes
-
-
-class LossContract:
+class LossContract(Refusals):
     """What every loss must do. Subclasses give `function`, `module` and `reference`."""
 
     #: function(logits, comp_labels, Q, weight=None, *, ignore_index, reduction)
@@ -190,6 +120,8 @@ class LossContract:
     #: (relative, absolute) distance from the reference in single precision; and at logits of ±1000
     single = (2e-6, 1e-6)
     single_saturated = (2e-6, 1e-6)
+    #: absolute distance of a gradient in half precision
+    half_gradient = 1e-4
 
     def pytest_generate_tests(self, metafunc):
         cases = getattr(metafunc.function, "cases", None)
@@ -412,7 +344,7 @@ class LossContract:
         assert value.dtype == torch.float32
         assert gradient.dtype == dtype
         torch.testing.assert_close(value.double(), expected, rtol=1e-5, atol=1e-5)
-        torch.testing.assert_close(gradient.double(), slopes, rtol=1e-2, atol=1e-4)
+        torch.testing.assert_close(gradient.double(), slopes, rtol=1e-2, atol=self.half_gradient)
 
     @FEW_CASES
     def test_automatic_mixed_precision_loses_no_digits(self, kind, n_classes):
@@ -505,87 +437,6 @@ class LossContract:
         torch.testing.assert_close(
             self.loss(logits.T, labels, Q), self.loss(logits.T.contiguous(), labels, Q)
         )
-
-    # --- what is refused, by its wording --------------------------------------------------------
-
-    @pytest.mark.parametrize(
-        "logits, got",
-        [
-            (torch.zeros(3), r"Got torch\.float32 of shape \(3,\)"),
-            (torch.zeros(2, 3, dtype=torch.int64), r"Got torch\.int64 of shape \(2, 3\)"),
-            (torch.tensor(1.0), r"Got torch\.float32 of shape \(\)"),
-            (np.zeros((2, 3)), "Got ndarray, not a Tensor"),
-            ([[0.0, 1.0, 2.0]], "Got list, not a Tensor"),
-        ],
-    )
-    def test_logits_of_another_shape_or_kind_are_refused(self, logits, got):
-        rule = r"logits must be floating point of shape \(N, (3|K)\) or \(N, (3|K), d1, …\).*"
-        with pytest.raises(InvalidInput, match=rule + got):
-            self.loss(logits, torch.tensor([0, 1]), self.transition("with zeros", 3))
-
-    @pytest.mark.parametrize(
-        "labels, got",
-        [
-            (torch.tensor([0.0, 1.0]), r"Got torch\.float32 of shape \(2,\)"),
-            (torch.tensor([float("nan"), 1.0]), r"Got torch\.float32 of shape \(2,\)"),
-            (torch.tensor([True, False]), r"Got torch\.bool of shape \(2,\)"),
-            (torch.tensor([0, 1, 2]), r"Got torch\.int64 of shape \(3,\)"),
-            (torch.zeros(2, 3, dtype=torch.int64), r"Got torch\.int64 of shape \(2, 3\)"),
-            (torch.tensor(1), r"Got torch\.int64 of shape \(\)"),
-            (np.array([0, 1]), "Got ndarray, not a Tensor"),
-            ([0, 1], "Got list, not a Tensor"),
-        ],
-    )
-    def test_labels_of_another_shape_or_kind_are_refused(self, labels, got):
-        rule = r"comp_labels must be integers of shape \(2,\), one per row of logits\. "
-        with pytest.raises(InvalidLabels, match=rule + got):
-            self.loss(torch.zeros(2, 3), labels, self.transition("with zeros", 3))
-
-    @pytest.mark.parametrize(
-        "labels, ignore_index, message",
-        [
-            ([0, 3], -100, r"integers 0\.\.2, or ignore_index=-100\. Got 3, and 1 of 2 labels"),
-            ([-1, -2], -100, r"Got -1, and 2 of 2 labels are out of range"),
-            ([7, 1], 7, None),
-            ([7, 9], 7, r"or ignore_index=7\. Got 9, and 1 of 2 labels"),
-        ],
-    )
-    def test_labels_out_of_range_are_refused(self, labels, ignore_index, message):
-        def call():
-            return self.loss(
-                torch.zeros(2, 3),
-                torch.tensor(labels),
-                self.transition("with zeros", 3),
-                ignore_index=ignore_index,
-            )
-
-        if message is None:
-            assert call().isfinite()
-        else:
-            with pytest.raises(InvalidLabels, match=message):
-                call()
-
-    def test_a_reduction_that_does_not_exist_is_refused(self):
-        with pytest.raises(InvalidInput, match=r"'mean', 'sum' or 'none'\. Got 'average'"):
-            self.loss(
-                torch.zeros(1, 3),
-                torch.tensor([0]),
-                self.transition("uniform", 3),
-                reduction="average",
-            )
-
-    @pytest.mark.parametrize(
-        "weight, got",
-        [
-            (torch.ones(2), r"Got torch\.float32 of shape \(2,\)"),
-            (torch.ones(3, 1), r"Got torch\.float32 of shape \(3, 1\)"),
-            ([1.0, 1.0, 1.0], "Got list, not a Tensor"),
-        ],
-    )
-    def test_weights_of_another_shape_are_refused(self, weight, got):
-        rule = r"weight must hold one number per class, shape \(3,\)\. "
-        with pytest.raises(InvalidInput, match=rule + got):
-            self.loss(torch.zeros(1, 3), torch.tensor([0]), self.transition("uniform", 3), weight)
 
 
 class PlainLossContract(LossContract):

@@ -1,4 +1,4 @@
-"""The formulas of the losses beyond forward correction, in plain Python, one example at a time.
+"""The formulas of the losses, in plain Python, one example at a time.
 
 Each gives the value and the gradient by the logits, from ``reference(logits, label, Q)``; those
 that know no Q leave it aside.
@@ -6,10 +6,74 @@ that know no Q leave it aside.
 
 import math
 from functools import cache
+from operator import mul
 
 import numpy as np
 
-from loss_contract import log_softmax_by_hand, reference_cross_entropy, reference_log_q
+
+def log_softmax_by_hand(logits):
+    top = max(logits)
+    log_total = math.log(math.fsum(math.exp(f - top) for f in logits))
+    return [(f - top) - log_total for f in logits]
+
+
+def reference_log_q(logits, label, Q):
+    """Return log q_ȳ, and the share that each class has in it."""
+    column = Q.columns[label]
+    log_terms = [
+        log_p + math.log(entry)
+        for log_p, entry in zip(log_softmax_by_hand(logits), column, strict=True)
+        if entry > 0
+    ]
+    top = max(log_terms)
+    total = math.fsum(math.exp(term - top) for term in log_terms)
+    weights = iter([math.exp(term - top) / total for term in log_terms])
+    return top + math.log(total), [next(weights) if entry > 0 else 0.0 for entry in column]
+
+
+def reference_cross_entropy(logits, label, Q):
+    """-log q_ȳ, gradient p_j - Q[j, ȳ] p_j / q_ȳ."""
+    log_q, shares = reference_log_q(logits, label, Q)
+    probs = map(math.exp, log_softmax_by_hand(logits))
+    return -log_q, [p - share for p, share in zip(probs, shares, strict=True)]
+
+
+def reference_squared_error(logits, label, Q):
+    """Σ_j (1[ȳ = j] - q_j)² with q = Qᵀ softmax(f)."""
+    probs = [math.exp(log_p) for log_p in log_softmax_by_hand(logits)]
+    distances = [math.fsum(map(mul, probs, column)) for column in Q.columns]
+    distances[label] -= 1
+    by_prob = [2 * math.fsum(map(mul, distances, row)) for row in Q.rows]
+    mean = math.fsum(map(mul, by_prob, probs))
+    gradient = [p * (slope - mean) for p, slope in zip(probs, by_prob, strict=True)]
+    return math.fsum(distance**2 for distance in distances), gradient
+
+
+GAMMA = 0.7
+
+
+def generalised_cross_entropy(q, labels):
+    """A base loss for `forward_loss`: (1 - q_ȳ^0.7) / 0.7."""
+    return (1 - q.gather(1, labels[:, None])[:, 0] ** GAMMA) / GAMMA
+
+
+def reference_generalised(logits, label, Q):
+    """Return (1 - q_ȳ^0.7) / 0.7 and its gradient: q_ȳ^0.7 times that of the cross-entropy."""
+    log_q, _ = reference_log_q(logits, label, Q)
+    power = math.exp(GAMMA * log_q)
+    _, gradient = reference_cross_entropy(logits, label, Q)
+    return (1 - power) / GAMMA, [power * slope for slope in gradient]
+
+
+def reference_pairwise(logits, label, Q):
+    """Σ_{k≠ȳ} σ(f_ȳ - f_k)."""
+    margins = [logits[label] - f for f in logits]
+    values = [sigmoid(z) for z in margins]
+    slopes = [-sigmoid(z) * sigmoid(-z) for z in margins]
+    slopes[label] = 0.0
+    slopes[label] = -math.fsum(slopes)
+    del values[label]
+    return math.fsum(values), slopes
 
 
 def sigmoid(z):
@@ -205,16 +269,16 @@ VIEWS = (0.5, -0.25)
 
 
 def partial_output_consistency(logits, label, Q):
-    """-log q_ȳ + mean over views of Σ_k t_k (log t_k - log p_k of the view), t held constant."""
+    """-log q_ȳ + sum over views of Σ_k t_k (log t_k - log p_k of the view), t held constant."""
     value, gradient = reference_cross_entropy(logits, label, Q)
     _, targets = reference_log_q(logits, label, Q)
     for factor in VIEWS:
         log_probs = log_softmax_by_hand([factor * f for f in logits])
         value += math.fsum(
             t * (math.log(t) - log_p) for t, log_p in zip(targets, log_probs, strict=True) if t > 0
-        ) / len(VIEWS)
+        )
         gradient = [
-            slope + factor * (math.exp(log_p) - t) / len(VIEWS)
+            slope + factor * (math.exp(log_p) - t)
             for slope, log_p, t in zip(gradient, log_probs, targets, strict=True)
         ]
     return value, gradient

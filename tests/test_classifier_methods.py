@@ -168,7 +168,7 @@ def test_every_method_trains_on_what_augment_gives_and_predicts_without_it(blobs
         calls.append(inputs.shape)
         return inputs
 
-    for name, n_views in (("forward", 1), ("pocr", 2)):
+    for name, n_views in (("forward", 1), ("pocr", 3)):
         calls.clear()
         clf = small(method=name, augment=augment, epochs=1, batch_size=450).fit(X, comp_labels)
         n_calls = len(calls)

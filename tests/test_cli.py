@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from naysay import InvalidTransitionMatrix, TransitionMatrix, __version__
 from naysay.cli import app
-from naysay.methods import METHODS, markdown_table
+from naysay.methods import METHODS, markdown_references, markdown_table
 
 
 def run(*arguments):
@@ -43,7 +43,8 @@ def test_methods_are_listed_as_a_table_as_json_and_as_markdown():
     listed = json.loads(run("methods", "--json").stdout)
     assert [each["name"] for each in listed] == list(METHODS)
     assert listed[0]["needs_transition"] is True
-    assert run("methods", "--markdown").stdout == markdown_table()
+    assert "doi.org/10.1007/978-3-030-01246-5_5" in listed[0]["references"][0]
+    assert run("methods", "--markdown").stdout == f"{markdown_table()}\n{markdown_references()}"
 
 
 def test_error_is_one_line_and_exit_code_1_and_a_traceback_only_with_debug(tmp_path):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from naysay.methods import markdown_table
+from naysay.methods import markdown_references, markdown_table
 
 ROOT = Path(__file__).parent.parent
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
@@ -49,7 +49,7 @@ def test_readme_blocks_print_what_the_readme_says(monkeypatch, tmp_path):
     assert n_compared >= 1
 
 
-@pytest.mark.parametrize("name", ["methods.md", "own-data.md"])
+@pytest.mark.parametrize("name", ["methods.md", "networks.md", "own-data.md"])
 def test_every_block_of_the_page_runs(name, monkeypatch, tmp_path):
     assert list(run_python_blocks(ROOT / "docs" / name, monkeypatch, tmp_path))
 
@@ -79,10 +79,13 @@ def test_readme_figures_are_those_of_the_record():
         assert f"| {method} | {' | '.join(cells)} |" in readme
 
 
-def test_table_of_methods_is_what_the_command_prints():
+@pytest.mark.parametrize(
+    "part, printed", [("methods", markdown_table()), ("references", markdown_references())]
+)
+def test_table_of_methods_and_references_are_what_the_command_prints(part, printed):
     page = (ROOT / "docs" / "methods.md").read_text("utf-8")
-    table = page.partition("<!-- methods: begin -->\n")[2].partition("<!-- methods: end -->")[0]
-    assert table == markdown_table(), "paste the output of: naysay methods --markdown"
+    found = page.partition(f"<!-- {part}: begin -->\n")[2].partition(f"<!-- {part}: end -->")[0]
+    assert found == printed, "paste the output of: naysay methods --markdown"
 
 
 def test_links_between_files_lead_somewhere():

@@ -16,16 +16,18 @@ from torch.nn import functional as torch_functional
 from loss_contract import (
     LossContract,
     TransitionLossContract,
-    generalised_cross_entropy,
     make_logits,
     make_transition,
     possible_labels,
+    saturated_logits,
+    with_gradient,
+)
+from loss_references import (
+    generalised_cross_entropy,
     reference_cross_entropy,
     reference_generalised,
     reference_pairwise,
     reference_squared_error,
-    saturated_logits,
-    with_gradient,
 )
 from naysay import InvalidInput, InvalidLabels, TransitionMatrix, losses
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)

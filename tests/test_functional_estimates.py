@@ -17,9 +17,11 @@ from loss_contract import (
     make_logits,
     make_transition,
     possible_labels,
-    reference_cross_entropy,
     saturated_logits,
     with_gradient,
+)
+from loss_references import (
+    reference_cross_entropy,
 )
 from naysay import InvalidInput, TransitionMatrix, losses
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
@@ -63,6 +65,7 @@ class TestPartialOutputConsistency(TransitionLossContract):
     cases = (*FEW, ("singular", 3), ("without zeros", 10), ("uniform", 1000), ("with zeros", 1200))
     single = (1e-5, 1e-5)  # a divergence is a difference of logarithms
     single_saturated = (1e-5, 1e-3)
+    half_gradient = 1e-3  # the sum of three gradients, each rounded to half precision
 
     @staticmethod
     def views(logits):
@@ -216,21 +219,51 @@ def test_a_trained_matrix_survives_copying_and_saving():
 
 
 def test_consistency_rises_over_the_first_share_of_training():
-    logits, labels = make_logits(8, 10).reshape(2, 4, 10), possible_labels(Q, 4)
-    module = losses.PartialOutputConsistency(Q, consistency=2.0, ramp=0.5)
+    logits, labels = make_logits(12, 10).reshape(3, 4, 10), possible_labels(Q, 4)
+    module = losses.PartialOutputConsistency(Q, consistency=2.0)
     plain = F.forward_cross_entropy(logits[0], labels, Q)
     full = module(logits, labels) - plain
     assert full > 0
     for share, expected in ((0.0, 0.0), (0.25, 0.5), (0.5, 1.0), (0.9, 1.0)):
         module.set_progress(share)
         torch.testing.assert_close(module(logits, labels) - plain, expected * full)
+        module.set_progress(torch.tensor(share))
+        torch.testing.assert_close(module(logits, labels) - plain, expected * full)
+
+
+def test_progress_is_read_from_its_tensor_at_each_step():
+    # one tensor, changed in place, as a captured CUDA graph needs it
+    logits, labels = make_logits(12, 10).reshape(3, 4, 10), possible_labels(Q, 4)
+    module = losses.PartialOutputConsistency(Q)
+    share = torch.tensor(0.0)
+    module.set_progress(share)
+    start = module(logits, labels)
+    torch.testing.assert_close(start, F.forward_cross_entropy(logits[0], labels, Q))
+    share.fill_(0.25)
+    half = module(logits, labels) - start
+    share.fill_(1.0)
+    torch.testing.assert_close(module(logits, labels) - start, 2 * half)
+
+
+def test_consistency_equals_the_code_of_its_source_with_a_uniform_matrix():
+    # the formulas of the authors' code: SCL-NL, and both divergences from the renormalised target
+    logits, labels = make_logits(12, 10).reshape(3, 4, 10), torch.tensor([1, 2, 3, 4])
+    found = losses.PartialOutputConsistency(UNIFORM)(logits, labels)
+    probs = logits[0].softmax(1)
+    excluded = torch.nn.functional.one_hot(labels, 10)
+    expected = -((1 - probs).log() * excluded).sum(1).mean() + np.log(9)
+    target = (1 - excluded) * probs
+    target /= target.sum(1, keepdim=True)
+    for view in logits[1:]:
+        expected += torch.nn.functional.kl_div(view.log_softmax(1), target, reduction="batchmean")
+    torch.testing.assert_close(found, expected)
 
 
 def test_consistency_is_no_part_of_the_loss_in_evaluation_mode():
     logits, labels = make_logits(4, 10), possible_labels(Q, 4)
     module = losses.PartialOutputConsistency(Q).eval()
     assert torch.equal(module(logits, labels), F.forward_cross_entropy(logits, labels, Q))
-    with pytest.raises(InvalidInput, match=r"shape \(2, N, K\), in training mode"):
+    with pytest.raises(InvalidInput, match=r"shape \(3, N, K\), in training mode"):
         module.train()(logits, labels)
 
 

@@ -12,9 +12,11 @@ from loss_contract import (
     make_logits,
     make_transition,
     possible_labels,
-    reference_generalised,
     saturated_logits,
     with_gradient,
+)
+from loss_references import (
+    reference_generalised,
 )
 from naysay import InvalidInput, InvalidLabels, TransitionMatrix, losses
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)

@@ -19,6 +19,7 @@ from loss_contract import (
 )
 from naysay import InvalidInput, InvalidLabels, InvalidTransitionMatrix, TransitionMatrix, losses
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
+from naysay.functional._unbiased import _class_risks
 
 
 @cache
@@ -102,6 +103,38 @@ def test_backward_is_unbiased_over_labels_drawn(kind):
     each = F.backward_cross_entropy(logits, drawn, Q, reduction="none")
     truth = torch_functional.cross_entropy(logits, y)
     assert abs(each.mean() - truth) < 4 * each.std() / n**0.5
+
+
+def random_invertible(seed, n_classes=5):
+    """Return a random matrix with a zero diagonal whose inverse is not large."""
+    rng = np.random.default_rng(seed)
+    while True:
+        values = rng.dirichlet(np.full(n_classes - 1, 0.5), size=n_classes)
+        values = np.array([np.insert(row, i, 0) for i, row in enumerate(values)])
+        if np.linalg.cond(values) < 30:
+            return TransitionMatrix(values)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_backward_and_the_risk_of_each_ordinary_class_are_unbiased_for_random_matrices(seed):
+    Q = random_invertible(seed)
+    prior = torch.from_numpy(np.random.default_rng(seed).dirichlet(np.full(5, 3.0)))
+    n = 100_000
+    y = torch.multinomial(prior, n, replacement=True, generator=torch.Generator().manual_seed(seed))
+    logits = make_logits(5, 5, seed)[y]
+    drawn = torch.from_numpy(Q.sample(y.numpy(), seed=seed))
+    each = F.backward_cross_entropy(logits, drawn, Q, reduction="none")
+    ordinary = torch_functional.cross_entropy(logits, y, reduction="none")
+    assert abs(each.mean() - ordinary.mean()) < 4 * each.std() / n**0.5
+    # R_k, on which nn and ga are built, estimates what class k adds to the ordinary risk
+    terms = torch.from_numpy(np.linalg.inv(np.asarray(Q)))[drawn] * -logits.log_softmax(1)
+    for given in (None, prior):
+        for k, risk in enumerate(_class_risks(logits, drawn, Q, given, -100)):
+            truth = ordinary[y == k].sum() / n
+            assert abs(risk - truth) < 4 * terms[:, k].std() / n**0.5
+    assert F.non_negative_risk(logits, drawn, Q).item() == pytest.approx(
+        ordinary.mean().item(), abs=4 * float(each.std()) / n**0.5
+    )
 
 
 @pytest.mark.parametrize(

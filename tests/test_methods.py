@@ -1,5 +1,6 @@
 """METHODS: every entry is whole, can be found by name, and trains the classifier."""
 
+import inspect
 import re
 
 import numpy as np
@@ -12,9 +13,11 @@ from naysay import (
     InvalidInput,
     InvalidTransitionMatrix,
     TransitionMatrix,
+    functional,
     losses,
 )
 from naysay.methods import METHODS, Setting, find_method, markdown_table
+from naysay.references import REFERENCES
 
 EVERY = pytest.mark.parametrize("name", METHODS)
 UNIFORM = TransitionMatrix.uniform(3)
@@ -45,7 +48,7 @@ def test_every_entry_says_what_it_is(name):
     method = METHODS[name]
     assert method.name == name
     assert find_method(name) is find_method(method) is method
-    assert re.search(r"\d{4}$", method.source)
+    assert all(key in REFERENCES for key in method.source.split("; "))
     for sentence in (method.summary, method.when):
         assert sentence.endswith(".")
         assert len(sentence) < 90
@@ -121,3 +124,27 @@ def test_the_other_methods_take_a_singular_matrix(iris):
 def test_an_unknown_name_gets_the_closest():
     with pytest.raises(InvalidInput, match=r"Did you mean 'mcl-log'\? See: naysay methods"):
         find_method("mcl_log")
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in functional.__all__ if name not in ("BaseLoss", "BinaryLoss")]
+)
+def test_every_loss_says_its_formula_and_links_to_its_source(name):
+    doc = inspect.getdoc(getattr(functional, name))
+    assert ".. math::" in doc
+    cited = doc.partition("References\n----------\n")[2].partition("\n\n")[0]
+    links = {link.rstrip(".") for link in re.findall(r"https://\S+", cited)}
+    assert links
+    assert links <= {each.link for each in REFERENCES.values()}
+    keys = [key for key, each in REFERENCES.items() if each.link in links]
+    assert all(key in " ".join(cited.split()) for key in keys)
+
+
+def test_references_are_lasting_links_and_every_one_is_used():
+    assert {key for each in METHODS.values() for key in each.source.split("; ")} == set(REFERENCES)
+    for key, each in REFERENCES.items():
+        assert key[-4:] in each.venue
+        assert re.fullmatch(
+            r"https://(doi\.org/10\.\d{4,5}/\S+|jmlr\.org/papers/\S+|proceedings\.mlr\.press/\S+)",
+            each.link,
+        )

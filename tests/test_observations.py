@@ -171,7 +171,7 @@ def test_anchors_join_several_labels_in_the_form_that_the_method_takes(blobs):
     assert estimated.score(X, y) > 0.8
 
 
-def test_annotators_with_habits_of_their_own_are_told_apart(blobs):
+def test_annotators_with_habits_of_their_own_are_told_apart(blobs, tmp_path):
     X, y = blobs
     names = np.array(["a", "b", "c", "d", "e"])
     habits = {
@@ -194,6 +194,11 @@ def test_annotators_with_habits_of_their_own_are_told_apart(blobs):
         np.asarray(told_apart.transition_),
         (np.asarray(habits["ann"]) + np.asarray(habits["bob"])) / 2,
     )
+    told_apart.save(tmp_path / "model")
+    loaded = ComplementaryClassifier.load(tmp_path / "model", device="cpu")
+    assert loaded.transitions_ == told_apart.transitions_ == habits
+    np.testing.assert_array_equal(loaded.predict_proba(X), told_apart.predict_proba(X))
+    assert pooled.transitions_ == {}
     with pytest.raises(InvalidInput, match="Method 'pc' cannot use a matrix for each annotator"):
         small(method="pc", transition=habits, classes=names).fit(X, answers)
     with pytest.raises(InvalidInput, match="It is empty"):

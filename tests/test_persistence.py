@@ -118,6 +118,51 @@ def test_the_state_of_the_loss_is_saved_beside_the_network(tmp_path):
     assert load_model(tmp_path / "older").loss_state == {}
 
 
+def test_the_matrix_of_every_annotator_is_saved(tmp_path):
+    habits = {
+        "ann": NAMED,
+        "bob 2": TransitionMatrix.uniform(3),
+        "0": TransitionMatrix(np.full((3, 3), 1 / 3), allow_diagonal=True),
+    }
+    save(tmp_path / "model", transitions=habits)
+    twin = load_model(tmp_path / "model")
+    assert twin.transition == NAMED
+    assert list(twin.transitions) == list(habits)
+    assert all(twin.transitions[name] == Q for name, Q in habits.items())
+    assert twin.transitions["bob 2"].is_uniform
+
+
+def test_files_from_before_annotators_had_matrices_are_still_read(tmp_path):
+    save(tmp_path / "model")
+    file = tmp_path / "model" / "model.json"
+    facts = json.loads(file.read_text("utf-8"))
+    assert facts.pop("transitions") == []
+    file.write_text(json.dumps(facts), "utf-8")
+    assert load_model(tmp_path / "model").transitions == {}
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda facts: facts["transitions"][0].pop("annotator"), "do not fit together"),
+        (lambda facts: facts["transitions"][0].update(uniform=False), "do not fit together"),
+        (lambda facts: facts.update(transitions=7), "do not fit together"),
+        (
+            lambda facts: facts["transitions"][0].update(names=["a", "b"]),
+            "That of annotator 'ann' has 2, not 3",
+        ),
+    ],
+)
+def test_a_broken_matrix_of_an_annotator_is_refused(tmp_path, change, message):
+    save(tmp_path / "model", transitions={"ann": TransitionMatrix.uniform(3)})
+    file = tmp_path / "model" / "model.json"
+    facts = json.loads(file.read_text("utf-8"))
+    change(facts)
+    file.write_text(json.dumps(facts), "utf-8")
+    with pytest.raises(InvalidModelFile, match=message):
+        load_model(tmp_path / "model")
+
+
 def test_a_model_without_feature_names_has_none_again(tmp_path):
     save(tmp_path / "model", feature_names=None)
     assert load_model(tmp_path / "model").feature_names is None
@@ -244,11 +289,11 @@ def test_a_save_that_fails_midway_leaves_nothing_half_written(
         save(tmp_path / "model")
     before = files_below(tmp_path)
 
-    def fail(tensors, path):
+    def fail(path, *_):  # the weights are written, the description is not
         path.write_bytes(b"half")
         raise failure
 
-    monkeypatch.setattr(persistence, "save_file", fail)
+    monkeypatch.setattr(persistence.Path, "write_text", fail)
     with pytest.raises(type(failure)):
         save(tmp_path / "model", transition=TransitionMatrix.uniform(3))
     assert files_below(tmp_path) == before

@@ -10,9 +10,10 @@ from torch import nn
 from naysay import InvalidInput, TransitionMatrix
 from naysay.losses import ForwardCrossEntropy
 from naysay.networks import MLP
-from naysay.training import Options, fit, predict_logits, seeded
+from naysay.training import Examples, Options, fit, predict_logits, seeded
 
 CPU = torch.device("cpu")
+TIMES = {"seconds", "samples_per_second"}
 Q = TransitionMatrix.without_zeros(4, seed=1)
 
 
@@ -35,14 +36,13 @@ def train(seed=0, *, network=None, n=200, held_out=False, loss=None, **changes):
     X, labels, _ = make_data(n)
     with seeded(seed, CPU):
         network = MLP((2,), 4, widths=(16,)) if network is None else network()
-        history = fit(
-            network,
-            X,
-            labels,
-            ForwardCrossEntropy(Q) if loss is None else loss,
-            make_options(**changes),
-            held_out=make_data(100, seed=1)[:2] if held_out else None,
-        )
+    history = fit(
+        network,
+        Examples(X, labels),
+        ForwardCrossEntropy(Q) if loss is None else loss,
+        make_options(seed=seed, **changes),
+        held_out=Examples(*make_data(100, seed=1)[:2]) if held_out else None,
+    )
     return network, history
 
 
@@ -51,7 +51,7 @@ def weights_of(network):
 
 
 def without_seconds(history):
-    return [{k: v for k, v in record.items() if k != "seconds"} for record in history]
+    return [{k: v for k, v in record.items() if k not in TIMES} for record in history]
 
 
 def test_training_learns_the_true_classes_from_complementary_labels():
@@ -90,15 +90,14 @@ def test_each_epoch_leaves_a_record_and_is_announced():
     with seeded(0, CPU):
         history = fit(
             MLP((2,), 4),
-            X,
-            labels,
+            Examples(X, labels),
             ForwardCrossEntropy(Q),
             make_options(epochs=3),
             on_epoch=seen.append,
         )
     assert seen == history
     assert [record["epoch"] for record in history] == [1, 2, 3]
-    assert all(record.keys() == {"epoch", "loss", "seconds"} for record in history)
+    assert all(record.keys() == {"epoch", "loss", *TIMES} for record in history)
     assert history[0]["loss"] == pytest.approx(math.log(4), rel=0.3)
 
 
@@ -107,7 +106,7 @@ def test_the_loss_recorded_is_the_mean_over_all_examples():
     network = MLP((2,), 4, dropout=0.0)
     with seeded(0, CPU):  # too small a step to change the loss
         (record,) = fit(
-            network, X, labels, ForwardCrossEntropy(Q), make_options(epochs=1, lr=1e-12)
+            network, Examples(X, labels), ForwardCrossEntropy(Q), make_options(epochs=1, lr=1e-12)
         )
     expected = ForwardCrossEntropy(Q)(predict_logits(network, X), labels).item()
     assert record["loss"] == pytest.approx(expected, rel=1e-5)
@@ -174,7 +173,7 @@ def test_inputs_may_be_bytes():
     with seeded(0, CPU):
         network = MLP((3,), 4)
         network.standardise(X)
-        fit(network, X, labels, ForwardCrossEntropy(Q), make_options(epochs=1))
+        fit(network, Examples(X, labels), ForwardCrossEntropy(Q), make_options(epochs=1))
     assert predict_logits(network, X).isfinite().all()
 
 
@@ -190,8 +189,7 @@ def test_a_learning_rate_far_too_large_is_reported_not_returned_as_nan():
     with seeded(0, CPU), pytest.raises(InvalidInput, match="must keep the loss finite"):
         fit(
             nn.Linear(2, 4),
-            X * 1e30,
-            labels,
+            Examples(X * 1e30, labels),
             ForwardCrossEntropy(Q),
             make_options(lr=1e30, epochs=20),
         )
@@ -277,8 +275,9 @@ def test_a_loss_gets_as_many_views_as_it_wants_each_augmented_anew():
         return inputs + len(seen)
 
     loss = Asking()
-    held_out = (X[:10], labels[:10])
-    fit(network, X, labels, loss, make_options(epochs=1), held_out=held_out, augment=augment)
+    held_out = Examples(X[:10], labels[:10])
+    options = make_options(epochs=1)
+    fit(network, Examples(X, labels), loss, options, held_out=held_out, augment=augment)
     assert [len(each) for each in seen] == [32] * 4  # 2 batches, 2 views, none held out
     assert torch.equal(seen[0], seen[1])
     assert all(each.shape == (2, 32, 4) for each in loss.notes)

@@ -2,9 +2,10 @@
 
 All forms offer the same operations on a batch, with p = softmax(logits) and q = Qᵀ p:
 ``log_q_of(logits, labels)`` gives log q_ȳ, shape (n,), ``q(probs)`` gives all of q, shape (n, K),
-and ``log_likelihoods(logits, labels)`` the columns log Q[:, ȳ], shape (n, K). None builds a K×K
-array unless Q itself is that dense. They are named tuples because compiled code takes those apart
-without a graph break.
+and ``log_likelihoods(logits, labels)`` the columns log Q[:, ȳ], shape (n, K). Those of a table also
+give ``joint(probs, labels)``, the products Q[k, ȳ] p_k up to a factor, shape (n, K), from which
+`negative_log_q` takes its short way. None builds a K×K array unless Q itself is that dense. They
+are named tuples because compiled code takes those apart without a graph break.
 """
 
 import math
@@ -35,6 +36,15 @@ class UniformColumns(NamedTuple):
         others = logits.scatter(1, labels[:, None], -math.inf)
         return log_share(others, None, logits) - math.log(self.n_others)
 
+    def joint(self, probs: Tensor, labels: Tensor) -> Tensor:
+        """Return p_k of the classes other than ȳ, and 0 for ȳ, shape (n, K)."""
+        return probs.scatter(1, labels[:, None], 0)
+
+    @property
+    def scale(self) -> float:
+        """By what to divide the joint."""
+        return self.n_others
+
     def log_likelihoods(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return log Q[k, ȳ] of every class k, shape (n, K)."""
         rest = torch.full_like(logits, -math.log(self.n_others))
@@ -52,9 +62,10 @@ class UniformColumns(NamedTuple):
 
 
 class DenseColumns(NamedTuple):
-    """A full table of Q, and one of its logarithm with a row per label."""
+    """A full table of Q, and tables of its columns and their logarithm, a row per label."""
 
     values: Tensor
+    columns: Tensor
     log_columns: Tensor
     rules: str
     unused: Tensor | None
@@ -62,6 +73,15 @@ class DenseColumns(NamedTuple):
     def log_q_of(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return log Σ_k Q[k, ȳ] p_k."""
         return log_share(logits, self.log_columns[labels], logits)
+
+    def joint(self, probs: Tensor, labels: Tensor) -> Tensor:
+        """Return Q[k, ȳ] p_k of every class k, shape (n, K)."""
+        return self.columns.index_select(0, labels).mul_(probs)
+
+    @property
+    def scale(self) -> float:
+        """By what to divide the joint."""
+        return 1
 
     def log_likelihoods(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return log Q[k, ȳ] of every class k, shape (n, K)."""
@@ -119,6 +139,62 @@ class SparseColumns(NamedTuple):
 Columns = UniformColumns | DenseColumns | SparseColumns
 
 
+def negative_log_q(columns: Columns, logits: Tensor, labels: Tensor) -> Tensor:
+    """Return -log q_ȳ, shape (n,).
+
+    Where one can look at numbers without a wait, as on a CPU, it takes a short way unless that
+    underflows: one softmax, and a gradient that is written down. Both ways agree to rounding.
+    """
+    may_look = not (
+        logits.is_cuda
+        or torch.compiler.is_compiling()
+        or torch._C._are_functorch_transforms_active()
+    )
+    if may_look and not isinstance(columns, SparseColumns) and len(logits):
+        return cast("Tensor", _ShortWay.apply(logits, labels, columns))
+    return -columns.log_q_of(logits, labels)
+
+
+class _ShortWay(torch.autograd.Function):
+    """-log Σ_k Q[k, ȳ] p_k, whose gradient is p less the posterior Q[k, ȳ] p_k / q_ȳ."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, logits: Tensor, labels: Tensor, columns: UniformColumns | DenseColumns
+    ) -> Tensor:
+        probs = logits.softmax(1)
+        joint = columns.joint(probs, labels)
+        total = joint.sum(1, keepdim=True)
+        limits = torch.finfo(total.dtype)
+        if total.amin().item() > limits.tiny / limits.eps:
+            gradient = torch.addcdiv(probs, joint, total, value=-1)
+            losses = (columns.scale / total).log_().squeeze(1)
+        else:
+            losses, gradient = _long_way(logits.detach(), labels, columns)
+        ctx.save_for_backward(logits, labels, gradient)
+        ctx.columns = columns
+        return losses
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        logits, labels, gradient = ctx.saved_tensors
+        if torch.is_grad_enabled():  # second derivatives: autograd must see the formula
+            losses = -ctx.columns.log_q_of(logits, labels)
+            gradient = torch.autograd.grad(losses.sum(), logits, create_graph=True)[0]
+        return gradient * gradients[0][:, None], None, None
+
+
+def _long_way(
+    logits: Tensor, labels: Tensor, columns: UniformColumns | DenseColumns
+) -> tuple[Tensor, Tensor]:
+    """Return -log q_ȳ and its gradient, in log space throughout."""
+    with torch.enable_grad():
+        logits.requires_grad_()
+        losses = -columns.log_q_of(logits, labels)
+        gradient = torch.autograd.grad(losses.sum(), logits)[0]
+    return losses.detach(), gradient
+
+
 def log_share(terms: Tensor, log_weights: Tensor | None, logits: Tensor) -> Tensor:
     """Return log Σ_m w_m exp(terms_m) - log Σ_k exp(logits_k), shape (n,).
 
@@ -173,6 +249,7 @@ def _make_columns(Q: TransitionMatrix, dtype: torch.dtype, device: torch.device)
             log_columns = np.log(values.T)
         return DenseColumns(
             values=to_tensor(values).to(dtype),
+            columns=to_tensor(values.T).to(dtype),
             log_columns=to_tensor(log_columns).to(dtype),
             unused=unused,
             rules=rules,

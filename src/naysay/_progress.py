@@ -26,11 +26,19 @@ def epoch_bar(
     description: str, n_epochs: int, *, enabled: bool
 ) -> Iterator[Callable[[dict[str, float]], None]]:
     """Yield a callback for each epoch's record that moves a bar, if there is a terminal."""
-    with _bar(TextColumn("loss {task.fields[loss]:.3f}"), enabled=enabled) as bar:
-        task = bar.add_task(description, total=n_epochs, loss=float("nan"))
-        yield lambda record: bar.update(
-            task, advance=1, loss=record.get("held_out_loss", record["loss"])
-        )
+    with _bar(TextColumn("{task.fields[facts]}"), enabled=enabled) as bar:
+        task = bar.add_task(description, total=n_epochs, facts="")
+        yield lambda record: bar.update(task, advance=1, facts=_summary(record))
+
+
+def _summary(record: dict[str, float]) -> str:
+    """Say how an epoch went: loss, accuracy estimated without a true label, speed."""
+    words = [f"loss {record.get('held_out_loss', record['loss']):.3f}"]
+    if "held_out_accuracy" in record:
+        words.append(f"accuracy about {record['held_out_accuracy']:.0%}")
+    if "samples_per_second" in record:
+        words.append(f"{record['samples_per_second']:,.0f}/s")
+    return ", ".join(words)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import nll_loss
@@ -101,7 +102,7 @@ class TrueLabelsToo(nn.Module):
         self.n_classes = n_classes
         self.n_views = getattr(loss, "n_views", 1)
 
-    def set_progress(self, share: float) -> None:
+    def set_progress(self, share: float | Tensor) -> None:
         """Tell the loss inside how far training is, if it wants to know."""
         getattr(self.loss, "set_progress", lambda share: None)(share)
 
@@ -122,3 +123,27 @@ def log_scores(loss: nn.Module, logits: Tensor) -> Tensor:
     """Return the scores of the classes (N, K) as the loss reads them, by default the softmax's."""
     read = getattr(loss, "log_scores", lambda logits: logits.log_softmax(1))
     return read(logits)
+
+
+_MOST_CLASSES = 1000  # whose matrix is inverted
+_WORST_CONDITION = 1e3  # of Q: beyond it the estimate is mostly noise
+
+
+def accuracy_measure(
+    loss: nn.Module, Q: TransitionMatrix, targets: Targets
+) -> Callable[[Tensor, Tensor], dict[str, float]]:
+    """Return how to estimate accuracy from logits and complementary labels, where Q allows it.
+
+    The mean of Q⁻¹[ȳ, f(x)] is the accuracy in expectation. Without an inverse, or with labels of
+    another kind, nothing is measured.
+    """
+    values = np.asarray(Q) if Q.n_classes <= _MOST_CLASSES else np.zeros((1, 1))
+    if targets.values.ndim > 1 or np.linalg.cond(values) > _WORST_CONDITION:
+        return lambda logits, labels: {}
+    inverse = torch.from_numpy(np.linalg.inv(values))
+
+    def measure(logits: Tensor, labels: Tensor) -> dict[str, float]:
+        predicted = log_scores(loss, logits).argmax(1)
+        return {"held_out_accuracy": inverse.to(labels.device)[labels, predicted].mean().item()}
+
+    return measure

@@ -1,15 +1,21 @@
-"""Other views of the same examples, as pure functions of a batch; torch's generator draws them."""
+"""Other views of the same examples, as pure functions of a batch; torch's generator draws them.
 
-from collections.abc import Callable
+Images are (N, C, H, W), floats or bytes, and keep their type and memory format. Nothing waits for
+the device, so that a CUDA graph may hold an augmentation.
+"""
+
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
-__all__ = ["Augment", "add_noise", "crop", "default_for"]
+from naysay._checks import shorten
+from naysay._errors import InvalidInput
 
-#: Takes a float batch, first axis examples, and returns another view of it, same shape.
+__all__ = ["Augment", "add_noise", "compose", "crop", "cutout", "default_for", "flip"]
+
+#: Takes a batch, first axis examples, and returns another view of it, same shape.
 Augment = Callable[[Tensor], Tensor]
 
 
@@ -28,14 +34,72 @@ def crop(images: Tensor, padding: int = 2) -> Tensor:
     >>> crop(torch.arange(12.0).reshape(1, 1, 3, 4)).shape
     torch.Size([1, 1, 3, 4])
     """
-    n, _, height, width = images.shape
+    n, _, height, width = _image_shape(images)
     padding = min(padding, height - 1, width - 1)
-    padded = pad(images, (padding,) * 4, mode="reflect")
-    shift = torch.randint(2 * padding + 1, (2, n, 1), device=images.device)
-    rows = shift[0] + torch.arange(height, device=images.device)
-    columns = shift[1] + torch.arange(width, device=images.device)
-    which = torch.arange(n, device=images.device)[:, None, None]
-    return padded.movedim(1, -1)[which, rows[:, :, None], columns[:, None, :]].movedim(-1, 1)
+    shift = torch.randint(-padding, padding + 1, (2, n, 1), device=images.device)
+    rows = _mirrored(shift[0] + torch.arange(height, device=images.device), height)
+    columns = _mirrored(shift[1] + torch.arange(width, device=images.device), width)
+    pixel = (rows[:, :, None] * width + columns[:, None, :]).flatten(1)
+    if images.is_contiguous(memory_format=torch.channels_last):
+        flat = images.movedim(1, -1).flatten(1, 2)
+        moved = flat.gather(1, pixel[:, :, None].expand_as(flat))
+        return moved.unflatten(1, (height, width)).movedim(-1, 1)
+    flat = images.flatten(2)
+    return flat.gather(2, pixel[:, None].expand_as(flat)).unflatten(2, (height, width))
+
+
+def flip(images: Tensor) -> Tensor:
+    """Return images (N, C, H, W), about half of them mirrored, left for right.
+
+    Examples
+    --------
+    >>> _ = torch.manual_seed(0)
+    >>> flip(torch.tensor([1, 2, 3]).expand(4, 1, 1, 3))[:, 0, 0]
+    tensor([[3, 2, 1],
+            [1, 2, 3],
+            [3, 2, 1],
+            [3, 2, 1]])
+    """
+    n = _image_shape(images)[0]
+    mirrored = torch.rand(n, 1, 1, 1, device=images.device) < 0.5
+    return torch.where(mirrored, images.flip(3), images)
+
+
+def cutout(images: Tensor, size: int = 8) -> Tensor:
+    """Return images (N, C, H, W), in each a square of `size` pixels made its mean colour.
+
+    The middle of the square is anywhere in the image, so that part of it may lie outside
+    (DeVries, Taylor 2017).
+
+    Examples
+    --------
+    >>> image = torch.eye(6).expand(1, 1, 6, 6)
+    >>> bool((cutout(image, size=2) != image).sum() in (1, 2, 4))
+    True
+    """
+    n, _, height, width = _image_shape(images)
+    mean = images.mean((2, 3), keepdim=True, dtype=torch.float32).to(images.dtype)
+    hit = _square_side(n, height, size, images.device)[:, :, None]
+    hit = hit & _square_side(n, width, size, images.device)[:, None, :]
+    return torch.where(hit[:, None], mean, images)
+
+
+def compose(*augments: Augment) -> Augment:
+    """Return one augmentation that does several, the first given first.
+
+    Examples
+    --------
+    >>> augment = compose(partial(crop, padding=4), flip, cutout)
+    >>> augment(torch.zeros(2, 3, 32, 32)).shape
+    torch.Size([2, 3, 32, 32])
+    """
+    for augment in augments:
+        if not callable(augment):
+            raise InvalidInput(
+                f"compose takes callables, each of which takes and returns a batch. Got "
+                f"{shorten(augment)}. To set an option: partial(crop, padding=4)."
+            )
+    return partial(_do_all, augments)
 
 
 def default_for(inputs: Tensor) -> Augment:
@@ -47,3 +111,30 @@ def default_for(inputs: Tensor) -> Augment:
     if inputs.ndim == 4:
         return partial(crop, padding=min(2, min(inputs.shape[2:]) // 12))
     return partial(add_noise, scale=0.1 * inputs.float().std(0, correction=0))
+
+
+def _do_all(augments: Sequence[Augment], inputs: Tensor) -> Tensor:
+    for augment in augments:
+        inputs = augment(inputs)
+    return inputs
+
+
+def _image_shape(images: Tensor) -> torch.Size:
+    if images.ndim != 4:
+        raise InvalidInput(
+            f"Images must have shape (N, C, H, W). Got shape {tuple(images.shape)}. "
+            "For features use add_noise."
+        )
+    return images.shape
+
+
+def _mirrored(index: Tensor, size: int) -> Tensor:
+    """Return where to find what lies up to ``size - 1`` outside, the border not repeated."""
+    return size - 1 - (size - 1 - index.abs()).abs()
+
+
+def _square_side(n: int, side: int, size: int, device: torch.device) -> Tensor:
+    """Return for each of n images which of the pixels along a side are hit, shape (n, side)."""
+    first = torch.randint(side, (n, 1), device=device) - size // 2
+    position = torch.arange(side, device=device)
+    return (first <= position) & (position < first + size)

@@ -25,15 +25,23 @@ from naysay._errors import (
     NoAnchorPoints,
 )
 from naysay._labels import check_all_named, encode, find_classes, is_ruled_out, read_answers
-from naysay._progress import epoch_bar
-from naysay._targets import Transitions, TrueLabelsToo, log_scores, make_targets, pool
+from naysay._targets import (
+    Transitions,
+    TrueLabelsToo,
+    accuracy_measure,
+    log_scores,
+    make_targets,
+    pool,
+)
+from naysay._trainer import Trainer, as_inputs, find_device, place
 from naysay.augmentation import Augment, default_for
 from naysay.estimation import class_prior, from_anchors
 from naysay.functional import as_transition
 from naysay.methods import METHODS, Method, Setting, find_method
-from naysay.networks import MLP
+from naysay.networks import MLP, Standardising
 from naysay.observations import Observations
 from naysay.persistence import NetworkFactory, SavedModel, load_model, save_model
+from naysay.schedules import Schedule, cosine
 from naysay.transition import TransitionMatrix
 
 if TYPE_CHECKING:
@@ -42,7 +50,17 @@ if TYPE_CHECKING:
 
 __all__ = ["ComplementaryClassifier"]
 
-Examples = tuple[Tensor, Tensor]  # inputs, and what the loss takes
+
+_NOT_SAVED = (  # code, and what is of no use once fitted
+    "network",
+    "augment",
+    "optimiser",
+    "schedule",
+    "device",
+    "classes",
+    "checkpoint",
+    "progress",
+)
 
 
 class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
@@ -65,7 +83,13 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     epochs : int, default=100
     batch_size : int, default=64
     lr, weight_decay : float, default=0.001, 0.01
-        Of AdamW.
+        Of the optimiser.
+    optimiser : callable, default=training.adamw
+        Also `naysay.training.adam` and `sgd`, or ``make(groups, lr=…, weight_decay=…)``.
+    schedule : callable, default=schedules.cosine
+        How the learning rate changes: one of `naysay.schedules`.
+    max_norm : float, optional
+        Clip the norm of the gradient to this; 1 keeps classes from dying where steps are large.
     patience : int, default=20
         Epochs without progress on the held-out labels before training stops.
     validation_fraction : float, default=0.1
@@ -81,6 +105,13 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         moved by up to 2 pixels, features with a little noise.
     device : str or torch.device, default="auto"
         ``"auto"`` is a GPU where there is one.
+    bfloat16 : bool, optional
+        Multiply in bfloat16. None: for images on a GPU.
+    compile : bool, default=False
+        Compile the network first, half a minute that large ones on a GPU earn back.
+    checkpoint : path, optional
+        A folder in which to keep the state of training after each epoch. If `fit` is called again
+        with the same data and parameters, it goes on from there; `random_state` must be a number.
     progress : bool, default=False
         Show a progress bar on a terminal.
     random_state : int, RandomState or None, default=None
@@ -91,13 +122,17 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     transition_ : TransitionMatrix
         The matrix used, given or estimated; where each annotator has one, their mean, weighted by
         how much each answered.
+    transitions_ : dict
+        The matrix of each annotator by name; empty where one serves for all.
     learned_transition_ : TransitionMatrix
         Only of ``cpe-t``: the matrix it learned, starting from `transition_`.
     network_ : Module
     loss_ : Module
         The method's loss, as trained.
     history_ : list of dict
-        One record per epoch: ``epoch``, ``loss``, ``held_out_loss``, ``seconds``.
+        One record per epoch: ``epoch``, ``loss``, ``held_out_loss``, ``seconds``,
+        ``samples_per_second``, and, where Q allows it, ``held_out_accuracy``, the accuracy on
+        held-out examples estimated without a true label.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Only when fitted on a table with column names.
@@ -122,6 +157,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
 
     classes_: NDArray[Any]
     transition_: TransitionMatrix
+    transitions_: dict[str, TransitionMatrix]
     network_: nn.Module
     loss_: nn.Module
     history_: list[dict[str, float]]
@@ -142,11 +178,17 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         batch_size: int = 64,
         lr: float = 1e-3,
         weight_decay: float = 1e-2,
+        optimiser: training.MakeOptimiser = training.adamw,
+        schedule: Schedule = cosine,
+        max_norm: float | None = None,
         patience: int = 20,
         validation_fraction: float = 0.1,
         learn_from_anchors: bool = True,
         augment: Augment | None = None,
         device: str | torch.device = "auto",
+        bfloat16: bool | None = None,
+        compile: bool = False,  # noqa: A002 - torch's own word
+        checkpoint: str | Path | None = None,
         progress: bool = False,
         random_state: Any = None,
     ) -> None:
@@ -158,11 +200,17 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         self.batch_size = batch_size
         self.lr = lr
         self.weight_decay = weight_decay
+        self.optimiser = optimiser
+        self.schedule = schedule
+        self.max_norm = max_norm
         self.patience = patience
         self.validation_fraction = validation_fraction
         self.learn_from_anchors = learn_from_anchors
         self.augment = augment
         self.device = device
+        self.bfloat16 = bfloat16
+        self.compile = compile
+        self.checkpoint = checkpoint
         self.progress = progress
         self.random_state = random_state
 
@@ -188,7 +236,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         """
         method = find_method(self.method)
         options = self._checked_options()
-        device = _find_device(self.device)
+        device = find_device(self.device)
         given = self._given_transition()
         X, answers = self._checked_answers(X, y, given)
         anchored = None if anchors is None else self._checked_anchors(anchors)
@@ -199,71 +247,36 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
                 "of each class. Pass fit(X, comp_labels, anchors=(X_anchor, y_anchor))."
             )
 
-        random = check_random_state(self.random_state)
-        inputs = torch.as_tensor(_as_network_input(X), device=device)
-        order = random.permutation(len(X))
-        n_held_out = round(self.validation_fraction * len(X))
-
-        def split(example: NDArray[np.int64], values: NDArray[Any]) -> tuple[Examples, Examples]:
-            """Return the rows to train on and those held out, whole examples, in random order."""
-            position = np.argsort(order)[example]
-            by_position = np.argsort(position, kind="stable")
-            n_held_out_rows = int((position < n_held_out).sum())
-            parts = by_position[n_held_out_rows:], by_position[:n_held_out_rows]
-            training_rows, held_out_rows = (
-                (inputs[example[part]], torch.as_tensor(values[part], device=device))
-                for part in parts
-            )
-            return training_rows, held_out_rows
-
-        def train_network(
-            loss: training.Loss, examples: Examples, held_out: Examples, what: str
-        ) -> tuple[nn.Module, list[Any]]:
-            stop_on = held_out if len(held_out[0]) else None
-            with training.seeded(int(random.randint(2**31 - 1)), device):
-                augment = self._augmentation(method, examples[0])
-                network = self._new_network(examples[0], augment).to(device)
-                with epoch_bar(what, options.epochs, enabled=self.progress) as on_epoch:
-                    history = training.fit(
-                        network,
-                        *examples,
-                        loss,
-                        options,
-                        held_out=stop_on,
-                        augment=augment,
-                        on_epoch=on_epoch,
-                    )
-            return network, history
-
+        trainer = self._make_trainer(X, method, options, device)
         names = list(map(str, self.classes_))
         if given is not None:
             transitions = given
         elif is_estimate and anchored is not None:
             X_anchor, y_anchor = anchored
-            rows = split(answers.example, answers.label)
-            network, _ = train_network(cross_entropy, *rows, "estimating Q")
+            rows = trainer.split(answers.example, answers.label)
+            network, _ = trainer.train(cross_entropy, *rows, "estimating Q")
             logits = training.predict_logits(network, torch.as_tensor(X_anchor, device=device))
             comp_probs = logits.double().softmax(1).cpu().numpy()
             transitions = from_anchors(comp_probs, y_anchor, len(names), classes=names)
         else:
             transitions = TransitionMatrix.uniform(len(names), classes=names)
         self.transition_ = pool(answers, transitions)
+        self.transitions_ = dict(transitions) if isinstance(transitions, Mapping) else {}
         prior = class_prior(answers.label, self.transition_) if method.needs_prior else None
         setting = Setting(
             Q=self.transition_, prior=None if prior is None else torch.as_tensor(prior)
         )
         targets = make_targets(answers, transitions, method, setting)
         loss = self.loss_ = targets.loss.to(device)
-        examples, held_out = split(targets.example, targets.values)
+        examples, held_out = trainer.split(targets.example, targets.values)
         if anchored is not None and self.learn_from_anchors:
             if targets.values.ndim == 1:
                 loss = TrueLabelsToo(loss, len(self.classes_))
-            anchor_values = targets.of_true_labels(anchored[1])
-            examples = (
-                torch.cat([examples[0], torch.as_tensor(anchored[0], device=device)]),
-                torch.cat([examples[1], torch.as_tensor(anchor_values, device=device)]),
-            )
-        self.network_, self.history_ = train_network(loss, examples, held_out, "training")
+            examples = trainer.add(examples, anchored[0], targets.of_true_labels(anchored[1]))
+        measure = accuracy_measure(self.loss_, self.transition_, targets)
+        self.network_, self.history_ = trainer.train(
+            loss, examples, held_out, "training", measure=measure
+        )
         self.input_shape_ = tuple(X.shape[1:])
         self.recipe_ = self.provenance_ = None  # of an earlier fit
         return self
@@ -309,6 +322,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             network=self.network_,
             classes=self.classes_,
             transition=self.transition_,
+            transitions=self.transitions_,
             input_shape=self.input_shape_,
             parameters=self._plain_parameters(),
             history=self.history_,
@@ -338,10 +352,11 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             ) from None
         self.classes_ = model.classes
         self.transition_ = model.transition
+        self.transitions_ = model.transitions
         self.input_shape_ = model.input_shape
         self.history_ = model.history
-        self.network_ = model.network.to(_find_device(device))
-        self.loss_ = _rebuild_loss(self.method, model, path).to(_find_device(device))
+        self.network_ = model.network.to(find_device(device))
+        self.loss_ = _rebuild_loss(self.method, model, path).to(find_device(device))
         self.n_features_in_ = model.input_shape[0]
         if model.feature_names is not None:
             self.feature_names_in_ = np.array(model.feature_names, dtype=object)
@@ -352,7 +367,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     def _plain_parameters(self) -> dict[str, Any]:
         """Return the constructor's arguments that a model file can hold."""
         parameters = self.get_params(deep=False)
-        for name in ("network", "augment", "device", "classes", "progress"):
+        for name in _NOT_SAVED:
             parameters.pop(name)
         if not isinstance(parameters["random_state"], int | None):
             parameters["random_state"] = None
@@ -367,12 +382,18 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             check_number(fraction, "validation_fraction", above=0, below=1)
         if self.weight_decay != 0:
             check_number(self.weight_decay, "weight_decay", above=0)
+        if self.max_norm is not None:
+            check_number(self.max_norm, "max_norm", above=0)
         return training.Options(
             epochs=check_count(self.epochs, "epochs"),
             batch_size=check_count(self.batch_size, "batch_size"),
             lr=check_number(self.lr, "lr", above=0),
             weight_decay=float(self.weight_decay),
             patience=check_count(self.patience, "patience"),
+            optimiser=self.optimiser,
+            schedule=self.schedule,
+            max_norm=self.max_norm,
+            compile=bool(self.compile),
         )
 
     def _given_transition(self) -> Transitions | None:
@@ -412,6 +433,39 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             check_all_named(labels, self.classes_)
         return X, replace(answers, label=labels)
 
+    def _make_trainer(
+        self, X: NDArray[Any], method: Method, options: training.Options, device: torch.device
+    ) -> Trainer:
+        """Draw what is held out, and say how networks are made and trained."""
+        if self.checkpoint is not None and not isinstance(self.random_state, int | np.integer):
+            raise InvalidInput(
+                "checkpoint needs random_state to be a number, so that training can be resumed. "
+                f"Got random_state={self.random_state!r}."
+            )
+        random = check_random_state(self.random_state)
+        order = np.argsort(random.permutation(len(X)))
+
+        def make_network(sample: Tensor) -> tuple[nn.Module, Augment]:
+            augment = self._augmentation(method, sample)
+            return self._new_network(sample, augment), augment
+
+        return Trainer(
+            inputs=place(as_inputs(X), device),
+            order=order,
+            is_held_out=order < round(self.validation_fraction * len(X)),
+            options=replace(options, bfloat16=self._wants_bfloat16(X, device)),
+            device=device,
+            random=random,
+            make_network=make_network,
+            progress=self.progress,
+            checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
+        )
+
+    def _wants_bfloat16(self, X: NDArray[Any], device: torch.device) -> bool:
+        if self.bfloat16 is None:
+            return device.type == "cuda" and X.ndim == 4
+        return bool(self.bfloat16)
+
     def _new_network(self, inputs: Tensor, augment: Augment) -> nn.Module:
         input_shape, n_classes = tuple(inputs.shape[1:]), len(self.classes_)
         if isinstance(self.network, nn.Module):
@@ -420,7 +474,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             network = self.network(input_shape, n_classes)
         else:
             network = MLP(input_shape, n_classes)
-        if isinstance(network, MLP):
+        if isinstance(network, Standardising):
             # as it will see them: a pixel that is hardly ever lit may be, once images are moved
             network.standardise(augment(inputs.float()).cpu())
         return network
@@ -447,7 +501,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
                 f"anchors must have one true class per example. Got {len(X_anchor)} examples and "
                 f"{len(y_anchor)} classes."
             )
-        return _as_network_input(X_anchor), encode(y_anchor, self.classes_, name="y_anchor")
+        return as_inputs(X_anchor), encode(y_anchor, self.classes_, name="y_anchor")
 
     def _logits(self, X: Any) -> Tensor:
         check_is_fitted(self)
@@ -457,7 +511,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
                 f"X must hold examples of shape {self.input_shape_}, as in fit. Got {X.shape[1:]}."
             )
         device = next(self.network_.parameters()).device
-        inputs = torch.as_tensor(_as_network_input(X), device=device)
+        inputs = torch.as_tensor(as_inputs(X), device=device)
         return training.predict_logits(self.network_, inputs).double()
 
     @torch.no_grad()
@@ -497,25 +551,3 @@ def _rebuild_recipe(model: SavedModel, path: str | Path) -> "Recipe | ImageRecip
             f"{recipe.shape}. Save the model again."
         )
     return recipe
-
-
-def _as_network_input(X: NDArray[Any]) -> NDArray[Any]:
-    """Return X as it travels to the device: bytes stay bytes, all else is float32."""
-    if X.dtype == np.uint8:
-        return np.ascontiguousarray(X)
-    with np.errstate(over="ignore"):
-        inputs = np.ascontiguousarray(X, dtype=np.float32)
-    if not np.isfinite(inputs).all():
-        raise InvalidInput("X must fit into float32; some values are larger. Scale them first.")
-    return inputs
-
-
-def _find_device(device: str | torch.device) -> torch.device:
-    if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        return torch.device(device)
-    except RuntimeError:
-        raise InvalidInput(
-            f"device must be 'auto' or a torch device such as 'cpu' or 'cuda:0'. Got {device!r}."
-        ) from None

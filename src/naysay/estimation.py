@@ -56,7 +56,7 @@ def from_anchors(
 
     References
     ----------
-    Yu et al. 2018, section 7, equation (20).
+    Yu et al. 2018, section 7, equation (15). https://doi.org/10.1007/978-3-030-01246-5_5
 
     Examples
     --------

@@ -12,9 +12,10 @@ from torch import Tensor, nn
 
 from naysay import losses
 from naysay._errors import InvalidInput
+from naysay.references import REFERENCES, linked
 from naysay.transition import TransitionMatrix
 
-__all__ = ["METHODS", "Method", "Setting", "find_method", "markdown_table"]
+__all__ = ["METHODS", "Method", "Setting", "find_method", "markdown_references", "markdown_table"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +30,7 @@ class Setting:
 class Method:
     """A method: what it does, when to use it, what it needs, and its loss in a setting.
 
+    ``source`` are keys of `naysay.references.REFERENCES`, divided by semicolons.
     ``takes_several`` says whether its loss takes a set of labels per example, a bool tensor
     (N, K), besides one label; ``takes_evidence`` that it is a likelihood, so that
     `naysay.functional.likelihood_loss` does the same for evidence of any kind;
@@ -297,7 +299,7 @@ METHODS: dict[str, Method] = {
         Method(
             name="pocr",
             summary="As forward, and other views must agree with what the label leaves.",
-            when="As forward, for images and many epochs, each of which takes twice as long.",
+            when="As forward, for images and many epochs, each of which takes three times as long.",
             source="Wang et al. 2021",
             needs_transition=True,
             needs_augmentation=True,
@@ -311,10 +313,18 @@ def markdown_table(methods: Iterable[Method] = METHODS.values()) -> str:
     """Return the methods as a table in Markdown, for the documentation."""
     lines = ["| method | what it does | when to use it | needs | source |", "|---|---|---|---|---|"]
     lines += [
-        f"| `{each.name}` | {each.summary} | {each.when} | {each.needs} | {each.source} |"
+        f"| `{each.name}` | {each.summary} | {each.when} | {each.needs} | {linked(each.source)} |"
         for each in methods
     ]
     return "\n".join(lines) + "\n"
+
+
+def markdown_references() -> str:
+    """Return the publications that the methods come from as a list in Markdown."""
+    return "".join(
+        f"- **{key}**: {each.authors}: *{each.title}*. {each.venue}. <{each.link}>\n"
+        for key, each in REFERENCES.items()
+    )
 
 
 def find_method(method: str | Method) -> Method:

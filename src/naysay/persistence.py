@@ -42,6 +42,7 @@ class SavedModel:
     parameters: dict[str, Any]
     history: list[dict[str, float]]
     feature_names: list[str] | None = None
+    transitions: dict[str, TransitionMatrix] = field(default_factory=dict)  # by annotator
     loss_state: dict[str, Tensor] = field(default_factory=dict)  # empty in older files
     preprocessing: dict[str, Any] | None = None  # the recipe from a user's file to inputs
     provenance: dict[str, Any] | None = None  # where the model comes from, plain JSON
@@ -106,11 +107,17 @@ def _tensors(model: SavedModel) -> dict[str, Tensor]:
         for part, state in states.items()
         for name, value in state.items()
     }
-    if not model.transition.is_uniform:
-        entries = model.transition.entries
-        for name in ("data", "indices", "indptr"):
-            tensors[f"transition.{name}"] = torch.from_numpy(getattr(entries, name).copy())
+    matrices = [model.transition, *model.transitions.values()]
+    for prefix, Q in zip(_prefixes(len(model.transitions)), matrices, strict=True):
+        if not Q.is_uniform:
+            for name in ("data", "indices", "indptr"):
+                tensors[f"{prefix}{name}"] = torch.from_numpy(getattr(Q.entries, name).copy())
     return tensors
+
+
+def _prefixes(n_annotators: int) -> list[str]:
+    """Return what the tensors of the matrix are called, and those of each annotator's."""
+    return ["transition.", *(f"transitions.{at}." for at in range(n_annotators))]
 
 
 def _facts(model: SavedModel, version: str) -> dict[str, Any]:
@@ -121,11 +128,10 @@ def _facts(model: SavedModel, version: str) -> dict[str, Any]:
         "version": _VERSION,
         "written_by": f"naysay {version}",
         "classes": model.classes.tolist(),
-        "transition": {
-            "names": list(model.transition.classes),
-            "uniform": model.transition.is_uniform,
-            "allow_diagonal": model.transition.allow_diagonal,
-        },
+        "transition": _about_transition(model.transition),
+        "transitions": [
+            {"annotator": name, **_about_transition(Q)} for name, Q in model.transitions.items()
+        ],
         "network": {"name": name, "arguments": model.network.arguments} if known else None,
         "input_shape": list(model.input_shape),
         "feature_names": model.feature_names,
@@ -133,6 +139,14 @@ def _facts(model: SavedModel, version: str) -> dict[str, Any]:
         "history": model.history,
         "preprocessing": model.preprocessing,
         "provenance": model.provenance,
+    }
+
+
+def _about_transition(Q: TransitionMatrix) -> dict[str, Any]:
+    return {
+        "names": list(Q.classes),
+        "uniform": Q.is_uniform,
+        "allow_diagonal": Q.allow_diagonal,
     }
 
 
@@ -144,7 +158,13 @@ def load_model(
     facts = _read_facts(folder)
     tensors = _read_tensors(folder, facts.get("sha256"))
     try:
-        transition = _rebuild_transition(facts, tensors)
+        by_annotator = facts.get("transitions", [])  # older files have none
+        transition, *others = [
+            _rebuild_transition(about, _part(tensors, prefix))
+            for about, prefix in zip(
+                [facts["transition"], *by_annotator], _prefixes(len(by_annotator)), strict=True
+            )
+        ]
         network = _rebuild_network(facts, folder, network, _part(tensors, "network."))
         model = SavedModel(
             network=network.eval(),
@@ -154,6 +174,9 @@ def load_model(
             parameters=dict(facts["parameters"]),
             history=list(facts["history"]),
             feature_names=facts["feature_names"],
+            transitions={
+                str(about["annotator"]): Q for about, Q in zip(by_annotator, others, strict=True)
+            },
             loss_state=_part(tensors, "loss."),
             preprocessing=facts.get("preprocessing"),
             provenance=facts.get("provenance"),
@@ -178,6 +201,12 @@ def load_model(
             f"{folder} must have one class per row of Q. Got {model.classes.size} classes and "
             f"{transition.n_classes} rows. Save the model again."
         )
+    for name, Q in model.transitions.items():
+        if Q.n_classes != transition.n_classes:
+            raise InvalidModelFile(
+                f"{folder} must have matrices of the same classes. That of annotator {name!r} has "
+                f"{Q.n_classes}, not {transition.n_classes}. Save the model again."
+            )
     return model
 
 
@@ -220,14 +249,11 @@ def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     }
 
 
-def _rebuild_transition(facts: dict[str, Any], tensors: dict[str, Tensor]) -> TransitionMatrix:
-    about = facts["transition"]
+def _rebuild_transition(about: dict[str, Any], tensors: dict[str, Tensor]) -> TransitionMatrix:
     names = about["names"]
     if about["uniform"]:
         return TransitionMatrix.uniform(len(names), classes=names)
-    data, indices, indptr = (
-        tensors[f"transition.{name}"].numpy() for name in ("data", "indices", "indptr")
-    )
+    data, indices, indptr = (tensors[name].numpy() for name in ("data", "indices", "indptr"))
     entries = csr_array((data, indices, indptr), (len(names), len(names)))
     entries.check_format(full_check=True)
     return TransitionMatrix(entries, names, allow_diagonal=about["allow_diagonal"])

@@ -11,14 +11,18 @@ from rich.table import Table
 def methods(
     as_json: Annotated[bool, typer.Option("--json", help="Print the methods as JSON.")] = False,
     markdown: Annotated[
-        bool, typer.Option(help="Print the table of docs/methods.md.", show_default=False)
+        bool,
+        typer.Option(
+            help="Print the table and the references of docs/methods.md.", show_default=False
+        ),
     ] = False,
 ) -> None:
     """List the methods: what each needs, where it comes from and when to use it.
 
     Example: naysay methods --json
     """
-    from naysay.methods import METHODS, markdown_table
+    from naysay.methods import METHODS, markdown_references, markdown_table
+    from naysay.references import REFERENCES
 
     if as_json:
         listed = [
@@ -27,16 +31,20 @@ def methods(
                 "summary": each.summary,
                 "when": each.when,
                 "source": each.source,
+                "references": [
+                    str(REFERENCES[key]) for key in each.source.split("; ") if key in REFERENCES
+                ],
                 "needs_transition": each.needs_transition,
                 "needs_prior": each.needs_prior,
                 "takes_several": each.takes_several,
+                "takes_evidence": each.takes_evidence,
                 "needs_augmentation": each.needs_augmentation,
             }
             for each in METHODS.values()
         ]
         typer.echo(json.dumps(listed, indent=1))
     elif markdown:
-        typer.echo(markdown_table(), nl=False)
+        typer.echo(f"{markdown_table()}\n{markdown_references()}", nl=False)
     else:
         table = Table()
         table.add_column("method", no_wrap=True)

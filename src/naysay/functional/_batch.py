@@ -103,12 +103,11 @@ def _check_now(
     Q: TransitionMatrix | None,
 ) -> tuple[Tensor, Tensor | None]:
     """Return labels that are safe to look up, and which of them count (None: all)."""
-    kept = None
-    if len(labels) and (labels.amin() < 0 or ignore_index >= 0):
-        kept = labels != ignore_index
+    lowest, highest = (int(end) for end in labels.aminmax()) if len(labels) else (0, 0)
+    in_range = lowest >= 0 and highest < n_classes
+    kept = None if in_range and ignore_index < 0 else labels != ignore_index
     counted = labels if kept is None else labels[kept]
-    outside = (counted < 0) | (counted >= n_classes)
-    if outside.any():
+    if not in_range and (outside := (counted < 0) | (counted >= n_classes)).any():
         raise InvalidLabels(
             f"comp_labels must be integers 0..{n_classes - 1}, or ignore_index={ignore_index}. "
             f"Got {int(counted[outside][0])}, and {int(outside.sum())} of {len(labels)} labels "

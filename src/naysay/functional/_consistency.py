@@ -3,7 +3,7 @@
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from naysay._columns import columns_of
+from naysay._columns import columns_of, negative_log_q
 from naysay._errors import InvalidInput
 from naysay.functional._batch import as_transition, described, flatten, flatten_logits, reduce
 from naysay.transition import TransitionMatrix
@@ -16,32 +16,34 @@ def partial_output_consistency(
     weight: Tensor | None = None,
     *,
     view_logits: Tensor,
-    consistency: float = 1.0,
+    consistency: float | Tensor = 1.0,
     ignore_index: int = -100,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Forward-corrected cross-entropy, and agreement of further views with what it leaves.
+    r"""Forward-corrected cross-entropy, and agreement of views with what it leaves ("POCR").
 
     .. math:: \ell = -\log \sum_k Q_{k ȳ} p_k
-              + \lambda \, \frac{1}{V} \sum_v \mathrm{KL}(t \,\|\, p^{(v)}), \quad
+              + \lambda \sum_v \mathrm{KL}(t \,\|\, p^{(v)}), \quad
               t_k = \frac{Q_{k ȳ} p_k}{\sum_m Q_{m ȳ} p_m}
 
     p is the softmax of `logits` and p⁽ᵛ⁾ that of the v-th view. The target t, the posterior given
     the label, is held constant in the gradient: views learn from the example, not the reverse.
 
+    With a uniform Q this is the loss of the source's code, but for a constant: "SCL-NL" on the
+    label, and the divergences of two views, summed. Any other Q, in both terms, is ours.
+
     Parameters
     ----------
     view_logits : Tensor of shape (V, N, K) or (V, N, K, d1, …)
         Logits of other views (augmentations) of the same examples.
-    consistency : float, default=1.0
-        λ. The source raises it from 0 during training.
+    consistency : float or Tensor of shape (), default=1.0
+        λ. The source raises it from 0 to 1 over the first half of training.
 
     The other parameters are those of `forward_cross_entropy`.
 
     References
     ----------
-    Wang, Feng, Zhang: Learning from Complementary Labels via Partial-Output Consistency
-    Regularization, IJCAI 2021. https://doi.org/10.24963/ijcai.2021/423
+    Wang et al. 2021, and the authors' code, CLL_POCR. https://doi.org/10.24963/ijcai.2021/423
     """
     matrix = as_transition(Q)
     batch = flatten(logits, comp_labels, ignore_index, matrix)
@@ -51,7 +53,7 @@ def partial_output_consistency(
             f"{', '.join(map(str, logits.shape))}). Got {described(view_logits)}."
         )
     columns = columns_of(matrix, batch.logits.dtype, batch.logits.device)
-    losses = -columns.log_q_of(batch.logits, batch.labels)
+    losses = negative_log_q(columns, batch.logits, batch.labels)
     likelihoods = columns.log_likelihoods(batch.logits, batch.labels)
     log_targets = (batch.logits.detach() + likelihoods).log_softmax(1)
     targets = log_targets.exp()
@@ -59,5 +61,5 @@ def partial_output_consistency(
     for view in view_logits:
         log_probs = flatten_logits(view, matrix).to(losses).log_softmax(1)
         divergence = (targets * (log_targets - log_probs)).sum(1)
-        losses = losses + consistency / len(view_logits) * divergence
+        losses = losses + consistency * divergence
     return reduce(losses, batch, weight, reduction)

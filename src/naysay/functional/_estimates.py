@@ -25,8 +25,7 @@ def complementary_cross_entropy(
 
     References
     ----------
-    Lin, Lin: Reduction from Complementary-Label Learning to Probability Estimates, PAKDD 2023.
-    https://doi.org/10.1007/978-3-031-33377-4_36
+    Lin & Lin 2023, "CPE-I". https://doi.org/10.1007/978-3-031-33377-4_36
     """
     batch = flatten(logits, comp_labels, ignore_index)
     chosen = batch.logits.gather(1, batch.labels[:, None])
@@ -56,8 +55,7 @@ def trained_forward_cross_entropy(
 
     References
     ----------
-    Lin, Lin: Reduction from Complementary-Label Learning to Probability Estimates, PAKDD 2023.
-    https://doi.org/10.1007/978-3-031-33377-4_36
+    Lin & Lin 2023, "CPE-T". https://doi.org/10.1007/978-3-031-33377-4_36
     """
     batch = flatten(logits, comp_labels, ignore_index)
     n_classes = batch.logits.shape[1]
@@ -77,6 +75,10 @@ def nearest_row_scores(comp_probs: Tensor, Q: Tensor) -> Tensor:
 
     The largest is that of the nearest row in L1, the decoding of Lin & Lin 2023. The scores are
     normalised like logarithms of probabilities, but they are no estimate of P(Y | x).
+
+    References
+    ----------
+    Lin & Lin 2023, the decoding by the L1 distance. https://doi.org/10.1007/978-3-031-33377-4_36
 
     Examples
     --------

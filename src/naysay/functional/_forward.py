@@ -6,7 +6,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from naysay._columns import columns_of
+from naysay._columns import columns_of, negative_log_q
 from naysay._errors import InvalidInput
 from naysay.functional._batch import Batch, as_transition, described, flatten, reduce
 from naysay.transition import TransitionMatrix
@@ -54,7 +54,8 @@ def forward_cross_entropy(
 
     References
     ----------
-    Yu et al. 2018, equations (7), (8) and (17); appendix C for the gradient.
+    Yu et al. 2018, equations (5), (6) and (10); (21) in appendix C for the gradient.
+    https://doi.org/10.1007/978-3-030-01246-5_5
 
     Examples
     --------
@@ -85,7 +86,8 @@ def forward_squared_error(
 
     References
     ----------
-    Yu et al. 2018, section 5, "Examples of Loss Functions".
+    Yu et al. 2018, equation (6), with the loss of section 5, "Examples of Loss Functions".
+    https://doi.org/10.1007/978-3-030-01246-5_5
     """
     return forward_loss(
         logits,
@@ -117,8 +119,8 @@ def forward_absolute_error(
 
     References
     ----------
-    Yu et al. 2018, equation (8), for the correction; Ghosh, Kumar, Sastry: Robust Loss Functions
-    under Label Noise for Deep Neural Networks, AAAI 2017, for the absolute error.
+    Yu et al. 2018, equation (6), for the correction: https://doi.org/10.1007/978-3-030-01246-5_5.
+    Ghosh et al. 2017 for the absolute error: https://doi.org/10.48550/arXiv.1712.09482
     """
     losses, batch = _negative_log_q(logits, comp_labels, Q, ignore_index)
     return reduce(-2 * torch.expm1(-losses), batch, weight, reduction)
@@ -150,8 +152,8 @@ def forward_generalised_cross_entropy(
 
     References
     ----------
-    Yu et al. 2018, equation (8), for the correction; Zhang, Sabuncu: Generalized Cross Entropy
-    Loss for Training Deep Neural Networks with Noisy Labels, NeurIPS 2018, for the loss.
+    Yu et al. 2018, equation (6), for the correction: https://doi.org/10.1007/978-3-030-01246-5_5.
+    Zhang & Sabuncu 2018 for the loss: https://doi.org/10.48550/arXiv.1805.07836
     """
     if not 0 < gamma <= 1:
         raise InvalidInput(f"gamma must be above 0 and at most 1. Got {gamma!r}.")
@@ -184,7 +186,7 @@ def forward_loss(
 
     References
     ----------
-    Yu et al. 2018, equation (8).
+    Yu et al. 2018, equation (6). https://doi.org/10.1007/978-3-030-01246-5_5
 
     Examples
     --------
@@ -218,7 +220,7 @@ def _negative_log_q(
     matrix = as_transition(Q)
     batch = flatten(logits, comp_labels, ignore_index, matrix)
     columns = columns_of(matrix, batch.logits.dtype, batch.logits.device)
-    return -columns.log_q_of(batch.logits, batch.labels), batch
+    return negative_log_q(columns, batch.logits, batch.labels), batch
 
 
 def _squared_error(q: Tensor, labels: Tensor) -> Tensor:

@@ -32,6 +32,11 @@ def likelihood_loss(logits: Tensor, log_likelihood: Tensor, *, reduction: str = 
         If an example has no possible class. On a GPU and in compiled code this is an assertion
         on the device.
 
+    References
+    ----------
+    With one label per example it is equation (10) of Yu et al. 2018; the rest is ours.
+    https://doi.org/10.1007/978-3-030-01246-5_5
+
     Examples
     --------
     >>> logits = torch.zeros(1, 4)

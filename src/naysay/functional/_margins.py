@@ -34,7 +34,7 @@ def pairwise_comparison(
 
     References
     ----------
-    Ishida, Niu, Hu, Sugiyama: Learning from Complementary Labels, NeurIPS 2017, equation (10).
+    Ishida et al. 2017, the pairwise-comparison loss with the sigmoid loss. https://doi.org/10.48550/arXiv.1705.07541
     """
     batch = flatten(logits, comp_labels, ignore_index)
     excluded = batch.logits.gather(1, batch.labels[:, None])
@@ -60,7 +60,7 @@ def one_versus_all(
 
     References
     ----------
-    Ishida, Niu, Hu, Sugiyama: Learning from Complementary Labels, NeurIPS 2017.
+    Ishida et al. 2017, the one-versus-all loss with the sigmoid loss. https://doi.org/10.48550/arXiv.1705.07541
     """
     batch = flatten(logits, comp_labels, ignore_index)
     positive = (-batch.logits).sigmoid().scatter(1, batch.labels[:, None], 0)
@@ -93,7 +93,8 @@ def partial_label(
 
     References
     ----------
-    Cour, Sapp, Taskar: Learning from Partial Labels, JMLR 12, 2011.
+    Cour et al. 2011, equation (2), with all classes but ȳ as candidates.
+    https://jmlr.org/papers/v12/cour11a.html
     """
     batch = flatten(logits, comp_labels, ignore_index)
     excluded = _excluded(batch)
@@ -126,8 +127,8 @@ def multi_label(
 
     References
     ----------
-    Read, Pfahringer, Holmes, Frank: Classifier Chains for Multi-label Classification,
-    Machine Learning 85, 2011, doi:10.1007/s10994-011-5256-5.
+    Read et al. 2011, binary relevance, with all classes but ȳ as labels.
+    https://doi.org/10.1007/s10994-011-5256-5
     """
     batch = flatten(logits, comp_labels, ignore_index)
     signs = torch.ones_like(batch.logits).scatter(1, batch.labels[:, None], -1)

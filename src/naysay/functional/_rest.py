@@ -44,8 +44,7 @@ def one_versus_rest_risk(
 
     References
     ----------
-    Wang, Ishida, Zhang, Niu, Sugiyama: Learning with Complementary Labels Revisited: The
-    Selected-Completely-at-Random Setting Is More Practical, ICML 2024.
+    Wang et al. 2024, the corrected risk of "SCARCE". https://doi.org/10.48550/arXiv.2311.15502
     """
     batch = flatten(logits, comp_labels, ignore_index)
     counted = batch.counted()

@@ -42,8 +42,7 @@ def several_labels_absolute_error(
 
     References
     ----------
-    Feng, Kaneko, Han, Niu, An, Sugiyama: Learning with Multiple Complementary Labels, ICML 2020,
-    arXiv:1912.12927.
+    Feng et al. 2020, equation (12). https://doi.org/10.48550/arXiv.1912.12927
     """
     batch, excluded = _flatten_sets(logits, ruled_out, ignore_index)
     others = batch.logits.masked_fill(~excluded, -torch.inf)
@@ -68,8 +67,8 @@ def several_labels_exponential(
 
     References
     ----------
-    Feng, Kaneko, Han, Niu, An, Sugiyama: Learning with Multiple Complementary Labels, ICML 2020,
-    arXiv:1912.12927.
+    Feng et al. 2020, equation (12) with the exponential loss, where the source has twice this
+    factor. https://doi.org/10.48550/arXiv.1912.12927
     """
     batch, excluded = _flatten_sets(logits, ruled_out, ignore_index)
     losses = (-_log_left(batch, excluded).exp()).exp()
@@ -92,8 +91,8 @@ def several_labels_log(
 
     References
     ----------
-    Feng, Kaneko, Han, Niu, An, Sugiyama: Learning with Multiple Complementary Labels, ICML 2020,
-    arXiv:1912.12927.
+    Feng et al. 2020, equation (12) with the log loss, where the source has twice this factor.
+    https://doi.org/10.48550/arXiv.1912.12927
     """
     batch, excluded = _flatten_sets(logits, ruled_out, ignore_index)
     return _reduce_sets(-_log_left(batch, excluded), batch, excluded, weight, reduction)

@@ -25,8 +25,7 @@ def surrogate_log(
 
     References
     ----------
-    Chou, Niu, Lin, Sugiyama: Unbiased Risk Estimators Can Mislead: A Case Study of Learning with
-    Complementary Labels, ICML 2020.
+    Chou et al. 2020, equation (11). https://doi.org/10.48550/arXiv.2007.02235
     """
     batch = flatten(logits, comp_labels, ignore_index)
     others = batch.logits.scatter(1, batch.labels[:, None], -torch.inf)
@@ -49,8 +48,7 @@ def surrogate_exponential(
 
     References
     ----------
-    Chou, Niu, Lin, Sugiyama: Unbiased Risk Estimators Can Mislead: A Case Study of Learning with
-    Complementary Labels, ICML 2020.
+    Chou et al. 2020, the exponential surrogate loss. https://doi.org/10.48550/arXiv.2007.02235
     """
     batch = flatten(logits, comp_labels, ignore_index)
     return reduce(_of_label(batch.logits.softmax(1), batch).exp(), batch, weight, reduction)
@@ -73,7 +71,7 @@ def reversed_softmax(
 
     References
     ----------
-    Gao, Zhang: Discriminative Complementary-Label Learning with Weighted Loss, ICML 2021.
+    Gao & Zhang 2021, the unweighted loss. https://proceedings.mlr.press/v139/gao21d.html
     """
     batch = flatten(logits, comp_labels, ignore_index)
     log_r = (-batch.logits.softmax(1)).log_softmax(1)
@@ -97,7 +95,7 @@ def weighted_reversed_softmax(
 
     References
     ----------
-    Gao, Zhang: Discriminative Complementary-Label Learning with Weighted Loss, ICML 2021.
+    Gao & Zhang 2021, the weighted loss. https://proceedings.mlr.press/v139/gao21d.html
     """
     batch = flatten(logits, comp_labels, ignore_index)
     probs = batch.logits.softmax(1)
@@ -123,7 +121,7 @@ def order_preserving(
 
     References
     ----------
-    Liu et al.: Consistent Complementary-Label Learning via Order-Preserving Losses, AISTATS 2023.
+    Liu et al. 2023, definition 3.1. https://proceedings.mlr.press/v206/liu23g.html
     """
     batch = flatten(logits, comp_labels, ignore_index)
     return reduce(-_of_label((-batch.logits).log_softmax(1), batch), batch, weight, reduction)
@@ -147,7 +145,7 @@ def weighted_order_preserving(
 
     References
     ----------
-    Liu et al.: Consistent Complementary-Label Learning via Order-Preserving Losses, AISTATS 2023.
+    Liu et al. 2023, definition 4.1, with the weights of appendix D. https://proceedings.mlr.press/v206/liu23g.html
     """
     batch = flatten(logits, comp_labels, ignore_index)
     log_g = (-batch.logits).log_softmax(1)

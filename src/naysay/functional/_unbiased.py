@@ -39,9 +39,9 @@ def backward_cross_entropy(
 
     References
     ----------
-    Ishida, Niu, Menon, Sugiyama: Complementary-Label Learning for Arbitrary Losses and Models,
-    ICML 2019, arXiv:1810.04327. For any invertible Q: Patrini et al.: Making Deep Neural Networks
-    Robust to Label Noise, CVPR 2017.
+    Ishida et al. 2019, Theorem 1, for uniform labels: https://doi.org/10.48550/arXiv.1810.04327.
+    Patrini et al. 2017, Theorem 1, for any invertible matrix:
+    https://doi.org/10.1109/CVPR.2017.240
     """
     matrix = as_transition(Q)
     batch = flatten(logits, comp_labels, ignore_index, matrix)
@@ -87,8 +87,7 @@ def non_negative_risk(
 
     References
     ----------
-    Ishida, Niu, Menon, Sugiyama: Complementary-Label Learning for Arbitrary Losses and Models,
-    ICML 2019, arXiv:1810.04327.
+    Ishida et al. 2019, the non-negative correction. https://doi.org/10.48550/arXiv.1810.04327
     """
     return _class_risks(logits, comp_labels, Q, prior, ignore_index).clamp_min(0).sum()
 
@@ -119,8 +118,7 @@ def gradient_ascent_risk(
 
     References
     ----------
-    Ishida, Niu, Menon, Sugiyama: Complementary-Label Learning for Arbitrary Losses and Models,
-    ICML 2019, arXiv:1810.04327.
+    Ishida et al. 2019, the gradient-ascent trick. https://doi.org/10.48550/arXiv.1810.04327
     """
     risks = _class_risks(logits, comp_labels, Q, prior, ignore_index)
     negative = risks.clamp_max(0).sum()

@@ -1,4 +1,4 @@
-"""Networks as plain modules that map a batch of inputs to logits."""
+"""Fully connected networks."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-__all__ = ["MLP", "NETWORKS"]
+from naysay.networks._parts import last_layer, mean_and_scale
 
 
 class MLP(nn.Module):
@@ -20,7 +20,7 @@ class MLP(nn.Module):
         Shape of one example, ``(n_features,)`` or ``(C, H, W)``; it is flattened.
     n_classes : int
     widths : sequence of int, default=(256,)
-        Units of each hidden layer.
+        Units of each hidden layer. The paper's d-3-c is ``widths=(3,), dropout=0``.
     dropout : float, default=0.5
         Share of hidden units dropped while training.
 
@@ -55,26 +55,14 @@ class MLP(nn.Module):
         layers: list[nn.Module] = []
         for before, after in pairwise(sizes):
             layers += [nn.Linear(before, after), nn.ReLU(), nn.Dropout(dropout)]
-        last = nn.Linear(sizes[-1], n_classes)
-        # Start from equal probabilities: a random preference between two classes that annotators
-        # treat alike would be hard to unlearn, and one of the two would never be predicted.
-        nn.init.zeros_(last.weight)
-        nn.init.zeros_(last.bias)
-        self.layers = nn.Sequential(*layers, last)
+        self.layers = nn.Sequential(*layers, last_layer(sizes[-1], n_classes))
 
     def standardise(self, inputs: Tensor) -> None:
         """Take mean and scale of each input from training examples; a constant stays as it is."""
-        flat = inputs.flatten(1).double()
-        deviation = flat.std(0, correction=0)
-        self.mean.copy_(flat.mean(0))
-        # below this a column is constant up to the rounding of its mean
-        constant = deviation <= 1e-6 * flat.abs().amax(0)
-        self.scale.copy_(deviation.where(~constant, 1))
+        mean, scale = mean_and_scale(inputs.flatten(1), (0,))
+        self.mean.copy_(mean)
+        self.scale.copy_(scale)
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return the logits, shape (N, n_classes)."""
         return self.layers((inputs.flatten(1) - self.mean) / self.scale)
-
-
-#: Networks that a model file builds again, by name, from their ``arguments``.
-NETWORKS: dict[str, type[nn.Module]] = {"MLP": MLP}

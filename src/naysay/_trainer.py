@@ -1,0 +1,132 @@
+"""Trains networks on one set of inputs: what a classifier's `fit` does, once or several times."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from naysay import training
+from naysay._errors import InvalidInput
+from naysay._progress import epoch_bar
+from naysay.augmentation import Augment
+from naysay.training import Examples, Options
+
+_SAMPLE = 10_000  # examples from which inputs are standardised
+_SHARE_OF_GPU = 0.5  # of its free memory that inputs may take; larger ones stay where they are
+
+
+@dataclass(kw_only=True)
+class Trainer:
+    """Inputs, which of them are held out, and how to train a network on the others.
+
+    ``make_network(sample)`` gives a new network, and how to augment its inputs.
+    """
+
+    inputs: Tensor
+    is_held_out: NDArray[np.bool_]
+    order: NDArray[np.int64]
+    options: Options
+    device: torch.device
+    random: np.random.RandomState
+    make_network: Callable[[Tensor], tuple[nn.Module, Augment]]
+    progress: bool = False
+    checkpoint: Path | None = None
+
+    def split(
+        self, example: NDArray[np.int64], values: NDArray[Any]
+    ) -> tuple[Examples, Examples | None]:
+        """Return the labels to train on and those held out, whole examples, in random order."""
+        by_position = np.argsort(self.order[example], kind="stable")
+        held_out = self.is_held_out[example[by_position]]
+        trained, kept = (
+            Examples(
+                self.inputs,
+                torch.as_tensor(values[part], device=self.device),
+                torch.as_tensor(example[part], device=self.inputs.device),
+            )
+            for part in (by_position[~held_out], by_position[held_out])
+        )
+        return trained, kept if len(kept) else None
+
+    def add(self, examples: Examples, X: NDArray[Any], values: NDArray[Any]) -> Examples:
+        """Return the examples and more of them, which lie elsewhere."""
+        n = len(self.inputs)
+        more = torch.arange(n, n + len(X), device=self.inputs.device)
+        if examples.rows is None:
+            raise InvalidInput("Only examples that were split off can be added to.")
+        return Examples(
+            torch.cat([self.inputs, torch.as_tensor(X, device=self.inputs.device)]),
+            torch.cat([examples.labels, torch.as_tensor(values, device=self.device)]),
+            torch.cat([examples.rows, more]),
+        )
+
+    def train(
+        self,
+        loss: training.Loss,
+        examples: Examples,
+        held_out: Examples | None,
+        what: str,
+        **hooks: Any,
+    ) -> tuple[nn.Module, list[training.EpochRecord]]:
+        """Train a new network; `what` is shown, and names its checkpoint."""
+        seed = int(self.random.randint(2**31 - 1))
+        with training.seeded(seed, self.device):
+            sample = next(examples.inputs(_SAMPLE))
+            network, augment = self.make_network(sample)
+            network = network.to(self.device)
+        checkpoint = self.checkpoint and self.checkpoint / f"{what.replace(' ', '-')}.safetensors"
+        with epoch_bar(what, self.options.epochs, enabled=self.progress) as on_epoch:
+            history = training.fit(
+                network,
+                examples,
+                loss,
+                replace(self.options, seed=seed),
+                held_out=held_out,
+                augment=augment,
+                checkpoint=checkpoint,
+                on_epoch=on_epoch,
+                **hooks,
+            )
+        return network, history
+
+
+def as_inputs(X: NDArray[Any]) -> NDArray[Any]:
+    """Return X as it travels to the device: bytes stay bytes, all else is float32.
+
+    What is stored that way already is not copied, a memory-mapped file for instance.
+    """
+    if X.dtype in (np.uint8, np.float32):
+        return np.ascontiguousarray(X)
+    with np.errstate(over="ignore"):
+        inputs = np.ascontiguousarray(X, dtype=np.float32)
+    if not np.isfinite(inputs).all():
+        raise InvalidInput("X must fit into float32; some values are larger. Scale them first.")
+    return inputs
+
+
+def place(X: NDArray[Any], device: torch.device) -> Tensor:
+    """Return the inputs on the device, or where they are, to stream, if they would fill it."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable")  # never written
+        inputs = torch.as_tensor(X)
+    if device.type == "cuda" and X.nbytes > _SHARE_OF_GPU * torch.cuda.mem_get_info(device)[0]:
+        return inputs
+    return inputs.to(device)
+
+
+def find_device(device: str | torch.device) -> torch.device:
+    """Return a torch device; ``"auto"`` is a GPU where there is one."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return torch.device(device)
+    except RuntimeError:
+        raise InvalidInput(
+            f"device must be 'auto' or a torch device such as 'cpu' or 'cuda:0'. Got {device!r}."
+        ) from None

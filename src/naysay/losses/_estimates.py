@@ -1,0 +1,109 @@
+"""Modules of estimates of P(Ȳ | x), read by the nearest row of Q."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor, nn
+
+from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
+from naysay._columns import columns_of
+from naysay.losses._shells import TransitionLoss
+from naysay.transition import TransitionMatrix
+
+
+class ComplementaryCrossEntropy(TransitionLoss):
+    """Module form of `naysay.functional.complementary_cross_entropy`; Q serves to read it."""
+
+    function = staticmethod(F.complementary_cross_entropy)
+
+    def _arguments(self) -> dict[str, Any]:
+        return {name: value for name, value in super()._arguments().items() if name != "Q"}
+
+    def log_scores(self, logits: Tensor) -> Tensor:
+        """Return how near each row of Q is to P(Ȳ | x), shape (N, K)."""
+        return F.nearest_row_scores(logits.softmax(1), _rows(self.Q, logits))
+
+
+class NearestRowForwardCrossEntropy(TransitionLoss):
+    """`ForwardCrossEntropy` that decides by the row of Q nearest to Qᵀ p ("CPE-F")."""
+
+    function = staticmethod(F.forward_cross_entropy)
+
+    def log_scores(self, logits: Tensor) -> Tensor:
+        """Return how near each row of Q is to P(Ȳ | x), shape (N, K)."""
+        columns = columns_of(self.Q, logits.dtype, logits.device)
+        return F.nearest_row_scores(columns.q(logits.softmax(1)), _rows(self.Q, logits))
+
+
+class TrainedForwardCrossEntropy(TransitionLoss):
+    """Module form of `naysay.functional.trained_forward_cross_entropy`, with the matrix.
+
+    The matrix starts at Q and is trained with the network: each row is a softmax. Where the
+    diagonal of Q is zero it stays so. Other zeros start at ``floor``, for nothing could make them
+    grow from zero. K×K numbers are trained: not for very many classes.
+
+    Parameters
+    ----------
+    Q : TransitionMatrix or array-like of shape (K, K)
+        The start.
+    floor : float, default=1e-3
+        Where zeros off the diagonal start, before rows are made to sum to 1.
+
+    Examples
+    --------
+    >>> loss = TrainedForwardCrossEntropy(TransitionMatrix.uniform(3))
+    >>> bool(np.allclose(loss.learned_transition, loss.Q))
+    True
+    """
+
+    function = staticmethod(F.trained_forward_cross_entropy)
+    impossible: Tensor
+
+    def __init__(
+        self,
+        Q: TransitionMatrix | ArrayLike,
+        *,
+        floor: float = 1e-3,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(Q, weight=weight, ignore_index=ignore_index, reduction=reduction)
+        start = torch.from_numpy(np.array(self.Q, dtype=np.float64))
+        impossible = torch.diag(start.diagonal() == 0)
+        self.register_buffer("impossible", impossible, persistent=False)
+        start = start.clamp_min(floor).masked_fill(impossible, 1)  # log 1: a finite stand-in
+        self.row_logits = nn.Parameter(start.log().float())
+
+    @property
+    def log_Q(self) -> Tensor:
+        """The logarithm of the matrix as it is now, shape (K, K)."""
+        return self.row_logits.masked_fill(self.impossible, -torch.inf).log_softmax(1)
+
+    @property
+    def learned_transition(self) -> TransitionMatrix:
+        """The matrix as it is now."""
+        rows = self.log_Q.detach().double().softmax(1).cpu().numpy()
+        names = self.Q.classes if self.Q.has_names else None
+        return TransitionMatrix(rows, names, allow_diagonal=self.Q.allow_diagonal)
+
+    def _arguments(self) -> dict[str, Any]:
+        arguments = {**super()._arguments(), "log_Q": self.log_Q}
+        del arguments["Q"]
+        return arguments
+
+    def log_scores(self, logits: Tensor) -> Tensor:
+        """Return how near each row of the matrix is to P(Ȳ | x), shape (N, K)."""
+        rows = self.log_Q.to(logits).softmax(1)
+        return F.nearest_row_scores(logits.softmax(1) @ rows, rows)
+
+
+def _rows(Q: TransitionMatrix, like: Tensor) -> Tensor:
+    """Return Q as a tensor, made once per precision and device: a copy would stall the device."""
+    key = ("rows", like.dtype, like.device)
+    if key not in Q._cache:
+        with torch.inference_mode(False):
+            Q._cache[key] = torch.from_numpy(np.array(Q, dtype=np.float64)).to(like)
+    return Q._cache[key]

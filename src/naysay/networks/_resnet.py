@@ -1,0 +1,130 @@
+"""Residual networks for small images."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from torch import Tensor, nn
+from torch.nn.functional import relu
+
+from naysay._checks import check_count
+from naysay._errors import InvalidInput
+from naysay.networks._parts import ImageNetwork, initialise, last_layer
+
+
+class _Block(nn.Module):
+    """Two 3 × 3 convolutions beside a shortcut."""
+
+    def __init__(self, n_in: int, n_out: int, stride: int) -> None:
+        super().__init__()
+        last_norm = nn.BatchNorm2d(n_out)
+        # Each block starts as its shortcut, so that a deep network starts as a shallow one
+        # (Goyal et al. 2017).
+        nn.init.zeros_(last_norm.weight)
+        self.branch = nn.Sequential(
+            nn.Conv2d(n_in, n_out, 3, stride=stride, padding=1, bias=False),
+            nn.BatchNorm2d(n_out),
+            nn.ReLU(inplace=True),
+            nn.Conv2d(n_out, n_out, 3, padding=1, bias=False),
+            last_norm,
+        )
+        self.shortcut: nn.Module = nn.Identity()
+        if n_in != n_out or stride != 1:
+            self.shortcut = nn.Sequential(
+                nn.Conv2d(n_in, n_out, 1, stride=stride, bias=False), nn.BatchNorm2d(n_out)
+            )
+
+    def forward(self, images: Tensor) -> Tensor:
+        return relu(self.shortcut(images) + self.branch(images))
+
+
+class _ResNet(ImageNetwork):
+    """Four stages of blocks, each but the first of half the side and twice the channels."""
+
+    n_blocks: ClassVar[Sequence[int]]
+
+    def __init__(
+        self,
+        input_shape: Sequence[int],
+        n_classes: int,
+        *,
+        width: int = 64,
+        stem_padding: int = 1,
+    ) -> None:
+        width = check_count(width, "width")
+        if stem_padding not in (0, 1):
+            raise InvalidInput(
+                "stem_padding must be 1, as is usual for CIFAR, or 0, as in the paper for Tiny "
+                f"ImageNet. Got {stem_padding!r}."
+            )
+        super().__init__(
+            input_shape,
+            n_classes,
+            at_least=10 - 2 * stem_padding,  # 8 after the stem, 1 after three halvings
+            width=width,
+            stem_padding=int(stem_padding),
+        )
+        n_channels = self.input_shape[0]
+        self.stem = nn.Sequential(
+            nn.Conv2d(n_channels, width, 3, padding=stem_padding, bias=False),
+            nn.BatchNorm2d(width),
+            nn.ReLU(inplace=True),
+        ).apply(initialise)
+        blocks: list[nn.Module] = []
+        n_in = width
+        for stage, n_blocks in enumerate(self.n_blocks):
+            n_out = width * 2**stage
+            for index in range(n_blocks):
+                blocks.append(_Block(n_in, n_out, stride=2 if stage and not index else 1))
+                n_in = n_out
+        self.blocks = nn.Sequential(*blocks).apply(initialise)
+        self.last = last_layer(n_in, n_classes)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return the logits, shape (N, n_classes)."""
+        features = self.blocks(self.stem(self.standardised(inputs)))
+        return self.last(features.mean((2, 3)))
+
+
+class ResNet18(_ResNet):
+    """ResNet-18 for small images, the paper's network for CIFAR-10 and Tiny ImageNet.
+
+    The first convolution is 3 × 3 with stride 1, and no max-pooling follows it.
+
+    Parameters
+    ----------
+    input_shape : sequence of int
+        ``(C, H, W)`` of one image, at least 8 × 8 pixels (10 × 10 without padding).
+    n_classes : int
+    width : int, default=64
+        Channels of the first stage; the last has eight times as many.
+    stem_padding : {0, 1}, default=1
+        Padding of the first convolution: 1 as is usual for CIFAR, 0 as in the paper's network for
+        Tiny ImageNet.
+
+    References
+    ----------
+    He, Zhang, Ren, Sun: Deep residual learning for image recognition, CVPR 2016.
+
+    Examples
+    --------
+    >>> network = ResNet18((3, 32, 32), 10)
+    >>> sum(weights.numel() for weights in network.parameters())
+    11173962
+    """
+
+    n_blocks = (2, 2, 2, 2)
+
+
+class ResNet34(_ResNet):
+    """ResNet-34 for small images, the paper's network for CIFAR-100.
+
+    Parameters and form are those of `ResNet18`; it has 16 blocks instead of 8.
+
+    Examples
+    --------
+    >>> network = ResNet34((3, 32, 32), 100)
+    >>> sum(weights.numel() for weights in network.parameters())
+    21328292
+    """
+
+    n_blocks = (3, 4, 6, 3)
