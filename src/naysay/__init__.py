@@ -41,6 +41,7 @@ __all__ = [
     "metrics",
     "networks",
     "observations",
+    "quality",
 ]
 
 _HOME_OF = {
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
         metrics,
         networks,
         observations,
+        quality,
     )
     from naysay.classifier import ComplementaryClassifier
     from naysay.transition import TransitionMatrix

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from naysay import __version__, metrics
+from naysay import __version__, metrics, quality
 from naysay._advice import find_problems, give_advice
 from naysay._checks import check_number, check_seed
 from naysay._errors import InvalidData, NaysayWarning, NoAnchorPoints
@@ -340,8 +340,6 @@ def _least_sure(own: OwnData, probs: NDArray[np.float64]) -> tuple[ShownExample,
 def _suspects(
     own: OwnData, probs: NDArray[np.float64], Q: TransitionMatrix
 ) -> tuple[ShownExample, ...]:
-    from naysay import quality
-
     shares = probs / probs.sum(axis=1, keepdims=True)  # some methods give scores only
     found = quality.find_wrong_labels(shares[own.example], own.label, Q)
     doubt = np.zeros(own.n_examples)
