@@ -173,7 +173,7 @@ def load_model(
             input_shape=tuple(facts["input_shape"]),
             parameters=dict(facts["parameters"]),
             history=list(facts["history"]),
-            feature_names=facts["feature_names"],
+            feature_names=_checked_names(facts),
             transitions={
                 str(about["annotator"]): Q for about, Q in zip(by_annotator, others, strict=True)
             },
@@ -239,6 +239,15 @@ def _read_tensors(folder: Path, sha256: str | None) -> dict[str, Tensor]:
         raise InvalidModelFile(
             f"{folder} must hold a whole model.safetensors: {error}. Save the model again."
         ) from None
+
+
+def _checked_names(facts: dict[str, Any]) -> list[str] | None:
+    names = facts["feature_names"]
+    if names is None:
+        return None
+    if [type(name) for name in names] != [str] * facts["input_shape"][0]:
+        raise TypeError("feature_names must hold one name per feature")
+    return list(names)
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
