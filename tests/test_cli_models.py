@@ -39,6 +39,10 @@ def flowers(tmp_path_factory):
     """A folder with flowers.csv and the model learned from it, and what fit printed."""
     folder = tmp_path_factory.mktemp("flowers")
     write_example(folder / "flowers.csv")
+    header, *rows = (folder / "flowers.csv").read_text("utf-8").splitlines()
+    who = ("ann" if place % 2 else "bob" for place, _ in enumerate(rows))
+    rows = [f"{row},{name}" for row, name in zip(rows, who, strict=True)]
+    (folder / "flowers.csv").write_text("\n".join([f"{header},who", *rows, ""]))
     done = succeed(
         "fit",
         folder / "flowers.csv",
@@ -133,8 +137,15 @@ def test_json_of_every_command_is_one_document(flowers, tmp_path):
 def test_the_matrix_may_be_given_estimated_or_uniform(flowers, tmp_path):
     folder, _ = flowers
     data = folder / "flowers.csv"
-    succeed("estimate", data, "--label=not", "--true-label=is", "--out", tmp_path / "Q.csv")
+    done = succeed(
+        "estimate", data, "--label=not", "--true-label=is", "--out", tmp_path / "Q.csv",
+        "--intervals", tmp_path / "i.csv",
+    )  # fmt: skip
+    assert "identifiable" in done.stdout
     Q = TransitionMatrix.read(tmp_path / "Q.csv")
+    entries = list(csv.DictReader(io.StringIO((tmp_path / "i.csv").read_text("utf-8"))))
+    assert len(entries) == 6
+    assert float(entries[0]["share"]) == np.asarray(Q)[0, 1]
     assert Q.classes == ("setosa", "versicolor", "virginica")
     shown = succeed("estimate", data, "--label=not", "--true-label=is").stdout
     assert shown.splitlines()[0] == "true class,setosa,versicolor,virginica"

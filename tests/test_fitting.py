@@ -141,7 +141,7 @@ def test_too_few_examples_are_refused():
 def test_the_habit_is_estimated_from_anchors():
     frame, _ = make_frame(1500)
     own = read_own(frame, label="not", true_label="is")
-    Q = estimate_own(own, epochs=30)
+    Q, _ = estimate_own(own, epochs=30)
     assert Q.classes == HABIT.classes
     assert np.abs(np.asarray(Q) - np.asarray(HABIT)).max() < 0.15
     with pytest.raises(NoAnchorPoints, match="needs anchors"):

@@ -186,9 +186,11 @@ def fit_own(
     probs = clf.predict_proba(own.X)
     predicted = probs.argmax(axis=1)
     examples, labels = _one_answer_each(own, is_held_out, rng)
-    about = {"predictions": predicted[examples], "comp_labels": labels, "Q": Q}
-    accuracy = metrics.accuracy_without_labels(**about)
-    precision = metrics.precision_without_labels(**about)
+    known = _uncertainty_of(clf)
+    doubts = None if known is None or not Q.diagnose().identifiable else known.samples
+    about = (predicted[examples], labels, Q)
+    accuracy = metrics.accuracy_without_labels(*about, Q_samples=doubts)
+    precision = metrics.precision_without_labels(*about, Q_samples=doubts)
     summary = summarise(own)
     name = transition if isinstance(transition, str) else "given"
     found = (str(each.message) for each in caught if issubclass(each.category, NaysayWarning))
@@ -233,10 +235,16 @@ def estimate_own(
     epochs: int = 100,
     seed: int = 0,
     progress: bool = False,
-) -> TransitionMatrix:
+) -> tuple[TransitionMatrix, Any]:
     """Estimate how the annotators of a user's own data choose, from anchors.
 
     Parameters are those of `fit_own`; nothing is set aside.
+
+    Returns
+    -------
+    Q : TransitionMatrix
+    uncertainty : naysay.estimation.Uncertainty or None
+        With ``lower`` and ``upper``, the bounds of each entry; None where they are not known.
 
     Raises
     ------
@@ -264,7 +272,12 @@ def estimate_own(
     )
     known = X_anchor, np.array(own.classes)[y_anchor]
     clf.fit(own.X[labelled], _answers_about(own, labelled), anchors=known)
-    return clf.transition_
+    return clf.transition_, _uncertainty_of(clf)
+
+
+def _uncertainty_of(clf: ComplementaryClassifier) -> Any:
+    """Return how sure an estimated matrix is; None of one that was given."""
+    return getattr(clf, "transition_uncertainty_", None)
 
 
 def _set_aside(own: OwnData, share: float, rng: np.random.Generator) -> NDArray[np.bool_]:

@@ -26,4 +26,4 @@ def example(
         typer.echo(json.dumps({"out": str(out), "label": "not"}))
         return
     typer.echo(f"{out}: the column 'not' says what each flower is not. Next:")
-    typer.echo(f"naysay fit {out} --label not --true-label is --annotator who --out flowers-model")
+    typer.echo(f"naysay fit {out} --label not --true-label is --out flowers-model")

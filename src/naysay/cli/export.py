@@ -21,7 +21,7 @@ def export(
 
         naysay data example flowers.csv
 
-        naysay fit flowers.csv --label not --out flowers-model
+        naysay fit flowers.csv --label not --true-label is --out flowers-model
 
         naysay export flowers-model --out flowers.pt2
     """

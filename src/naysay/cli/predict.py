@@ -36,7 +36,7 @@ def predict(
 
         naysay data example flowers.csv
 
-        naysay fit flowers.csv --label not --out flowers-model
+        naysay fit flowers.csv --label not --true-label is --out flowers-model
 
         naysay predict flowers-model flowers.csv --out predictions.csv
     """
