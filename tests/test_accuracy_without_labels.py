@@ -14,6 +14,7 @@ from naysay import (
     InvalidInput,
     InvalidLabels,
     InvalidTransitionMatrix,
+    NaysayWarning,
     TransitionMatrix,
     metrics,
 )
@@ -114,6 +115,17 @@ def test_the_interval_does_not_shrink_to_a_point_where_nothing_contradicts():
     assert found.value == pytest.approx(1)
     assert found.interval[1] == 1
     assert found.interval[0] == pytest.approx(1 - 9 * 1.96**2 / (50 + 1.96**2), abs=1e-3)
+
+
+def test_a_matrix_that_is_not_that_of_the_labels_is_pointed_out():
+    rng = np.random.default_rng(0)
+    Q = with_mistakes(TransitionMatrix.uniform(3), 0.3)
+    true = rng.integers(3, size=20_000)
+    labels = TransitionMatrix.uniform(3).sample(true, seed=rng)  # nobody errs
+    with pytest.warns(NaysayWarning, match="Q does not describe these labels"):
+        found = metrics.accuracy_without_labels(true, labels, Q)
+    assert found.value > 1
+    assert found.interval == (1, 1)
 
 
 def test_samples_of_Q_widen_the_interval_until_it_holds():

@@ -7,6 +7,7 @@ from typer.core import TyperGroup
 
 from naysay import __version__
 from naysay._errors import NaysayError
+from naysay.cli.check import check
 from naysay.cli.data import app as data
 from naysay.cli.data_example import example
 from naysay.cli.data_info import info
@@ -43,7 +44,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, fit, predict, estimate, export, inspect, methods):
+for command in (demo, fit, predict, check, estimate, export, inspect, methods):
     app.command()(command)
 data.command()(info)
 data.command()(example)

@@ -11,6 +11,7 @@ from naysay.cli._reading import AsJson
 
 def example(
     out: Annotated[Path, typer.Argument(help="Where to write the CSV file.")],
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the answers.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Write a small CSV file to try the other commands on: 150 flowers with "not" labels.
@@ -21,7 +22,7 @@ def example(
     """
     from naysay.example_data import write_example
 
-    write_example(out)
+    write_example(out, seed=seed)
     if as_json:
         typer.echo(json.dumps({"out": str(out), "label": "not"}))
         return

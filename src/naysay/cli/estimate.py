@@ -18,7 +18,7 @@ from naysay.cli.fit import AnchorLabel, Anchors, Epochs, Seed
 if TYPE_CHECKING:
     from naysay.transition import TransitionMatrix
 
-_COLUMNS = ("true class", "excluded", "share", "low", "high")
+_COLUMNS: list[str] = ["true class", "excluded", "share", "low", "high"]
 _MOST_ROWS = 30
 
 

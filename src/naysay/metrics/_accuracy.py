@@ -1,5 +1,6 @@
 """Accuracy, precision and recall with an error bar, from complementary labels alone."""
 
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -7,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from naysay._checks import check_label_indices, check_number
-from naysay._errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix
+from naysay._errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix, NaysayWarning
 from naysay.metrics._bounds import bounding_terms, bounds_of_mean
 from naysay.metrics._estimate import Estimate
 from naysay.metrics._joint import (
@@ -24,12 +25,16 @@ from naysay.transition import TransitionMatrix
 
 __all__ = ["accuracy_without_labels", "precision_without_labels", "recall_without_labels"]
 
+_BEYOND_CHANCE = 4  # standard errors
+_ROUNDING = 1e-9
+
 
 class _Sample(NamedTuple):
     """What the estimates are made of."""
 
     values: Floats  # Q
     inverse: Floats | None  # of Q; None where it is singular
+    slopes: Floats  # see `spread_slopes`; of an inverse only
     samples: Floats | None  # inverses of other plausible Q
     counts: NDArray[np.int64]  # (label, prediction)
     z: float
@@ -79,6 +84,11 @@ def accuracy_without_labels(
     Estimate
         With ``value``, ``standard_error`` and ``interval``.
 
+    Warns
+    -----
+    NaysayWarning
+        If the estimate is outside 0..1 by more than chance explains: Q is not that of the labels.
+
     Raises
     ------
     InvalidLabels
@@ -94,7 +104,21 @@ def accuracy_without_labels(
     """
     sample = _read(predictions, comp_labels, Q, confidence, Q_samples)
     shares = sample.counts.sum(axis=0) / sample.counts.sum()
-    return _share_correct(sample, shares)
+    found = _share_correct(sample, shares)
+    value, error = found.value, found.standard_error
+    if (
+        value is not None
+        and error is not None
+        and abs(value - 0.5) > 0.5 + _BEYOND_CHANCE * error + _ROUNDING
+    ):
+        warnings.warn(
+            f"The accuracy must be within 0 and 100 %; the estimate is {100 * value:.1f} % ± "
+            f"{100 * error:.1f}, which chance does not explain. Q does not describe these labels: "
+            "estimate it again.",
+            NaysayWarning,
+            stacklevel=2,
+        )
+    return found
 
 
 def precision_without_labels(
@@ -175,6 +199,7 @@ def _read(
     return _Sample(
         values=values,
         inverse=inverse,
+        slopes=np.zeros(len(values)) if inverse is None else spread_slopes(values, inverse),
         samples=None if Q_samples is None else check_samples(Q_samples, len(values)),
         counts=joint_counts(labels, predicted, len(values)),
         z=float(ndtri((1 + confidence) / 2)),
@@ -195,7 +220,7 @@ def _share_correct(sample: _Sample, shares: Floats) -> Estimate:
         doubt = 0.0
         if sample.samples is not None:
             doubt = _doubt(np.einsum("jk,sjk->s", counts, sample.samples[:, :, used]) / n)
-        slope = float(shares @ spread_slopes(sample.values, sample.inverse))
+        slope = float(shares @ sample.slopes)
         low, high = score_interval(mean, variance, slope, n, sample.z, doubt)
         if high - low < 1 or doubt:  # bounds would take Q for certain
             error = np.sqrt(variance / max(n - 1, 1) + doubt)

@@ -51,9 +51,21 @@ def log_likelihood(
     columns = np.asarray(matrix).T
     total = 0.0
     for rows in row_slices(*scores.shape):
-        part = _checked(scores[rows], rule)
-        total += float(np.sum(logsumexp(part, axis=1, b=columns[labels[rows]])))
+        total += float(np.sum(_log_shares(_checked(scores[rows], rule), columns[labels[rows]])))
     return total / len(scores)
+
+
+def _log_shares(scores: Floats, weights: Floats) -> Floats:
+    """Return log Σ_k weights_k exp(scores_k) of each row."""
+    top = scores.max(axis=1)
+    with np.errstate(invalid="ignore"):  # -inf less -inf
+        sums = np.einsum("ik,ik->i", np.exp(scores - top[:, None]), weights)
+    # all that counts may be far below the top: then relative to its own top, which takes longer
+    low = ~(sums > 1e-250)
+    shares = np.log(np.where(low, 1, sums)) + np.where(low, 0, top)
+    if low.any():
+        shares[low] = logsumexp(scores[low], axis=1, b=weights[low])
+    return shares
 
 
 def _checked(scores: ArrayLike, rule: str) -> Floats:

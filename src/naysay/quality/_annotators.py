@@ -16,7 +16,8 @@ from naysay.transition import TransitionMatrix
 
 __all__ = ["Annotator", "Annotators", "annotators"]
 
-_STEPS = 20  # of expectation and maximisation; habits change little after a few
+_STEPS = 20  # of expectation and maximisation, at most
+_SMALL_CHANGE = 1e-4
 _FIRST_GUESS = 0.02  # share of mistakes to start from, where Q has none
 _IMPOSSIBLE = 1e-30  # an answer less likely than this, by the model, says nothing about anyone
 _SHOWN = 20
@@ -204,7 +205,7 @@ def _fit(groups: list[_Group], start: Floats, prior_counts: Floats) -> Floats:
         totals = counts.sum(axis=1, keepdims=True)
         # a class that no answer is about keeps its row
         updated = np.where(totals > 0, counts / np.where(totals > 0, totals, 1), values)
-        if np.abs(updated - values).max() < 1e-5:
+        if np.abs(updated - values).max() < _SMALL_CHANGE:
             return updated
         values = updated
     return values
