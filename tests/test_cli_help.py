@@ -11,7 +11,6 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from naysay import TransitionMatrix
 from naysay.cli import app
 
 NEEDS_DOWNLOAD = {"data fetch", "data verify"}
@@ -49,7 +48,6 @@ def test_help_ends_in_an_example_of_the_command(name):
 @pytest.mark.parametrize("name", sorted(set(ALL) - NEEDS_DOWNLOAD - TESTED_ELSEWHERE))
 def test_the_example_works_as_pasted(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    TransitionMatrix.uniform(3).write("Q.csv")  # what `naysay inspect Q.csv` looks at
     for line in examples(ALL[name]):
         if "|" in line:
             continue  # a pipe needs a shell: see test_data_info_cli

@@ -34,8 +34,10 @@ __all__ = [
     "TransitionMatrix",
     "__version__",
     "datasets",
+    "design",
     "estimation",
     "functional",
+    "inspection",
     "losses",
     "methods",
     "metrics",
@@ -52,8 +54,10 @@ _HOME_OF = {
 if TYPE_CHECKING:
     from naysay import (
         datasets,
+        design,
         estimation,
         functional,
+        inspection,
         losses,
         methods,
         metrics,

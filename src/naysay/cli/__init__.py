@@ -12,6 +12,7 @@ from naysay.cli.data import app as data
 from naysay.cli.data_example import example
 from naysay.cli.data_info import info
 from naysay.cli.demo import demo
+from naysay.cli.design import design
 from naysay.cli.estimate import estimate
 from naysay.cli.export import export
 from naysay.cli.fit import fit
@@ -44,7 +45,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, fit, predict, check, estimate, export, inspect, methods):
+for command in (demo, fit, predict, check, estimate, export, design, inspect, methods):
     app.command()(command)
 data.command()(info)
 data.command()(example)
