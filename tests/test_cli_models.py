@@ -146,6 +146,7 @@ def test_the_matrix_may_be_given_estimated_or_uniform(flowers, tmp_path):
     entries = list(csv.DictReader(io.StringIO((tmp_path / "i.csv").read_text("utf-8"))))
     assert len(entries) == 6
     assert float(entries[0]["share"]) == np.asarray(Q)[0, 1]
+    assert all(float(each["low"] or 0) <= float(each["high"] or 1) for each in entries)
     assert Q.classes == ("setosa", "versicolor", "virginica")
     shown = succeed("estimate", data, "--label=not", "--true-label=is").stdout
     assert shown.splitlines()[0] == "true class,setosa,versicolor,virginica"

@@ -277,7 +277,8 @@ def estimate_own(
 
 def _uncertainty_of(clf: ComplementaryClassifier) -> Any:
     """Return how sure an estimated matrix is; None of one that was given."""
-    return getattr(clf, "transition_uncertainty_", None)
+    habit = getattr(clf, "habit_", None)
+    return None if habit is None else habit.uncertainty
 
 
 def _set_aside(own: OwnData, share: float, rng: np.random.Generator) -> NDArray[np.bool_]:
