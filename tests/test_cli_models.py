@@ -139,7 +139,7 @@ def test_the_matrix_may_be_given_estimated_or_uniform(flowers, tmp_path):
     data = folder / "flowers.csv"
     done = succeed(
         "estimate", data, "--label=not", "--true-label=is", "--out", tmp_path / "Q.csv",
-        "--intervals", tmp_path / "i.csv",
+        "--intervals", tmp_path / "i.csv", "--epochs=5",
     )  # fmt: skip
     assert "identifiable" in done.stdout
     Q = TransitionMatrix.read(tmp_path / "Q.csv")
@@ -148,7 +148,7 @@ def test_the_matrix_may_be_given_estimated_or_uniform(flowers, tmp_path):
     assert float(entries[0]["share"]) == np.asarray(Q)[0, 1]
     assert all(float(each["low"] or 0) <= float(each["high"] or 1) for each in entries)
     assert Q.classes == ("setosa", "versicolor", "virginica")
-    shown = succeed("estimate", data, "--label=not", "--true-label=is").stdout
+    shown = succeed("estimate", data, "--label=not", "--true-label=is", "--epochs=5").stdout
     assert shown.splitlines()[0] == "true class,setosa,versicolor,virginica"
     for transition, origin in ((tmp_path / "Q.csv", "given"), ("uniform", "uniform")):
         done = succeed(
@@ -254,7 +254,7 @@ def test_what_cannot_work_is_a_warning(flowers, tmp_path):
 
 def test_a_closed_pipe_is_no_error(flowers):
     folder, _ = flowers
-    command = f"{sys.executable} -m naysay predict model flowers.csv | head -1"
+    command = f"{sys.executable} -m naysay predict model flowers.csv | true"
     done = subprocess.run(
         ["bash", "-c", command],
         cwd=folder,
@@ -263,7 +263,6 @@ def test_a_closed_pipe_is_no_error(flowers):
         text=True,
         check=False,
     )
-    assert done.stdout.startswith("prediction,")
     assert done.stderr == ""
 
 

@@ -193,7 +193,9 @@ def fit_own(
     precision = metrics.precision_without_labels(*about, Q_samples=doubts)
     summary = summarise(own)
     name = transition if isinstance(transition, str) else "given"
-    found = (str(each.message) for each in caught if issubclass(each.category, NaysayWarning))
+    found = [str(each.message) for each in caught if issubclass(each.category, NaysayWarning)]
+    if name == "estimate" and doubts is None:
+        found.append("Q is an estimate too, and the intervals of the accuracy take it as exact")
     report = FitReport(
         summary=summary,
         method=clf.method if isinstance(clf.method, str) else clf.method.name,
