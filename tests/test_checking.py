@@ -4,11 +4,13 @@ import json
 
 import numpy as np
 import pytest
+from PIL import Image
 from typer.testing import CliRunner
 
 from naysay import ComplementaryClassifier, InvalidInput, TransitionMatrix
 from naysay.checking import check_file
 from naysay.cli import app
+from naysay.datasets.folders import ImageRecipe
 from naysay.datasets.own import read_own
 
 CLASSES = ["cat", "dog", "owl"]
@@ -120,6 +122,24 @@ def test_features_are_made_as_in_training_where_the_model_knows_how(model, tmp_p
     assert seen[0][1].tolist() == pytest.approx([np.median(first.X[:, 0]), 0], abs=1e-6)
     with pytest.raises(InvalidInput, match="read twice"):
         check_file(clf, "-", label="not")
+
+
+def test_arrays_and_images_are_read_as_in_training_too(model, tmp_path):
+    clf = ComplementaryClassifier.load(model)
+    seen = []
+    clf.predict_proba = lambda X: seen.append(X) or np.full((len(X), 3), 1 / 3)
+    X, _, labels = make_animals(50, MISTAKES, seed=3)
+    np.savez(tmp_path / "new.npz", X=X, labels=labels)
+    clf.recipe_ = read_own(tmp_path / "new.npz").recipe
+    check_file(clf, tmp_path / "new.npz")
+    assert seen[-1] == pytest.approx(X, rel=1e-6)
+    for number, name in enumerate(CLASSES):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        pixels = np.full((8, 8), 50 * number, dtype=np.uint8)
+        Image.fromarray(pixels).save(tmp_path / "photos" / name / "1.png")
+    clf.recipe_, clf.input_shape_ = ImageRecipe(height=4, width=4, mode="RGB"), (3, 4, 4)
+    check_file(clf, tmp_path / "photos")
+    assert seen[-1][:, 2, 0, 0].tolist() == [0, 50, 100]
 
 
 def test_errors_are_one_line_and_exit_code_1(model, answers, tmp_path):

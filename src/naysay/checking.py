@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 
 from naysay._errors import InvalidInput, InvalidTransitionMatrix
 from naysay.classifier import ComplementaryClassifier
+from naysay.datasets._preprocess import Recipe
+from naysay.datasets.folders import ImageRecipe
 from naysay.datasets.own import OwnData, read_features, read_own
 from naysay.metrics import Estimate, accuracy_without_labels
 from naysay.observations import Observations
@@ -112,13 +114,16 @@ def check_file(
     """
     names = [str(name) for name in model.classes_]
     recipe: Any = getattr(model, "recipe_", None)
-    columns = getattr(recipe, "columns", None)
-    if columns is None:
+    if not isinstance(recipe, Recipe):
+        if isinstance(recipe, ImageRecipe):
+            reading |= {"size": (recipe.height, recipe.width), "mode": recipe.mode}
         own = read_own(data, classes=names, **reading)
         return check_model(model, own, own.X, transition=transition)
     if str(data) == "-":
         raise InvalidInput("data must be a file that can be read twice. Standard input cannot.")
-    own = read_own(data, classes=names, **{**reading, "features": [each.name for each in columns]})
+    if not str(data).endswith(".npz"):
+        reading["features"] = [column.name for column in recipe.columns]
+    own = read_own(data, classes=names, **reading)
     options = {name: reading[name] for name in ("delimiter", "decimal") if name in reading}
     X = read_features(data, recipe, **options)[own.row]  # as in training, not as these data say
     return check_model(model, own, X, transition=transition)
