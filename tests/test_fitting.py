@@ -41,6 +41,20 @@ def test_the_interval_holds_the_true_accuracy(fitted):
     assert sum(report.n_predicted) == 600
 
 
+def test_the_interval_keeps_its_word_over_many_data_sets():
+    fresh, y = make_frame(4000, seed=999)
+    X = fresh[["a", "b"]].to_numpy(np.float32)
+    n_inside = 0
+    for seed in range(30):
+        frame, _ = make_frame(150, seed=seed, n_known=0)
+        own = read_own(frame[["a", "b", "not"]], label="not")
+        clf, report = fit_own(own, transition=HABIT, epochs=3, seed=seed)
+        true = float((clf.predict(X) == np.array(own.classes)[y]).mean())
+        low, high = report.accuracy.interval
+        n_inside += low <= true <= high
+    assert n_inside >= 26  # of 30 at 95 %; fewer happen in 16 of 1,000 cases
+
+
 def test_the_report_says_what_was_done(fitted):
     own, _, clf, report = fitted
     assert report.transition == HABIT
