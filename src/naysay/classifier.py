@@ -4,7 +4,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 import torch
@@ -43,6 +43,10 @@ from naysay.observations import Observations
 from naysay.persistence import NetworkFactory, SavedModel, load_model, save_model
 from naysay.schedules import Schedule, cosine
 from naysay.transition import TransitionMatrix
+
+if TYPE_CHECKING:
+    from naysay.datasets._preprocess import Recipe
+    from naysay.datasets.folders import ImageRecipe
 
 __all__ = ["ComplementaryClassifier"]
 
@@ -132,6 +136,10 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Only when fitted on a table with column names.
+    recipe_ : Recipe, ImageRecipe or None
+        How a file of the user's becomes X, where the model was made from one.
+    provenance_ : dict or None
+        Where a model made from a file comes from: its data, seed and command.
 
     References
     ----------
@@ -156,6 +164,8 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     input_shape_: tuple[int, ...]
     n_features_in_: int
     feature_names_in_: NDArray[Any]
+    recipe_: "Recipe | ImageRecipe | None" = None
+    provenance_: dict[str, Any] | None = None
 
     def __init__(
         self,
@@ -268,6 +278,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             loss, examples, held_out, "training", measure=measure
         )
         self.input_shape_ = tuple(X.shape[1:])
+        self.recipe_ = self.provenance_ = None  # of an earlier fit
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -293,8 +304,11 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         """The matrix that ``cpe-t`` learned, starting from `transition_`."""
         return cast("TransitionMatrix", self.loss_.learned_transition)
 
-    def save(self, path: str | Path) -> None:
-        """Write the fitted model to a folder of ``model.safetensors`` and ``model.json``."""
+    def save(self, path: str | Path, *, report: str | None = None) -> None:
+        """Write the fitted model to a folder of ``model.safetensors`` and ``model.json``.
+
+        `recipe_` and `provenance_` go along where they are set, and a `report` in HTML.
+        """
         check_is_fitted(self)
         method = find_method(self.method)
         is_known = METHODS.get(method.name) is method
@@ -314,8 +328,10 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             history=self.history_,
             feature_names=None if names is None else names.tolist(),
             loss_state=self.loss_.state_dict() if is_known else {},
+            preprocessing=None if self.recipe_ is None else self.recipe_.to_dict(),
+            provenance=self.provenance_,
         )
-        save_model(model, path, version=__version__)
+        save_model(model, path, version=__version__, report=report)
 
     @classmethod
     def load(
@@ -344,6 +360,8 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         self.n_features_in_ = model.input_shape[0]
         if model.feature_names is not None:
             self.feature_names_in_ = np.array(model.feature_names, dtype=object)
+        self.recipe_ = _rebuild_recipe(model, path)
+        self.provenance_ = model.provenance
         return self
 
     def _plain_parameters(self) -> dict[str, Any]:
@@ -519,3 +537,17 @@ def _rebuild_loss(method: str | Method, model: SavedModel, path: str | Path) -> 
                 "Save the model again."
             ) from None
     return loss.eval()
+
+
+def _rebuild_recipe(model: SavedModel, path: str | Path) -> "Recipe | ImageRecipe | None":
+    from naysay.datasets.own import recipe_from_dict  # loads pyarrow, for models of files only
+
+    if model.preprocessing is None:
+        return None
+    recipe = recipe_from_dict(model.preprocessing)
+    if recipe.shape != model.input_shape:
+        raise InvalidModelFile(
+            f"{path} must hold a recipe that gives inputs of shape {model.input_shape}. It gives "
+            f"{recipe.shape}. Save the model again."
+        )
+    return recipe
