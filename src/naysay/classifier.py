@@ -14,7 +14,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from naysay import __version__, training
 from naysay._checks import check_count, check_number, shorten
@@ -24,11 +23,12 @@ from naysay._errors import (
     InvalidModelFile,
     NoAnchorPoints,
 )
+from naysay._habit import estimate_habit
 from naysay._labels import check_all_named, encode, find_classes, is_ruled_out, read_answers
 from naysay._progress import epoch_bar
 from naysay._targets import Transitions, TrueLabelsToo, log_scores, make_targets, pool
 from naysay.augmentation import Augment, default_for
-from naysay.estimation import class_prior, from_anchors
+from naysay.estimation import Uncertainty, class_prior
 from naysay.functional import as_transition
 from naysay.methods import METHODS, Method, Setting, find_method
 from naysay.networks import MLP
@@ -87,6 +87,9 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     transition_ : TransitionMatrix
         The matrix used, given or estimated; where each annotator has one, their mean, weighted by
         how much each answered.
+    transition_uncertainty_ : Uncertainty or None
+        Only of ``transition="estimate"``: intervals, samples and advice, see
+        `naysay.estimation.uncertainty`.
     learned_transition_ : TransitionMatrix
         Only of ``cpe-t``: the matrix it learned, starting from `transition_`.
     network_ : Module
@@ -114,6 +117,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
 
     classes_: NDArray[Any]
     transition_: TransitionMatrix
+    transition_uncertainty_: Uncertainty | None
     network_: nn.Module
     loss_: nn.Module
     history_: list[dict[str, float]]
@@ -230,11 +234,15 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             transitions = given
         elif is_estimate and anchored is not None:
             X_anchor, y_anchor = anchored
-            rows = split(answers.example, answers.label)
-            network, _ = train_network(cross_entropy, *rows, "estimating Q")
-            logits = training.predict_logits(network, torch.as_tensor(X_anchor, device=device))
-            comp_probs = logits.double().softmax(1).cpu().numpy()
-            transitions = from_anchors(comp_probs, y_anchor, len(names), classes=names)
+            transitions, self.transition_uncertainty_ = estimate_habit(
+                inputs,
+                answers,
+                (torch.as_tensor(X_anchor, device=device), y_anchor),
+                names,
+                train=lambda *arguments: train_network(*arguments)[0],
+                rows=split(answers.example, answers.label),
+                seed=int(random.randint(2**31 - 1)),
+            )
         else:
             transitions = TransitionMatrix.uniform(len(names), classes=names)
         self.transition_ = pool(answers, transitions)

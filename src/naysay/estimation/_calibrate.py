@@ -64,4 +64,4 @@ def calibrate(log_probs: ArrayLike, labels: ArrayLike) -> float:
 
     found = minimize_scalar(loss, bounds=np.log(_RANGE), method="bounded", options={"xatol": 1e-3})
     gain = loss(0.0) - found.fun
-    return float(np.exp(found.x)) if gain > 0.5 * np.log(len(scores)) else 1.0
+    return float(np.exp(found.x)) if gain > max(1.0, 0.5 * np.log(len(scores))) else 1.0

@@ -1,5 +1,6 @@
 """How sure the entries of Q are: an interval for each, and samples of the whole matrix."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -115,25 +116,23 @@ def uncertainty(
     choice = rng.permutation(len(array))[:_N_CHOICE]
     temperature = best_temperature(Rows.group(array[choice], labels[choice]), fit)
     rows = Rows.group(array, labels).tempered(temperature)
-    samples = _draw(rows, fit(rows), half, n_samples, rng)
+    samples, quantile = _posterior(rows, fit(rows), half, n_samples, rng)
     tail = (1 - level) / 2
-    lower, upper = np.quantile(samples, [tail, 1 - tail], axis=0)
-    # gamma draws are never zero, but an entry that near to it may be
-    lower[samples.mean(axis=0) < -ndtri(tail) * samples.std(axis=0)] = 0
+    lower, upper = quantile(tail), np.minimum(quantile(1 - tail), 1)
     row_error = np.abs(samples - samples.mean(axis=0)).sum(axis=2).mean(axis=0)
     return Uncertainty(
         lower=lower, upper=upper, samples=samples, row_error=row_error, classes=start.classes
     )
 
 
-def _draw(
+def _posterior(
     rows: Rows,
     fit: Fit,
     prior_counts: NDArray[np.float64],
     n_samples: int,
     rng: np.random.Generator,
-) -> NDArray[np.float64]:
-    """Draw matrices from the posterior around its peak."""
+) -> tuple[NDArray[np.float64], Callable[[float], NDArray[np.float64]]]:
+    """Return matrices drawn from the posterior around its peak, and its quantiles by entry."""
     Q = fit.Q
     covariances = [_covariance(rows, fit, prior_counts, label) for label in range(len(Q))]
     normal = np.stack(
@@ -156,7 +155,13 @@ def _draw(
     ranks = np.clip(ndtr(normal / deviation), 1e-9, 1 - 1e-9)
     shape = np.where(possible, (Q / deviation) ** 2, 1)
     drawn = np.where(possible, gammaincinv(shape, ranks) * Q / shape, Q)
-    return drawn / drawn.sum(axis=2, keepdims=True)
+
+    def quantile(level: float) -> NDArray[np.float64]:
+        values = np.where(possible, gammaincinv(shape, level) * Q / shape, Q)
+        # a gamma variable is never zero, but an entry this near to it may be
+        return np.where(possible & (Q + ndtri(level) * deviation < 0), 0, values)
+
+    return drawn / drawn.sum(axis=2, keepdims=True), quantile
 
 
 def _covariance(

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize_scalar
 from scipy.special import xlogy
 
 from naysay._checks import check_label_indices, check_probabilities
@@ -24,7 +25,7 @@ Floats = NDArray[np.floating[Any]]
 
 MOST_WRONG = 0.5  # bound of the diagonal: beyond it the classes of a row and a label could swap
 _MOST_STEPS = 300  # of EM
-_TOLERANCE = 1e-4  # of a row of Q between steps, L1
+_MOST_UNSURE = 0.9
 _LEAST_UNSURE = 1e-4  # of ε: no row of probabilities is worth more than this many labels
 _CHUNK = 50_000
 
@@ -131,14 +132,18 @@ def expect(
 
 def fit_unsure(rows: Rows, Q: NDArray[np.float64], *, allow_diagonal: bool) -> Fit:
     """Fit ε alone, for a matrix that is given."""
-    unsure, total = _start(allow_diagonal), -np.inf
-    for _ in range(_MOST_STEPS):
-        _, n_unsure, total = expect(rows, Q, unsure)
-        updated = _bounded_share(n_unsure / rows.counts.sum(), allow_diagonal)
-        if abs(updated - unsure) < _TOLERANCE:
-            break
-        unsure = updated
-    return Fit(Q, unsure, total)
+    share = np.repeat(rows.counts / rows.counts.sum(), rows.counts)
+    predicted = np.concatenate(
+        [rows.of_label(label) @ Q[:, label].astype(rows.probs.dtype) for label in range(len(Q))]
+    ).astype(np.float64)
+
+    def loss(unsure: float) -> float:
+        return -float(np.log((1 - unsure) * predicted + unsure * share).sum())
+
+    if allow_diagonal:
+        return Fit(Q, _LEAST_UNSURE, -loss(_LEAST_UNSURE))
+    found: Any = minimize_scalar(loss, bounds=(_LEAST_UNSURE, _MOST_UNSURE), method="bounded")
+    return Fit(Q, float(found.x), -float(found.fun))
 
 
 def fit_matrix(
@@ -147,40 +152,52 @@ def fit_matrix(
     *,
     prior_counts: NDArray[np.float64],
     allow_diagonal: bool,
+    tolerance: float = 1e-4,
 ) -> Fit:
     """Fit Q and ε by EM with pseudo-counts; rows without any evidence stay as they start.
 
-    Two steps of EM show where it is heading, a third goes there at once (SQUAREM): with unsure
-    probabilities plain EM needs hundreds of steps. A leap that loses likelihood is taken back.
+    It ends when no row changes by more than `tolerance` (L1) in a step. Two steps of EM show where
+    it is heading, a third goes there at once (SQUAREM): with unsure probabilities plain EM needs
+    hundreds of steps. A leap that loses likelihood is taken back.
 
     References
     ----------
     Varadhan, Roland 2008: Simple and globally convergent methods for accelerating the convergence
     of any EM algorithm, scheme S3.
     """
+    n_classes = len(start)
 
-    def step(Q: NDArray[np.float64], unsure: float) -> tuple[NDArray[np.float64], float, float]:
+    def step(state: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+        """Return the state after one step of EM, and the penalised likelihood before it."""
+        Q, unsure = state[:-1].reshape(n_classes, n_classes), float(state[-1])
         counts, n_unsure, total = expect(rows, Q, unsure)
         total += float(xlogy(prior_counts, Q).sum())
-        updated = normalise(counts + prior_counts, Q, allow_diagonal=allow_diagonal)
-        return updated, _bounded_share(n_unsure / rows.counts.sum(), allow_diagonal), total
+        return pack(counts + prior_counts, n_unsure / rows.counts.sum(), Q), total
 
-    first, unsure = start, _start(allow_diagonal)
-    total = -np.inf
+    def pack(
+        counts: NDArray[np.float64], unsure: float, otherwise: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        Q = normalise(counts, otherwise, allow_diagonal=allow_diagonal)
+        return np.append(Q, _bounded_share(unsure, allow_diagonal))
+
+    first = np.append(start, _start(allow_diagonal))
     for _ in range(_MOST_STEPS // 3):
-        second, unsure, _ = step(first, unsure)
-        third, unsure, total = step(second, unsure)
-        if np.abs(third - second).sum(axis=1).max() < _TOLERANCE:
+        second, _ = step(first)
+        third, total = step(second)
+        if np.abs(third - second)[:-1].reshape(n_classes, -1).sum(axis=1).max() < tolerance and (
+            abs(third[-1] - second[-1]) < tolerance / 10
+        ):
             first = third
             break
         change = second - first
         bend = third - second - change
         length = max(1.0, float(np.linalg.norm(change) / max(np.linalg.norm(bend), 1e-300)))
         leap = np.maximum(first + 2 * length * change + length**2 * bend, third / 10)
-        leap = normalise(leap, third, allow_diagonal=allow_diagonal)
-        landed, landed_unsure, reached = step(leap, unsure)
-        first, unsure = (landed, landed_unsure) if reached >= total else (third, unsure)
-    return Fit(first, unsure, expect(rows, first, unsure)[2])
+        Q = third[:-1].reshape(n_classes, n_classes)
+        landed, reached = step(pack(leap[:-1].reshape(Q.shape), float(leap[-1]), Q))
+        first = landed if reached >= total else third
+    Q, unsure = first[:-1].reshape(n_classes, n_classes), float(first[-1])
+    return Fit(Q, unsure, expect(rows, Q, unsure)[2])
 
 
 def spread(Q: NDArray[np.float64], floor: float, *, allow_diagonal: bool) -> NDArray[np.float64]:
@@ -204,12 +221,12 @@ def normalise(
 
 
 def _start(allow_diagonal: bool) -> float:
-    return _LEAST_UNSURE if allow_diagonal else 0.05
+    return _LEAST_UNSURE if allow_diagonal else 0.01
 
 
 def _bounded_share(share: float, allow_diagonal: bool) -> float:
     """Keep ε in bounds; with a free diagonal nothing tells mistakes from unsure rows, so none."""
-    return _LEAST_UNSURE if allow_diagonal else float(np.clip(share, _LEAST_UNSURE, 0.9))
+    return _LEAST_UNSURE if allow_diagonal else float(np.clip(share, _LEAST_UNSURE, _MOST_UNSURE))
 
 
 def as_matrix(Q: TransitionMatrix | ArrayLike, *, allow_diagonal: bool) -> TransitionMatrix:
