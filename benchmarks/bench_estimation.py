@@ -23,7 +23,7 @@ import torch
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from naysay import ComplementaryClassifier, NaysayWarning, TransitionMatrix, _habit, datasets
+from naysay import ComplementaryClassifier, NaysayWarning, TransitionMatrix, datasets
 from naysay.demo import SETTINGS, row_error
 from naysay.networks import MLP
 from record import write_record
@@ -34,17 +34,6 @@ SIZES = (300, 600)  # besides all
 FULL = 1347  # three quarters of the digits
 
 
-class FirstEstimate:
-    """Stand where the classifier calls `from_anchors`, and keep what it returns."""
-
-    def __init__(self) -> None:
-        self.from_anchors = _habit.from_anchors
-
-    def __call__(self, *arguments: Any, **options: Any) -> TransitionMatrix:
-        self.Q = self.from_anchors(*arguments, **options)
-        return self.Q
-
-
 def estimate(
     X: Any, y: Any, Q: TransitionMatrix, n_anchors: int, seed: int, **options: Any
 ) -> tuple[ComplementaryClassifier, dict[str, float]]:
@@ -53,14 +42,13 @@ def estimate(
     anchors = np.concatenate(
         [rng.choice(np.flatnonzero(y == label), n_anchors, replace=False) for label in range(10)]
     )
-    first = FirstEstimate()
-    _habit.from_anchors = first
-    try:
-        clf = ComplementaryClassifier(transition="estimate", random_state=seed, **options)
-        clf.fit(X, comp_labels, anchors=(X[anchors], y[anchors]))
-    finally:
-        _habit.from_anchors = first.from_anchors
-    return clf, {"anchors": row_error(first.Q, Q), "refined": row_error(clf.transition_, Q)}
+    clf = ComplementaryClassifier(transition="estimate", random_state=seed, **options)
+    clf.fit(X, comp_labels, anchors=(X[anchors], y[anchors]))
+    assert clf.habit_ is not None
+    return clf, {
+        "anchors": row_error(clf.habit_.from_anchors, Q),
+        "refined": row_error(clf.transition_, Q),
+    }
 
 
 def mean(runs: list[dict[str, float]]) -> dict[str, float]:

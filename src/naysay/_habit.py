@@ -31,9 +31,10 @@ _FEWEST = 4  # answers: fewer make no two halves to train on
 
 
 class Habit(NamedTuple):
-    """The matrix, and how sure it is where there were answers enough to say."""
+    """The matrix, what the anchors alone gave, and how sure it is, where answers can say."""
 
     transition: TransitionMatrix
+    from_anchors: TransitionMatrix
     uncertainty: Uncertainty | None
 
 
@@ -77,12 +78,12 @@ def estimate_habit(
         _softmax(at_anchors), anchors[1], len(names), classes=names, allow_diagonal=allow_diagonal
     )
     if len(answers.label) < _FEWEST:
-        return Habit(first, None)
+        return Habit(first, first, None)
     probs = _judge_halves(inputs, answers, anchors, first, train, seed)
     judged = (probs[answers.example], answers.label)
     refined = refine(*judged, first, allow_diagonal=allow_diagonal, seed=seed)
     known = uncertainty(*judged, refined, allow_diagonal=allow_diagonal, seed=seed)
-    return Habit(refined, known)
+    return Habit(refined, first, known)
 
 
 def _judge_halves(

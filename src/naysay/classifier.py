@@ -23,12 +23,12 @@ from naysay._errors import (
     InvalidModelFile,
     NoAnchorPoints,
 )
-from naysay._habit import estimate_habit
+from naysay._habit import Habit, estimate_habit
 from naysay._labels import check_all_named, encode, find_classes, is_ruled_out, read_answers
 from naysay._progress import epoch_bar
 from naysay._targets import Transitions, TrueLabelsToo, log_scores, make_targets, pool
 from naysay.augmentation import Augment, default_for
-from naysay.estimation import Uncertainty, class_prior
+from naysay.estimation import class_prior
 from naysay.functional import as_transition
 from naysay.methods import METHODS, Method, Setting, find_method
 from naysay.networks import MLP
@@ -87,9 +87,9 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     transition_ : TransitionMatrix
         The matrix used, given or estimated; where each annotator has one, their mean, weighted by
         how much each answered.
-    transition_uncertainty_ : Uncertainty or None
-        Only of ``transition="estimate"``: intervals, samples and advice, see
-        `naysay.estimation.uncertainty`.
+    habit_ : Habit or None
+        Of ``transition="estimate"``: the ``transition``, the matrix ``from_anchors`` alone, and its
+        ``uncertainty``, with an interval for every entry, see `naysay.estimation.uncertainty`.
     learned_transition_ : TransitionMatrix
         Only of ``cpe-t``: the matrix it learned, starting from `transition_`.
     network_ : Module
@@ -117,7 +117,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
 
     classes_: NDArray[Any]
     transition_: TransitionMatrix
-    transition_uncertainty_: Uncertainty | None
+    habit_: Habit | None
     network_: nn.Module
     loss_: nn.Module
     history_: list[dict[str, float]]
@@ -230,11 +230,12 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             return network, history
 
         names = list(map(str, self.classes_))
+        self.habit_ = None
         if given is not None:
             transitions = given
         elif is_estimate and anchored is not None:
             X_anchor, y_anchor = anchored
-            transitions, self.transition_uncertainty_ = estimate_habit(
+            self.habit_ = estimate_habit(
                 inputs,
                 answers,
                 (torch.as_tensor(X_anchor, device=device), y_anchor),
@@ -243,6 +244,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
                 rows=split(answers.example, answers.label),
                 seed=int(random.randint(2**31 - 1)),
             )
+            transitions = self.habit_.transition
         else:
             transitions = TransitionMatrix.uniform(len(names), classes=names)
         self.transition_ = pool(answers, transitions)
