@@ -2,17 +2,21 @@
 
     python benchmarks/bench_estimation.py digits
     python benchmarks/bench_estimation.py mnist [DATA_FOLDER [N_EXAMPLES [N_TRIALS]]]
+    python benchmarks/bench_estimation.py large
 
 Errors are the mean L1 distance of rows (0 to 2), of the paper's estimate ("anchors") and of what
 the classifier makes of it ("refined"). Matrix, labels and anchors are drawn anew in each trial.
 True labels serve for drawing, as anchors, and for scoring, nowhere else. `digits` varies the number
 of anchors and of examples; `mnist` has 10 anchors per class, an MLP with 256 units and 10 epochs,
-and compares accuracy with that of the true matrix. Appends a line per setting to
+and compares accuracy with that of the true matrix. `large` times `refine` on a million examples of
+100 classes. Appends a line per setting to
 results/estimation.jsonl.
 """
 
+import resource
 import statistics
 import sys
+import time
 import warnings
 from functools import partial
 from pathlib import Path
@@ -23,7 +27,7 @@ import torch
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from naysay import ComplementaryClassifier, NaysayWarning, TransitionMatrix, datasets
+from naysay import ComplementaryClassifier, NaysayWarning, TransitionMatrix, datasets, estimation
 from naysay.demo import SETTINGS, row_error
 from naysay.networks import MLP
 from record import write_record
@@ -109,6 +113,28 @@ def mnist(folder: Path, n_examples: int, n_trials: int) -> None:
         )
 
 
+def large(n: int = 1_000_000, n_classes: int = 100) -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(n_classes, size=n)
+    probs = rng.random((n, n_classes), dtype=np.float32)
+    probs[np.arange(n), y] += 20
+    probs /= probs.sum(axis=1, keepdims=True)
+    Q = TransitionMatrix.with_zeros(n_classes, 10, seed=0)
+    comp_labels = Q.sample(y)
+    first = 0.7 * np.asarray(Q) + 0.3 * np.asarray(TransitionMatrix.uniform(n_classes))
+    start, start_cpu = time.perf_counter(), time.process_time()
+    found = estimation.refine(probs, comp_labels, first)
+    results = {
+        "seconds": round(time.perf_counter() - start, 2),
+        "cpu_seconds": round(time.process_time() - start_cpu, 2),
+        "peak_gb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
+        "error_before": round(float(np.abs(first - np.asarray(Q)).sum(axis=1).mean()), 3),
+        "error_after": round(row_error(found, Q), 3),
+    }
+    print(results)
+    write_record("estimation", {f"refine {n} x {n_classes}": results}, n_runs=1, threads=1)
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", NaysayWarning)  # few anchors are the subject here
@@ -119,5 +145,7 @@ if __name__ == "__main__":
             int(given[1]) if len(given) > 1 else 60_000,
             int(given[2]) if len(given) > 2 else N_TRIALS,
         )
+    elif sys.argv[1:2] == ["large"]:
+        large()
     else:
         digits()

@@ -97,10 +97,12 @@ def refine(
     def stays(Q: NDArray[np.float64]) -> Fitter:
         return lambda rows: fit_unsure(rows, Q, allow_diagonal=allow_diagonal)
 
-    def moves(strength: float, tolerance: float = 1e-3) -> Fitter:
+    def moves(
+        strength: float, begin: NDArray[np.float64] = grown, tolerance: float = 1e-3
+    ) -> Fitter:
         return lambda rows: fit_matrix(
             rows,
-            grown,
+            begin,
             prior_counts=strength * pull,
             allow_diagonal=allow_diagonal,
             tolerance=tolerance,
@@ -116,7 +118,10 @@ def refine(
     best = int(np.argmax([each.sum() for each in refined]))
     if not _is_better(refined[best], score):
         return kept
-    fitted = moves(_STRENGTHS[best], 1e-4)(Rows.group(array, labels).tempered(temperature))
+    near = moves(_STRENGTHS[best])(contest.rows.tempered(temperature)).Q  # all rows take longer
+    begin = spread(near, _LEAST / 10 / n_classes, allow_diagonal=allow_diagonal)
+    all_rows = Rows.group(array, labels).tempered(temperature)
+    fitted = moves(_STRENGTHS[best], begin, 1e-4)(all_rows)
     return TransitionMatrix(
         fitted.Q, names if start.has_names else None, allow_diagonal=allow_diagonal
     )
@@ -134,11 +139,12 @@ class _Contest:
     def __init__(self, probs: NDArray[np.floating], labels: NDArray[np.int64]) -> None:
         self.probs = probs
         self.labels = labels
+        self.rows = Rows.group(probs, labels)
         self.fold = np.arange(len(labels)) % _N_FOLDS  # the rows are in random order
 
     def temperature(self, fitter: Fitter) -> float:
         """Return the temperature at which the fit is best; 1 unless another is clearly better."""
-        return best_temperature(Rows.group(self.probs, self.labels), fitter)
+        return best_temperature(self.rows, fitter)
 
     def score(self, fitter: Fitter, temperature: float | None = None) -> NDArray[np.float64]:
         """Return log P(ȳ | x) of each row, fitted on the other folds."""
