@@ -117,7 +117,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
 
     classes_: NDArray[Any]
     transition_: TransitionMatrix
-    habit_: Habit | None
+    habit_: Habit | None = None
     network_: nn.Module
     loss_: nn.Module
     history_: list[dict[str, float]]
