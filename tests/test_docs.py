@@ -115,6 +115,25 @@ def test_readme_figures_are_those_of_the_record():
         assert f"| {method} | {' | '.join(cells)} |" in readme
 
 
+def test_figures_of_estimating_are_those_of_the_record():
+    lines = (ROOT / "benchmarks" / "results" / "estimation.jsonl").read_text("utf-8").splitlines()
+    record = {}
+    for line in lines:
+        record |= json.loads(line)["results"]
+    page = (ROOT / "docs" / "estimating.md").read_text("utf-8")
+    settings = ("uniform", "without0", "with0")
+    for case in record["digits with0"]:
+        n_anchors, size = NUMBER.findall(case)
+        figures = [record[f"digits {setting}"][case] for setting in settings]
+        cells = [f"{each['anchors']:.3f} → {each['refined']:.3f}" for each in figures]
+        assert f"| {n_anchors} | {size} | {' | '.join(cells)} |" in page
+    for setting in settings:
+        each = record[f"mnist {setting}"]
+        accuracies = f"{100 * each['accuracy']:.1f} | {100 * each['accuracy_true_Q']:.1f}"
+        errors = f"{each['anchors']:.3f} → {each['refined']:.3f}"
+        assert f"| {setting} | {errors} | {accuracies} |" in page
+
+
 def test_speed_of_the_statistics_is_that_of_the_record():
     lines = (ROOT / "benchmarks" / "results" / "statistics.jsonl").read_text("utf-8").splitlines()
     record = json.loads(lines[-1])["results"]

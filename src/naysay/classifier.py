@@ -14,7 +14,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from naysay import __version__, training
 from naysay._checks import check_count, check_number, shorten
@@ -24,6 +23,7 @@ from naysay._errors import (
     InvalidModelFile,
     NoAnchorPoints,
 )
+from naysay._habit import Habit, estimate_habit
 from naysay._labels import check_all_named, encode, find_classes, is_ruled_out, read_answers
 from naysay._targets import (
     Transitions,
@@ -35,7 +35,7 @@ from naysay._targets import (
 )
 from naysay._trainer import Trainer, as_inputs, find_device, place
 from naysay.augmentation import Augment, default_for
-from naysay.estimation import class_prior, from_anchors
+from naysay.estimation import class_prior
 from naysay.functional import as_transition
 from naysay.methods import METHODS, Method, Setting, find_method
 from naysay.networks import MLP, Standardising
@@ -124,6 +124,9 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         how much each answered.
     transitions_ : dict
         The matrix of each annotator by name; empty where one serves for all.
+    habit_ : Habit or None
+        Of ``transition="estimate"``: the ``transition``, the matrix ``from_anchors`` alone, and its
+        ``uncertainty``, with an interval for every entry, see `naysay.estimation.uncertainty`.
     learned_transition_ : TransitionMatrix
         Only of ``cpe-t``: the matrix it learned, starting from `transition_`.
     network_ : Module
@@ -158,6 +161,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     classes_: NDArray[Any]
     transition_: TransitionMatrix
     transitions_: dict[str, TransitionMatrix]
+    habit_: Habit | None = None
     network_: nn.Module
     loss_: nn.Module
     history_: list[dict[str, float]]
@@ -249,15 +253,12 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
 
         trainer = self._make_trainer(X, method, options, device)
         names = list(map(str, self.classes_))
+        self.habit_ = None
         if given is not None:
             transitions = given
         elif is_estimate and anchored is not None:
-            X_anchor, y_anchor = anchored
-            rows = trainer.split(answers.example, answers.label)
-            network, _ = trainer.train(cross_entropy, *rows, "estimating Q")
-            logits = training.predict_logits(network, torch.as_tensor(X_anchor, device=device))
-            comp_probs = logits.double().softmax(1).cpu().numpy()
-            transitions = from_anchors(comp_probs, y_anchor, len(names), classes=names)
+            self.habit_ = estimate_habit(trainer, answers, anchored, names)
+            transitions = self.habit_.transition
         else:
             transitions = TransitionMatrix.uniform(len(names), classes=names)
         self.transition_ = pool(answers, transitions)
