@@ -49,7 +49,7 @@ def test_readme_blocks_print_what_the_readme_says(monkeypatch, tmp_path):
     assert n_compared >= 1
 
 
-@pytest.mark.parametrize("name", ["methods.md", "networks.md", "own-data.md"])
+@pytest.mark.parametrize("name", ["many-at-once.md", "methods.md", "networks.md", "own-data.md"])
 def test_every_block_of_the_page_runs(name, monkeypatch, tmp_path):
     assert list(run_python_blocks(ROOT / "docs" / name, monkeypatch, tmp_path))
 

@@ -34,6 +34,7 @@ __all__ = [
     "TransitionMatrix",
     "__version__",
     "datasets",
+    "ensemble",
     "estimation",
     "functional",
     "losses",
@@ -51,6 +52,7 @@ _HOME_OF = {
 if TYPE_CHECKING:
     from naysay import (
         datasets,
+        ensemble,
         estimation,
         functional,
         losses,

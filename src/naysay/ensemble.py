@@ -235,19 +235,17 @@ class _Program:
 
     def _batches(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return indices, labels and numbers of every step of the epoch, each by step."""
+        numbers = self._numbers()
         total = self.n_batches * self.size
-        orders = {
-            seed: epoch_order(self.n, total, seed, self.epoch).to(self.device)
-            for seed in {seed for _, _, seed in self.streams}
-        }
-        found = [
-            (index[orders[seed]], labels[orders[seed]]) for index, labels, seed in self.streams
-        ]
+        seeds = list({seed: None for _, _, seed in self.streams})
+        orders = torch.stack([epoch_order(self.n, total, seed, self.epoch) for seed in seeds])
+        order_of = dict(zip(seeds, orders.to(self.device), strict=True))
+        found = [(index[order_of[seed]], own[order_of[seed]]) for index, own, seed in self.streams]
         index, labels = (
             torch.stack(each).unflatten(1, (self.n_batches, self.size)).transpose(0, 1)
             for each in zip(*found, strict=True)
         )
-        return index, labels, self._numbers()
+        return index, labels, numbers
 
     def _numbers(self) -> Tensor:
         """Return what update and average need in each step, shape (n_batches, …, n_members, 1)."""
