@@ -17,7 +17,9 @@ from naysay._errors import NaysayWarning
 from naysay._groups import Losses
 from naysay._updates import Update
 
+_torch: Any = torch  # its operations on lists of tensors have no types
 _WARM_UPS = 3  # steps before the capture: libraries choose their kernels
+_ALIGNED = 32  # numbers to whose multiples weights are aligned: fast kernels want 128 bytes
 
 
 class Networks:
@@ -45,10 +47,24 @@ class Networks:
         if convolves and device.type == "cuda":
             self.streams = [torch.cuda.Stream(device) for _ in networks]
 
+    def rows_of(self, networks: Sequence[nn.Module]) -> Tensor:
+        """Return the weights of all networks, a row for each, with zeros between parameters."""
+        length = sum(-(-shape.numel() // _ALIGNED) * _ALIGNED for shape in self.shapes)
+        rows = next(networks[0].parameters()).detach().new_zeros(len(networks), length)
+        with torch.no_grad():
+            for number, network in enumerate(networks):
+                for part, parameter in zip(self.split(rows), network.parameters(), strict=True):
+                    part[number].copy_(parameter)
+        return rows
+
     def split(self, rows: Tensor) -> list[Tensor]:
         """Return views of the rows of weights, one per parameter, shape (n_networks, …)."""
-        parts = rows.split([shape.numel() for shape in self.shapes], dim=1)
-        return [part.view(-1, *shape) for part, shape in zip(parts, self.shapes, strict=True)]
+        parts = []
+        start = 0
+        for shape in self.shapes:
+            parts.append(rows[:, start : start + shape.numel()].view(-1, *shape))
+            start += -(-shape.numel() // _ALIGNED) * _ALIGNED
+        return parts
 
     def __call__(self, parameters: Sequence[Tensor], inputs: Tensor) -> Tensor:
         """Return logits (n_networks, N, K) of inputs (n_networks, N, …)."""
@@ -78,9 +94,13 @@ class Networks:
             stream.wait_stream(here)
             with torch.cuda.stream(stream):
                 logits.append(one(number))
-        for stream in self.streams:
-            here.wait_stream(stream)
+        self.join()
         return torch.stack(logits)
+
+    def join(self) -> None:
+        """Make what follows wait for all networks."""
+        for stream in self.streams:
+            torch.cuda.current_stream().wait_stream(stream)
 
 
 class ManyStep:
@@ -112,6 +132,8 @@ class ManyStep:
         self.uses_bfloat16 = bfloat16
         self.averages = rows.clone()
         self.parameters = [part.detach().requires_grad_() for part in networks.split(rows)]
+        self.gradient = torch.zeros_like(rows)
+        self.gradients = networks.split(self.gradient)
         self.total = torch.zeros(len(rows), device=rows.device)  # of the losses, until it is taken
 
     def logits(self, parameters: Sequence[Tensor], index: Tensor) -> Tensor:
@@ -126,12 +148,13 @@ class ManyStep:
         *of_update, of_average = numbers
         losses = self.losses(self.logits(self.parameters, index), labels)
         gradients = torch.autograd.grad(losses.sum(), self.parameters)
-        gradient = torch.cat([part.flatten(1) for part in gradients], 1)
-        if self.max_norm is not None:
-            norms = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
-            gradient *= (self.max_norm / (norms + 1e-6)).clamp_max(1)
+        self.networks.join()
         with torch.no_grad():
-            self.update(self.rows, gradient, of_update)
+            _torch._foreach_copy_(self.gradients, gradients)
+            if self.max_norm is not None:
+                norms = torch.linalg.vector_norm(self.gradient, dim=1, keepdim=True)
+                self.gradient *= (self.max_norm / (norms + 1e-6)).clamp_max(1)
+            self.update(self.rows, self.gradient, of_update)
             self.averages.lerp_(self.rows, of_average)
             self.total += losses.detach()
 

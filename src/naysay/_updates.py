@@ -21,7 +21,7 @@ class Update(Protocol):
         ...
 
     def __call__(self, rows: Tensor, gradient: Tensor, numbers: Sequence[Tensor]) -> None:
-        """Change the rows in place, given the numbers of this step, each (n_rows, 1)."""
+        """Change rows and gradient in place; numbers are those of this step, each (n_rows, 1)."""
         ...
 
 

@@ -74,7 +74,7 @@ class MLP(nn.Module):
         Examples are the last axis on the way: products with a long last axis are faster.
         """
         mean, scale = state["mean"][:, None], state["scale"][:, None]
-        hidden = ((inputs.flatten(2) - mean) / scale).mT
+        hidden = (inputs.flatten(2) - mean).div_(scale).mT  # in place: half the memory
         for name, layer in self.layers.named_children():
             if isinstance(layer, nn.Linear):
                 weight, bias = (state[f"layers.{name}.{kind}"] for kind in ("weight", "bias"))
