@@ -16,6 +16,7 @@ from naysay._errors import (
     NaysayError,
     NaysayWarning,
     NoAnchorPoints,
+    NotIdentifiable,
 )
 
 __version__ = "0.1.0"
@@ -31,17 +32,21 @@ __all__ = [
     "NaysayError",
     "NaysayWarning",
     "NoAnchorPoints",
+    "NotIdentifiable",
     "TransitionMatrix",
     "__version__",
     "datasets",
+    "design",
     "ensemble",
     "estimation",
     "functional",
+    "inspection",
     "losses",
     "methods",
     "metrics",
     "networks",
     "observations",
+    "quality",
 ]
 
 _HOME_OF = {
@@ -52,14 +57,17 @@ _HOME_OF = {
 if TYPE_CHECKING:
     from naysay import (
         datasets,
+        design,
         ensemble,
         estimation,
         functional,
+        inspection,
         losses,
         methods,
         metrics,
         networks,
         observations,
+        quality,
     )
     from naysay.classifier import ComplementaryClassifier
     from naysay.transition import TransitionMatrix

@@ -85,7 +85,7 @@ class Options:
     bfloat16 : bool
         Multiply in bfloat16 (autocast). Weights and losses stay in float32.
     compile : bool
-        Compile augmentation, network and loss with `torch.compile`: half a minute, once.
+        Compile the network with `torch.compile`: half a minute, once.
     capture : bool
         On a GPU, capture the whole step in one CUDA graph.
     """
@@ -156,7 +156,9 @@ def fit(
     """
     device = examples.device
     module = loss if isinstance(loss, nn.Module) else _Plain(loss)
-    objective = Objective(network, module, augment, bfloat16=options.bfloat16)
+    objective = Objective(
+        network, module, augment, bfloat16=options.bfloat16, compiled=options.compile
+    )
     if device.type == "cuda" and examples.X.ndim == 4:
         # what convolutions on a GPU want; torch's stubs lack this form
         cast("Any", objective).to(memory_format=torch.channels_last)
@@ -170,14 +172,10 @@ def fit(
     )
     averages = Averages(objective, options.average, device)
     n_processes, rank = _processes()
-    callable_objective: Any = objective
-    if n_processes > 1:
-        callable_objective = DistributedDataParallel(objective)
-    if options.compile:
-        callable_objective = torch.compile(callable_objective)
+    shared = objective if n_processes == 1 else DistributedDataParallel(objective)
     captures = on_gpu and options.capture and n_processes == 1
     make_step = CapturedStep if captures else Step
-    step = make_step(callable_objective, optimiser, averages, options.max_norm, device)
+    step = make_step(shared, optimiser, averages, options.max_norm, device)
     evaluated = copy.deepcopy(nn.ModuleDict({"network": network, "loss": module})).eval()
     set_progress = getattr(module, "set_progress", None)
     share_on_device = torch.zeros((), device=device)
@@ -193,7 +191,9 @@ def fit(
         objective.train()
         order = epoch_order(len(examples), n_batches * size, options.seed, epoch)
         mine = order.reshape(-1, n_processes)[:, rank]
-        with seeded(derive_seed(options.seed, epoch, 1 + rank), device):
+        # every batch has one shape, so it pays to try which convolution is fastest
+        fastest = torch.backends.cudnn.flags(enabled=True, benchmark=True)
+        with seeded(derive_seed(options.seed, epoch, 1 + rank), device), fastest:
             for number, batch in enumerate(batches(examples, mine, size // n_processes)):
                 share = (epoch + number / n_batches) / options.epochs
                 set_rate(optimiser, options.lr * options.schedule(share))
