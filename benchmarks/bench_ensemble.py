@@ -29,7 +29,7 @@ from naysay.networks import MLP, LeNet5
 from naysay.training import Examples, Options, adam, fit, seeded
 from record import write_record
 
-N_RUNS = 3
+N_RUNS = 5
 RATES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
 DECAYS = (1e-5, 1e-4, 1e-3)
 
