@@ -23,7 +23,8 @@ from naysay.training import EpochRecord
 
 __all__ = ["Member", "best_of", "fit_many"]
 
-_AT_ONCE = 2**18  # held-out examples, of all members together
+_AT_ONCE = 2**18  # held-out examples of all members together, and
+_AT_ONCE_OF_ONE = 4096  # of each: activations of images are large
 
 
 def fit_many(
@@ -249,7 +250,8 @@ class _Program:
         """Return the held-out loss of the averaged weights of each member."""
         self._train(False)
         averaged = self.networks.split(self.step.averages)
-        parts = index.split(max(1, _AT_ONCE // len(index)), dim=1)
+        size = min(max(1, _AT_ONCE // len(index)), _AT_ONCE_OF_ONE)
+        parts = index.split(size, dim=1)
         logits = torch.cat([self.step.logits(averaged, part) for part in parts], 1)
         return self.losses(logits, labels).tolist()
 
