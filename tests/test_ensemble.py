@@ -267,10 +267,11 @@ def test_evidence_and_sets_of_labels_are_labels_too():
     assert_together_is_as_alone(members)
 
 
-def test_labels_to_ignore_are_left_out_of_the_mean():
-    members = make_members(3, loss=lambda number: SurrogateLog())
+@pytest.mark.parametrize("where", ["examples", "held_out"])
+def test_labels_to_ignore_are_left_out_of_the_mean(where):
+    members = make_members(3, loss=lambda number: SurrogateLog(), held_out=True)
     for member in members[1:]:
-        member.examples.labels[:20] = -100
+        getattr(member, where).labels[:20] = -100
     assert_together_is_as_alone(members)
 
 

@@ -74,7 +74,7 @@ def fit_many(
     """
     members = list(members)
     check_members(members)
-    losses = Losses([each.loss for each in members], [each.examples.labels for each in members])
+    losses = Losses([each.loss for each in members], [_all_labels(each) for each in members])
     numbers = losses.order  # the losses say in which order they want the members
     program = _Program([members[number] for number in numbers], losses)
     while program.active.any():
@@ -289,6 +289,11 @@ class _Program:
             member.network.eval()
             if isinstance(member.loss, nn.Module):
                 member.loss.eval()
+
+
+def _all_labels(member: Member) -> Tensor:
+    labels = member.examples.labels
+    return labels if member.held_out is None else torch.cat([labels, member.held_out.labels])
 
 
 def _pool(examples: Sequence[Examples]) -> tuple[Tensor, list[Tensor]]:
