@@ -23,7 +23,8 @@ from naysay.training import EpochRecord
 
 __all__ = ["Member", "best_of", "fit_many"]
 
-_AT_ONCE = 2**18  # held-out examples, of all members together
+_AT_ONCE = 2**18  # held-out examples of all members together, and
+_AT_ONCE_OF_ONE = 4096  # of each: activations of images are large
 
 
 def fit_many(
@@ -73,7 +74,7 @@ def fit_many(
     """
     members = list(members)
     check_members(members)
-    losses = Losses([each.loss for each in members], [each.examples.labels for each in members])
+    losses = Losses([each.loss for each in members], [_all_labels(each) for each in members])
     numbers = losses.order  # the losses say in which order they want the members
     program = _Program([members[number] for number in numbers], losses)
     while program.active.any():
@@ -249,7 +250,8 @@ class _Program:
         """Return the held-out loss of the averaged weights of each member."""
         self._train(False)
         averaged = self.networks.split(self.step.averages)
-        parts = index.split(max(1, _AT_ONCE // len(index)), dim=1)
+        size = min(max(1, _AT_ONCE // len(index)), _AT_ONCE_OF_ONE)
+        parts = index.split(size, dim=1)
         logits = torch.cat([self.step.logits(averaged, part) for part in parts], 1)
         return self.losses(logits, labels).tolist()
 
@@ -287,6 +289,11 @@ class _Program:
             member.network.eval()
             if isinstance(member.loss, nn.Module):
                 member.loss.eval()
+
+
+def _all_labels(member: Member) -> Tensor:
+    labels = member.examples.labels
+    return labels if member.held_out is None else torch.cat([labels, member.held_out.labels])
 
 
 def _pool(examples: Sequence[Examples]) -> tuple[Tensor, list[Tensor]]:
