@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from naysay import training
+from naysay import _processes, training
 from naysay._errors import InvalidInput
 from naysay._progress import epoch_bar
 from naysay.augmentation import Augment
@@ -52,18 +52,24 @@ class Trainer:
             )
             for part in (by_position[~held_out], by_position[held_out])
         )
+        if not len(trained):
+            raise InvalidInput(
+                f"validation_fraction must leave examples to train on; all {len(kept)} labels would "
+                "be held out. Lower it."
+            )
         return trained, kept if len(kept) else None
 
     def add(self, examples: Examples, X: NDArray[Any], values: NDArray[Any]) -> Examples:
-        """Return the examples and more of them, which lie elsewhere."""
+        """Return the examples and more of them, which lie elsewhere; the inputs stay uncopied."""
         n = len(self.inputs)
         more = torch.arange(n, n + len(X), device=self.inputs.device)
         if examples.rows is None:
             raise InvalidInput("Only examples that were split off can be added to.")
         return Examples(
-            torch.cat([self.inputs, torch.as_tensor(X, device=self.inputs.device)]),
+            self.inputs,
             torch.cat([examples.labels, torch.as_tensor(values, device=self.device)]),
             torch.cat([examples.rows, more]),
+            torch.as_tensor(X, device=self.inputs.device),
         )
 
     def train(
@@ -81,7 +87,8 @@ class Trainer:
             network, augment = self.make_network(sample)
             network = network.to(self.device)
         checkpoint = self.checkpoint and self.checkpoint / f"{what.replace(' ', '-')}.safetensors"
-        with epoch_bar(what, self.options.epochs, enabled=self.progress) as on_epoch:
+        shows = self.progress and _processes.rank() == 0
+        with epoch_bar(what, self.options.epochs, enabled=shows) as on_epoch:
             history = training.fit(
                 network,
                 examples,
