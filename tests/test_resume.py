@@ -288,7 +288,7 @@ class Counting(torch.optim.Optimizer):
                 state = self.state[parameter]
                 state["n"] = state.get("n", 0) + 1
                 state["sums"] = state.get("sums", 0) + parameter.grad.abs().sum()
-                rate = group["lr"] / (state["n"] + group["n_calls"]) / state["sums"].sqrt()
+                rate = group["lr"] / (state["n"] + group["n_calls"]) / (1 + state["sums"]).sqrt()
                 parameter -= rate * parameter.grad
 
 

@@ -49,6 +49,28 @@ def plain_network(width=16):
     return MLP((2,), 4, widths=(width,), dropout=0.0)
 
 
+def flat_network(input_shape, n_classes):
+    return MLP(input_shape, n_classes, widths=(16,), dropout=0.0)
+
+
+def half_frozen():
+    network = with_batch_norm()
+    network[0].requires_grad_(False)
+    return network
+
+
+def same(inputs):
+    return inputs
+
+
+def sureness(logits, labels):
+    return {"sure": logits.softmax(1).amax(1).mean().item()}
+
+
+def ignore(record):
+    pass
+
+
 #: What differs from the default: an `MLP` with dropout, forward correction, AdamW, held-out labels.
 CASES = {
     "dropout": {},
@@ -79,9 +101,9 @@ def fit(case, checkpoint=None, *, init_seed=0, **changes):
         "loss": ForwardCrossEntropy,
         "held_out": examples_of(60, 1),
         "examples": examples_of(205, 0),
-        "augment": lambda inputs: inputs,
-        "measure": lambda logits, labels: {"sure": logits.softmax(1).amax(1).mean().item()},
-        "on_epoch": lambda record: None,
+        "augment": same,
+        "measure": sureness,
+        "on_epoch": ignore,
         **{"epochs": 8, "batch_size": 32, "lr": 0.01, "weight_decay": 1e-4, "patience": 50},
         **CASES[case],
         **changes,

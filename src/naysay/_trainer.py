@@ -17,7 +17,7 @@ from naysay._progress import epoch_bar
 from naysay.augmentation import Augment
 from naysay.training import Examples, Options
 
-_SAMPLE = 10_000  # examples from which inputs are standardised
+_SAMPLE = (10_000, 2**23)  # examples from which inputs are standardised, and numbers in them
 _SHARE_OF_GPU = 0.5  # of its free memory that inputs may take; larger ones stay where they are
 
 
@@ -54,8 +54,8 @@ class Trainer:
         )
         if not len(trained):
             raise InvalidInput(
-                f"validation_fraction must leave examples to train on; all {len(kept)} labels would "
-                "be held out. Lower it."
+                f"validation_fraction must leave examples to train on; all {len(kept)} labels "
+                "would be held out. Lower it."
             )
         return trained, kept if len(kept) else None
 
@@ -83,7 +83,7 @@ class Trainer:
         """Train a new network; `what` is shown, and names its checkpoint."""
         seed = int(self.random.randint(2**31 - 1))
         with training.seeded(seed, self.device):
-            sample = next(examples.inputs(_SAMPLE))
+            sample = next(examples.inputs(*_SAMPLE))
             network, augment = self.make_network(sample)
             network = network.to(self.device)
         checkpoint = self.checkpoint and self.checkpoint / f"{what.replace(' ', '-')}.safetensors"

@@ -24,7 +24,6 @@ __all__ = [
 ]
 
 Batch = tuple[Tensor, Tensor]  # inputs and labels, on the device
-_PART = 2**24  # numbers that are made floats at once: 64 MB
 
 
 @dataclass(frozen=True)
@@ -62,12 +61,12 @@ class Examples:
         others = self.more.index_select(0, beyond.clamp(min=0))
         return torch.where((beyond >= 0).reshape(-1, *[1] * (inputs.ndim - 1)), others, inputs)
 
-    def inputs(self, most: int = 4096) -> Iterator[Tensor]:
-        """Yield the inputs of all labels in order, at most so many at a time, on the device.
+    def inputs(self, most: int = 4096, numbers: int = 2**22) -> Iterator[Tensor]:
+        """Yield the inputs of all labels in order, on the device, a part at a time.
 
-        Of large inputs fewer at a time, so that data larger than memory can be gone through.
+        At most so many examples, and at most so many numbers: of large inputs, a few.
         """
-        at_once = max(1, min(most, _PART // max(1, self.X[:1].numel())))
+        at_once = max(1, min(most, numbers // max(1, self.X[:1].numel())))
         for part in torch.arange(len(self)).split(at_once):
             yield self.pick(self.rows_of(part)).to(self.device)
 

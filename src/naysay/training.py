@@ -258,9 +258,16 @@ def predict_logits(
     if isinstance(examples, Tensor):
         examples = Examples(examples, torch.empty(len(examples), device=examples.device))
     network.eval()
-    with torch.autocast(examples.device.type, torch.bfloat16, enabled=bfloat16):
-        logits = [network(part.float()).float() for part in examples.inputs()]
-    return torch.cat(logits)
+    logits = torch.empty(0)
+    n_done = 0
+    for inputs in examples.inputs():
+        with torch.autocast(examples.device.type, torch.bfloat16, enabled=bfloat16):
+            part = network(inputs.float())
+        if not n_done:  # room for all at once: small results between large inputs would pin them
+            logits = part.new_empty(len(examples), *part.shape[1:], dtype=torch.float32)
+        logits[n_done : n_done + len(part)] = part
+        n_done += len(part)
+    return logits
 
 
 def _fingerprint_of(
