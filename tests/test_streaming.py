@@ -55,7 +55,7 @@ def train_from_file(path, shape, dtype, *, anchors):
     true = rng.integers(4, size=len(X))
     labels = Q.sample(true, seed=0)
     clf = ComplementaryClassifier(
-        network=tiny, epochs=1, batch_size=32, device="cpu", random_state=0
+        network=tiny, epochs=1, batch_size=64, device="cpu", random_state=0
     )
     clf.fit(np.zeros((8, *shape[1:]), dtype), np.arange(8) % 4)  # libraries take their memory
     given = {"anchors": (np.array(X[:8]), true[:8])} if anchors else {}
