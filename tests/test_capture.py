@@ -12,7 +12,10 @@ from naysay.losses import LikelihoodLoss
 from naysay.methods import METHODS, Setting
 from naysay.transition import TransitionMatrix
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+pytestmark = [
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
+    pytest.mark.filterwarnings("ignore:Synchronization debug mode"),
+]
 N, K = 64, 10
 UNUSED = TransitionMatrix([[0, 1, 0], [0, 0, 1], [0, 1, 0]])  # label 0 never occurs
 

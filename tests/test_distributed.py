@@ -1,7 +1,10 @@
 """Two processes train as one does on the joined batch; they agree, and only the first writes."""
 
 import os
+import subprocess
+import sys
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -175,3 +178,48 @@ def test_a_frozen_layer_is_no_obstacle(tmp_path):
         tmp_path / "init", fit, SAME, network=trainings.half_frozen, epochs=2
     )
     assert_equal(first, second)
+
+
+# --- under torchrun --------------------------------------------------------------------------
+
+SCRIPT = """
+import os, signal, sys
+import torch
+from torch import distributed
+import trainings
+
+def on_epoch(record):
+    is_first_try = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
+    if is_first_try and os.environ["RANK"] == "1" and record["epoch"] == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if not is_first_try:
+        seen.append(record["epoch"])
+
+seen = []
+distributed.init_process_group("gloo")
+outcome = trainings.fit("dropout", "run.safetensors", on_epoch=on_epoch)
+torch.save((outcome, seen), f"result-{os.environ['RANK']}")
+distributed.destroy_process_group()
+"""
+
+
+def test_torchrun_starts_again_what_was_killed_and_it_goes_on(tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    places = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+    done = subprocess.run(
+        [sys.executable, *command, "--max-restarts=1", "script.py"],
+        cwd=tmp_path,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(places)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    whole, _ = run_together(tmp_path / "init", fit, "dropout")
+    for rank in range(2):
+        resumed, seen = torch.load(tmp_path / f"result-{rank}", weights_only=False)
+        assert seen[0] in (3, 4)  # the last epoch may not have been written yet
+        assert seen[-1] == 8
+        assert_equal(resumed, whole)

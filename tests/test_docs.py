@@ -49,7 +49,15 @@ def test_readme_blocks_print_what_the_readme_says(monkeypatch, tmp_path):
     assert n_compared >= 1
 
 
-@pytest.mark.parametrize("name", ["methods.md", "networks.md", "own-data.md"])
+DOWNLOADS = {"data.md"}  # its blocks fetch data from their authors
+PAGES = sorted(
+    page.name
+    for page in (ROOT / "docs").glob("*.md")
+    if "```python" in page.read_text("utf-8") and page.name not in DOWNLOADS
+)
+
+
+@pytest.mark.parametrize("name", PAGES)
 def test_every_block_of_the_page_runs(name, monkeypatch, tmp_path):
     assert list(run_python_blocks(ROOT / "docs" / name, monkeypatch, tmp_path))
 
@@ -77,6 +85,14 @@ def test_readme_figures_are_those_of_the_record():
         figures = [record[setting][method] for setting in ("uniform", "without0", "with0")]
         cells = [f"{each['accuracy_mean']:.1f} ± {each['accuracy_sd']:.1f}" for each in figures]
         assert f"| {method} | {' | '.join(cells)} |" in readme
+
+
+def test_speed_of_the_statistics_is_that_of_the_record():
+    lines = (ROOT / "benchmarks" / "results" / "statistics.jsonl").read_text("utf-8").splitlines()
+    record = json.loads(lines[-1])["results"]
+    page = (ROOT / "docs" / "no-true-labels.md").read_text("utf-8")
+    assert f"take {record['total_seconds']:.0f} seconds" in page
+    assert f"in {record['peak_gb']:.1f} GB" in page
 
 
 @pytest.mark.parametrize(

@@ -34,13 +34,16 @@ __all__ = [
     "TransitionMatrix",
     "__version__",
     "datasets",
+    "design",
     "estimation",
     "functional",
+    "inspection",
     "losses",
     "methods",
     "metrics",
     "networks",
     "observations",
+    "quality",
 ]
 
 _HOME_OF = {
@@ -51,13 +54,16 @@ _HOME_OF = {
 if TYPE_CHECKING:
     from naysay import (
         datasets,
+        design,
         estimation,
         functional,
+        inspection,
         losses,
         methods,
         metrics,
         networks,
         observations,
+        quality,
     )
     from naysay.classifier import ComplementaryClassifier
     from naysay.transition import TransitionMatrix

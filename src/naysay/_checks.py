@@ -184,8 +184,13 @@ def _indices_of_names(array: NDArray[Any], classes: Sequence[str], name: str) ->
     return positions[inverse].reshape(array.shape)
 
 
-def check_probabilities(probs: ArrayLike, *, n_classes: int, name: str) -> NDArray[np.float64]:
-    """Return an ``(n, n_classes)`` array whose rows are probability vectors."""
+def check_probabilities(
+    probs: ArrayLike, *, n_classes: int, name: str, first_row: int = 0
+) -> NDArray[np.float64]:
+    """Return an ``(n, n_classes)`` array whose rows are probability vectors.
+
+    `first_row` is the number of the first one, where the array is a part of another.
+    """
     array = as_real_numbers(probs, f"{name} must be an array of numbers", InvalidInput)
     if array.ndim != 2 or array.shape[1] != n_classes:
         raise InvalidInput(
@@ -198,8 +203,8 @@ def check_probabilities(probs: ArrayLike, *, n_classes: int, name: str) -> NDArr
     if off.size and off.max() > 1e-3:
         row = int(off.argmax())
         raise InvalidInput(
-            f"{name} must have rows that sum to 1; row {row} sums to {array[row].sum():.4g}. "
-            "For logits apply a softmax first."
+            f"{name} must have rows that sum to 1; row {first_row + row} sums to "
+            f"{array[row].sum():.4g}. For logits apply a softmax first."
         )
     return array
 

@@ -20,13 +20,24 @@ _WARM_UPS = 3  # steps before the capture: libraries choose their kernels, the o
 
 
 class Objective(nn.Module):
-    """From a batch as it is stored to its loss: augmentation, network and loss in one module."""
+    """From a batch as it is stored to its loss: augmentation, network and loss in one module.
+
+    Only the network is compiled: it is where the time goes, and the others may be anything.
+    """
 
     def __init__(
-        self, network: nn.Module, loss: nn.Module, augment: Augment, *, bfloat16: bool
+        self,
+        network: nn.Module,
+        loss: nn.Module,
+        augment: Augment,
+        *,
+        bfloat16: bool = False,
+        compiled: bool = False,
     ) -> None:
         super().__init__()
         self.network = network
+        # in a tuple, or its weights would be listed twice
+        self.call_network = (torch.compile(network) if compiled else network,)
         self.loss = loss
         self.augment = partial(augment)  # no part of the state, even where it is a module
         self.uses_bfloat16 = bfloat16
@@ -36,10 +47,10 @@ class Objective(nn.Module):
         with torch.autocast(inputs.device.type, torch.bfloat16, enabled=self.uses_bfloat16):
             inputs = inputs.float()
             if self.n_views == 1:
-                logits = self.network(self.augment(inputs))
+                logits = self.call_network[0](self.augment(inputs))
             else:
                 views = torch.cat([self.augment(inputs) for _ in range(self.n_views)])
-                logits = self.network(views).unflatten(0, (self.n_views, len(inputs)))
+                logits = self.call_network[0](views).unflatten(0, (self.n_views, len(inputs)))
         return self.loss(logits.float(), labels)
 
 

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from naysay._checks import as_real_numbers, shorten
 from naysay._errors import InvalidInput
 
-__all__ = ["Diagnosis", "diagnose"]
+__all__ = ["Diagnosis", "check_prior", "diagnose"]
 
 _LARGEST_SVD = 2000  # classes; beyond this a singular value decomposition takes minutes
 
@@ -98,7 +98,7 @@ def diagnose(
 ) -> Diagnosis:
     """Diagnose a matrix given by its non-zero entries; None stands for the uniform one."""
     n_classes = len(classes)
-    pi = _check_prior(prior, n_classes)
+    pi = check_prior(prior, n_classes)
     singular_values = _singular_values(entries, n_classes)
     rank = smallest = condition = None
     if singular_values is not None:
@@ -153,7 +153,8 @@ def _entropy(probs: NDArray[np.float64]) -> float:
     return float(-(positive * np.log2(positive)).sum())
 
 
-def _check_prior(prior: ArrayLike | None, n_classes: int) -> NDArray[np.float64]:
+def check_prior(prior: ArrayLike | None, n_classes: int) -> NDArray[np.float64]:
+    """Return a class prior that sums to 1, uniform when none is given."""
     if prior is None:
         return np.full(n_classes, 1 / n_classes)
     pi = as_real_numbers(prior, f"prior must be {n_classes} probabilities", InvalidInput)

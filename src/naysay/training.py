@@ -85,7 +85,7 @@ class Options:
     bfloat16 : bool
         Multiply in bfloat16 (autocast). Weights and losses stay in float32.
     compile : bool
-        Compile augmentation, network and loss with `torch.compile`: half a minute, once.
+        Compile the network with `torch.compile`: half a minute, once.
     capture : bool
         On a GPU, capture the whole step in one CUDA graph.
     """
@@ -160,7 +160,9 @@ def fit(
         raise InvalidInput("There must be examples to train on; none is left. Hold out fewer.")
     device = examples.device
     module = loss if isinstance(loss, nn.Module) else _Plain(loss)
-    objective = Objective(network, module, augment, bfloat16=options.bfloat16)
+    objective = Objective(
+        network, module, augment, bfloat16=options.bfloat16, compiled=options.compile
+    )
     if device.type == "cuda" and examples.X.ndim == 4:
         # what convolutions on a GPU want; torch's stubs lack this form
         cast("Any", objective).to(memory_format=torch.channels_last)
@@ -174,19 +176,16 @@ def fit(
     )
     fingerprint: dict[str, Any] = {}
     n_processes = _processes.count()
-    callable_objective: Any = objective
     if checkpoint is not None or n_processes > 1:
         fingerprint = _fingerprint_of(network, examples, module, options, held_out, optimiser)
         fingerprint["augment"] = _fingerprint.of_value(augment)
         _processes.check_same(fingerprint)
-    if n_processes > 1:
-        callable_objective = DistributedDataParallel(objective)  # all start as the first does
+    # all start with the weights of the first
+    shared = objective if n_processes == 1 else DistributedDataParallel(objective)
     averages = Averages(objective, options.average, device)
-    if options.compile:
-        callable_objective = torch.compile(callable_objective)
     captures = on_gpu and options.capture and n_processes == 1
     make_step = CapturedStep if captures else Step
-    step = make_step(callable_objective, optimiser, averages, options.max_norm, device)
+    step = make_step(shared, optimiser, averages, options.max_norm, device)
     evaluated = copy.deepcopy(nn.ModuleDict({"network": network, "loss": module})).eval()
     set_progress = getattr(module, "set_progress", None)
     share_on_device = torch.zeros((), device=device)

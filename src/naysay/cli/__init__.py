@@ -7,9 +7,11 @@ from typer.core import TyperGroup
 
 from naysay import __version__
 from naysay._errors import NaysayError
+from naysay.cli.check import check
 from naysay.cli.data import app as data
 from naysay.cli.data_info import info
 from naysay.cli.demo import demo
+from naysay.cli.design import design
 from naysay.cli.inspect import inspect
 from naysay.cli.methods import methods
 
@@ -38,7 +40,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command()(check)
 app.command()(demo)
+app.command()(design)
 app.command()(inspect)
 app.command()(methods)
 data.command()(info)

@@ -1,8 +1,8 @@
-"""``naysay inspect``: what can be learned from a transition matrix."""
+"""``naysay inspect``: what can be learned from a transition matrix, and whether labels fit it."""
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,6 +15,16 @@ def inspect(
             "and column."
         ),
     ],
+    labels: Annotated[
+        Path | None,
+        typer.Option(help="Table (CSV, Parquet) with a column of complementary labels to compare."),
+    ] = None,
+    column: Annotated[
+        str | None, typer.Option(help="Column of the labels; needed if there are several.")
+    ] = None,
+    prior: Annotated[
+        Path | None, typer.Option(help="CSV with the columns class and share: the true shares.")
+    ] = None,
     allow_diagonal: Annotated[
         bool, typer.Option(help="Accept labels that wrongly exclude the true class.")
     ] = False,
@@ -22,9 +32,31 @@ def inspect(
 ) -> None:
     """Say what can be learned from labels drawn with a matrix: rank, unused labels, information.
 
-    Example: naysay inspect Q.csv
+    With --labels also: the shares of classes, and whether the labels may come from Q.
+
+    Example: naysay inspect Q.csv --labels answers.csv --column not
     """
+    from naysay.cli._tables import read_column, read_prior
+    from naysay.inspection import check_labels, nearest_rows
     from naysay.transition import TransitionMatrix
 
-    diagnosis = TransitionMatrix.read(file, allow_diagonal=allow_diagonal).diagnose()
-    typer.echo(json.dumps(diagnosis.to_dict(), indent=1) if as_json else str(diagnosis))
+    Q = TransitionMatrix.read(file, allow_diagonal=allow_diagonal)
+    shares = read_prior(prior, Q.classes)
+    diagnosis = Q.diagnose(prior=shares)
+    pairs = nearest_rows(Q)
+    check = None
+    if labels is not None:
+        check = check_labels(read_column(labels, column), Q, prior=shares)
+    if as_json:
+        figures: dict[str, Any] = diagnosis.to_dict()
+        figures["nearest_rows"] = [pair._asdict() for pair in pairs]
+        if check is not None:
+            figures["labels"] = check.to_dict()
+        typer.echo(json.dumps(figures, indent=1, ensure_ascii=False))
+        return
+    typer.echo(str(diagnosis))
+    if pairs and not Q.is_uniform:
+        listed = ", ".join(map(str, pairs))
+        typer.echo(f"  {'most alike':<24}{listed}: L1 distance of rows, 0 to 2; these merge first")
+    if check is not None:
+        typer.echo(f"\n{check}")

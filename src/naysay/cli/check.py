@@ -1,0 +1,65 @@
+"""``naysay check``: how good a model is, and what looks wrong, without true labels."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def check(
+    model: Annotated[Path, typer.Argument(help="Folder of a saved model.")],
+    data: Annotated[
+        str, typer.Argument(help="CSV, Parquet or .npz file, or image folder, with answers.")
+    ],
+    label: Annotated[
+        str | None, typer.Option(help="Column of complementary labels (needed for tables).")
+    ] = None,
+    annotator: Annotated[str | None, typer.Option(help="Column that says who answered.")] = None,
+    example_id: Annotated[
+        str | None,
+        typer.Option("--id", help="Column that says which rows are about the same example."),
+    ] = None,
+    true_label: Annotated[
+        str | None, typer.Option(help="Column of true classes, which is then no feature.")
+    ] = None,
+    images: Annotated[str | None, typer.Option(help="Column of image paths.")] = None,
+    separator: Annotated[
+        str, typer.Option(help="What stands between several labels in one cell.")
+    ] = "|",
+    delimiter: Annotated[
+        str | None, typer.Option(help="CSV delimiter; found from the header if left out.")
+    ] = None,
+    decimal: Annotated[str, typer.Option(help="Decimal mark of a CSV file.")] = ".",
+    transition: Annotated[
+        Path | None,
+        typer.Option(metavar="Q.csv", help="Matrix of these answers; the model's if left out."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Estimate a model's accuracy from complementary labels, and say what looks wrong.
+
+    Use answers that the model was not trained on. No true label is needed or used.
+
+    Example: naysay check model new-answers.csv --label not
+    """
+    from naysay.checking import check_file
+    from naysay.classifier import ComplementaryClassifier
+    from naysay.transition import TransitionMatrix
+
+    found = check_file(
+        ComplementaryClassifier.load(model),
+        data,
+        transition=None
+        if transition is None
+        else TransitionMatrix.read(transition, allow_diagonal=True),
+        label=label,
+        annotator=annotator,
+        example_id=example_id,
+        true_label=true_label,
+        images=images,
+        separator=separator,
+        delimiter=delimiter,
+        decimal=decimal,
+    )
+    typer.echo(json.dumps(found.to_dict(), ensure_ascii=False) if as_json else str(found))

@@ -1,0 +1,108 @@
+"""``naysay design``: which labels to offer annotators."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+_MOST_ROWS = 20  # lists shown
+
+
+def design(
+    classes: Annotated[
+        str,
+        typer.Option(
+            help="Number of classes, a file with one name in each line, or names with commas "
+            "between."
+        ),
+    ],
+    offered: Annotated[int, typer.Option(help="Labels in each list; fewer tell more.")] = 2,
+    prior: Annotated[
+        Path | None, typer.Option(help="CSV with the columns class and share.")
+    ] = None,
+    in_order: Annotated[
+        bool,
+        typer.Option(
+            "--in-order", help="Annotators name the first wrong label, not just any: tells more."
+        ),
+    ] = False,
+    groups: Annotated[
+        int | None, typer.Option(help="Number of lists; chosen when left out.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Other seeds give other lists.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Write lists and matrices here.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Propose lists of labels to offer annotators, and compare them with uniform labels.
+
+    Example: naysay design --classes cat,dog,owl,fox --offered 3 --out task
+    """
+    from naysay.cli._tables import read_prior
+    from naysay.design import ANY_WRONG, FIRST_WRONG, propose
+    from naysay.transition import TransitionMatrix
+
+    names = _class_names(classes)
+    instruction = FIRST_WRONG if in_order else ANY_WRONG
+    shares = read_prior(prior, names or TransitionMatrix.uniform(int(classes)).classes)
+    scheme = propose(
+        len(names) if names else int(classes),
+        offered,
+        prior=shares,
+        classes=names,
+        instruction=instruction,
+        n_groups=groups,
+        seed=seed,
+    )
+    diagnosis = scheme.diagnose()
+    if out is not None:
+        scheme.write(out)
+    if as_json:
+        listed = [
+            {"group": name, "share": float(share), "offered": list(labels)}
+            for share, (name, labels) in zip(scheme.shares, scheme.groups.items(), strict=True)
+        ]
+        figures = {
+            "instruction": instruction.text,
+            "groups": listed,
+            "diagnosis": diagnosis.to_dict(),
+        }
+        typer.echo(json.dumps(figures, indent=1, ensure_ascii=False))
+        return
+    console = Console()
+    table = Table("group", "share", "labels to offer", box=box.SIMPLE_HEAD)
+    for share, (name, labels) in list(zip(scheme.shares, scheme.groups.items(), strict=True))[
+        :_MOST_ROWS
+    ]:
+        table.add_row(name, f"{share:.1%}", Text(", ".join(labels)))
+    if len(scheme.lists) > _MOST_ROWS:
+        table.add_row(f"… and {len(scheme.lists) - _MOST_ROWS:,} more")
+    console.print(table)
+    typer.echo(f"Tell annotators: {instruction.text}\n")
+    typer.echo(f"{diagnosis}\n")
+    if out is None:
+        typer.echo("Next: add --out FOLDER to write the lists and their matrices.")
+        return
+    matrices = out / "matrices"
+    typer.echo(
+        f"Next: put each example into a group at random, by the shares in {out / 'lists.csv'}. "
+        "Record example, group and answer; train with the group as annotator and the matrices "
+        + (f"in {matrices}." if matrices.exists() else "of design.Scheme.read.")
+    )
+
+
+def _class_names(given: str) -> list[str] | None:
+    """Return class names from a file or a listing; None for a number."""
+    if given.strip().isdecimal():
+        return None
+    if "," in given:
+        return next(csv.reader([given], skipinitialspace=True))
+    lines = Path(given).read_text("utf-8-sig").splitlines()
+    return [line.strip() for line in lines if line.strip()]

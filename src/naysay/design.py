@@ -1,0 +1,365 @@
+"""Design an annotation task: which labels to offer about which examples.
+
+An annotator sees an example and a short list of labels, and names one that is wrong. Each list
+gives a transition matrix of its own; lists that are well chosen tell more than free answers do.
+"""
+
+import csv
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import coo_array
+
+from naysay import _answer_information as information
+from naysay._block_design import balanced_lists
+from naysay._checks import (
+    check_class_names,
+    check_count,
+    check_label_indices,
+    check_n_classes,
+    check_seed,
+)
+from naysay._errors import InvalidData, InvalidInput
+from naysay._scheme_diagnosis import SchemeDiagnosis, compare_with_uniform
+from naysay.diagnosis import check_prior
+from naysay.observations import Observations
+from naysay.transition import TransitionMatrix
+
+__all__ = ["ANY_WRONG", "FIRST_WRONG", "Instruction", "Scheme", "SchemeDiagnosis", "propose"]
+
+_MOST_CELLS = 2 * 10**8  # classes times labels offered in all lists: 1.6 GB
+_MOST_CELLS_ON_DISK = 2 * 10**7  # of all matrices together: about 100 MB of text
+_ENOUGH = 0.95  # more lists must lower the variance below this share to be worth it
+_MOST_PER_CLASS = 4  # lists for each class
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """What annotators are told to do with a list, and how they then answer.
+
+    Parameters
+    ----------
+    name : str
+    text : str
+        The sentence for the annotators.
+    answers : callable
+        ``answers(offered, n_classes)`` gives P(answer = offered[j] | true class i), an array of
+        shape (n_classes, len(offered)).
+    """
+
+    name: str
+    text: str
+    answers: Callable[[Sequence[int], int], NDArray[np.float64]]
+
+
+def _any_wrong(offered: Sequence[int], n_classes: int) -> NDArray[np.float64]:
+    values = np.full((n_classes, len(offered)), 1 / len(offered))
+    values[offered] = 1 / (len(offered) - 1)
+    values[offered, range(len(offered))] = 0
+    return values
+
+
+def _first_wrong(offered: Sequence[int], n_classes: int) -> NDArray[np.float64]:
+    values = np.zeros((n_classes, len(offered)))
+    values[:, 0] = 1
+    values[offered[0], :2] = 0, 1
+    return values
+
+
+#: Any wrong label will do; each wrong label of the list is taken to be equally likely.
+ANY_WRONG = Instruction(
+    "any wrong", "Name one label of the list that is wrong. If several are, pick any.", _any_wrong
+)
+#: The order decides: in effect the question "is it the first one?", without "yes" being said.
+FIRST_WRONG = Instruction(
+    "first wrong", "Go through the list in its order and name the first wrong label.", _first_wrong
+)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Scheme:
+    """Lists of labels to offer, each for a group of examples; made by `propose`.
+
+    Parameters
+    ----------
+    classes : tuple of str
+    lists : int array of shape (n_groups, n_offered)
+        The labels offered to each group, in order.
+    shares : array of shape (n_groups,)
+        The share of examples in each group.
+    prior : array of shape (n_classes,)
+    instruction : Instruction
+    """
+
+    classes: tuple[str, ...]
+    lists: NDArray[np.int64]
+    shares: NDArray[np.float64]
+    prior: NDArray[np.float64]
+    instruction: Instruction
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the groups: ``list-01``, ``list-02``, …."""
+        width = len(str(len(self.lists)))
+        return tuple(f"list-{number:0{width}}" for number in range(1, len(self.lists) + 1))
+
+    @property
+    def groups(self) -> dict[str, tuple[str, ...]]:
+        """The labels offered to each group, by the group's name."""
+        return {
+            name: tuple(self.classes[label] for label in offered)
+            for name, offered in zip(self.names, self.lists.tolist(), strict=True)
+        }
+
+    @cached_property
+    def matrices(self) -> dict[str, TransitionMatrix]:
+        """The transition matrix of each group by its name, as ``transition=`` takes them."""
+        return {
+            name: self._matrix(self.instruction.answers(offered, len(self.classes)), offered)
+            for name, offered in zip(self.names, self.lists.tolist(), strict=True)
+        }
+
+    def _matrix(self, answers: NDArray[np.float64], offered: list[int]) -> TransitionMatrix:
+        row, place = np.nonzero(answers)
+        entries = (answers[row, place], (row, np.asarray(offered)[place]))
+        return TransitionMatrix(
+            coo_array(entries, (len(self.classes), len(self.classes))).tocsr(),
+            self.classes,
+            allow_diagonal=bool((np.asarray(offered)[place] == row).any()),
+        )
+
+    @property
+    def pooled(self) -> TransitionMatrix:
+        """The matrix of all answers together, for methods that cannot tell groups apart."""
+        total = sum(
+            share * Q.entries for share, Q in zip(self.shares, self.matrices.values(), strict=True)
+        )
+        return TransitionMatrix(
+            total,
+            self.classes,
+            allow_diagonal=any(Q.allow_diagonal for Q in self.matrices.values()),
+        )
+
+    def diagnose(self) -> SchemeDiagnosis:
+        """Say what the answers tell, beside uniform labels, under the class prior."""
+        columns, group = _columns(self.lists, self.instruction, len(self.classes))
+        return compare_with_uniform(columns, self.shares[group], self.prior)
+
+    def assign(self, n_items: int, *, seed: int | np.random.Generator = 0) -> NDArray[Any]:
+        """Return the group of each item, at random; each group gets its share, up to one item.
+
+        Examples
+        --------
+        >>> propose(3, 2).assign(6, seed=1).tolist()
+        ['list-3', 'list-1', 'list-2', 'list-1', 'list-3', 'list-2']
+        """
+        exact = self.shares * check_count(n_items, "n_items")
+        counts = np.floor(exact).astype(np.int64)
+        left_over = np.argsort(counts - exact, kind="stable")[: n_items - counts.sum()]
+        counts[left_over] += 1
+        return check_seed(seed).permutation(np.repeat(self.names, counts))
+
+    def sample(
+        self, true_labels: ArrayLike, *, seed: int | np.random.Generator = 0
+    ) -> Observations:
+        """Draw what annotators would answer about items of these classes, to try a scheme out.
+
+        Labels are indices 0..n_classes-1, or class names (then names are answered).
+        """
+        rng = check_seed(seed)
+        true = check_label_indices(true_labels, self.classes, name="true_labels")
+        group = self.assign(len(true), seed=rng)
+        answers = np.empty_like(true)
+        for name, Q in self.matrices.items():
+            asked = group == name
+            answers[asked] = Q.sample(true[asked], seed=rng)
+        by_name = np.asarray(true_labels).dtype.kind in "USO"
+        return Observations(
+            example=np.arange(len(true)),
+            label=np.array(self.classes)[answers] if by_name else answers,
+            annotator=group,
+        )
+
+    def write(self, folder: str | Path) -> None:
+        """Write what a labelling team and a later `read` need.
+
+        ``lists.csv`` has a row for each group: its name, its share of the examples and the labels
+        to offer. ``scheme.json`` is for `read`. ``matrices/`` has the matrix of each group as
+        `TransitionMatrix.read` takes it, unless all together would exceed some 100 MB.
+        """
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / "lists.csv").open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file)
+            places = [f"offered {place}" for place in range(1, self.lists.shape[1] + 1)]
+            writer.writerow(["group", "share", *places])
+            for share, (name, offered) in zip(self.shares, self.groups.items(), strict=True):
+                writer.writerow([name, f"{share:.6g}", *offered])
+        (folder / "scheme.json").write_text(
+            json.dumps(
+                {
+                    "classes": list(self.classes),
+                    "instruction": {"name": self.instruction.name, "text": self.instruction.text},
+                    "lists": self.lists.tolist(),
+                    "shares": self.shares.tolist(),
+                    "prior": self.prior.tolist(),
+                },
+                ensure_ascii=False,
+            ),
+            "utf-8",
+        )
+        if len(self.lists) * len(self.classes) ** 2 <= _MOST_CELLS_ON_DISK:
+            (folder / "matrices").mkdir(exist_ok=True)
+            for old in (folder / "matrices").glob("list-*.csv"):  # of another scheme
+                old.unlink()
+            for name, Q in self.matrices.items():
+                Q.write(folder / "matrices" / f"{name}.csv")
+
+    @classmethod
+    def read(cls, folder: str | Path, *, instruction: Instruction | None = None) -> Self:
+        """Read what `write` wrote; an instruction of your own must be given again."""
+        path = Path(folder) / "scheme.json"
+        try:
+            said = json.loads(path.read_text("utf-8"))
+            known = {each.name: each for each in (ANY_WRONG, FIRST_WRONG)}
+            name = said["instruction"]["name"]
+            chosen = instruction or known.get(name)
+            if chosen is None:
+                raise InvalidInput(
+                    f"{path} was made with the instruction {name!r}. Pass it as instruction=."
+                )
+            return cls(
+                classes=tuple(said["classes"]),
+                lists=np.asarray(said["lists"], dtype=np.int64),
+                shares=np.asarray(said["shares"]),
+                prior=np.asarray(said["prior"]),
+                instruction=chosen,
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, InvalidInput):
+                raise
+            raise InvalidData(
+                f"{path} must be a scheme that naysay wrote. Got {error!r}. Propose it again."
+            ) from None
+
+    def __repr__(self) -> str:
+        n_groups, n_offered = self.lists.shape
+        return f"Scheme({n_groups} lists of {n_offered} labels, {len(self.classes)} classes)"
+
+
+def propose(
+    n_classes: int,
+    n_offered: int,
+    *,
+    prior: ArrayLike | None = None,
+    classes: Sequence[str] | None = None,
+    instruction: Instruction = ANY_WRONG,
+    n_groups: int | None = None,
+    seed: int | np.random.Generator = 0,
+) -> Scheme:
+    """Propose lists of labels to offer so that answers tell all classes apart, as well as they can.
+
+    Labels are offered equally often and meet equally often (a balanced block design). Where a
+    prior is given, groups get the shares of examples with which class shares are estimated with
+    the least variance. Examples must be put into groups without regard to their class: at random.
+
+    Parameters
+    ----------
+    n_classes : int
+        At most 2,000.
+    n_offered : int
+        Labels in each list, at least 2. Fewer tell more.
+    prior : array of shape (n_classes,), optional
+        The share of each class, uniform when left out.
+    classes : sequence of str, optional
+        Class names.
+    instruction : Instruction, default=ANY_WRONG
+    n_groups : int, optional
+        Number of lists; when left out one to four for each class, as many as are of use.
+    seed : int or numpy.random.Generator, default=0
+
+    Raises
+    ------
+    InvalidInput
+        If no such scheme exists; the message says what to change.
+
+    Examples
+    --------
+    >>> scheme = propose(10, 2, instruction=FIRST_WRONG)
+    >>> scheme
+    Scheme(10 lists of 2 labels, 10 classes)
+    >>> diagnosis = scheme.diagnose()
+    >>> round(diagnosis.bits_per_label, 3), round(diagnosis.uniform_bits_per_label, 3)
+    (0.469, 0.152)
+    """
+    n_classes = check_n_classes(n_classes)
+    names = check_class_names(classes, n_classes)
+    if check_count(n_offered, "n_offered") < 2 or n_offered > n_classes:
+        raise InvalidInput(
+            "n_offered must be at least 2, so that one label is always wrong, and at most the "
+            f"{n_classes} classes. Got {n_offered}."
+        )
+    pi = check_prior(prior, n_classes)
+    if not (pi > 0).all():
+        raise InvalidInput(
+            f"prior must be positive for every class; that of {names[int(pi.argmin())]!r} is 0. "
+            "Leave a class out that does not occur."
+        )
+    numbers = (
+        [n_classes * each for each in range(1, _MOST_PER_CLASS + 1)]
+        if n_groups is None
+        else [check_count(n_groups, "n_groups")]
+    )
+    if n_classes > 2000 or numbers[0] * n_offered * n_classes > _MOST_CELLS:
+        raise InvalidInput(
+            "A scheme must have at most 2,000 classes, and labels in all lists times classes at "
+            f"most {_MOST_CELLS:,}. Got {n_classes} classes and {numbers[0]} lists of {n_offered}."
+        )
+    rng = check_seed(seed)
+    best, least = None, float("inf")
+    for number in numbers:
+        if number * n_offered * n_classes > _MOST_CELLS:
+            break
+        lists = balanced_lists(n_classes, n_offered, number, rng)
+        columns, group = _columns(lists, instruction, n_classes)
+        weights = np.full(len(group), 1 / number)
+        if information.rank(columns, weights) < n_classes:
+            continue
+        variance = float(np.trace(information.covariance(columns, weights, pi)))
+        if variance > _ENOUGH * least:
+            break
+        best, least = (lists, columns, group), variance
+    if best is None:
+        raise InvalidInput(
+            f"The lists must tell all classes apart. {numbers[-1]} lists of {n_offered} labels "
+            f"do not, of {n_classes} classes. Raise n_groups (leave it out to have it chosen)"
+            " or n_offered."
+        )
+    lists, columns, group = best
+    shares = np.full(len(lists), 1 / len(lists))
+    if prior is not None:
+        rounds = 100 if n_classes <= 200 else 10
+        shares = information.best_shares(columns, group, pi, n_rounds=rounds)
+    return Scheme(classes=names, lists=lists, shares=shares, prior=pi, instruction=instruction)
+
+
+def _columns(
+    lists: NDArray[np.int64], instruction: Instruction, n_classes: int
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return P(answer | class) of the answers to all lists side by side, and the list of each."""
+    listed = [np.asarray(instruction.answers(each, n_classes)) for each in lists.tolist()]
+    shape = (n_classes, lists.shape[1])
+    if any(each.shape != shape or abs(each.sum(axis=1) - 1).max() > 1e-9 for each in listed):
+        raise InvalidInput(
+            f"The answers of instruction {instruction.name!r} must be probabilities of shape "
+            f"{shape}, whose rows sum to 1. Got shape {listed[0].shape}, or other sums."
+        )
+    answers = np.stack(listed, axis=1)
+    group, place = np.nonzero(answers.any(axis=0))  # what is never answered tells nothing
+    return answers[:, group, place], group

@@ -1,0 +1,218 @@
+"""A closer look at a matrix: which classes it nearly merges, and whether labels fit it."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import chdtrc
+
+from naysay._checks import check_label_indices, check_seed, shorten
+from naysay._errors import InvalidLabels
+from naysay.diagnosis import check_prior
+from naysay.estimation import class_prior
+from naysay.transition import TransitionMatrix
+
+__all__ = ["LabelCheck", "NearPair", "check_labels", "nearest_rows"]
+
+_LARGEST = 2000  # classes; beyond this all pairs of rows take minutes
+_N_SIMULATED = 199
+_MOST_CLASSES_SIMULATED = 200
+_UNLIKELY = 0.01
+
+
+class NearPair(NamedTuple):
+    """Two classes and the L1 distance of their rows: 0 if answered alike, at most 2."""
+
+    one: str
+    other: str
+    distance: float
+
+    def __str__(self) -> str:
+        return f"{self.one!r} and {self.other!r} ({self.distance:.3g})"
+
+
+def nearest_rows(Q: TransitionMatrix, *, most: int = 3) -> list[NearPair]:
+    """Return the pairs of classes that are answered most alike, the nearest first.
+
+    The nearer two rows, the more labels it takes to tell the classes apart; in training they
+    merge or swap first. None are returned for more than 2,000 classes.
+
+    Examples
+    --------
+    >>> Q = TransitionMatrix([[0, 0.5, 0.5], [0.1, 0, 0.9], [1, 0, 0]], ["cat", "dog", "owl"])
+    >>> print(nearest_rows(Q)[0])
+    'cat' and 'dog' (1)
+    """
+    from scipy.spatial.distance import pdist  # slow to load, for this function only
+
+    if Q.n_classes > _LARGEST:
+        return []
+    one, other = np.triu_indices(Q.n_classes, 1)
+    if Q.is_uniform:
+        distances = np.full(len(one), 2 / (Q.n_classes - 1))
+    else:
+        distances = pdist(np.asarray(Q), "cityblock")
+    nearest = np.argsort(distances, kind="stable")[:most]
+    return [
+        NearPair(Q.classes[one[pair]], Q.classes[other[pair]], float(distances[pair]))
+        for pair in nearest
+    ]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LabelCheck:
+    """What complementary labels say about a matrix; ``print`` it to read it.
+
+    Attributes
+    ----------
+    class_shares : array of shape (n_classes,)
+        Estimated from the labels alone, or the prior that was given.
+    never_named : tuple of str
+        Classes that Q allows as labels and that are never named.
+    chi_square : float
+        Distance of the frequencies of labels from those that Q and the shares predict.
+    p_value : float or None
+        The chance of so large a distance if Q is right; None where it was not computed.
+    most_unlike : str
+        The label whose frequency is furthest from its prediction, in standard deviations.
+    """
+
+    classes: tuple[str, ...]
+    n_labels: int
+    class_shares: NDArray[np.float64]
+    shares_given: bool
+    never_named: tuple[str, ...]
+    chi_square: float
+    p_value: float | None
+    most_unlike: str
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether the labels could come from Q (chance of at least 1 %)."""
+        return None if self.p_value is None else self.p_value >= _UNLIKELY
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as plain values for JSON; an infinite number becomes None."""
+        return {
+            "n_labels": self.n_labels,
+            "class_shares": dict(zip(self.classes, self.class_shares.tolist(), strict=True)),
+            "shares_given": self.shares_given,
+            "never_named": list(self.never_named),
+            "chi_square": self.chi_square if np.isfinite(self.chi_square) else None,
+            "p_value": self.p_value,
+            "fits": self.fits,
+            "most_unlike": self.most_unlike,
+        }
+
+    def __str__(self) -> str:
+        order = np.argsort(-self.class_shares, kind="stable")
+        shown = [f"{self.classes[k]} {self.class_shares[k]:.1%}" for k in order[:10]]
+        more = f", … ({len(order)} in all)" if len(order) > 10 else ""
+        lines = {
+            "class shares": (
+                f"{', '.join(shown)}{more} ({'given' if self.shares_given else 'estimated'})"
+            ),
+            "never named": shorten(list(self.never_named)) if self.never_named else "none",
+            "fit of Q": self._fit(),
+        }
+        listed = "\n".join(f"  {key:<24}{value}" for key, value in lines.items())
+        return f"{self.n_labels:,} complementary labels\n{listed}"
+
+    def _fit(self) -> str:
+        figures = f"chi-square {self.chi_square:.4g}"
+        if self.p_value is None:
+            return f"{figures}; not tested for more than {_MOST_CLASSES_SIMULATED} classes"
+        figures += f", p = {self.p_value:.2g}"
+        if not self.fits:
+            return (
+                f"{figures}: these labels hardly come from Q; furthest off is {self.most_unlike!r}"
+            )
+        if self.chi_square < 1e-6 and not self.shares_given:
+            return f"{figures}: some class shares explain the labels exactly; give a prior to test"
+        return f"{figures}: the labels may come from Q"
+
+
+def check_labels(
+    comp_labels: ArrayLike,
+    Q: TransitionMatrix,
+    *,
+    prior: ArrayLike | None = None,
+    seed: int | np.random.Generator = 0,
+) -> LabelCheck:
+    """Compare the frequencies of complementary labels with what Q predicts.
+
+    With a prior this is the chi-square test. Without one the class shares are estimated first,
+    and the distance is compared with that of 199 simulated sets of labels, estimated alike. An
+    invertible Q explains most frequencies exactly, so then only gross misfits are found.
+
+    Parameters
+    ----------
+    comp_labels : array of shape (n,)
+        As indices, or as names where Q has names.
+    Q : TransitionMatrix
+    prior : array of shape (n_classes,), optional
+    seed : int or numpy.random.Generator, default=0
+
+    Examples
+    --------
+    >>> Q = TransitionMatrix.uniform(3)
+    >>> check_labels([0, 1, 2] * 100, Q, prior=[0.8, 0.1, 0.1]).fits
+    False
+    """
+    labels = check_label_indices(comp_labels, Q.classes, name="comp_labels")
+    if labels.ndim != 1 or not labels.size:
+        raise InvalidLabels(
+            f"comp_labels must hold at least one label, shape (n,). Got shape {labels.shape}."
+        )
+    counts = np.bincount(labels, minlength=Q.n_classes)
+    values = np.asarray(Q)
+    possible = values.any(axis=0)
+    shares = class_prior(labels, Q) if prior is None else check_prior(prior, Q.n_classes)
+    expected = labels.size * shares @ values
+    distance = _chi_square(counts, expected)
+    p_value: float | None
+    if prior is not None:
+        n_answers = int((expected > 0).sum())
+        p_value = float(chdtrc(n_answers - 1, distance)) if n_answers > 1 else 1.0
+        p_value = 0.0 if np.isinf(distance) else p_value
+    elif Q.n_classes > _MOST_CLASSES_SIMULATED:
+        p_value = None
+    else:
+        p_value = _simulated(distance, labels.size, shares @ values, Q, check_seed(seed))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        off = np.nan_to_num(np.abs(counts - expected) / np.sqrt(expected))
+    return LabelCheck(
+        classes=Q.classes,
+        n_labels=labels.size,
+        class_shares=shares,
+        shares_given=prior is not None,
+        never_named=tuple(Q.classes[k] for k in np.flatnonzero(possible & (counts == 0))),
+        chi_square=distance,
+        p_value=p_value,
+        most_unlike=Q.classes[int(off.argmax())],
+    )
+
+
+def _chi_square(counts: NDArray[np.int64], expected: NDArray[np.float64]) -> float:
+    likely = expected > 1e-12 * counts.sum()
+    if counts[~likely].any():
+        return float("inf")
+    return float((((counts - expected)[likely]) ** 2 / expected[likely]).sum())
+
+
+def _simulated(
+    distance: float,
+    n_labels: int,
+    frequencies: NDArray[np.float64],
+    Q: TransitionMatrix,
+    rng: np.random.Generator,
+) -> float:
+    """Return the share of simulated sets of labels that are as far off (the set itself counts)."""
+    values, names = np.asarray(Q), np.arange(Q.n_classes)
+    n_as_far = 1
+    for counts in rng.multinomial(n_labels, frequencies / frequencies.sum(), _N_SIMULATED):
+        shares = class_prior(np.repeat(names, counts), Q)
+        # equal up to rounding counts as equal: exact fits are all at zero
+        n_as_far += _chi_square(counts, n_labels * shares @ values) >= distance * (1 - 1e-9) - 1e-6
+    return n_as_far / (_N_SIMULATED + 1)

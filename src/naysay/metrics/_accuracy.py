@@ -1,0 +1,314 @@
+"""Accuracy, precision and recall with an error bar, from complementary labels alone."""
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
+
+from naysay._checks import check_label_indices, check_number
+from naysay._errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix, NaysayWarning
+from naysay.metrics._bounds import bounding_terms, bounds_of_mean
+from naysay.metrics._estimate import Estimate
+from naysay.metrics._joint import (
+    Floats,
+    as_matrix,
+    check_comp_labels,
+    check_samples,
+    invert,
+    joint_counts,
+    score_interval,
+    spread_slopes,
+)
+from naysay.transition import TransitionMatrix
+
+__all__ = ["accuracy_without_labels", "precision_without_labels", "recall_without_labels"]
+
+_BEYOND_CHANCE = 4  # standard errors
+_ROUNDING = 1e-9
+
+
+class _Sample(NamedTuple):
+    """What the estimates are made of."""
+
+    values: Floats  # Q
+    inverse: Floats | None  # of Q; None where it is singular
+    slopes: Floats  # see `spread_slopes`; of an inverse only
+    samples: Floats | None  # inverses of other plausible Q
+    counts: NDArray[np.int64]  # (label, prediction)
+    z: float
+    confidence: float
+
+
+def accuracy_without_labels(
+    predictions: ArrayLike,
+    comp_labels: ArrayLike,
+    Q: TransitionMatrix | ArrayLike,
+    *,
+    confidence: float = 0.95,
+    Q_samples: ArrayLike | None = None,
+) -> Estimate:
+    r"""Estimate the accuracy of predictions of the true class, without one true label.
+
+    .. math:: P(f(X) = Y) = E[ Q^{-1}_{Ȳ f(X)} ]
+
+    The mean over the examples is unbiased. For a uniform Q it is ``1 - (K-1) P(f(x) = ȳ)``. The
+    interval is about the accuracy on new examples of the same kind; near 100 % it is not
+    symmetric (a score interval, Wilson's for a uniform Q).
+
+    Where Q is singular, or so nearly that the interval would be wider than 0..1, labels of this
+    kind allow bounds only: ``value`` is None and ``interval`` holds the bounds of a linear
+    programme, sampling error included.
+
+    Use examples that the model was not trained on. It has learned to avoid the labels it saw, so
+    on those the estimate is too high.
+
+    Parameters
+    ----------
+    predictions : array of shape (n,)
+        Predicted true classes, as indices, or as names where Q has names.
+    comp_labels : array of shape (n,)
+        One complementary label per example, in the same form.
+    Q : TransitionMatrix or array of shape (n_classes, n_classes)
+        May have a diagonal (annotators who err).
+    confidence : float, default=0.95
+        Of the interval.
+    Q_samples : array of shape (n_samples, n_classes, n_classes), optional
+        Where Q itself was estimated: plausible matrices, such as draws of a bootstrap or of a
+        Dirichlet posterior; 50 or more. The variance of the estimate over them (by their middle
+        68 %) is added to that of the labels.
+
+    Returns
+    -------
+    Estimate
+        With ``value``, ``standard_error`` and ``interval``.
+
+    Warns
+    -----
+    NaysayWarning
+        If the estimate is outside 0..1 by more than chance explains: Q is not that of the labels.
+
+    Raises
+    ------
+    InvalidLabels
+        If labels and predictions do not fit together, or Q never gives one of the labels.
+
+    Examples
+    --------
+    >>> labels = [1, 2, 0, 1, 0, 2, 1, 0, 2, 1]
+    >>> found = accuracy_without_labels([0, 0, 1, 2, 2, 1, 1, 1, 0, 0], labels, np.full((3, 3), 0.5)
+    ...                                 - 0.5 * np.eye(3))
+    >>> found.value, round(found.standard_error, 3)
+    (0.8, 0.2)
+    """
+    sample = _read(predictions, comp_labels, Q, confidence, Q_samples)
+    shares = sample.counts.sum(axis=0) / sample.counts.sum()
+    found = _share_correct(sample, shares)
+    value, error = found.value, found.standard_error
+    if (
+        value is not None
+        and error is not None
+        and abs(value - 0.5) > 0.5 + _BEYOND_CHANCE * error + _ROUNDING
+    ):
+        warnings.warn(
+            f"The accuracy must be within 0 and 100 %; the estimate is {100 * value:.1f} % ± "
+            f"{100 * error:.1f}, which chance does not explain. Q does not describe these labels: "
+            "estimate it again.",
+            NaysayWarning,
+            stacklevel=2,
+        )
+    return found
+
+
+def precision_without_labels(
+    predictions: ArrayLike,
+    comp_labels: ArrayLike,
+    Q: TransitionMatrix | ArrayLike,
+    *,
+    confidence: float = 0.95,
+    Q_samples: ArrayLike | None = None,
+) -> tuple[Estimate, ...]:
+    """Estimate P(Y = k | f(X) = k) for every class k: how often a prediction of k is right.
+
+    The mean of Q⁻¹[ȳ, k] over the examples predicted as k, unbiased given how many they are.
+    Parameters and bounds for a singular Q are as in `accuracy_without_labels`. A class that is
+    never predicted has value None and the interval 0..1.
+
+    Returns
+    -------
+    tuple of Estimate
+        One per class; each interval has the chosen confidence by itself.
+    """
+    sample = _read(predictions, comp_labels, Q, confidence, Q_samples)
+    return tuple(_share_correct(sample, shares) for shares in np.eye(len(sample.values)))
+
+
+def recall_without_labels(
+    predictions: ArrayLike,
+    comp_labels: ArrayLike,
+    Q: TransitionMatrix | ArrayLike,
+    *,
+    confidence: float = 0.95,
+    Q_samples: ArrayLike | None = None,
+) -> tuple[Estimate, ...]:
+    r"""Estimate P(f(X) = k | Y = k) for every class k: how many examples of k are found.
+
+    .. math:: E[ Q^{-1}_{Ȳ k} 1[f(X) = k] ] \;/\; E[ Q^{-1}_{Ȳ k} ]
+
+    Both means are unbiased; their ratio is not, but its bias vanishes like 1/n. The standard
+    error is that of the delta method, the interval is Fieller's, which also holds where the
+    denominator, the share of class k, is small. Where that share cannot be told from zero, value
+    is None and the interval 0..1. Parameters are as in `accuracy_without_labels`.
+
+    Returns
+    -------
+    tuple of Estimate
+        One per class; each interval has the chosen confidence by itself.
+
+    Raises
+    ------
+    InvalidTransitionMatrix
+        If Q is singular: the share of a class is then unknown.
+    """
+    sample = _read(predictions, comp_labels, Q, confidence, Q_samples)
+    if sample.inverse is None:
+        raise InvalidTransitionMatrix(
+            "Q must be invertible to estimate recall; this one is singular. Use "
+            "accuracy_without_labels or precision_without_labels, which then give bounds."
+        )
+    return tuple(_recall(sample, sample.inverse, k) for k in range(len(sample.values)))
+
+
+def _read(
+    predictions: ArrayLike, comp_labels: ArrayLike, Q: Any, confidence: float, Q_samples: Any
+) -> _Sample:
+    matrix = as_matrix(Q)
+    check_number(confidence, "confidence", above=0, below=1)
+    predicted = check_label_indices(predictions, matrix.classes, name="predictions")
+    if predicted.ndim != 1:
+        raise InvalidLabels(
+            "predictions must hold one class per example, shape (n,). "
+            f"Got shape {predicted.shape}. Of probabilities pass probs.argmax(axis=1)."
+        )
+    labels = check_comp_labels(comp_labels, matrix, len(predicted), of="prediction")
+    values = np.asarray(matrix)
+    inverse = invert(values)
+    if Q_samples is not None and inverse is None:
+        raise InvalidInput("Q_samples needs an invertible Q. This one is singular: leave it out.")
+    return _Sample(
+        values=values,
+        inverse=inverse,
+        slopes=np.zeros(len(values)) if inverse is None else spread_slopes(values, inverse),
+        samples=None if Q_samples is None else check_samples(Q_samples, len(values)),
+        counts=joint_counts(labels, predicted, len(values)),
+        z=float(ndtri((1 + confidence) / 2)),
+        confidence=float(confidence),
+    )
+
+
+def _share_correct(sample: _Sample, shares: Floats) -> Estimate:
+    """Estimate how many predictions are right, those of class k counted `shares[k]` in all."""
+    used = shares > 0
+    counts = sample.counts[:, used]
+    n = int(counts.sum())
+    if not n:
+        return _unknown(sample, 0)
+    if sample.inverse is not None:
+        terms = sample.inverse[:, used]
+        mean, variance = _moments(counts, terms)
+        doubt = 0.0
+        if sample.samples is not None:
+            doubt = _doubt(np.einsum("jk,sjk->s", counts, sample.samples[:, :, used]) / n)
+        slope = float(shares @ sample.slopes)
+        low, high = score_interval(mean, variance, slope, n, sample.z, doubt)
+        if high - low < 1 or doubt:  # bounds would take Q for certain
+            error = np.sqrt(variance / max(n - 1, 1) + doubt)
+            return Estimate(
+                value=mean,
+                standard_error=float(error),
+                interval=_within_unit(low, high),
+                confidence=sample.confidence,
+                n_labels=n,
+            )
+    return _bounds(sample, used)
+
+
+def _bounds(sample: _Sample, used: NDArray[np.bool_]) -> Estimate:
+    """Return bounds for the share of correct predictions among those of the classes `used`."""
+    counts = np.where(used, sample.counts, 0)
+    n = int(counts.sum())
+    lower, upper = bounding_terms(sample.values, counts, sample.z)
+    shares = counts[:, used] / n
+    low = bounds_of_mean(shares, lower[:, used], n, sample.z)[0]
+    high = bounds_of_mean(shares, upper[:, used], n, sample.z)[1]
+    return Estimate(
+        value=None,
+        standard_error=None,
+        interval=_within_unit(low, high),
+        confidence=sample.confidence,
+        n_labels=n,
+    )
+
+
+def _recall(sample: _Sample, inverse: Floats, k: int) -> Estimate:
+    counts = sample.counts
+    n = int(counts.sum())
+    of_label, found = counts.sum(axis=1) / n, counts[:, k] / n
+    below, above = inverse[:, k] @ of_label, inverse[:, k] @ found  # P(Y=k), P(Y=k, f=k)
+    squares = inverse[:, k] ** 2
+    var_below = squares @ of_label - below**2
+    var_above = squares @ found - above**2
+    covariance = squares @ found - above * below
+    t = sample.z**2 / n
+    curvature = below**2 - t * var_below
+    if below <= 0 or curvature <= 0:
+        return _unknown(sample, n)
+    value = above / below
+    doubt = 0.0
+    if sample.samples is not None:
+        columns = sample.samples[:, :, k]
+        doubt = _doubt((columns @ found) / (columns @ of_label))
+    # Fieller: all ratios r with (above - r · below)² ≤ z² (its variance / n + doubt · below²)
+    middle = above * below - t * covariance
+    constant = above**2 - t * var_above - sample.z**2 * doubt * below**2
+    root = np.sqrt(max(middle**2 - curvature * constant, 0.0))
+    variance = (var_above - 2 * value * covariance + value**2 * var_below) / below**2
+    return Estimate(
+        value=float(value),
+        standard_error=float(np.sqrt(max(variance, 0.0) / max(n - 1, 1) + doubt)),
+        interval=_within_unit((middle - root) / curvature, (middle + root) / curvature),
+        confidence=sample.confidence,
+        n_labels=n,
+    )
+
+
+def _moments(counts: NDArray[np.int64], terms: Floats) -> tuple[float, float]:
+    """Return mean and variance of the terms of all examples."""
+    shares = counts / counts.sum()
+    mean = float((shares * terms).sum())
+    return mean, float((shares * (terms - mean) ** 2).sum())
+
+
+def _doubt(estimates: Floats) -> float:
+    """Return the variance over samples of Q, by their middle 68 %.
+
+    A sample of Q that is nearly singular gives an estimate far off, and one would be enough to
+    make the plain variance useless.
+    """
+    low, high = np.quantile(estimates, [0.1587, 0.8413])
+    return float((high - low) / 2) ** 2
+
+
+def _within_unit(low: Any, high: Any) -> tuple[float, float]:
+    return float(np.clip(low, 0, 1)), float(np.clip(high, 0, 1))
+
+
+def _unknown(sample: _Sample, n: int) -> Estimate:
+    return Estimate(
+        value=None,
+        standard_error=None,
+        interval=(0.0, 1.0),
+        confidence=sample.confidence,
+        n_labels=n,
+    )

@@ -1,0 +1,75 @@
+"""How probable complementary labels are under the predictions of a model."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import logsumexp
+
+from naysay._checks import as_real_numbers
+from naysay._chunks import row_slices
+from naysay._errors import InvalidInput
+from naysay.metrics._joint import Floats, as_matrix, check_comp_labels
+from naysay.transition import TransitionMatrix
+
+__all__ = ["log_likelihood"]
+
+
+def log_likelihood(
+    log_probs: ArrayLike, comp_labels: ArrayLike, Q: TransitionMatrix | ArrayLike
+) -> float:
+    r"""Mean log-likelihood of complementary labels under predicted class probabilities.
+
+    .. math:: \mathrm{mean}_i \log \sum_k Q_{k ȳ_i} \, p_k(x_i)
+
+    The negative of the forward loss. It is proper: on held-out examples it ranks models as true
+    labels would, without any.
+
+    Parameters
+    ----------
+    log_probs : array of shape (n, n_classes)
+        log P(Y | x), as ``predict_log_proba`` gives them.
+    comp_labels : array of shape (n,)
+        Complementary labels as indices, or as names where Q has names.
+    Q : TransitionMatrix or array of shape (n_classes, n_classes)
+
+    Examples
+    --------
+    >>> log_probs = np.log([[0.8, 0.1, 0.1]])
+    >>> Q = np.array([[0, 0.5, 0.5], [0.5, 0, 0.5], [0.5, 0.5, 0]])
+    >>> round(log_likelihood(log_probs, [1], Q), 4)
+    -0.7985
+    """
+    matrix = as_matrix(Q)
+    rule = f"log_probs must be logarithms of probabilities, shape (n, {matrix.n_classes})"
+    try:
+        scores = np.asarray(log_probs)
+    except (ValueError, RuntimeError):
+        scores = as_real_numbers(log_probs, rule, InvalidInput)
+    if scores.ndim != 2 or scores.shape[1] != matrix.n_classes:
+        as_real_numbers(scores, rule, InvalidInput)
+        raise InvalidInput(f"{rule}. Got shape {scores.shape}.")
+    labels = check_comp_labels(comp_labels, matrix, len(scores), of="row of log_probs")
+    columns = np.asarray(matrix).T
+    total = 0.0
+    for rows in row_slices(*scores.shape):
+        total += float(np.sum(_log_shares(_checked(scores[rows], rule), columns[labels[rows]])))
+    return total / len(scores)
+
+
+def _log_shares(scores: Floats, weights: Floats) -> Floats:
+    """Return log Σ_k weights_k exp(scores_k) of each row."""
+    top = scores.max(axis=1)
+    with np.errstate(invalid="ignore"):  # -inf less -inf
+        sums = np.einsum("ik,ik->i", np.exp(scores - top[:, None]), weights)
+    # all that counts may be far below the top: then relative to its own top, which takes longer
+    low = ~(sums > 1e-250)
+    shares = np.log(np.where(low, 1, sums)) + np.where(low, 0, top)
+    if low.any():
+        shares[low] = logsumexp(scores[low], axis=1, b=weights[low])
+    return shares
+
+
+def _checked(scores: ArrayLike, rule: str) -> Floats:
+    checked = as_real_numbers(scores, rule, InvalidInput)
+    if not (checked <= 1e-6).all():
+        raise InvalidInput(f"{rule}. Got the largest value {checked.max():.4g}.")
+    return checked

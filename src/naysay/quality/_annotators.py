@@ -1,0 +1,250 @@
+"""The habits and mistakes of each annotator."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from naysay._checks import check_label_indices, check_number
+from naysay._errors import InvalidInput
+from naysay.metrics._joint import Floats, as_matrix
+from naysay.observations import Observations
+from naysay.quality._probs import as_probabilities
+from naysay.transition import TransitionMatrix
+
+__all__ = ["Annotator", "Annotators", "annotators"]
+
+_STEPS = 20  # of expectation and maximisation, at most
+_SMALL_CHANGE = 1e-4
+_FIRST_GUESS = 0.02  # share of mistakes to start from, where Q has none
+_IMPOSSIBLE = 1e-30  # an answer less likely than this, by the model, says nothing about anyone
+_SHOWN = 20
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Annotator:
+    """How one annotator answers."""
+
+    name: str
+    n_answers: int
+    transition: TransitionMatrix
+    """Their matrix, shrunk to that of all."""
+    bias: float
+    """Mean distance of its rows from those of all annotators, 0 to 1 (total variation)."""
+    distance_from_uniform: float
+    """The same from an annotator without habit: all other classes alike, no mistake."""
+    error_rate: float
+    """Share of the answers that exclude the true class."""
+    standard_error: float
+    """Of the error rate."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "name": self.name,
+            "n_answers": self.n_answers,
+            "bias": self.bias,
+            "distance_from_uniform": self.distance_from_uniform,
+            "error_rate": self.error_rate,
+            "standard_error": self.standard_error,
+            "transition": np.asarray(self.transition).tolist(),
+        }
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Annotators:
+    """All annotators, the one with the most mistakes first; ``print`` it to read it."""
+
+    listed: tuple[Annotator, ...]
+    pooled: TransitionMatrix
+    """The matrix of all answers together."""
+
+    @property
+    def transitions(self) -> dict[str, TransitionMatrix]:
+        """A matrix for each annotator, as ``ComplementaryClassifier(transition=…)`` takes them."""
+        return {each.name: each.transition for each in self.listed}
+
+    def __iter__(self) -> Iterator[Annotator]:
+        return iter(self.listed)
+
+    def __len__(self) -> int:
+        return len(self.listed)
+
+    def __str__(self) -> str:
+        width = max(len("annotator"), *(len(each.name) for each in self.listed[:_SHOWN]))
+        lines = [f"{'annotator':<{width}}  answers  wrong answers  bias"]
+        lines += [
+            f"{each.name:<{width}}  {each.n_answers:>7,}  "
+            f"{100 * each.error_rate:>4.1f} ± {100 * each.standard_error:.1f} %    {each.bias:.2f}"
+            for each in self.listed[:_SHOWN]
+        ]
+        if len(self.listed) > _SHOWN:
+            lines.append(f"… and {len(self.listed) - _SHOWN:,} more")
+        return "\n".join(lines)
+
+
+class _Group(NamedTuple):
+    """The answers of one annotator that exclude one class."""
+
+    label: int
+    probs: NDArray[Any]  # (answers, n_classes) of the examples they are about
+
+
+def annotators(
+    observations: Observations,
+    probs: ArrayLike,
+    Q: TransitionMatrix | ArrayLike,
+    *,
+    strength: float = 10.0,
+) -> Annotators:
+    r"""Estimate the matrix, the bias and the mistakes of each annotator.
+
+    .. math:: r_{ik} ∝ Q^a_{kȳ_i} \, p_k(x_i), \quad
+        Q^a_{kj} ∝ \sum_{i: ȳ_i = j} r_{ik} + s \, \bar Q_{kj}
+
+    First for all answers together without the last term, which gives :math:`\bar Q`, then for
+    each annotator a. The last term counts as s further answers of each class that follow the
+    habits of all, so an annotator of few answers stays near them. The probabilities should be
+    calibrated and come from examples the model was not trained on: what an overconfident model
+    gets wrong looks like a mistake of the annotators.
+
+    Parameters
+    ----------
+    observations : Observations
+        With annotators; labels as indices, or as names where Q has names.
+    probs : array of shape (n_examples, n_classes)
+        P(Y | x) from any model.
+    Q : TransitionMatrix or array of shape (n_classes, n_classes)
+        The first guess for all. If its diagonal is zero, 2 % of mistakes are the first guess.
+    strength : float, default=10
+        The number s.
+
+    Returns
+    -------
+    Annotators
+        Most mistakes first.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> true = rng.integers(3, size=2000)
+    >>> said = TransitionMatrix.uniform(3).sample(true, seed=1)
+    >>> said = np.where((np.arange(2000) % 2 == 1) & (rng.random(2000) < 0.3), true, said)
+    >>> answers = Observations(example=np.arange(2000), label=said, annotator=["a", "b"] * 1000)
+    >>> found = annotators(answers, 0.9 * np.eye(3)[true] + 0.1 / 3, TransitionMatrix.uniform(3))
+    >>> [(each.name, round(each.error_rate, 1)) for each in found]
+    [('b', 0.3), ('a', 0.0)]
+    """
+    matrix = as_matrix(Q)
+    check_number(strength, "strength", above=0)
+    if observations.annotator is None or not len(observations.example):
+        raise InvalidInput("observations must hold answers with annotator=, and at least one.")
+    array = as_probabilities(probs, matrix.n_classes)
+    if len(array) != observations.n_examples:
+        raise InvalidInput(
+            f"probs must have one row per example, {observations.n_examples}. Got {len(array)}."
+        )
+    indices = check_label_indices(observations.label, matrix.classes, name="label")
+    names, codes = np.unique(observations.annotator, return_inverse=True)
+    start = np.asarray(matrix)
+    if not start.diagonal().any():
+        start = (1 - _FIRST_GUESS) * start + _FIRST_GUESS * np.eye(matrix.n_classes)
+    groups = _groups(array, observations.example, indices, codes, len(names), matrix.n_classes)
+    everyone = [group for own in groups for group in own]
+    nothing = np.zeros_like(start)
+    pooled = _fit(everyone, start, nothing)
+    uniform = np.asarray(TransitionMatrix.uniform(matrix.n_classes))
+    listed = []
+    for name, own in zip(names.tolist(), groups, strict=True):
+        values = _fit(own, pooled, strength * pooled)
+        weights = _expected_counts(own, values).sum(axis=1)
+        weights = weights / weights.sum()
+        rate, error = _error_rate(own, values)
+        listed.append(
+            Annotator(
+                name=name,
+                n_answers=sum(len(group.probs) for group in own),
+                transition=TransitionMatrix(values, matrix.classes, allow_diagonal=True),
+                bias=_distance(values, pooled, weights),
+                distance_from_uniform=_distance(values, uniform, weights),
+                error_rate=rate,
+                standard_error=error,
+            )
+        )
+    return Annotators(
+        listed=tuple(sorted(listed, key=lambda each: -each.error_rate)),
+        pooled=TransitionMatrix(pooled, matrix.classes, allow_diagonal=True),
+    )
+
+
+def _groups(
+    probs: NDArray[Any],
+    example: NDArray[np.int64],
+    label: NDArray[np.int64],
+    annotator: NDArray[np.int64],
+    n_annotators: int,
+    n_classes: int,
+) -> list[list[_Group]]:
+    """Gather the answers of each annotator by label, so that each step is two products."""
+    key = annotator * n_classes + label
+    order = np.argsort(key, kind="stable")
+    rows = probs[example[order]]
+    keys, starts = np.unique(key[order], return_index=True)
+    groups: list[list[_Group]] = [[] for _ in range(n_annotators)]
+    for number, part in zip(keys.tolist(), np.split(rows, starts[1:]), strict=True):
+        groups[number // n_classes].append(_Group(number % n_classes, part))
+    return groups
+
+
+def _fit(groups: list[_Group], start: Floats, prior_counts: Floats) -> Floats:
+    values = start
+    for _ in range(_STEPS):
+        counts = _expected_counts(groups, values) + prior_counts
+        totals = counts.sum(axis=1, keepdims=True)
+        # a class that no answer is about keeps its row
+        updated = np.where(totals > 0, counts / np.where(totals > 0, totals, 1), values)
+        if np.abs(updated - values).max() < _SMALL_CHANGE:
+            return updated
+        values = updated
+    return values
+
+
+def _expected_counts(groups: list[_Group], values: Floats) -> Floats:
+    """Return how often class k was answered with label j, in expectation, shape (K, K)."""
+    counts = np.zeros_like(values)
+    for group in groups:
+        column = values[:, group.label]
+        counts[:, group.label] += column * (_inverse_likelihood(group, column) @ group.probs)
+    return counts
+
+
+def _inverse_likelihood(group: _Group, column: Floats) -> NDArray[Any]:
+    likelihood = group.probs @ column.astype(group.probs.dtype)
+    possible = likelihood > _IMPOSSIBLE
+    return np.where(possible, 1 / np.where(possible, likelihood, 1), 0)
+
+
+def _error_rate(groups: list[_Group], values: Floats) -> tuple[float, float]:
+    """Return the mean probability that an answer is wrong, and the standard error.
+
+    With w_i the probability that answer i is wrong, the observed information about the rate e
+    is Σ (w_i - e)² / (e (1 - e))²: with certain w_i the error is the binomial one, and it grows
+    as the model knows less.
+    """
+    wrong = np.concatenate(
+        [
+            values[group.label, group.label]
+            * group.probs[:, group.label]
+            * _inverse_likelihood(group, values[:, group.label])
+            for group in groups
+        ]
+    ).astype(np.float64)
+    rate = float(np.clip(wrong.mean(), 0, 1))
+    spread = float(((wrong - rate) ** 2).sum())
+    return rate, min(1.0, rate * (1 - rate) / np.sqrt(spread)) if spread > 0 else 0.0
+
+
+def _distance(values: Floats, others: Floats, weights: Floats) -> float:
+    return float(weights @ np.abs(values - others).sum(axis=1) / 2)

@@ -1,0 +1,235 @@
+"""Classes that a model has lost: never predicted, not told apart, or under another's name."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
+
+from naysay._checks import check_number
+from naysay._chunks import row_slices
+from naysay._errors import InvalidTransitionMatrix
+from naysay.estimation import class_prior
+from naysay.metrics._joint import (
+    Floats,
+    as_matrix,
+    check_comp_labels,
+    invert,
+    joint_counts,
+    score_interval,
+    spread_slopes,
+)
+from naysay.quality._probs import as_probabilities
+from naysay.transition import TransitionMatrix
+
+__all__ = ["CollapsedClasses", "Finding", "find_collapsed_classes"]
+
+_DEAD = 0.2  # a class predicted for less than this part of its examples' number
+_MERGED = 0.2  # share of another class among the predictions of one
+_SWAPPED = 0.5
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong, ``kind``: dead, merged, swapped or misnamed."""
+
+    kind: str
+    classes: tuple[str, ...]
+    message: str
+
+    def __str__(self) -> str:
+        return self.message
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class CollapsedClasses:
+    """What was found, and the figures it was found by; ``print`` it to read it."""
+
+    findings: tuple[Finding, ...]
+    classes: tuple[str, ...]
+    predicted_shares: Floats
+    """(K,) how often each class is predicted."""
+    mean_probs: Floats
+    """(K,) the mean predicted probability of each class."""
+    prior: Floats
+    """(K,) the share of each class by the labels alone, `naysay.estimation.class_prior`."""
+    composition: Floats
+    """(K, K) estimate of P(Y = l | f(X) = k) in row k; NaN where k is never predicted."""
+
+    def __bool__(self) -> bool:
+        return bool(self.findings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "findings": [{**asdict(each), "classes": list(each.classes)} for each in self.findings],
+            "classes": list(self.classes),
+            "predicted_shares": self.predicted_shares.tolist(),
+            "mean_probs": self.mean_probs.tolist(),
+            "prior": self.prior.tolist(),
+        }
+
+    def __str__(self) -> str:
+        if not self.findings:
+            return f"No collapsed class among {len(self.classes)}."
+        return "\n".join(map(str, self.findings))
+
+
+def find_collapsed_classes(
+    probs: ArrayLike,
+    comp_labels: ArrayLike,
+    Q: TransitionMatrix | ArrayLike,
+    *,
+    confidence: float = 0.95,
+) -> CollapsedClasses:
+    r"""Find classes that are dead, merged or swapped, by complementary labels alone.
+
+    Among the examples predicted as k, the mean of Q⁻¹[ȳ, l] is the share of class l. So the
+    labels say what a prediction really holds, and the mean over all examples says how large each
+    class is. Reported is
+
+    - *dead*: a class predicted less than a fifth as often as it occurs; *merged*, if its examples
+      make up over a fifth of the predictions of another class;
+    - *merged*: two classes that each make up over a fifth of the predictions of the other;
+    - *swapped*: each makes up over half of the predictions of the other; *misnamed*, if only one
+      does.
+
+    A share counts where its lower confidence bound is above the limit, with Bonferroni's
+    correction for all pairs: a healthy model raises a false alarm with probability
+    1 - `confidence` at most.
+
+    Parameters
+    ----------
+    probs : array of shape (n, n_classes)
+        P(Y | x) from any model, on examples it was not trained on.
+    comp_labels : array of shape (n,)
+        As indices, or as names where Q has names.
+    Q : TransitionMatrix or array of shape (n_classes, n_classes)
+        Invertible.
+    confidence : float, default=0.95
+        That a healthy model raises no alarm.
+
+    Raises
+    ------
+    InvalidTransitionMatrix
+        If Q is singular: some classes then give the same labels.
+
+    Examples
+    --------
+    >>> true = np.random.default_rng(0).integers(3, size=3000)
+    >>> probs = np.eye(3)[np.where(true == 2, 0, true)]  # class 2 is taken for class 0
+    >>> Q = TransitionMatrix.uniform(3, classes=["cat", "dog", "owl"])
+    >>> found = find_collapsed_classes(probs, Q.sample(true, seed=1), Q)
+    >>> [(each.kind, each.classes) for each in found.findings]
+    [('merged', ('owl', 'cat'))]
+    """
+    matrix = as_matrix(Q)
+    check_number(confidence, "confidence", above=0, below=1)
+    values = np.asarray(matrix)
+    inverse = invert(values)
+    if inverse is None:
+        raise InvalidTransitionMatrix(
+            "Q must be invertible to find collapsed classes; this one is singular, so some classes "
+            "give the same labels. See Q.diagnose()."
+        )
+    array = as_probabilities(probs, matrix.n_classes)
+    labels = check_comp_labels(comp_labels, matrix, len(array), of="row of probs")
+    predictions = np.empty(len(array), dtype=np.int64)
+    total = np.zeros(matrix.n_classes)
+    for rows in row_slices(*array.shape):
+        predictions[rows] = array[rows].argmax(axis=1)
+        total += array[rows].sum(axis=0, dtype=np.float64)
+    counts = joint_counts(labels, predictions, matrix.n_classes)
+    z = float(ndtri(1 - (1 - confidence) / matrix.n_classes**2))  # K dead, K (K - 1) pairs
+    slopes = spread_slopes(values, inverse)
+    composition, at_least = _class_shares(counts.T, inverse, slopes, z)
+    _, prior_at_least = _class_shares(counts.sum(axis=1)[None], inverse, slopes, z)
+    shares = counts.sum(axis=0) / len(array)
+    return CollapsedClasses(
+        findings=tuple(_findings(shares, prior_at_least[0], at_least, matrix.classes)),
+        classes=matrix.classes,
+        predicted_shares=shares,
+        mean_probs=total / len(array),
+        prior=class_prior(labels, matrix),
+        composition=composition,
+    )
+
+
+def _class_shares(
+    counts: NDArray[np.int64], inverse: Floats, slopes: Floats, z: float
+) -> tuple[Floats, Floats]:
+    """Return the share of each class in groups with these label counts, and its lower bound."""
+    sizes = counts.sum(axis=1, keepdims=True)
+    label_shares = counts / np.maximum(sizes, 1)
+    means = label_shares @ inverse
+    variances = np.maximum(label_shares @ inverse**2 - means**2, 0)
+    lower, _ = score_interval(means, variances, slopes, np.maximum(sizes, 1), z)
+    empty = sizes == 0
+    return np.where(empty, np.nan, means), np.where(empty, 0.0, lower)
+
+
+def _findings(
+    shares: Floats, prior: Floats, composition: Floats, classes: tuple[str, ...]
+) -> list[Finding]:
+    """Name what lower bounds of the prior and of the classes in each prediction show."""
+    others = composition - np.diag(composition.diagonal())  # row k: what is predicted as k
+    dead = shares < _DEAD * prior
+    found = [
+        _lost(int(k), int(others[:, k].argmax()), shares, prior, others, classes)
+        for k in np.flatnonzero(dead)
+    ]
+    for k, other in np.argwhere((others > _MERGED) & ~dead).tolist():
+        if dead[k]:
+            continue
+        pair = (classes[k], classes[other])
+        there, back = others[k, other], others[other, k]
+        if there > _SWAPPED and back > _SWAPPED:
+            text = (
+                f"{pair[0]!r} and {pair[1]!r} are swapped: at least {there:.0%} of what is "
+                f"predicted as {pair[0]!r} is {pair[1]!r}, and {back:.0%} the other way round. "
+                "Check the order of the classes, or give a few anchors of both."
+            )
+            kind = "swapped"
+        elif there > _SWAPPED:
+            text = (
+                f"{pair[0]!r} is misnamed: at least {there:.0%} of what is predicted as it is "
+                f"{pair[1]!r}. Check the order of the classes, or give a few anchors of both."
+            )
+            kind = "misnamed"
+        elif back > _MERGED and back <= _SWAPPED:
+            text = (
+                f"{pair[0]!r} and {pair[1]!r} are merged: at least {there:.0%} of what is "
+                f"predicted as {pair[0]!r} is {pair[1]!r}, and {back:.0%} the other way round. "
+                "Collect labels that tell them apart, or train again with another seed."
+            )
+            kind = "merged"
+        else:
+            continue
+        if kind == "misnamed" or k < other:  # a pair is told once
+            found.append(Finding(kind, pair, text))
+    return found
+
+
+def _lost(
+    k: int, holder: int, shares: Floats, prior: Floats, others: Floats, classes: tuple[str, ...]
+) -> Finding:
+    """Say that class k is hardly predicted, and where its examples are, if one class has them."""
+    facts = (
+        f"{classes[k]!r} is predicted for {shares[k]:.1%} of the examples, but at least "
+        f"{prior[k]:.1%} are of it"
+    )
+    if others[holder, k] > _MERGED:
+        return Finding(
+            "merged",
+            (classes[k], classes[holder]),
+            f"{facts}: it is merged into {classes[holder]!r}, of whose predictions it makes up at "
+            f"least {others[holder, k]:.0%}. Train again with another seed, or give a few anchors "
+            "of both.",
+        )
+    return Finding(
+        "dead",
+        (classes[k],),
+        f"{facts}: it is dead. Train again with another seed or a smaller learning rate, or give "
+        "a few anchors of it.",
+    )

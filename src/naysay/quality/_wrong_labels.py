@@ -1,0 +1,138 @@
+"""Complementary labels that seem to exclude the true class."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from naysay._checks import check_count
+from naysay._chunks import row_slices
+from naysay._errors import InvalidLabels, InvalidTransitionMatrix
+from naysay.metrics._joint import as_matrix, check_comp_labels
+from naysay.quality._probs import as_probabilities
+from naysay.transition import TransitionMatrix
+
+__all__ = ["WrongLabels", "find_wrong_labels"]
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class WrongLabels:
+    """All labels, the most doubtful first; ``print`` it to read it."""
+
+    indices: NDArray[np.int64]
+    """(n,) examples, the most doubtful label first."""
+    probabilities: NDArray[np.float64]
+    """(n,) the probability that the label is wrong, in the order of `indices`."""
+    labels: NDArray[np.int64]
+    """(n,) the labels as indices of classes, in the order of `indices`."""
+    classes: tuple[str, ...]
+    """Names of the classes."""
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """(n,) the probability that each label is right, in the order of the data."""
+        weights = np.empty(len(self.indices))
+        weights[self.indices] = 1 - self.probabilities
+        return weights
+
+    @property
+    def keep(self) -> NDArray[np.bool_]:
+        """(n,) whether each label is more likely right than wrong, in the order of the data."""
+        return self.weights > 0.5
+
+    @property
+    def n_expected(self) -> float:
+        """How many labels are wrong, as the probabilities have it."""
+        return float(self.probabilities.sum())
+
+    def precision_at(self, is_wrong: ArrayLike, n: int) -> float:
+        """Return how many of the first n are wrong indeed, where that is known."""
+        return float(self._hits(is_wrong, n).mean())
+
+    def recall_at(self, is_wrong: ArrayLike, n: int) -> float:
+        """Return how many of all wrong labels are among the first n, where that is known."""
+        total = int(np.count_nonzero(is_wrong))
+        return float(self._hits(is_wrong, n).sum() / total) if total else 1.0
+
+    def _hits(self, is_wrong: ArrayLike, n: int) -> NDArray[np.bool_]:
+        wrong = np.asarray(is_wrong)
+        if wrong.dtype != bool or wrong.shape != self.indices.shape:
+            raise InvalidLabels(
+                "is_wrong must be a boolean array that says of every label whether it is wrong, "
+                f"shape {self.indices.shape}. Got {wrong.dtype} of shape {wrong.shape}."
+            )
+        return wrong[self.indices[: check_count(n, "n")]]
+
+    def __str__(self) -> str:
+        n_bad = int((~self.keep).sum())
+        lines = [
+            f"{n_bad:,} of {len(self.indices):,} labels are more likely wrong than right "
+            f"({self.n_expected:,.0f} wrong ones expected)."
+        ]
+        shown = zip(self.indices, self.labels, self.probabilities, strict=True)
+        lines += [
+            f"  example {index}: 'not {self.classes[label]}' is wrong with probability {p:.2f}"
+            for index, label, p in list(shown)[:_SHOWN]
+        ]
+        return "\n".join(lines)
+
+
+def find_wrong_labels(
+    probs: ArrayLike, comp_labels: ArrayLike, Q: TransitionMatrix | ArrayLike
+) -> WrongLabels:
+    r"""Rank complementary labels by the probability that they exclude the true class.
+
+    .. math:: P(Y = ȳ \mid x, ȳ) = Q_{ȳȳ} \, p_ȳ(x) \;/\; \sum_k Q_{kȳ} \, p_k(x)
+
+    It is as good as the probabilities are; use those of examples the model was not trained on.
+    Drop what ``keep`` leaves out, or weight the loss with ``weights``.
+
+    Parameters
+    ----------
+    probs : array of shape (n, n_classes)
+        P(Y | x) from any model, without knowledge of the label in question.
+    comp_labels : array of shape (n,)
+        As indices, or as names where Q has names. With several labels per example pass one row
+        of `probs` for each label.
+    Q : TransitionMatrix or array of shape (n_classes, n_classes)
+        With a diagonal: how often annotators exclude the true class.
+
+    Raises
+    ------
+    InvalidTransitionMatrix
+        If the diagonal of Q is zero: it then says that no label is wrong.
+
+    Examples
+    --------
+    >>> Q = [[0.1, 0.9, 0], [0.45, 0.1, 0.45], [0.9, 0, 0.1]]
+    >>> found = find_wrong_labels([[0.98, 0.01, 0.01], [0.1, 0.8, 0.1]], [0, 0], Q)
+    >>> found.indices.tolist(), found.probabilities.round(2).tolist()
+    ([0, 1], [0.88, 0.02])
+    """
+    matrix = as_matrix(Q)
+    values = np.asarray(matrix)
+    diagonal = values.diagonal()
+    if not diagonal.any():
+        raise InvalidTransitionMatrix(
+            "Q must have a diagonal, the share of labels that are wrong; with a zero diagonal no "
+            "label can be. Estimate it with allow_diagonal=True."
+        )
+    array = as_probabilities(probs, matrix.n_classes)
+    labels = check_comp_labels(comp_labels, matrix, len(array), of="row of probs")
+    columns = values.T
+    wrong = np.empty(len(array))
+    for rows in row_slices(*array.shape):
+        given = labels[rows]
+        likely = np.einsum("ik,ik->i", array[rows], columns[given])
+        here = array[rows][np.arange(len(given)), given].astype(np.float64) * diagonal[given]
+        # a label that the model holds for impossible says nothing about Y = ȳ: no suspicion
+        wrong[rows] = np.divide(here, likely, out=np.zeros(len(given)), where=likely > 0)
+    order = np.argsort(-wrong, kind="stable")
+    return WrongLabels(
+        indices=order,
+        probabilities=np.minimum(wrong[order], 1),
+        labels=labels[order],
+        classes=matrix.classes,
+    )

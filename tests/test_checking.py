@@ -1,0 +1,172 @@
+"""``naysay check``: a saved model against a file of answers."""
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from naysay import ComplementaryClassifier, InvalidInput, TransitionMatrix
+from naysay.checking import check_file
+from naysay.cli import app
+from naysay.datasets.folders import ImageRecipe
+from naysay.datasets.own import read_own
+
+CLASSES = ["cat", "dog", "owl"]
+CENTRES = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
+MISTAKES = TransitionMatrix(
+    0.9 * np.asarray(TransitionMatrix.uniform(3)) + 0.1 * np.eye(3), CLASSES, allow_diagonal=True
+)
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(each) for each in arguments])
+
+
+def make_animals(n, Q, seed):
+    rng = np.random.default_rng(seed)
+    true = rng.integers(3, size=n)
+    X = CENTRES[true] + rng.normal(size=(n, 2))
+    return X, true, np.array(CLASSES)[Q.sample(true, seed=rng)]
+
+
+def write_table(path, X, labels, **columns):
+    names = ["x", "y", "not", *columns]
+    rows = zip(*X.T, labels, *columns.values(), strict=True)
+    path.write_text("\n".join([",".join(names), *(",".join(map(str, row)) for row in rows)]))
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    X, _, labels = make_animals(1500, MISTAKES, seed=0)
+    clf = ComplementaryClassifier(transition=MISTAKES, epochs=12, random_state=0)
+    path = tmp_path_factory.mktemp("models") / "animals"
+    clf.fit(X.astype(np.float32), labels).save(path)
+    return path
+
+
+@pytest.fixture
+def answers(tmp_path):
+    X, true, labels = make_animals(3000, MISTAKES, seed=1)
+    who = np.where(np.arange(3000) % 2, "ann", "bob")
+    path = write_table(tmp_path / "new.csv", X, labels, who=who)
+    return path, X, true, labels
+
+
+def test_json_tells_the_accuracy_the_doubtful_answers_and_the_annotators(model, answers):
+    path, X, true, labels = answers
+    done = run("check", model, path, "--label=not", "--annotator=who", "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    predictions = ComplementaryClassifier.load(model).predict(X.astype(np.float32))
+    accuracy = (predictions == np.array(CLASSES)[true]).mean()
+    low, high = found["accuracy"]["interval"]
+    assert low <= accuracy <= high
+    assert high - low < 0.1
+    assert found["collapsed"]["findings"] == []
+    assert found["n_wrong_expected"] == pytest.approx(300, rel=0.25)
+    rows = [int(each["example"].removeprefix("data row ")) - 1 for each in found["doubtful"]]
+    assert (labels[rows] == np.array(CLASSES)[true[rows]]).mean() > 0.8
+    assert [each["not"] for each in found["doubtful"]] == labels[rows].tolist()
+    assert {each["name"] for each in found["annotators"]} == {"ann", "bob"}
+    assert found["notes"] == []
+
+
+def test_the_text_says_the_same(model, answers):
+    path = answers[0]
+    printed = run("check", model, path, "--label=not", "--annotator=who").output
+    assert printed.startswith("Accuracy: ")
+    assert "95 % interval" in printed
+    assert "No collapsed class among 3." in printed
+    assert "labels are more likely wrong than right" in printed
+    assert "data row" in printed
+    assert "wrong answers" in printed
+
+
+def test_another_matrix_decides_what_can_be_said(model, answers, tmp_path):
+    path, X, _, _ = answers
+    write_table(path, X, [CLASSES[i % 2] for i in range(3000)], who=["ann"] * 3000)
+    Q = TransitionMatrix([[0, 1, 0], [1, 0, 0], [0.5, 0.5, 0]], CLASSES)
+    Q.write(tmp_path / "Q.csv")
+    printed = run(
+        "check", model, path, "--label=not", "--annotator=who", "--transition", tmp_path / "Q.csv"
+    ).output
+    assert "95 % bounds" in printed
+    assert "Note: Q must be invertible to find collapsed classes" in printed
+    assert "Note: Wrong answers were not looked for" in printed
+
+
+def test_several_answers_about_an_example_count_once_for_the_accuracy(model, tmp_path):
+    path = tmp_path / "several.csv"
+    path.write_text("id,x,y,not\n1,0,0,dog|owl\n1,0,0,dog\n2,4,0,cat\n")
+    done = run("check", model, path, "--label=not", "--id=id", "--json")
+    found = json.loads(done.stdout)
+    assert (found["n_examples"], found["n_answers"]) == (2, 4)
+    assert found["accuracy"]["n_labels"] == 2
+
+
+def test_features_are_made_as_in_training_where_the_model_knows_how(model, tmp_path):
+    """A gap becomes the median of the first table; that of the new one is another number."""
+    X, _, labels = make_animals(200, MISTAKES, seed=3)
+    first = read_own(write_table(tmp_path / "first.csv", X, labels, who=["a"] * 200), label="not")
+    path = tmp_path / "new.csv"
+    path.write_text("y,x,who,not\n0,9,a,cat\n0,,a,owl\n0,9,a,cat\n")
+    clf = ComplementaryClassifier.load(model)
+    seen = []
+    clf.predict_proba = lambda X: seen.append(X) or np.full((len(X), 3), 1 / 3)
+    recipe = read_own(tmp_path / "first.csv", label="not", features=["x", "y"]).recipe
+    clf.recipe_ = recipe
+    check_file(clf, path, label="not")
+    assert seen[0][1].tolist() == pytest.approx([np.median(first.X[:, 0]), 0], abs=1e-6)
+    with pytest.raises(InvalidInput, match="read twice"):
+        check_file(clf, "-", label="not")
+
+
+def test_arrays_and_images_are_read_as_in_training_too(model, tmp_path):
+    clf = ComplementaryClassifier.load(model)
+    seen = []
+    clf.predict_proba = lambda X: seen.append(X) or np.full((len(X), 3), 1 / 3)
+    X, _, labels = make_animals(50, MISTAKES, seed=3)
+    np.savez(tmp_path / "new.npz", X=X, labels=labels)
+    clf.recipe_ = read_own(tmp_path / "new.npz").recipe
+    check_file(clf, tmp_path / "new.npz")
+    assert seen[-1] == pytest.approx(X, rel=1e-6)
+    for number, name in enumerate(CLASSES):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        pixels = np.full((8, 8), 50 * number, dtype=np.uint8)
+        Image.fromarray(pixels).save(tmp_path / "photos" / name / "1.png")
+    clf.recipe_, clf.input_shape_ = ImageRecipe(height=4, width=4, mode="RGB"), (3, 4, 4)
+    check_file(clf, tmp_path / "photos")
+    assert seen[-1][:, 2, 0, 0].tolist() == [0, 50, 100]
+
+
+def test_errors_are_one_line_and_exit_code_1(model, answers, tmp_path):
+    path = answers[0]
+    for arguments, message in [
+        ((model, tmp_path / "gone.csv", "--label=not"), "No such file"),
+        ((tmp_path / "gone", path, "--label=not"), "must be a model folder"),
+        ((model, path, "--label=said"), "said"),
+        (
+            (model, path, "--label=not"),
+            "Name the columns that are no features",
+        ),  # `who` is taken for a feature
+    ]:
+        done = run("check", *arguments)
+        assert done.exit_code == 1
+        assert done.stderr.startswith("error: ")
+        assert done.stderr.count("\n") == 1
+        assert message in done.stderr
+    assert run("check", model).exit_code == 2
+
+
+def test_answers_about_other_classes_are_refused(model, tmp_path):
+    path = tmp_path / "other.csv"
+    path.write_text("x,y,not\n0,0,fox\n")
+    done = run("check", model, path, "--label=not")
+    assert "must name the classes 'cat', 'dog', 'owl'" in done.stderr
+    TransitionMatrix.uniform(4).write(tmp_path / "Q.csv")
+    path.write_text("x,y,not\n0,0,cat\n")
+    done = run("check", model, path, "--label=not", "--transition", tmp_path / "Q.csv")
+    assert "about the 3 classes of the model. Got 3 classes and 4 rows" in done.stderr
