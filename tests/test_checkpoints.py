@@ -68,6 +68,10 @@ def test_a_write_that_fails_leaves_the_old_one_and_nothing_else(tmp_path):
         write_checkpoint(path, {"sparse": sparse}, {})
     assert os.listdir(tmp_path) == ["run.safetensors"]
     assert_same(read_checkpoint(path), TENSORS, FACTS)
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match="folder"):
+        write_checkpoint(tmp_path / "folder", TENSORS, FACTS)
+    assert sorted(os.listdir(tmp_path)) == ["folder", "run.safetensors"]
 
 
 def test_what_killed_writes_have_left_is_removed_that_of_others_is_not(tmp_path):

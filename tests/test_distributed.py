@@ -103,8 +103,13 @@ def test_only_the_first_writes_and_all_resume(case, tmp_path):
     refused = run("refused", lr=0.5)
     assert all(isinstance(each, InvalidModelFile) for each in refused)
     assert not (tmp_path / "machine-1").exists()
+    folder(0)["checkpoint"].write_bytes(b"damaged")  # only the first can see it
+    refused = run("damaged")
+    assert all(isinstance(each, InvalidModelFile) for each in refused)
+    folder(0)["checkpoint"].unlink()
+    run("anew", epochs=1)
     with pytest.raises(InvalidModelFile, match="processes changed"):
-        fit(case, **folder(0))
+        fit(case, epochs=1, **folder(0))
 
 
 class Stopped(Exception):

@@ -6,6 +6,7 @@ They are run in other processes, so they are found by name in a module of their 
 import os
 import signal
 import time
+from datetime import timedelta
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -90,7 +91,7 @@ CASES = {
     },
     "stops early": {"epochs": 60, "lr": 0.1, "patience": 3},
     "two processes": {"network": plain_network},
-    "large": {"network": partial(plain_network, 50_000), "epochs": 5, "batch_size": 205},
+    "large": {"network": partial(plain_network, 50_000), "epochs": 15, "batch_size": 205},
 }
 
 
@@ -137,7 +138,11 @@ def _run(function, result, arguments, changes, init):
     if init is not None:
         folder, rank, count = init
         distributed.init_process_group(
-            "gloo", init_method=f"file://{folder}/init", rank=rank, world_size=count
+            "gloo",
+            init_method=f"file://{folder}/init",
+            rank=rank,
+            world_size=count,
+            timeout=timedelta(seconds=60),
         )
     try:
         outcome = function(*arguments, **changes)
@@ -164,14 +169,21 @@ def outcome_of(child, result):
 
 
 def run_together(folder, function, *arguments, count=2, each=lambda rank: {}, **changes):
-    """Run a function in processes that train together; return what each returned."""
+    """Run a function in processes that train together; return what each returned.
+
+    The first of them is this one, so that what it does is seen by a debugger, and by coverage.
+    """
     Path(folder).mkdir(parents=True)
     results = [Path(folder, f"result-{rank}") for rank in range(count)]
     children = [
-        start(function, result, *arguments, init=(folder, rank, count), **changes, **each(rank))
-        for rank, result in enumerate(results)
+        start(
+            function, results[rank], *arguments, init=(folder, rank, count), **changes, **each(rank)
+        )
+        for rank in range(1, count)
     ]
-    return [outcome_of(*pair) for pair in zip(children, results, strict=True)]
+    _run(function, results[0], arguments, {**changes, **each(0)}, (folder, 0, count))
+    others = [outcome_of(*pair) for pair in zip(children, results[1:], strict=True)]
+    return [torch.load(results[0], weights_only=False), *others]
 
 
 def kill_when(child, happened, delay=0.0):
