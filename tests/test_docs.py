@@ -4,12 +4,15 @@ import contextlib
 import io
 import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from naysay.cli import app
 from naysay.methods import markdown_references, markdown_table
 
 ROOT = Path(__file__).parent.parent
@@ -21,12 +24,29 @@ def blocks(page):
     return re.findall(r"^```(\w+)\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
 
 
-def run_python_blocks(page, monkeypatch, folder):
+def run_shell_block(text):
+    """Run the lines of a block; naysay in this process, what is piped into it in a shell."""
+    for line in text.splitlines():
+        before, _, last = line.rpartition(" | ")
+        if not last.startswith("naysay "):
+            subprocess.run(["bash", "-c", line], check=True, capture_output=True)
+            continue
+        piped = None
+        if before:
+            shell = ["bash", "-c", before]
+            piped = subprocess.run(shell, check=True, capture_output=True, text=True).stdout
+        done = CliRunner().invoke(app, shlex.split(last)[1:], input=piped)
+        assert done.exit_code == 0, f"{line}\n{done.output}"
+
+
+def run_python_blocks(page, monkeypatch, folder, *, run_shell=False):
     """Run a page's Python blocks in one namespace; return what each printed, with what follows."""
     monkeypatch.chdir(folder)
     listed = blocks(page)
     namespace: dict[str, object] = {}
     for (language, text), follower in zip(listed, [*listed[1:], ("", "")], strict=True):
+        if language == "sh" and run_shell:
+            run_shell_block(text)
         if language != "python":
             continue
         printed = io.StringIO()
@@ -49,17 +69,25 @@ def test_readme_blocks_print_what_the_readme_says(monkeypatch, tmp_path):
     assert n_compared >= 1
 
 
-DOWNLOADS = {"data.md"}  # its blocks fetch data from their authors
+# the first fetches data from their authors, the second has commands between its blocks
+TESTED_APART = {"data.md", "command-line.md"}
 PAGES = sorted(
     page.name
     for page in (ROOT / "docs").glob("*.md")
-    if "```python" in page.read_text("utf-8") and page.name not in DOWNLOADS
+    if "```python" in page.read_text("utf-8") and page.name not in TESTED_APART
 )
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_every_block_of_the_page_runs(name, monkeypatch, tmp_path):
     assert list(run_python_blocks(ROOT / "docs" / name, monkeypatch, tmp_path))
+
+
+def test_every_command_of_the_page_runs(monkeypatch, tmp_path):
+    page = ROOT / "docs" / "command-line.md"
+    assert list(run_python_blocks(page, monkeypatch, tmp_path, run_shell=True))
+    made = {"Q.csv", "flowers-model", "flowers.csv", "flowers.pt2"}
+    assert {path.name for path in tmp_path.iterdir()} > made
 
 
 @pytest.mark.parametrize(
@@ -85,6 +113,25 @@ def test_readme_figures_are_those_of_the_record():
         figures = [record[setting][method] for setting in ("uniform", "without0", "with0")]
         cells = [f"{each['accuracy_mean']:.1f} ± {each['accuracy_sd']:.1f}" for each in figures]
         assert f"| {method} | {' | '.join(cells)} |" in readme
+
+
+def test_figures_of_estimating_are_those_of_the_record():
+    lines = (ROOT / "benchmarks" / "results" / "estimation.jsonl").read_text("utf-8").splitlines()
+    record = {}
+    for line in lines:
+        record |= json.loads(line)["results"]
+    page = (ROOT / "docs" / "estimating.md").read_text("utf-8")
+    settings = ("uniform", "without0", "with0")
+    for case in record["digits with0"]:
+        n_anchors, size = NUMBER.findall(case)
+        figures = [record[f"digits {setting}"][case] for setting in settings]
+        cells = [f"{each['anchors']:.3f} → {each['refined']:.3f}" for each in figures]
+        assert f"| {n_anchors} | {size} | {' | '.join(cells)} |" in page
+    for setting in settings:
+        each = record[f"mnist {setting}"]
+        accuracies = f"{100 * each['accuracy']:.1f} | {100 * each['accuracy_true_Q']:.1f}"
+        errors = f"{each['anchors']:.3f} → {each['refined']:.3f}"
+        assert f"| {setting} | {errors} | {accuracies} |" in page
 
 
 def test_speed_of_the_statistics_is_that_of_the_record():

@@ -297,3 +297,43 @@ def test_losses_compile_without_a_graph_break(loss):
     expected, slopes = with_gradient(loss, logits, labels)
     torch.testing.assert_close(value, expected)
     torch.testing.assert_close(gradient, slopes)
+
+
+def test_a_pull_holds_the_trained_matrix_near_its_start():
+    start = TransitionMatrix.with_zeros(4, 2, seed=0)
+    labels = torch.randint(0, 4, (200,), generator=torch.Generator().manual_seed(0))
+    logits = torch.zeros(200, 4)
+    moved = {}
+    for pull in (0.0, 1.0, 100.0):
+        module = losses.TrainedForwardCrossEntropy(start, pull=pull)
+        before = np.asarray(module.learned_transition)
+        optimiser = torch.optim.Adam(module.parameters(), lr=0.05)
+        for _ in range(50):
+            optimiser.zero_grad()
+            module(logits, labels).backward()
+            optimiser.step()
+        moved[pull] = np.abs(np.asarray(module.learned_transition) - before).sum()
+    assert moved[100.0] < moved[1.0] < moved[0.0]
+
+
+def test_the_pull_is_the_divergence_from_the_start_and_only_while_training():
+    start = TransitionMatrix.without_zeros(4, (0.6, 0.3, 0.1))
+    module = losses.TrainedForwardCrossEntropy(start, pull=2.0)
+    plain = losses.TrainedForwardCrossEntropy(start)
+    with torch.no_grad():
+        noise = torch.randn(4, 4, generator=torch.Generator().manual_seed(0))
+        module.row_logits.add_(noise)
+        plain.row_logits.add_(noise)
+    logits, labels = torch.zeros(3, 4), torch.tensor([0, 1, 2])
+    before, after = np.asarray(start), np.asarray(module.learned_transition)
+    divergence = sum(
+        before[i, j] * np.log(before[i, j] / after[i, j])
+        for i in range(4)
+        for j in range(4)
+        if i != j
+    )
+    gap = module(logits, labels) - plain(logits, labels)
+    assert gap.item() == pytest.approx(2 * divergence / 4, rel=1e-4)
+    assert module.eval()(logits, labels).item() == plain.eval()(logits, labels).item()
+    with pytest.raises(InvalidInput, match="pull must be"):
+        losses.TrainedForwardCrossEntropy(start, pull=-1)

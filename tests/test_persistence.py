@@ -1,6 +1,7 @@
 """Model files: written whole or not at all, read with care."""
 
 import copy
+import hashlib
 import json
 import stat
 
@@ -171,6 +172,7 @@ def test_a_network_of_your_own_is_asked_for_and_loaded(tmp_path):
     model = save(tmp_path / "model", network=Tied().eval())
     with pytest.raises(InvalidModelFile, match=r"network of your own.*Pass it: load\(path, networ"):
         load_model(tmp_path / "model")
+    torch.manual_seed(1)
     blank = Tied()
     by_module = load_model(tmp_path / "model", network=blank).network
     by_factory = load_model(
@@ -210,7 +212,7 @@ def test_the_folder_holds_two_files_and_no_pickle(tmp_path):
     assert files_below(tmp_path) == ["model", "model/model.json", "model/model.safetensors"]
     facts = json.loads((tmp_path / "model" / "model.json").read_text("utf-8"))
     assert facts["format"] == "naysay model"
-    assert facts["version"] == 1
+    assert facts["version"] == 2
     assert facts["written_by"] == "naysay 0.1.0"
 
 
@@ -287,11 +289,11 @@ def test_a_save_that_fails_midway_leaves_nothing_half_written(
         save(tmp_path / "model")
     before = files_below(tmp_path)
 
-    def fail(tensors, path):
+    def fail(path, *_):  # the weights are written, the description is not
         path.write_bytes(b"half")
         raise failure
 
-    monkeypatch.setattr(persistence, "save_file", fail)
+    monkeypatch.setattr(persistence.Path, "write_text", fail)
     with pytest.raises(type(failure)):
         save(tmp_path / "model", transition=TransitionMatrix.uniform(3))
     assert files_below(tmp_path) == before
@@ -337,6 +339,8 @@ def change_tensors(folder, change):
     tensors = {name: value.clone() for name, value in tensors.items()}
     change(tensors)
     save_file(tensors, folder / "model.safetensors")
+    digest = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
+    change_facts(folder, lambda facts: facts.update(sha256=digest))
 
 
 @pytest.mark.parametrize(
@@ -359,12 +363,59 @@ def test_the_description_of_something_else_is_refused(tmp_path, facts):
         load_model(tmp_path / "model")
 
 
-@pytest.mark.parametrize("version", [0, 2, "1", None])
+@pytest.mark.parametrize("version", [0, 3, "1", None])
 def test_another_version_of_the_format_is_refused_with_its_writer(tmp_path, version):
     save(tmp_path / "model")
     change_facts(tmp_path / "model", lambda facts: facts.update(version=version))
-    message = rf"format version 1\. It is of version {version!r}, written by 'naysay 0\.1\.0'"
+    message = rf"version 2 or older\. It is of version {version!r}, written by 'naysay 0\.1\.0'"
     with pytest.raises(InvalidModelFile, match=message):
+        load_model(tmp_path / "model")
+
+
+def test_a_file_of_version_1_is_still_read(tmp_path):
+    model = save(tmp_path / "model")
+
+    def older(facts):
+        facts["version"] = 1
+        for name in ("sha256", "preprocessing", "provenance"):
+            del facts[name]
+
+    change_facts(tmp_path / "model", older)
+    twin = load_model(tmp_path / "model")
+    assert twin.preprocessing is twin.provenance is None
+    with torch.no_grad():
+        assert torch.equal(twin.network(X), model.network(X))
+
+
+def test_preprocessing_provenance_and_report_are_kept_beside_the_weights(tmp_path):
+    model = make_model(preprocessing={"kind": "table"}, provenance={"seed": 3})
+    save_model(model, tmp_path / "model", version="0.1.0", report="<p>ünder")
+    twin = load_model(tmp_path / "model")
+    assert (twin.preprocessing, twin.provenance) == ({"kind": "table"}, {"seed": 3})
+    assert (tmp_path / "model" / "report.html").read_text("utf-8") == "<p>ünder"
+    save_model(model, tmp_path / "model", version="0.1.0")  # the page of the older model goes
+    assert files_below(tmp_path) == ["model", "model/model.json", "model/model.safetensors"]
+
+
+def test_a_flipped_bit_in_the_weights_is_noticed(tmp_path):
+    save(tmp_path / "model")
+    path = tmp_path / "model" / "model.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(InvalidModelFile, match="content is not what was written"):
+        load_model(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"widths": [10**9]}, {"widths": [300_000] * 4}, {"input_shape": [10**12]}],
+    ids=str,
+)
+def test_a_file_that_claims_huge_sizes_takes_no_memory(tmp_path, arguments):
+    save(tmp_path / "model")
+    change_facts(tmp_path / "model", lambda facts: facts["network"]["arguments"].update(arguments))
+    with pytest.raises(InvalidModelFile, match="do not fit together"):
         load_model(tmp_path / "model")
 
 

@@ -16,6 +16,7 @@ from naysay._errors import (
     NaysayError,
     NaysayWarning,
     NoAnchorPoints,
+    NotIdentifiable,
 )
 
 __version__ = "0.1.0"
@@ -31,6 +32,7 @@ __all__ = [
     "NaysayError",
     "NaysayWarning",
     "NoAnchorPoints",
+    "NotIdentifiable",
     "TransitionMatrix",
     "__version__",
     "datasets",

@@ -6,6 +6,7 @@ NaysayError
 ├── InvalidInput            (ValueError)  features, probabilities or a parameter out of range
 ├── InvalidData             (ValueError)  a file or table is damaged, or not of its format
 ├── NoAnchorPoints          (ValueError)  a class has no example whose true class is known
+├── NotIdentifiable         (ValueError)  the labels leave open which class is which
 ├── DatasetUnavailable      (OSError)     a data set is not on disk and could not be downloaded
 └── InvalidModelFile        (ValueError)  a saved model is damaged, foreign, or of a newer version
 
@@ -24,6 +25,7 @@ __all__ = [
     "NaysayError",
     "NaysayWarning",
     "NoAnchorPoints",
+    "NotIdentifiable",
 ]
 
 
@@ -49,6 +51,10 @@ class InvalidData(NaysayError, ValueError):
 
 class NoAnchorPoints(NaysayError, ValueError):
     """A class has no anchor: no example whose true class is known."""
+
+
+class NotIdentifiable(NaysayError, ValueError):
+    """The labels leave open which class is which; true labels are needed."""
 
 
 class DatasetUnavailable(NaysayError, OSError):

@@ -5,6 +5,7 @@ import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,17 +42,20 @@ def read_matrix(path: str | Path) -> MatrixTable:
 
 
 def write_matrix(
-    path: str | Path,
+    target: str | Path | TextIO,
     names: Sequence[str],
     rows: Iterable[Sequence[float]],
     *,
     allows_diagonal: bool,
 ) -> None:
     """Write one row at a time, each number with all its digits."""
-    with Path(path).open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow([_CORNER_WITH_DIAGONAL if allows_diagonal else _CORNER, *names])
-        writer.writerows([name, *row] for name, row in zip(names, rows, strict=True))
+    if isinstance(target, str | Path):
+        with Path(target).open("w", encoding="utf-8", newline="") as file:
+            write_matrix(file, names, rows, allows_diagonal=allows_diagonal)
+        return
+    writer = csv.writer(target)
+    writer.writerow([_CORNER_WITH_DIAGONAL if allows_diagonal else _CORNER, *names])
+    writer.writerows([name, *row] for name, row in zip(names, rows, strict=True))
 
 
 def parse_matrix(text: str, source: str) -> MatrixTable:

@@ -176,6 +176,7 @@ class CapturedStep(Step):
     def _capture(self, inputs: Tensor, labels: Tensor) -> torch.cuda.CUDAGraph:
         self.inputs, self.labels = inputs.clone(), labels.clone()
         self.optimiser.zero_grad()  # so that the backward pass writes gradients, not adds
+        torch.cuda.empty_cache()  # of the steps before: the graph has memory of its own
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             self.work(self.inputs, self.labels)

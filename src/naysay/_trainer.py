@@ -45,11 +45,7 @@ class Trainer:
         by_position = np.argsort(self.order[example], kind="stable")
         held_out = self.is_held_out[example[by_position]]
         trained, kept = (
-            Examples(
-                self.inputs,
-                torch.as_tensor(values[part], device=self.device),
-                torch.as_tensor(example[part], device=self.inputs.device),
-            )
+            self.pick(example[part], values[part])
             for part in (by_position[~held_out], by_position[held_out])
         )
         if not len(trained):
@@ -58,6 +54,14 @@ class Trainer:
                 "would be held out. Lower it."
             )
         return trained, kept if len(kept) else None
+
+    def pick(self, example: NDArray[np.int64], values: NDArray[Any]) -> Examples:
+        """Return examples with what the loss takes of each."""
+        return Examples(
+            self.inputs,
+            torch.as_tensor(values, device=self.device),
+            torch.as_tensor(example, device=self.inputs.device),
+        )
 
     def add(self, examples: Examples, X: NDArray[Any], values: NDArray[Any]) -> Examples:
         """Return the examples and more of them, which lie elsewhere; the inputs stay uncopied."""
@@ -101,6 +105,11 @@ class Trainer:
                 **hooks,
             )
         return network, history
+
+    def log_probs(self, network: nn.Module, examples: Examples) -> NDArray[np.float64]:
+        """Return the logarithm of a network's softmax."""
+        logits = training.predict_logits(network, examples, bfloat16=self.options.bfloat16)
+        return logits.double().log_softmax(1).cpu().numpy()
 
 
 def as_inputs(X: NDArray[Any]) -> NDArray[Any]:

@@ -4,7 +4,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 import torch
@@ -14,7 +14,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from naysay import __version__, training
 from naysay._checks import check_count, check_number, shorten
@@ -24,6 +23,7 @@ from naysay._errors import (
     InvalidModelFile,
     NoAnchorPoints,
 )
+from naysay._habit import Habit, estimate_habit
 from naysay._labels import check_all_named, encode, find_classes, is_ruled_out, read_answers
 from naysay._targets import (
     Transitions,
@@ -35,7 +35,7 @@ from naysay._targets import (
 )
 from naysay._trainer import Trainer, as_inputs, find_device, place
 from naysay.augmentation import Augment, default_for
-from naysay.estimation import class_prior, from_anchors
+from naysay.estimation import class_prior
 from naysay.functional import as_transition
 from naysay.methods import METHODS, Method, Setting, find_method
 from naysay.networks import MLP, Standardising
@@ -43,6 +43,10 @@ from naysay.observations import Observations
 from naysay.persistence import NetworkFactory, SavedModel, load_model, save_model
 from naysay.schedules import Schedule, cosine
 from naysay.transition import TransitionMatrix
+
+if TYPE_CHECKING:
+    from naysay.datasets._preprocess import Recipe
+    from naysay.datasets.folders import ImageRecipe
 
 __all__ = ["ComplementaryClassifier"]
 
@@ -121,6 +125,9 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         how much each answered.
     transitions_ : dict
         The matrix of each annotator by name; empty where one serves for all.
+    habit_ : Habit or None
+        Of ``transition="estimate"``: the ``transition``, the matrix ``from_anchors`` alone, and its
+        ``uncertainty``, with an interval for every entry, see `naysay.estimation.uncertainty`.
     learned_transition_ : TransitionMatrix
         Only of ``cpe-t``: the matrix it learned, starting from `transition_`.
     network_ : Module
@@ -133,6 +140,10 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Only when fitted on a table with column names.
+    recipe_ : Recipe, ImageRecipe or None
+        How a file of the user's becomes X, where the model was made from one.
+    provenance_ : dict or None
+        Where a model made from a file comes from: its data, seed and command.
 
     References
     ----------
@@ -151,12 +162,15 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     classes_: NDArray[Any]
     transition_: TransitionMatrix
     transitions_: dict[str, TransitionMatrix]
+    habit_: Habit | None = None
     network_: nn.Module
     loss_: nn.Module
     history_: list[dict[str, float]]
     input_shape_: tuple[int, ...]
     n_features_in_: int
     feature_names_in_: NDArray[Any]
+    recipe_: "Recipe | ImageRecipe | None" = None
+    provenance_: dict[str, Any] | None = None
 
     def __init__(
         self,
@@ -240,15 +254,12 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
 
         trainer = self._make_trainer(X, method, options, device)
         names = list(map(str, self.classes_))
+        self.habit_ = None
         if given is not None:
             transitions = given
         elif is_estimate and anchored is not None:
-            X_anchor, y_anchor = anchored
-            rows = trainer.split(answers.example, answers.label)
-            network, _ = trainer.train(cross_entropy, *rows, "estimating Q")
-            logits = training.predict_logits(network, torch.as_tensor(X_anchor, device=device))
-            comp_probs = logits.double().softmax(1).cpu().numpy()
-            transitions = from_anchors(comp_probs, y_anchor, len(names), classes=names)
+            self.habit_ = estimate_habit(trainer, answers, anchored, names)
+            transitions = self.habit_.transition
         else:
             transitions = TransitionMatrix.uniform(len(names), classes=names)
         self.transition_ = pool(answers, transitions)
@@ -269,6 +280,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             loss, examples, held_out, "training", measure=measure
         )
         self.input_shape_ = tuple(X.shape[1:])
+        self.recipe_ = self.provenance_ = None  # of an earlier fit
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -294,8 +306,11 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         """The matrix that ``cpe-t`` learned, starting from `transition_`."""
         return cast("TransitionMatrix", self.loss_.learned_transition)
 
-    def save(self, path: str | Path) -> None:
-        """Write the fitted model to a folder of ``model.safetensors`` and ``model.json``."""
+    def save(self, path: str | Path, *, report: str | None = None) -> None:
+        """Write the fitted model to a folder of ``model.safetensors`` and ``model.json``.
+
+        `recipe_` and `provenance_` go along where they are set, and a `report` in HTML.
+        """
         check_is_fitted(self)
         method = find_method(self.method)
         is_known = METHODS.get(method.name) is method
@@ -315,8 +330,10 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             history=self.history_,
             feature_names=None if names is None else names.tolist(),
             loss_state=self.loss_.state_dict() if is_known else {},
+            preprocessing=None if self.recipe_ is None else self.recipe_.to_dict(),
+            provenance=self.provenance_,
         )
-        save_model(model, path, version=__version__)
+        save_model(model, path, version=__version__, report=report)
 
     @classmethod
     def load(
@@ -345,6 +362,8 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         self.n_features_in_ = model.input_shape[0]
         if model.feature_names is not None:
             self.feature_names_in_ = np.array(model.feature_names, dtype=object)
+        self.recipe_ = _rebuild_recipe(model, path)
+        self.provenance_ = model.provenance
         return self
 
     def _plain_parameters(self) -> dict[str, Any]:
@@ -521,3 +540,17 @@ def _rebuild_loss(method: str | Method, model: SavedModel, path: str | Path) -> 
                 "Save the model again."
             ) from None
     return loss.eval()
+
+
+def _rebuild_recipe(model: SavedModel, path: str | Path) -> "Recipe | ImageRecipe | None":
+    from naysay.datasets.own import recipe_from_dict  # loads pyarrow, for models of files only
+
+    if model.preprocessing is None:
+        return None
+    recipe = recipe_from_dict(model.preprocessing)
+    if recipe.shape != model.input_shape:
+        raise InvalidModelFile(
+            f"{path} must hold a recipe that gives inputs of shape {model.input_shape}. It gives "
+            f"{recipe.shape}. Save the model again."
+        )
+    return recipe

@@ -1,6 +1,7 @@
 """Model files: a folder with ``model.safetensors`` and ``model.json``, never a pickle."""
 
 import copy
+import hashlib
 import json
 import tempfile
 from collections.abc import Callable
@@ -12,19 +13,21 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load, save
 from scipy.sparse import csr_array
 from torch import Tensor, nn
 
+from naysay._checks import shorten
 from naysay._errors import InvalidModelFile
 from naysay.networks import NETWORKS
 from naysay.transition import TransitionMatrix
 
-__all__ = ["SavedModel", "load_model", "save_model"]
+__all__ = ["SavedModel", "check_model_path", "load_model", "save_model"]
 
 _FORMAT = "naysay model"
-_VERSION = 1
-_FILES = {"model.json", "model.safetensors"}
+_VERSION = 2
+_READABLE = (1, 2)  # version 1 had no checksum, preprocessing or provenance
+_FILES = {"model.json", "model.safetensors", "report.html"}
 NetworkFactory = Callable[[tuple[int, ...], int], nn.Module]
 
 
@@ -41,22 +44,39 @@ class SavedModel:
     feature_names: list[str] | None = None
     transitions: dict[str, TransitionMatrix] = field(default_factory=dict)  # by annotator
     loss_state: dict[str, Tensor] = field(default_factory=dict)  # empty in older files
+    preprocessing: dict[str, Any] | None = None  # the recipe from a user's file to inputs
+    provenance: dict[str, Any] | None = None  # where the model comes from, plain JSON
 
 
-def save_model(model: SavedModel, path: str | Path, *, version: str) -> None:
-    """Write a model folder, whole or not at all; an older model folder there is replaced."""
+def check_model_path(path: str | Path) -> Path:
+    """Return the path if a model folder can be written there; ask before training."""
     target = Path(path)
     if target.exists() and not _is_model_folder(target):
         raise InvalidModelFile(
             f"{target} must be a new folder or an earlier model. It exists and is neither; "
             "nothing was written. Choose another path."
         )
+    return target
+
+
+def save_model(
+    model: SavedModel, path: str | Path, *, version: str, report: str | None = None
+) -> None:
+    """Write a model folder, whole or not at all; an older model folder there is replaced.
+
+    `report` is a page about the model, written beside it as ``report.html``.
+    """
+    target = check_model_path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as scratch:
         new, old = Path(scratch, "new"), Path(scratch, "old")
         new.mkdir()
-        save_file(_tensors(model), new / "model.safetensors")
-        (new / "model.json").write_text(json.dumps(_facts(model, version), indent=1), "utf-8")
+        weights = save(_tensors(model))
+        (new / "model.safetensors").write_bytes(weights)
+        facts = {**_facts(model, version), "sha256": hashlib.sha256(weights).hexdigest()}
+        (new / "model.json").write_text(json.dumps(facts, indent=1), "utf-8")
+        if report is not None:
+            (new / "report.html").write_text(report, "utf-8", newline="\n")
         if not target.exists():
             new.rename(target)
             return
@@ -117,6 +137,8 @@ def _facts(model: SavedModel, version: str) -> dict[str, Any]:
         "feature_names": model.feature_names,
         "parameters": model.parameters,
         "history": model.history,
+        "preprocessing": model.preprocessing,
+        "provenance": model.provenance,
     }
 
 
@@ -134,7 +156,7 @@ def load_model(
     """Read a model folder; `network` is needed when the model was not one of naysay's own."""
     folder = Path(path)
     facts = _read_facts(folder)
-    tensors = _read_tensors(folder)
+    tensors = _read_tensors(folder, facts.get("sha256"))
     try:
         by_annotator = facts.get("transitions", [])  # older files have none
         transition, *others = [
@@ -143,8 +165,7 @@ def load_model(
                 [facts["transition"], *by_annotator], _prefixes(len(by_annotator)), strict=True
             )
         ]
-        network = _rebuild_network(facts, folder, network)
-        network.load_state_dict(_part(tensors, "network."))
+        network = _rebuild_network(facts, folder, network, _part(tensors, "network."))
         model = SavedModel(
             network=network.eval(),
             classes=np.array(facts["classes"]),
@@ -152,11 +173,13 @@ def load_model(
             input_shape=tuple(facts["input_shape"]),
             parameters=dict(facts["parameters"]),
             history=list(facts["history"]),
-            feature_names=facts["feature_names"],
+            feature_names=_checked_names(facts),
             transitions={
                 str(about["annotator"]): Q for about, Q in zip(by_annotator, others, strict=True)
             },
             loss_state=_part(tensors, "loss."),
+            preprocessing=facts.get("preprocessing"),
+            provenance=facts.get("provenance"),
         )
     except InvalidModelFile:
         raise
@@ -196,22 +219,35 @@ def _read_facts(folder: Path) -> dict[str, Any]:
         ) from None
     if not isinstance(facts, dict) or facts.get("format") != _FORMAT:
         raise InvalidModelFile(f"{folder / 'model.json'} must describe a naysay model.")
-    if facts.get("version") != _VERSION:
+    if facts.get("version") not in _READABLE:
         raise InvalidModelFile(
-            f"{folder} must be of format version {_VERSION}. It is of version "
-            f"{facts.get('version')!r}, written by {facts.get('written_by')!r}. "
+            f"{folder} must be of format version {_VERSION} or older. It is of version "
+            f"{shorten(facts.get('version'))}, written by {shorten(facts.get('written_by'))}. "
             "Install that version of naysay."
         )
     return facts
 
 
-def _read_tensors(folder: Path) -> dict[str, Tensor]:
+def _read_tensors(folder: Path, sha256: str | None) -> dict[str, Tensor]:
+    """Read the weights; damage that would only make the model wrong shows in the checksum."""
     try:
-        return load_file(folder / "model.safetensors")
+        content = (folder / "model.safetensors").read_bytes()
+        if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256:
+            raise OSError("its content is not what was written")
+        return load(content)
     except (OSError, SafetensorError) as error:
         raise InvalidModelFile(
             f"{folder} must hold a whole model.safetensors: {error}. Save the model again."
         ) from None
+
+
+def _checked_names(facts: dict[str, Any]) -> list[str] | None:
+    names = facts["feature_names"]
+    if names is None:
+        return None
+    if [type(name) for name in names] != [str] * facts["input_shape"][0]:
+        raise TypeError("feature_names must hold one name per feature")
+    return list(names)
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
@@ -233,12 +269,20 @@ def _rebuild_transition(about: dict[str, Any], tensors: dict[str, Tensor]) -> Tr
 
 
 def _rebuild_network(
-    facts: dict[str, Any], folder: Path, network: nn.Module | NetworkFactory | None
+    facts: dict[str, Any],
+    folder: Path,
+    network: nn.Module | NetworkFactory | None,
+    state: dict[str, Tensor],
 ) -> nn.Module:
-    if isinstance(network, nn.Module):
-        return copy.deepcopy(network)
     if network is not None:
-        return network(tuple(facts["input_shape"]), len(facts["classes"]))
+        is_module = isinstance(network, nn.Module)
+        rebuilt = (
+            copy.deepcopy(network)
+            if is_module
+            else network(tuple(facts["input_shape"]), len(facts["classes"]))
+        )
+        rebuilt.load_state_dict(state)
+        return rebuilt
     about = facts["network"]
     if about is None:
         raise InvalidModelFile(
@@ -247,4 +291,13 @@ def _rebuild_network(
         )
     arguments = dict(about["arguments"])
     input_shape, n_classes = arguments.pop("input_shape"), arguments.pop("n_classes")
-    return NETWORKS[about["name"]](input_shape, n_classes, **arguments)
+    with torch.device("meta"):  # sizes only: a file that claims huge ones takes no memory
+        rebuilt = NETWORKS[about["name"]](input_shape, n_classes, **arguments).eval()
+        scores = rebuilt(torch.empty((1, *facts["input_shape"])))
+    if scores.shape != (1, len(facts["transition"]["names"])):
+        raise ValueError(f"the network gives scores of shape {tuple(scores.shape)}")
+    kinds = {name: value.dtype for name, value in rebuilt.state_dict().items()}
+    rebuilt.load_state_dict(state, assign=True)
+    if {name: value.dtype for name, value in rebuilt.state_dict().items()} != kinds:
+        raise TypeError("the weights are of another type than the network's")
+    return rebuilt.requires_grad_(True)

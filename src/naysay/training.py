@@ -199,8 +199,11 @@ def fit(
         start = time.perf_counter()
         objective.train()
         order = epoch_order(len(examples), n_batches * size, options.seed, epoch)
-        mine = order.reshape(-1, n_processes)[:, _processes.rank()]
-        with seeded(derive_seed(options.seed, epoch, 1 + _processes.rank()), device):
+        rank = _processes.rank()
+        mine = order.reshape(-1, n_processes)[:, rank]
+        # every batch has one shape, so it pays to try which convolution is fastest
+        fastest = torch.backends.cudnn.flags(enabled=True, benchmark=True)
+        with seeded(derive_seed(options.seed, epoch, 1 + rank), device), fastest:
             for number, batch in enumerate(batches(examples, mine, size // n_processes)):
                 share = (epoch + number / n_batches) / options.epochs
                 set_rate(optimiser, options.lr * options.schedule(share))
@@ -224,7 +227,7 @@ def fit(
             record |= measure(logits, held_out.labels)
         record["seconds"] = time.perf_counter() - start
         state.add(record, averaged)
-        if checkpoint is not None and _processes.rank() == 0:
+        if checkpoint is not None and rank == 0:
             state.write(checkpoint, fingerprint)
         on_epoch(record)
     if state.history:

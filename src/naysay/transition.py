@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TextIO
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -200,8 +200,8 @@ class TransitionMatrix:
             table.values, table.names, allow_diagonal=allow_diagonal or table.allows_diagonal
         )
 
-    def write(self, path: str | Path) -> None:
-        """Write a CSV file that `read` gives back exactly."""
+    def write(self, path: str | Path | TextIO) -> None:
+        """Write a CSV file, or to an open text file, what `read` gives back exactly."""
         rows = (self._row(index).tolist() for index in range(self.n_classes))
         write_matrix(path, self._classes, rows, allows_diagonal=self._allow_diagonal)
 

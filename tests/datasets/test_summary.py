@@ -121,3 +121,17 @@ def test_counts_agree_with_plain_loops(answers):
     assert set(summary.all_excluded) == {str(i) for i, out in excluded.items() if len(out) == 3}
     assert sum(summary.labels_per_example.values()) == summary.n_examples == len(excluded)
     assert sum(summary.annotators.values()) + summary.n_unattributed == len(answers)
+
+
+def test_true_classes_among_the_features_are_a_warning():
+    frame = pd.DataFrame(
+        {
+            "age": [3, 9, 5, 4],
+            "not": ["cat", "owl", "dog", "cat"],
+            "is": ["owl", "cat", None, "dog"],
+        }
+    )
+    found = summarise(read_own(frame, label="not"))
+    assert found.class_columns == ("is",)
+    assert any("true classes belong in true_label" in warning for warning in found.warnings)
+    assert summarise(read_own(frame, label="not", true_label="is")).class_columns == ()

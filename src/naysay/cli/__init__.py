@@ -9,11 +9,16 @@ from naysay import __version__
 from naysay._errors import NaysayError
 from naysay.cli.check import check
 from naysay.cli.data import app as data
+from naysay.cli.data_example import example
 from naysay.cli.data_info import info
 from naysay.cli.demo import demo
 from naysay.cli.design import design
+from naysay.cli.estimate import estimate
+from naysay.cli.export import export
+from naysay.cli.fit import fit
 from naysay.cli.inspect import inspect
 from naysay.cli.methods import methods
+from naysay.cli.predict import predict
 
 __all__ = ["app", "main"]
 
@@ -25,8 +30,8 @@ class _OneLineErrors(TyperGroup):
         try:
             return super().invoke(ctx)
         except (NaysayError, OSError) as error:
-            if ctx.params["debug"]:
-                raise
+            if ctx.params["debug"] or isinstance(error, BrokenPipeError):
+                raise  # a closed pipe, as of `naysay predict … | head`, is no news: see click
             sentences = (f"{line.rstrip('.')}." for line in str(error).splitlines())
             typer.echo(f"error: {' '.join(sentences)}", err=True)
             raise typer.Exit(1) from None
@@ -40,12 +45,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(check)
-app.command()(demo)
-app.command()(design)
-app.command()(inspect)
-app.command()(methods)
+for command in (demo, fit, predict, check, estimate, export, design, inspect, methods):
+    app.command()(command)
 data.command()(info)
+data.command()(example)
 app.add_typer(data, name="data")
 
 

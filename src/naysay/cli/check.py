@@ -41,7 +41,15 @@ def check(
 
     Use answers that the model was not trained on. No true label is needed or used.
 
-    Example: naysay check model new-answers.csv --label not
+    Example:
+
+        naysay data example flowers.csv
+
+        naysay fit flowers.csv --label not --true-label is --out flowers-model
+
+        naysay data example new.csv --seed 1
+
+        naysay check flowers-model new.csv --label not --true-label is
     """
     from naysay.checking import check_file
     from naysay.classifier import ComplementaryClassifier

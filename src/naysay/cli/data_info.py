@@ -1,9 +1,8 @@
 """``naysay data info``: a first look at the user's own data."""
 
-import csv
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 from rich import box
@@ -11,89 +10,36 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from naysay.cli._reading import AsJson, DataFile, Reading, reads_data
+
 if TYPE_CHECKING:
     from naysay.datasets.summary import Summary
 
-__all__ = ["info"]
+__all__ = ["info", "print_summary"]
 
 _MOST_ROWS = 20  # of a listing by class or annotator
 
 
-def info(
-    file: Annotated[
-        str, typer.Argument(help="CSV, Parquet or .npz file, image folder, or - for CSV on stdin.")
-    ],
-    label: Annotated[
-        str | None, typer.Option(help="Column of complementary labels (needed for tables).")
-    ] = None,
-    true_label: Annotated[
-        str | None, typer.Option(help="Column of true classes, empty where unknown.")
-    ] = None,
-    annotator: Annotated[str | None, typer.Option(help="Column that says who answered.")] = None,
-    example_id: Annotated[
-        str | None,
-        typer.Option("--id", help="Column that says which rows are about the same example."),
-    ] = None,
-    images: Annotated[str | None, typer.Option(help="Column of image paths.")] = None,
-    features: Annotated[
-        str | None, typer.Option(help="Feature columns, separated by commas; all if left out.")
-    ] = None,
-    categorical: Annotated[
-        str | None, typer.Option(help="Columns to take as categories, separated by commas.")
-    ] = None,
-    classes: Annotated[
-        str | None, typer.Option(help="All class names in order, separated by commas.")
-    ] = None,
-    separator: Annotated[
-        str, typer.Option(help="What stands between several labels in one cell.")
-    ] = "|",
-    delimiter: Annotated[
-        str | None, typer.Option(help="CSV delimiter; found from the header if left out.")
-    ] = None,
-    decimal: Annotated[str, typer.Option(help="Decimal mark of a CSV file.")] = ".",
-    size: Annotated[
-        tuple[int, int] | None, typer.Option(help="Bring all images to this height and width.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-) -> None:
+@reads_data
+def info(file: DataFile, reading: Reading, as_json: AsJson = False) -> None:
     r"""Say what is in your data: classes, labels per class, annotators, what cannot work.
 
     Example:
 
         printf 'age,not\n3,cat\n9,dog\n5,owl\n' | naysay data info - --label not
     """
-    from naysay.datasets.own import read_own
     from naysay.datasets.summary import summarise
 
-    own = read_own(
-        file,
-        label=label,
-        features=_names(features),
-        true_label=true_label,
-        annotator=annotator,
-        example_id=example_id,
-        images=images,
-        classes=_names(classes),
-        separator=separator,
-        delimiter=delimiter,
-        decimal=decimal,
-        categorical=_names(categorical) or [],
-        size=size,
-    )
-    summary = summarise(own)
+    summary = summarise(reading.read(file))
     if as_json:
         typer.echo(json.dumps(summary.to_dict(), ensure_ascii=False))
     else:
-        _print(summary)
+        print_summary(summary)
 
 
-def _names(listed: str | None) -> list[str] | None:
-    """Split names at commas; a name that holds one can be put in double quotes."""
-    return None if listed is None else next(csv.reader([listed], skipinitialspace=True), [])
-
-
-def _print(summary: "Summary") -> None:
-    console = Console()
+def print_summary(summary: "Summary", *, stderr: bool = False) -> None:
+    """Print what was found in the data, and what cannot work."""
+    console = Console(stderr=stderr)
     facts = Table.grid(padding=(0, 2))
     for name, value in summary.facts().items():
         facts.add_row(Text(name, style="dim"), Text(value))

@@ -34,7 +34,13 @@ def inspect(
 
     With --labels also: the shares of classes, and whether the labels may come from Q.
 
-    Example: naysay inspect Q.csv --labels answers.csv --column not
+    Example:
+
+        naysay data example flowers.csv
+
+        naysay estimate flowers.csv --label not --true-label is --out Q.csv
+
+        naysay inspect Q.csv --labels flowers.csv --column not
     """
     from naysay.cli._tables import read_column, read_prior
     from naysay.inspection import check_labels, nearest_rows

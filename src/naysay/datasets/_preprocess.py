@@ -54,6 +54,12 @@ class NumericColumn:
         if self.n_missing:
             features[:, 1] = missing
 
+    def describe(self, features: NDArray[np.float32]) -> str:
+        """Return the cell that gave these features, as a person would write it."""
+        if self.n_missing and features[1]:
+            return ""
+        return f"{float(features[0]) * self.scale + self.center:.6g}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class CategoricalColumn:
@@ -93,6 +99,11 @@ class CategoricalColumn:
         rows = np.flatnonzero(places >= 0)
         features[rows, places[rows]] = 1
 
+    def describe(self, features: NDArray[np.float32]) -> str:
+        """Return the cell that gave these features, as a person would write it."""
+        names = (*self.categories, *["other"] * self.has_other, "")
+        return names[int(np.argmax(features))] if features.any() else ""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
@@ -108,6 +119,11 @@ class Recipe:
     def feature_names(self) -> tuple[str, ...]:
         """Names of the features, in the order of the matrix."""
         return tuple(name for column in self.columns for name in column.feature_names)
+
+    @property
+    def shape(self) -> tuple[int]:
+        """Shape of one example."""
+        return (len(self.feature_names),)
 
     @property
     def categorical(self) -> tuple[str, ...]:
@@ -143,6 +159,16 @@ class Recipe:
             column.write(cells, features[:, start:stop], source)
             start = stop
         return features
+
+    def describe(self, features: NDArray[np.float32]) -> dict[str, str]:
+        """Return the row of the table that gave these features; a gap is empty."""
+        cells: dict[str, str] = {}
+        start = 0
+        for column in self.columns:
+            stop = start + len(column.feature_names)
+            cells[column.name] = column.describe(features[start:stop])
+            start = stop
+        return cells
 
     def to_dict(self) -> dict[str, Any]:
         """Return the recipe as plain values for JSON."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from naysay._checks import shorten
 from naysay.datasets._csv_table import MISSING_WORDS
-from naysay.datasets._preprocess import Recipe
+from naysay.datasets._preprocess import CategoricalColumn, Recipe
 from naysay.datasets.own import OwnData
 
 __all__ = ["Summary", "summarise"]
@@ -53,6 +53,8 @@ class Summary:
     """Examples for which every class is excluded."""
     true_excluded: tuple[str, ...]
     """Examples whose known true class is excluded."""
+    class_columns: tuple[str, ...] = ()
+    """Feature columns that hold class names, as a column of true classes would."""
 
     @property
     def never_named(self) -> tuple[str, ...]:
@@ -81,6 +83,10 @@ class Summary:
             (self.looks_missing, "a class, or a missing value? Leave the cell empty if missing"),
             (self.all_excluded, "all classes are excluded: at least one answer is wrong"),
             (self.true_excluded, "the known true class is excluded: one of the two is wrong"),
+            (
+                self.class_columns,
+                "a feature that holds class names: true classes belong in true_label, not there",
+            ),
             (self.constant_features, "always the same value, so nothing to learn from"),
             (tuple(self.dropped_columns), "set aside: every value is missing"),
         ]
@@ -109,6 +115,7 @@ class Summary:
             "dropped_columns": dict(self.dropped_columns),
             "all_excluded": list(self.all_excluded),
             "true_excluded": list(self.true_excluded),
+            "class_columns": list(self.class_columns),
             "warnings": list(self.warnings),
         }
 
@@ -179,6 +186,13 @@ def summarise(own: OwnData) -> Summary:
         dropped_columns=dict(recipe.dropped),
         all_excluded=_all_excluded(own),
         true_excluded=_true_excluded(own),
+        class_columns=tuple(
+            column.name
+            for column in recipe.columns
+            if isinstance(column, CategoricalColumn)
+            and len(column.categories) > 1
+            and set(column.categories) <= set(own.classes)
+        ),
     )
 
 

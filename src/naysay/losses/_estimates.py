@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
+from naysay._checks import check_number
 from naysay._columns import columns_of
 from naysay.losses._shells import TransitionLoss
 from naysay.transition import TransitionMatrix
@@ -50,6 +51,10 @@ class TrainedForwardCrossEntropy(TransitionLoss):
         The start.
     floor : float, default=1e-3
         Where zeros off the diagonal start, before rows are made to sum to 1.
+    pull : float, default=0.0
+        Weight of the divergence KL(start ‖ matrix), the mean over rows, added to the loss while
+        training: how strongly the matrix is held near its start. Anchors hold it too, through the
+        network.
 
     Examples
     --------
@@ -60,22 +65,26 @@ class TrainedForwardCrossEntropy(TransitionLoss):
 
     function = staticmethod(F.trained_forward_cross_entropy)
     impossible: Tensor
+    start: Tensor
 
     def __init__(
         self,
         Q: TransitionMatrix | ArrayLike,
         *,
         floor: float = 1e-3,
+        pull: float = 0.0,
         weight: Tensor | None = None,
         ignore_index: int = -100,
         reduction: str = "mean",
     ) -> None:
         super().__init__(Q, weight=weight, ignore_index=ignore_index, reduction=reduction)
+        self.pull = 0.0 if pull == 0 else check_number(pull, "pull", above=0)
         start = torch.from_numpy(np.array(self.Q, dtype=np.float64))
         impossible = torch.diag(start.diagonal() == 0)
         self.register_buffer("impossible", impossible, persistent=False)
         start = start.clamp_min(floor).masked_fill(impossible, 1)  # log 1: a finite stand-in
         self.row_logits = nn.Parameter(start.log().float())
+        self.register_buffer("start", self.log_Q.detach().softmax(1), persistent=False)
 
     @property
     def log_Q(self) -> Tensor:
@@ -88,6 +97,15 @@ class TrainedForwardCrossEntropy(TransitionLoss):
         rows = self.log_Q.detach().double().softmax(1).cpu().numpy()
         names = self.Q.classes if self.Q.has_names else None
         return TransitionMatrix(rows, names, allow_diagonal=self.Q.allow_diagonal)
+
+    def forward(self, logits: Tensor, comp_labels: Tensor) -> Tensor:
+        """Return the loss of logits (N, K), or (N, K, d1, …)."""
+        found = super().forward(logits, comp_labels)
+        if not self.pull or not self.training:
+            return found
+        log_Q = self.log_Q.masked_fill(self.impossible, 0)
+        divergence = (torch.xlogy(self.start, self.start) - self.start * log_Q).sum(1).mean()
+        return found + self.pull * divergence
 
     def _arguments(self) -> dict[str, Any]:
         arguments = {**super()._arguments(), "log_Q": self.log_Q}

@@ -1,6 +1,13 @@
 """Results as one self-contained HTML page: no network, no script, no torch."""
 
 from naysay.report.demo_page import render_demo_page, write_demo_page
+from naysay.report.fit_page import render_fit_page, write_fit_page
 from naysay.report.page import check_page_path
 
-__all__ = ["check_page_path", "render_demo_page", "write_demo_page"]
+__all__ = [
+    "check_page_path",
+    "render_demo_page",
+    "render_fit_page",
+    "write_demo_page",
+    "write_fit_page",
+]

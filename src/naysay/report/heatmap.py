@@ -1,5 +1,6 @@
 """A transition matrix as a table of coloured cells."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -8,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from naysay.transition import TransitionMatrix
 
-__all__ = ["Cell", "HeatMap", "make_heat_maps"]
+__all__ = ["Cell", "HeatMap", "make_cells", "make_heat_maps"]
 
 # Share of full colour from which white text reads better than black in light mode, and black
 # better than white in dark mode: both colours of page.css were chosen to change over here.
@@ -40,11 +41,16 @@ def make_heat_maps(*matrices: "TransitionMatrix") -> list[HeatMap]:
     return [
         HeatMap(
             classes=matrix.classes,
-            rows=[[_make_cell(value, top) for value in row] for row in array.tolist()],
+            rows=[make_cells(row, top) for row in array.tolist()],
             top=top,
         )
         for matrix, array in zip(matrices, arrays, strict=True)
     ]
+
+
+def make_cells(values: Sequence[float], top: float) -> list[Cell]:
+    """Return a row of cells; `top` is the value that gets full colour."""
+    return [_make_cell(value, top) for value in values]
 
 
 def _make_cell(value: float, top: float) -> Cell:

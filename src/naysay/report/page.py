@@ -1,8 +1,6 @@
 """What every page shares: the templates, how numbers are written, and the file."""
 
-import os
 import platform
-import secrets
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -11,7 +9,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from naysay import __version__
-from naysay._errors import InvalidInput
+from naysay._writing import check_target, replacing
 
 __all__ = ["check_page_path", "render", "used_versions", "write_page"]
 
@@ -81,32 +79,11 @@ def check_page_path(path: str | Path) -> Path:
     InvalidInput
         If the path is a folder or a device, or lies in a folder that does not exist.
     """
-    page = Path(path)
-    if page.is_dir():
-        raise InvalidInput(
-            f"path must name a file to write. Got the folder {str(page)!r}; "
-            f"pass {str(page / 'page.html')!r}, for instance."
-        )
-    if page.exists() and not page.is_file():
-        raise InvalidInput(
-            f"path must name an ordinary file. Got {str(page)!r}, which is a device or a pipe."
-        )
-    if not page.parent.is_dir():
-        raise InvalidInput(
-            "path must lie in a folder that exists. "
-            f"Got {str(page)!r}, but there is no folder {str(page.parent)!r}: create it first."
-        )
-    return page
+    return check_target(path, usual="page.html")
 
 
 def write_page(html: str, path: str | Path) -> Path:
     """Write a page whole or not at all: a reader never sees half of it."""
-    page = check_page_path(path)
-    target = page.resolve()  # a link stays a link
-    temporary = target.with_name(f".{secrets.token_hex(8)}.part")
-    try:
-        temporary.write_text(html, encoding="utf-8", newline="\n")
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return page
+    with replacing(path, usual="page.html") as part:
+        part.write_text(html, encoding="utf-8", newline="\n")
+    return Path(path)

@@ -1,4 +1,4 @@
-"""Estimate the transition matrix from a few true labels, and class shares from no true label."""
+"""Estimate the transition matrix from a few true labels."""
 
 import warnings
 from collections.abc import Sequence
@@ -9,15 +9,13 @@ from numpy.typing import ArrayLike, NDArray
 from naysay._checks import (
     check_anchor_counts,
     check_class_names,
+    check_count,
     check_label_indices,
     check_n_classes,
     check_probabilities,
-    named,
 )
 from naysay._errors import InvalidInput, InvalidLabels, NaysayWarning
 from naysay.transition import TransitionMatrix
-
-__all__ = ["class_prior", "from_anchors"]
 
 _FEW_ANCHORS = 5  # per class: the fewest that the paper uses
 
@@ -91,58 +89,47 @@ def from_anchors(
     return TransitionMatrix(rows / totals, names, allow_diagonal=allow_diagonal)
 
 
-def class_prior(comp_labels: ArrayLike, Q: TransitionMatrix | ArrayLike) -> NDArray[np.float64]:
-    r"""Estimate the share of each class from complementary labels alone.
+def choose_anchors(
+    comp_probs: ArrayLike, labels: ArrayLike, n_per_class: int = 10
+) -> NDArray[np.int64]:
+    r"""Choose from examples of known class those that are the surest of their class.
 
-    .. math:: \hat π = \arg\min_{π ≥ 0} \| Q^\top π - \barπ \|_2, \text{ divided by its sum}
-
-    :math:`\barπ` are the frequencies of the complementary labels, which are Qᵀ π in the long run.
-    With a singular Q several π explain them equally well, and this is one of those. The inverse
-    of Q enlarges the errors of the frequencies, K - 1 times where Q is uniform: with 100 classes,
-    10,000 labels say little about any one share, though Qᵀ π of the estimate is near the
-    frequencies.
+    `from_anchors` takes each anchor to be of its class beyond doubt, P(Y = y | x) = 1. No label
+    then names y, so the surest examples have the smallest predicted P(Ȳ = y | x).
 
     Parameters
     ----------
-    comp_labels : array of shape (n,)
-        As indices, or as names where Q has names.
-    Q : TransitionMatrix or array-like of shape (K, K)
+    comp_probs : array of shape (n, n_classes)
+        P(Ȳ | x) of the examples, from a model trained on complementary labels.
+    labels : array of shape (n,)
+        Their true classes, as indices.
+    n_per_class : int, default=10
+        How many to take of each class; all where there are fewer.
 
     Returns
     -------
-    ndarray of shape (K,)
-        Not negative, sum 1.
-
-    Raises
-    ------
-    InvalidLabels
-        If there is no label, or one whose column of Q is all zero.
+    int array
+        Rows of comp_probs, by class.
 
     Examples
     --------
-    >>> class_prior([1, 1, 1, 2, 2, 0], [[0, 0.5, 0.5], [1, 0, 0], [0, 1, 0]]).round(3)
-    array([0.667, 0.167, 0.167])
+    >>> choose_anchors([[0.1, 0.9], [0.4, 0.6], [0.8, 0.2]], [0, 0, 1], 1).tolist()
+    [0, 2]
     """
-    from scipy.optimize import nnls  # half a second to load, for this function only
-
-    matrix = Q if isinstance(Q, TransitionMatrix) else TransitionMatrix(Q, allow_diagonal=True)
-    labels = check_label_indices(comp_labels, matrix.classes, name="comp_labels")
-    if labels.ndim != 1 or not labels.size:
+    array = np.asarray(comp_probs)
+    n_classes = check_n_classes(array.shape[1] if array.ndim == 2 else 0)
+    probs = check_probabilities(array, n_classes=n_classes, name="comp_probs")
+    names = check_class_names(None, n_classes)
+    true = check_label_indices(labels, names, name="labels")
+    if true.shape != (len(probs),):
         raise InvalidLabels(
-            f"comp_labels must hold at least one label, shape (n,). Got shape {labels.shape}."
+            f"labels must hold one class per row of comp_probs, shape ({len(probs)},). "
+            f"Got shape {true.shape}."
         )
-    counts = np.bincount(labels, minlength=matrix.n_classes)
-    values = np.asarray(matrix)
-    impossible = np.flatnonzero((counts > 0) & ~values.any(axis=0))
-    if impossible.size:
-        label = int(impossible[0])
-        raise InvalidLabels(
-            f"comp_labels contains class {named(label, matrix.classes)}, but Q[:, {label}] is all "
-            "zero, so that label could never occur. Re-estimate Q or drop the "
-            f"{counts[label]} rows."
-        )
-    shares = nnls(values.T, counts / labels.size)[0]
-    return shares / shares.sum()
+    n_per_class = check_count(n_per_class, "n_per_class")
+    own = probs[np.arange(len(probs)), true]
+    surest = np.argsort(own, kind="stable")
+    return np.concatenate([surest[true[surest] == k][:n_per_class] for k in range(n_classes)])
 
 
 def _warn_of_few(

@@ -1,7 +1,7 @@
 """Train one classifier in several processes: the same script, alone or under torchrun.
 
-    python 06_many_processes.py
-    torchrun --standalone --nproc-per-node=2 06_many_processes.py
+    python 07_many_processes.py
+    torchrun --standalone --nproc-per-node=2 07_many_processes.py
 
 Killed, it goes on from the folder "digits-checkpoint" when it is started again.
 """

@@ -1,0 +1,151 @@
+"""How near the estimated Q is to the true one: against anchors per class and examples.
+
+    python benchmarks/bench_estimation.py digits
+    python benchmarks/bench_estimation.py mnist [DATA_FOLDER [N_EXAMPLES [N_TRIALS]]]
+    python benchmarks/bench_estimation.py large
+
+Errors are the mean L1 distance of rows (0 to 2), of the paper's estimate ("anchors") and of what
+the classifier makes of it ("refined"). Matrix, labels and anchors are drawn anew in each trial.
+True labels serve for drawing, as anchors, and for scoring, nowhere else. `digits` varies the number
+of anchors and of examples; `mnist` has 10 anchors per class, an MLP with 256 units and 10 epochs,
+and compares accuracy with that of the true matrix. `large` times `refine` on a million examples of
+100 classes. Appends a line per setting to
+results/estimation.jsonl.
+"""
+
+import resource
+import statistics
+import sys
+import time
+import warnings
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+
+from naysay import ComplementaryClassifier, NaysayWarning, TransitionMatrix, datasets, estimation
+from naysay.demo import SETTINGS, row_error
+from naysay.networks import MLP
+from record import write_record
+
+N_TRIALS = 3
+ANCHORS = (1, 2, 5, 10, 50)
+SIZES = (300,)  # besides all
+OPTIONS = {"epochs": 40, "batch_size": 128, "lr": 3e-3}  # of the digits
+FULL = 1347  # three quarters of the digits
+
+
+def estimate(
+    X: Any, y: Any, Q: TransitionMatrix, n_anchors: int, seed: int, **options: Any
+) -> tuple[ComplementaryClassifier, dict[str, float]]:
+    rng = np.random.default_rng(seed)
+    comp_labels = Q.sample(y, seed=rng)
+    anchors = np.concatenate(
+        [rng.choice(np.flatnonzero(y == label), n_anchors, replace=False) for label in range(10)]
+    )
+    clf = ComplementaryClassifier(transition="estimate", random_state=seed, **options)
+    clf.fit(X, comp_labels, anchors=(X[anchors], y[anchors]))
+    assert clf.habit_ is not None
+    return clf, {
+        "anchors": row_error(clf.habit_.from_anchors, Q),
+        "refined": row_error(clf.transition_, Q),
+    }
+
+
+def mean(runs: list[dict[str, float]]) -> dict[str, float]:
+    return {
+        name: round(statistics.mean(run[name] for run in runs), 4 if "acc" in name else 3)
+        for name in runs[0]
+    }
+
+
+def digits() -> None:
+    images, labels = load_digits(return_X_y=True)
+    cases = [(n, FULL) for n in ANCHORS] + [(10, size) for size in SIZES]
+    for setting, make_transition in SETTINGS.items():
+        results: dict[str, Any] = {}
+        for n_anchors, size in cases:
+            runs = []
+            for seed in range(N_TRIALS):
+                X, X_test, y, y_test = train_test_split(
+                    images, labels, train_size=size, stratify=labels, random_state=seed
+                )
+                clf, run = estimate(X, y, make_transition(seed), n_anchors, seed, **OPTIONS)
+                runs.append(run | {"accuracy": clf.score(X_test, y_test)})
+            results[f"{n_anchors} anchors, {size} examples"] = mean(runs)
+            print(setting, n_anchors, size, mean(runs), flush=True)
+        write_record("estimation", {f"digits {setting}": results}, n_runs=N_TRIALS, **OPTIONS)
+
+
+def mnist(folder: Path, n_examples: int, n_trials: int) -> None:
+    mnist = datasets.load("mnist", data_dir=folder, download=False)
+    assert mnist.test is not None
+    X_test = mnist.test.X.astype("float32") / 255
+    options: dict[str, Any] = {
+        "network": partial(MLP, widths=(256,)),
+        "epochs": 10,
+        "batch_size": 128,
+    }
+    for setting, make_transition in SETTINGS.items():
+        runs = []
+        for seed in range(n_trials):
+            chosen = np.random.default_rng(seed).permutation(len(mnist.train.y))[:n_examples]
+            X, y = mnist.train.X[chosen].astype("float32") / 255, mnist.train.y[chosen]
+            Q = make_transition(seed)
+            clf, run = estimate(X, y, Q, 10, seed, **options)
+            rng = np.random.default_rng(seed)
+            told = ComplementaryClassifier(transition=Q, random_state=seed, **options)
+            told.fit(X, Q.sample(y, seed=rng))
+            run["accuracy"] = clf.score(X_test, mnist.test.y)
+            run["accuracy_true_Q"] = told.score(X_test, mnist.test.y)
+            runs.append(run)
+        print(setting, mean(runs), flush=True)
+        write_record(
+            "estimation",
+            {f"mnist {setting}": mean(runs)},
+            n_runs=n_trials,
+            n_examples=n_examples,
+            anchors_per_class=10,
+        )
+
+
+def large(n: int = 1_000_000, n_classes: int = 100) -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(n_classes, size=n)
+    probs = rng.random((n, n_classes), dtype=np.float32)
+    probs[np.arange(n), y] += 20
+    probs /= probs.sum(axis=1, keepdims=True)
+    Q = TransitionMatrix.with_zeros(n_classes, 10, seed=0)
+    comp_labels = Q.sample(y)
+    first = 0.7 * np.asarray(Q) + 0.3 * np.asarray(TransitionMatrix.uniform(n_classes))
+    start, start_cpu = time.perf_counter(), time.process_time()
+    found = estimation.refine(probs, comp_labels, first)
+    results = {
+        "seconds": round(time.perf_counter() - start, 2),
+        "cpu_seconds": round(time.process_time() - start_cpu, 2),
+        "peak_gb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
+        "error_before": round(float(np.abs(first - np.asarray(Q)).sum(axis=1).mean()), 3),
+        "error_after": round(row_error(found, Q), 3),
+    }
+    print(results)
+    write_record("estimation", {f"refine {n} x {n_classes}": results}, n_runs=1, threads=1)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore", NaysayWarning)  # few anchors are the subject here
+    if sys.argv[1:2] == ["mnist"]:
+        given = sys.argv[2:]
+        mnist(
+            Path(given[0]) if given else datasets.data_folder(),
+            int(given[1]) if len(given) > 1 else 60_000,
+            int(given[2]) if len(given) > 2 else N_TRIALS,
+        )
+    elif sys.argv[1:2] == ["large"]:
+        large()
+    else:
+        digits()

@@ -1,0 +1,90 @@
+"""What the figures of a fit mean for the person who collects labels, in plain sentences."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from naysay._checks import shorten
+from naysay.datasets.summary import Summary
+from naysay.metrics import Estimate
+from naysay.transition import TransitionMatrix
+
+__all__ = ["find_problems", "give_advice"]
+
+_USUAL_ANCHORS = 5  # per class, the fewest that the paper uses
+_WIDE = 0.1  # an interval of more than ten points deserves more labels
+
+
+def find_problems(
+    Q: TransitionMatrix, anchor_labels: NDArray[np.int64], predicted: NDArray[np.int64]
+) -> tuple[str, ...]:
+    """Say what cannot work with such a matrix, and what went wrong in training."""
+    found: list[str] = []
+    diagnosis = Q.diagnose()
+    if diagnosis.unused_labels:
+        names = [Q.classes[label] for label in diagnosis.unused_labels]
+        found.append(f"{shorten(names)}: never excluded according to Q, so these cannot be learned")
+    elif diagnosis.identifiable is False:
+        found.append(
+            f"Q is singular (rank {diagnosis.rank} of {Q.n_classes}): some classes cannot be told "
+            "apart by these labels, however many there are"
+        )
+    counts = np.bincount(anchor_labels, minlength=Q.n_classes)
+    few = [Q.classes[index] for index in np.flatnonzero(counts < _USUAL_ANCHORS)]
+    if len(anchor_labels) and few:
+        found.append(f"{shorten(few)}: fewer than {_USUAL_ANCHORS} anchors")
+    never = np.flatnonzero(np.bincount(predicted, minlength=Q.n_classes) == 0)
+    if len(never):
+        found.append(f"{shorten([Q.classes[index] for index in never])}: never predicted")
+    return tuple(found)
+
+
+def give_advice(
+    summary: Summary,
+    Q: TransitionMatrix,
+    accuracy: Estimate,
+    precision: Sequence[Estimate],
+    anchor_labels: NDArray[np.int64],
+    transition_from: str,
+) -> tuple[str, ...]:
+    """Say what to collect next, the most useful first."""
+    advice: list[str] = []
+    if summary.never_named:
+        advice.append(
+            f"Answers that say “not {summary.never_named[0]}”: a class that nobody ever excludes "
+            "cannot be learned."
+        )
+    if Q.diagnose().identifiable is False:
+        advice.append(
+            "Answers given in another way, for instance by offering annotators a random class to "
+            "confirm or exclude: the present habit leaves some classes mixed up for good."
+        )
+    if transition_from == "uniform" and not len(anchor_labels):
+        advice.append(
+            "5 to 10 true labels per class. So far it is only assumed that annotators exclude all "
+            "other classes equally often; with true labels their habit can be estimated, and all "
+            "figures on this page rest on it."
+        )
+    low, high = accuracy.interval
+    if high - low > _WIDE:
+        advice.append(
+            f"More answers: the accuracy is only known to lie between {low:.0%} and {high:.0%}. "
+            f"Four times as many ({4 * summary.n_answers:,}) would halve that range."
+        )
+    known = [(each.value, name) for each, name in zip(precision, Q.classes, strict=True)]
+    worst = min(((value, name) for value, name in known if value is not None), default=None)
+    if worst is not None and accuracy.value is not None and worst[0] < accuracy.value - 0.05:
+        advice.append(
+            f"Examples that the model calls “{worst[1]}”: it is right least often there "
+            f"({max(worst[0], 0):.0%} by estimate)."
+        )
+    named = summary.labels_per_class
+    rarest = min(named, key=lambda name: named[name])
+    if 0 < named[rarest] < sum(named.values()) / len(named) / 3:
+        advice.append(
+            f"Answers that say “not {rarest}”: there are only {named[rarest]:,}, so this class is "
+            "learned from little."
+        )
+    advice.append("Answers about the examples listed here as least sure: they teach the most.")
+    return tuple(advice)

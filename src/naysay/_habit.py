@@ -1,0 +1,115 @@
+"""Estimate the annotators' habit, the matrix Q, on the way to a classifier.
+
+1. A network learns to predict the complementary labels; held-out labels stop and calibrate it.
+2. Its predictions at the anchors are the rows of a first matrix (the paper's estimate).
+3. Two networks learn true classes with that matrix and the anchors, each from one half of the
+   examples, and say of the other half what they think. They cost as much as one on all examples,
+   and no example is judged by a network that knows its label.
+4. On those judgements the matrix is refined, if that makes it surely better.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn.functional import cross_entropy
+
+from naysay._targets import TrueLabelsToo
+from naysay._trainer import Trainer
+from naysay.estimation import Uncertainty, calibrate, from_anchors, refine, uncertainty
+from naysay.losses import ForwardCrossEntropy
+from naysay.observations import Observations
+from naysay.training import Examples
+from naysay.transition import TransitionMatrix
+
+Anchors = tuple[NDArray[np.generic], NDArray[np.int64]]  # inputs, and true classes as indices
+
+_FEWEST = 4  # answers: fewer make no two halves to train on
+
+
+class Habit(NamedTuple):
+    """The matrix, what the anchors alone gave, and how sure it is, where answers can say."""
+
+    transition: TransitionMatrix
+    from_anchors: TransitionMatrix
+    uncertainty: Uncertainty | None
+
+
+def estimate_habit(
+    trainer: Trainer,
+    answers: Observations,
+    anchors: Anchors,
+    names: Sequence[str],
+    *,
+    allow_diagonal: bool = False,
+) -> Habit:
+    """Estimate Q from answers, with labels as indices, and anchors.
+
+    Parameters
+    ----------
+    trainer : Trainer
+        Holds the inputs, and trains networks on them.
+    anchors : pair of inputs and true classes
+    names : sequence of str
+        Of the classes.
+    allow_diagonal : bool
+        Whether annotators may exclude the true class by mistake.
+    """
+    trained, held_out = trainer.split(answers.example, answers.label)
+    network, _ = trainer.train(cross_entropy, trained, held_out, "estimating Q")
+    temperature = 1.0
+    if held_out is not None:
+        held_out_scores = trainer.log_probs(network, held_out)
+        temperature = calibrate(held_out_scores, held_out.labels.cpu().numpy())
+    at_anchors = trainer.log_probs(network, _examples_of(trainer, anchors)) / temperature
+    first = from_anchors(
+        _softmax(at_anchors), anchors[1], len(names), classes=names, allow_diagonal=allow_diagonal
+    )
+    if len(answers.label) < _FEWEST:
+        return Habit(first, first, None)
+    seed = int(trainer.random.randint(2**31 - 1))
+    probs = _judge_halves(trainer, answers, anchors, first, seed)
+    judged = (probs[answers.example], answers.label)
+    refined = refine(*judged, first, allow_diagonal=allow_diagonal, seed=seed)
+    known = uncertainty(*judged, refined, allow_diagonal=allow_diagonal, seed=seed)
+    return Habit(refined, first, known)
+
+
+def _judge_halves(
+    trainer: Trainer, answers: Observations, anchors: Anchors, Q: TransitionMatrix, seed: int
+) -> NDArray[np.float64]:
+    """Return P(Y | x) of all examples, each from a network that has not learned its answers."""
+    n_classes, n_examples = Q.n_classes, len(trainer.inputs)
+    half = np.random.default_rng(seed).permutation(n_examples) % 2
+    probs = np.empty((n_examples, n_classes))
+    for own in range(2):
+        others, judged = (
+            trainer.pick(answers.example[part], answers.label[part])
+            for part in (half[answers.example] != own, half[answers.example] == own)
+        )
+        others = trainer.add(others, anchors[0], anchors[1] + n_classes)
+        loss = TrueLabelsToo(ForwardCrossEntropy(_possible(Q)), n_classes).to(trainer.device)
+        network, _ = trainer.train(loss, others, judged, f"refining Q {own + 1} of 2")
+        rows = np.flatnonzero(half == own)
+        probs[rows] = _softmax(trainer.log_probs(network, trainer.pick(rows, rows)))
+    return probs
+
+
+def _examples_of(trainer: Trainer, anchors: Anchors) -> Examples:
+    return Examples(*(torch.as_tensor(each, device=trainer.device) for each in anchors))
+
+
+def _possible(Q: TransitionMatrix) -> TransitionMatrix:
+    """Return Q with every label possible: anchors may have missed one that occurs."""
+    values = np.asarray(Q)
+    if values.any(axis=0).all():
+        return Q
+    uniform = np.asarray(TransitionMatrix.uniform(Q.n_classes))
+    return TransitionMatrix(0.99 * values + 0.01 * uniform, allow_diagonal=True)
+
+
+def _softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)

@@ -1,0 +1,133 @@
+"""``naysay estimate``: how annotators choose, from a few true labels."""
+
+import csv
+import json
+import sys
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from naysay.cli._reading import AsJson, DataFile, Reading, reads_data
+from naysay.cli.fit import AnchorLabel, Anchors, Epochs, Seed
+
+if TYPE_CHECKING:
+    from naysay.transition import TransitionMatrix
+
+_COLUMNS: list[str] = ["true class", "excluded", "share", "low", "high"]
+_MOST_ROWS = 30
+
+
+@reads_data
+def estimate(
+    data: DataFile,
+    reading: Reading,
+    anchors: Anchors = None,
+    anchor_label: AnchorLabel = None,
+    out: Annotated[
+        str, typer.Option(metavar="Q.csv", help="CSV file to write; - is stdout.")
+    ] = "-",
+    intervals: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="CSV file for the 95 % interval of each entry."),
+    ] = None,
+    epochs: Epochs = 100,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Estimate Q, how annotators choose the class they exclude, from a few true labels.
+
+    Example:
+
+        naysay data example flowers.csv
+
+        naysay estimate flowers.csv --label not --true-label is --out Q.csv
+    """
+    from naysay._errors import NaysayWarning
+    from naysay._writing import check_target, replacing
+
+    for target in (out, intervals):
+        if target is not None and str(target) != "-":
+            check_target(target, usual="Q.csv")  # before the work, not after it
+    own = reading.read(data)
+    known = None
+    if anchors is not None:
+        known = reading.read_anchors(anchors, own, true_label=anchor_label)
+
+    from naysay.fitting import estimate_own  # loads torch
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", NaysayWarning)
+        Q, doubt = estimate_own(own, anchors=known, epochs=epochs, seed=seed, progress=True)
+    for each in caught:
+        typer.echo(f"warning: {each.message}", err=True)
+    entries = _entries(Q, doubt)
+    if out != "-":
+        with replacing(out) as part:
+            Q.write(part)
+    if intervals is not None:
+        with replacing(intervals) as part, part.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, _COLUMNS, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(entries)
+    if as_json:
+        figures = {
+            "classes": list(Q.classes),
+            "transition": Q.entries.toarray().tolist(),
+            "entries": entries,
+            "diagnosis": Q.diagnose().to_dict(),
+            "out": None if out == "-" else out,
+        }
+        typer.echo(json.dumps(figures, indent=1, ensure_ascii=False))
+    elif out == "-":
+        Q.write(sys.stdout)
+    else:
+        _print(entries)
+        typer.echo(f"{Q.diagnose()}\nThe matrix: {out}")
+
+
+def _entries(Q: "TransitionMatrix", doubt: Any) -> list[dict[str, Any]]:
+    """Return one record per entry of Q off its diagonal, with its interval where it is known."""
+    values = Q.entries.toarray()
+    places = [
+        (row, column)
+        for row in range(Q.n_classes)
+        for column in range(Q.n_classes)
+        if row != column or values[row, column]
+    ]
+    return [
+        dict(
+            zip(
+                _COLUMNS,
+                (
+                    Q.classes[row],
+                    Q.classes[column],
+                    float(values[row, column]),
+                    None if doubt is None else float(doubt.lower[row, column]),
+                    None if doubt is None else float(doubt.upper[row, column]),
+                ),
+                strict=True,
+            )
+        )
+        for row, column in places
+    ]
+
+
+def _print(entries: list[dict[str, Any]]) -> None:
+    """Print the entries, the most frequent answers first if there are many."""
+    table = Table("true class", "excluded", box=None, pad_edge=False)
+    table.add_column("share", justify="right")
+    table.add_column("95 % interval", justify="right")
+    for entry in sorted(entries, key=lambda entry: -entry["share"])[:_MOST_ROWS]:
+        is_known = entry["low"] is not None
+        table.add_row(
+            Text(entry["true class"]),
+            Text(entry["excluded"]),
+            f"{entry['share']:.1%}",
+            f"{entry['low']:.1%} to {entry['high']:.1%}" if is_known else "not known",
+        )
+    Console().print(table)

@@ -1,0 +1,38 @@
+"""``naysay export``: a model for programs that do not have naysay."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from naysay.cli._reading import AsJson
+from naysay.cli.predict import Model
+
+
+def export(
+    model: Model,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="model.onnx or model.pt2.")],
+    as_json: AsJson = False,
+) -> None:
+    """Write a model as ONNX or torch.export; it takes raw columns or pixels.
+
+    Example:
+
+        naysay data example flowers.csv
+
+        naysay fit flowers.csv --label not --true-label is --out flowers-model
+
+        naysay export flowers-model --out flowers.pt2
+    """
+    from naysay.classifier import ComplementaryClassifier
+    from naysay.export import describe
+    from naysay.export import export as write
+
+    loaded = ComplementaryClassifier.load(model, device="cpu")
+    write(loaded, out)
+    about = describe(loaded)
+    if as_json:
+        typer.echo(json.dumps({**about, "out": str(out)}, indent=1, ensure_ascii=False))
+    else:
+        typer.echo(f"{out}: it takes {about['input']}.")

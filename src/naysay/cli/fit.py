@@ -1,0 +1,150 @@
+"""``naysay fit``: from your own file to a model and a page about it."""
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from naysay.cli._reading import AsJson, DataFile, Reading, reads_data
+
+if TYPE_CHECKING:
+    from naysay.fitting import FitReport
+    from naysay.metrics import Estimate
+
+Anchors = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Examples whose true class is known, in the same form as the data; of images, one "
+        "folder per true class.",
+    ),
+]
+AnchorLabel = Annotated[
+    str | None,
+    typer.Option(help="Column of true classes in the anchors' file; found if it is the only one."),
+]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of all randomness.")]
+Epochs = Annotated[int, typer.Option(min=1, help="Passes over the data, at most.")]
+
+
+@reads_data
+def fit(
+    data: DataFile,
+    out: Annotated[Path, typer.Option(metavar="MODEL", help="The model folder to write.")],
+    reading: Reading,
+    anchors: Anchors = None,
+    anchor_label: AnchorLabel = None,
+    transition: Annotated[
+        str | None,
+        typer.Option(
+            metavar="Q.csv|uniform|estimate",
+            help="How annotators choose the class they exclude; estimate if anchors are given, "
+            "else uniform.",
+        ),
+    ] = None,
+    method: Annotated[str, typer.Option(help="See: naysay methods.")] = "forward",
+    network: Annotated[str, typer.Option(help="A class of naysay.networks.")] = "mlp",
+    epochs: Epochs = 100,
+    held_out: Annotated[
+        float, typer.Option(help="Share of the examples set aside to estimate the accuracy.")
+    ] = 0.2,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Learn from your own file; write a model folder with a report page in it.
+
+    The accuracy is estimated on answers set aside, without one true label.
+
+    Example:
+
+        naysay data example flowers.csv
+
+        naysay fit flowers.csv --label not --true-label is --out flowers-model
+    """
+    from naysay.cli.data_info import print_summary
+    from naysay.datasets.summary import summarise
+    from naysay.persistence import check_model_path
+    from naysay.transition import TransitionMatrix
+
+    check_model_path(out)  # before the work, not after it
+    is_file = transition not in (None, "uniform", "estimate")
+    Q = TransitionMatrix.read(str(transition)) if is_file else None
+    own = reading.read(data, classes=Q.classes if Q is not None and Q.has_names else None)
+    if not as_json:
+        print_summary(summarise(own))
+    known = None
+    if anchors is not None:
+        known = reading.read_anchors(anchors, own, true_label=anchor_label)
+    n_anchors = (0 if known is None else len(known[1])) + int((own.true_labels >= 0).sum())
+    chosen = Q if Q is not None else transition or ("estimate" if n_anchors else "uniform")
+
+    from naysay.fitting import fit_own  # loads torch, after what needs no time was checked
+    from naysay.report.fit_page import render_fit_page
+
+    clf, report = fit_own(
+        own,
+        anchors=known,
+        transition=chosen,
+        method=method,
+        network=find_network(network),
+        epochs=epochs,
+        held_out=held_out,
+        seed=seed,
+        progress=True,
+        command=shlex.join(["naysay", *sys.argv[1:]]),
+    )
+    clf.save(out, report=render_fit_page(report))
+    page = out / "report.html"
+    if as_json:
+        figures = {**report.to_dict(), "model": str(out), "report": str(page)}
+        typer.echo(json.dumps(figures, indent=1, ensure_ascii=False))
+    else:
+        _print(report)
+        typer.echo(f"{report.seconds:.0f} seconds. The model: {out}  The page: {page}")
+
+
+def find_network(name: str) -> Any:
+    """Return a network class by its name, in capitals or not."""
+    from naysay import networks
+
+    by_name = {each.lower(): found for each, found in networks.NETWORKS.items()}
+    if name.lower() not in by_name:
+        raise typer.BadParameter(f"must be one of {', '.join(sorted(by_name))}. Got {name!r}.")
+    return by_name[name.lower()]
+
+
+def _print(report: "FitReport") -> None:
+    console = Console()
+    for warning in report.warnings[len(report.summary.warnings) :]:
+        console.print(Text(f"warning: {warning}", style="yellow"))
+    table = Table("class", box=None, pad_edge=False)
+    for heading in ("predicted", "right when predicted", "95 % interval"):
+        table.add_column(heading, justify="right")
+    classes = report.transition.classes
+    for name, count, each in zip(classes, report.n_predicted, report.precision, strict=True):
+        table.add_row(Text(name), f"{count:,}", _value(each), _interval(each))
+    console.print(table)
+    console.print(
+        f"\nEstimated accuracy: {_value(report.accuracy)}, 95 % interval "
+        f"{_interval(report.accuracy)}",
+        highlight=False,
+    )
+    console.print(
+        f"from {report.accuracy.n_labels:,} complementary labels set aside, without a true label",
+        highlight=False,
+    )
+
+
+def _value(estimate: "Estimate") -> str:
+    return "unknown" if estimate.value is None else f"{min(max(estimate.value, 0), 1):.1%}"
+
+
+def _interval(estimate: "Estimate") -> str:
+    low, high = estimate.interval
+    return f"{low:.1%} to {high:.1%}"

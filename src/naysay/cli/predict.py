@@ -1,0 +1,70 @@
+"""``naysay predict``: the classes of new data."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A folder that naysay fit wrote.")]
+
+
+def predict(
+    model: Model,
+    data: Annotated[
+        str, typer.Argument(help="CSV, Parquet or .npz file, image folder, or - for CSV on stdin.")
+    ],
+    out: Annotated[
+        str, typer.Option(metavar="FILE", help="CSV or Parquet file, by its ending; - is stdout.")
+    ] = "-",
+    example_id: Annotated[
+        str | None, typer.Option("--id", help="Column to copy in front of the predictions.")
+    ] = None,
+    images: Annotated[str | None, typer.Option(help="Column of image paths.")] = None,
+    delimiter: Annotated[
+        str | None, typer.Option(help="CSV delimiter; found from the header if left out.")
+    ] = None,
+    decimal: Annotated[str, typer.Option(help="Decimal mark of a CSV file.")] = ".",
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print one JSON object per row; with --out, one in all."),
+    ] = False,
+) -> None:
+    """Predict the class of every row or image, with the probability of each class.
+
+    Example:
+
+        naysay data example flowers.csv
+
+        naysay fit flowers.csv --label not --true-label is --out flowers-model
+
+        naysay predict flowers-model flowers.csv --out predictions.csv
+    """
+    from naysay.predicting import check_table_path
+
+    check_table_path(out)  # before the work, not after it
+
+    from naysay.classifier import ComplementaryClassifier
+    from naysay.predicting import json_lines, predict_file, write_table
+
+    table = predict_file(
+        ComplementaryClassifier.load(model),
+        data,
+        images=images,
+        example_id=example_id,
+        delimiter=delimiter,
+        decimal=decimal,
+    )
+    if as_json and out == "-":
+        for line in json_lines(table):
+            typer.echo(line)
+        return
+    write_table(table, out)
+    if out == "-":
+        return
+    if as_json:
+        names = table["prediction"].value_counts().to_pylist()
+        counts = {each["values"]: each["counts"] for each in names}
+        typer.echo(json.dumps({"rows": len(table), "out": out, "predicted": counts}))
+    else:
+        typer.echo(f"{len(table):,} predictions: {out}")

@@ -1,0 +1,189 @@
+"""How sure the entries of Q are: an interval for each, and samples of the whole matrix."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaincinv, ndtr, ndtri
+
+from naysay._checks import check_count, check_number, check_seed, named
+from naysay.estimation._mixture import Fit, Rows, as_matrix, check_rows, fit_matrix, spread
+from naysay.estimation._refine import best_temperature
+from naysay.transition import TransitionMatrix
+
+__all__ = ["Uncertainty", "uncertainty"]
+
+_N_CHOICE = 10_000  # rows that choose the temperature
+_LEAST = 1e-12
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Uncertainty:
+    """What is known of Q: an interval for every entry, and matrices that may be the true one.
+
+    Attributes
+    ----------
+    lower, upper : ndarray of shape (n_classes, n_classes)
+        Bounds of each entry, which hold for each entry alone.
+    samples : ndarray of shape (n_samples, n_classes, n_classes)
+        Matrices drawn from what is known, for instance for
+        ``metrics.accuracy_without_labels(…, Q_samples=…)``.
+    row_error : ndarray of shape (n_classes,)
+        How far off the row of each class is expected to be: mean L1 distance of the samples from
+        their mean, 0 to 2.
+    """
+
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+    samples: NDArray[np.float64]
+    row_error: NDArray[np.float64]
+    classes: tuple[str, ...]
+
+    @property
+    def advice(self) -> str:
+        """Say of which class more anchors, examples of known class, would help most."""
+        worst = int(self.row_error.argmax())
+        return (
+            f"More anchors of class {named(worst, self.classes)} would help most: its row of Q is "
+            f"off by about {self.row_error[worst]:.2g} (L1). The median row is off by "
+            f"{np.median(self.row_error):.2g}."
+        )
+
+    def __str__(self) -> str:
+        width = self.upper - self.lower
+        return (
+            f"Uncertainty of Q, {len(self.classes)} classes: intervals are {width.mean():.2g} wide "
+            f"in the mean, {width.max():.2g} at most. {self.advice}"
+        )
+
+
+def uncertainty(
+    probs: ArrayLike,
+    comp_labels: ArrayLike,
+    initial: TransitionMatrix | ArrayLike,
+    *,
+    level: float = 0.95,
+    n_samples: int = 200,
+    allow_diagonal: bool = False,
+    seed: int | np.random.Generator = 0,
+) -> Uncertainty:
+    r"""Return an interval for every entry of Q, and samples of the matrix.
+
+    The posterior of Q given the labels, with a Dirichlet prior of half a label per entry
+    (Jeffreys). Near its peak the likelihood is a normal distribution with one block per label j,
+
+    .. math:: H_j = \sum_{i: ȳ_i = j} p_i p_i^\top / P(ȳ_i \mid x_i)^2
+
+    under the condition that rows sum to 1. Unsure probabilities thus give wide intervals. Entries
+    near zero are not normal: each is drawn from the gamma distribution of that mean and variance,
+    with the ranks of the normal draws. With sure probabilities this is the Dirichlet posterior.
+
+    What the intervals hold is the chance of the labels drawn. They take the probabilities as
+    right, up to the temperature that `refine` fits too.
+
+    Parameters
+    ----------
+    probs, comp_labels, initial, allow_diagonal, seed
+        As for `refine`; the probabilities again from a model that did not see these labels.
+    level : float, default=0.95
+        Share of cases in which the interval of an entry is to hold the true one.
+    n_samples : int, default=200
+
+    Examples
+    --------
+    >>> Q = TransitionMatrix.with_zeros(4, 2, seed=0)
+    >>> labels = np.random.default_rng(0).integers(4, size=2000)
+    >>> known = uncertainty(np.eye(4)[labels], Q.sample(labels), Q)
+    >>> inside = (known.lower <= np.asarray(Q)) & (np.asarray(Q) <= known.upper)
+    >>> bool(inside.mean() > 0.8)
+    True
+    """
+    start = as_matrix(initial, allow_diagonal=allow_diagonal)
+    level = check_number(level, "level", above=0, below=1)
+    n_samples = check_count(n_samples, "n_samples")
+    array, labels = check_rows(probs, comp_labels, start.classes)
+    rng = check_seed(seed)
+    n_classes = start.n_classes
+    half = np.full((n_classes, n_classes), 0.5)
+    if not allow_diagonal:
+        np.fill_diagonal(half, 0)
+    grown = spread(np.asarray(start), 0.1 / n_classes, allow_diagonal=allow_diagonal)
+
+    def fit(rows: Rows) -> Fit:
+        return fit_matrix(rows, grown, prior_counts=half, allow_diagonal=allow_diagonal)
+
+    choice = rng.permutation(len(array))[:_N_CHOICE]
+    temperature = best_temperature(Rows.group(array[choice], labels[choice]), fit)
+    rows = Rows.group(array, labels).tempered(temperature)
+    samples, quantile = _posterior(rows, fit(rows), half, n_samples, rng)
+    tail = (1 - level) / 2
+    lower, upper = quantile(tail), np.minimum(quantile(1 - tail), 1)
+    row_error = np.abs(samples - samples.mean(axis=0)).sum(axis=2).mean(axis=0)
+    return Uncertainty(
+        lower=lower, upper=upper, samples=samples, row_error=row_error, classes=start.classes
+    )
+
+
+def _posterior(
+    rows: Rows,
+    fit: Fit,
+    prior_counts: NDArray[np.float64],
+    n_samples: int,
+    rng: np.random.Generator,
+) -> tuple[NDArray[np.float64], Callable[[float], NDArray[np.float64]]]:
+    """Return matrices drawn from the posterior around its peak, and its quantiles by entry."""
+    Q = fit.Q
+    covariances = [_covariance(rows, fit, prior_counts, label) for label in range(len(Q))]
+    normal = np.stack(
+        [_normal_draws(covariance, n_samples, rng) for covariance in covariances], axis=2
+    )  # (samples, classes, labels)
+    # condition on rows that sum to 1: take the excess back where entries are least certain
+    share = np.linalg.pinv(np.sum(covariances, axis=0), hermitian=True)
+    excess = normal.sum(axis=2) @ share
+    for label, covariance in enumerate(covariances):
+        normal[:, :, label] -= excess @ covariance
+    variance = np.stack(
+        [
+            np.maximum((covariance - covariance @ share @ covariance).diagonal(), 0)
+            for covariance in covariances
+        ],
+        axis=1,
+    )
+    possible = (Q > _LEAST) & (variance > 0)
+    deviation = np.sqrt(np.where(possible, variance, 1))
+    ranks = np.clip(ndtr(normal / deviation), 1e-9, 1 - 1e-9)
+    shape = np.where(possible, (Q / deviation) ** 2, 1)
+    drawn = np.where(possible, gammaincinv(shape, ranks) * Q / shape, Q)
+
+    def quantile(level: float) -> NDArray[np.float64]:
+        values = np.where(possible, gammaincinv(shape, level) * Q / shape, Q)
+        # a gamma variable is never zero, but an entry this near to it may be
+        return np.where(possible & (Q + ndtri(level) * deviation < 0), 0, values)
+
+    return drawn / drawn.sum(axis=2, keepdims=True), quantile
+
+
+def _covariance(
+    rows: Rows, fit: Fit, prior_counts: NDArray[np.float64], label: int
+) -> NDArray[np.float64]:
+    """Return the covariance of column `label` of Q, before rows are made to sum to 1."""
+    column = fit.Q[:, label]
+    free = column > _LEAST
+    probs = rows.of_label(label)[:, free]
+    background = fit.unsure * rows.counts[label] / rows.counts.sum()
+    mixed = (1 - fit.unsure) * (probs @ column[free].astype(probs.dtype)) + background
+    weighted = probs * ((1 - fit.unsure) / mixed)[:, None]
+    information = (weighted.T @ weighted).astype(np.float64)
+    information[np.diag_indices_from(information)] += prior_counts[free, label] / column[free] ** 2
+    covariance = np.zeros((len(column), len(column)))
+    covariance[np.ix_(free, free)] = np.linalg.pinv(information, hermitian=True)
+    return covariance
+
+
+def _normal_draws(
+    covariance: NDArray[np.float64], n_samples: int, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    values, vectors = np.linalg.eigh(covariance)
+    scale = vectors * np.sqrt(np.maximum(values, 0))
+    return rng.standard_normal((n_samples, len(covariance))) @ scale.T

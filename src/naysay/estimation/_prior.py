@@ -1,0 +1,61 @@
+"""Estimate class shares from no true label."""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import nnls
+
+from naysay._checks import check_label_indices, named
+from naysay._errors import InvalidLabels
+from naysay.transition import TransitionMatrix
+
+
+def class_prior(comp_labels: ArrayLike, Q: TransitionMatrix | ArrayLike) -> NDArray[np.float64]:
+    r"""Estimate the share of each class from complementary labels alone.
+
+    .. math:: \hat π = \arg\min_{π ≥ 0} \| Q^\top π - \barπ \|_2, \text{ divided by its sum}
+
+    :math:`\barπ` are the frequencies of the complementary labels, which are Qᵀ π in the long run.
+    With a singular Q several π explain them equally well, and this is one of those. The inverse
+    of Q enlarges the errors of the frequencies, K - 1 times where Q is uniform: with 100 classes,
+    10,000 labels say little about any one share, though Qᵀ π of the estimate is near the
+    frequencies.
+
+    Parameters
+    ----------
+    comp_labels : array of shape (n,)
+        As indices, or as names where Q has names.
+    Q : TransitionMatrix or array-like of shape (K, K)
+
+    Returns
+    -------
+    ndarray of shape (K,)
+        Not negative, sum 1.
+
+    Raises
+    ------
+    InvalidLabels
+        If there is no label, or one whose column of Q is all zero.
+
+    Examples
+    --------
+    >>> class_prior([1, 1, 1, 2, 2, 0], [[0, 0.5, 0.5], [1, 0, 0], [0, 1, 0]]).round(3)
+    array([0.667, 0.167, 0.167])
+    """
+    matrix = Q if isinstance(Q, TransitionMatrix) else TransitionMatrix(Q, allow_diagonal=True)
+    labels = check_label_indices(comp_labels, matrix.classes, name="comp_labels")
+    if labels.ndim != 1 or not labels.size:
+        raise InvalidLabels(
+            f"comp_labels must hold at least one label, shape (n,). Got shape {labels.shape}."
+        )
+    counts = np.bincount(labels, minlength=matrix.n_classes)
+    values = np.asarray(matrix)
+    impossible = np.flatnonzero((counts > 0) & ~values.any(axis=0))
+    if impossible.size:
+        label = int(impossible[0])
+        raise InvalidLabels(
+            f"comp_labels contains class {named(label, matrix.classes)}, but Q[:, {label}] is all "
+            "zero, so that label could never occur. Re-estimate Q or drop the "
+            f"{counts[label]} rows."
+        )
+    shares = nnls(values.T, counts / labels.size)[0]
+    return shares / shares.sum()

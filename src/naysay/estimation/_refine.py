@@ -1,0 +1,176 @@
+"""Refine Q on a classifier's probabilities, and keep the result only where it is surely better."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize_scalar
+
+from naysay._checks import check_seed
+from naysay.estimation._mixture import (
+    Fit,
+    Rows,
+    as_matrix,
+    check_rows,
+    fit_matrix,
+    fit_unsure,
+    log_likelihoods,
+    spread,
+    temper,
+)
+from naysay.transition import TransitionMatrix
+
+_N_CHOICE = 10_000  # rows that choose between matrices; all rows fit the one chosen
+_N_FOLDS = 4
+_STRENGTHS = (1.0, 10.0, 100.0, 1000.0)  # pseudo-counts of a row, towards the prior
+_SURE = 1.64  # standard errors by which a refined matrix must win: 95 %, one-sided
+_TEMPERATURES = (0.25, 5.0)
+_LEAST = 0.1  # of the mean entry: where zeros of the initial matrix start, to be able to grow
+
+Fitter = Callable[[Rows], Fit]
+
+
+def refine(
+    probs: ArrayLike,
+    comp_labels: ArrayLike,
+    initial: TransitionMatrix | ArrayLike,
+    *,
+    allow_diagonal: bool = False,
+    prior: TransitionMatrix | ArrayLike | None = None,
+    seed: int | np.random.Generator = 0,
+) -> TransitionMatrix:
+    r"""Improve an estimate of Q with the class probabilities of examples that have labels.
+
+    EM: each label is shared out among the classes that may have led to it,
+
+    .. math:: r_{ik} ∝ p_k(x_i) Q_{kȳ_i}, \qquad Q_{kj} ∝ s P_{kj} + \sum_{i: ȳ_i = j} r_{ik}
+
+    with P the prior matrix and s its weight in labels. Along with Q it fits the temperature of the
+    probabilities (a network is often too sure of itself, which would blur Q) and the share of
+    examples on which they are of no use.
+
+    The result is one of three: the refined matrix, `initial`, or exactly uniform. Four-fold
+    cross-validation by the likelihood of the labels decides, and chooses s. Another matrix than
+    the initial one must win by 1.64 standard errors of the paired difference, and the refined one
+    against both. So labels that say too little leave the matrix as it was, and labels that are
+    uniform give the uniform matrix.
+
+    Parameters
+    ----------
+    probs : array of shape (n, n_classes)
+        P(Y | x) from any model that was not trained on these labels: of held-out examples, or
+        cross-fitted. A model has memorised the labels it was trained on, and Q would follow. An
+        example whose true class is known may have a row of zeros and a one.
+    comp_labels : array of shape (n,)
+        Their complementary labels, as indices or names.
+    initial : TransitionMatrix or array of shape (n_classes, n_classes)
+        As `from_anchors` gives it. It says which row belongs to which class.
+    allow_diagonal : bool, default=False
+        Let labels name the true class by mistake, in at most half of the cases.
+    prior : TransitionMatrix or array, optional
+        The matrix towards which rows with few labels are pulled; `initial` when left out.
+    seed : int or numpy.random.Generator, default=0
+        Of the folds.
+
+    Returns
+    -------
+    TransitionMatrix
+
+    Examples
+    --------
+    >>> Q = TransitionMatrix.with_zeros(5, seed=1)
+    >>> labels = np.random.default_rng(0).integers(5, size=5000)
+    >>> found = refine(np.eye(5)[labels], Q.sample(labels), TransitionMatrix.uniform(5))
+    >>> bool(np.abs(np.asarray(found) - np.asarray(Q)).sum(axis=1).max() < 0.1)
+    True
+    """
+    start = as_matrix(initial, allow_diagonal=allow_diagonal)
+    names, n_classes = start.classes, start.n_classes
+    array, labels = check_rows(probs, comp_labels, names)
+    choice = check_seed(seed).permutation(len(array))[:_N_CHOICE]
+    contest = _Contest(array[choice], labels[choice])
+    target = start if prior is None else as_matrix(prior, allow_diagonal=allow_diagonal)
+    pull, at_start = np.asarray(target), np.asarray(start)
+    grown = spread(at_start, _LEAST / n_classes, allow_diagonal=allow_diagonal)
+
+    def stays(Q: NDArray[np.float64]) -> Fitter:
+        return lambda rows: fit_unsure(rows, Q, allow_diagonal=allow_diagonal)
+
+    def moves(
+        strength: float, begin: NDArray[np.float64] = grown, tolerance: float = 1e-3
+    ) -> Fitter:
+        return lambda rows: fit_matrix(
+            rows,
+            begin,
+            prior_counts=strength * pull,
+            allow_diagonal=allow_diagonal,
+            tolerance=tolerance,
+        )
+
+    uniform = TransitionMatrix.uniform(n_classes, classes=names if start.has_names else None)
+    kept, score = start, contest.score(stays(at_start))
+    rival = contest.score(stays(np.asarray(uniform)))
+    if _is_better(rival, score):
+        kept, score = uniform, rival
+    temperature = contest.temperature(moves(_STRENGTHS[1]))
+    refined = [contest.score(moves(strength), temperature) for strength in _STRENGTHS]
+    best = int(np.argmax([each.sum() for each in refined]))
+    if not _is_better(refined[best], score):
+        return kept
+    near = moves(_STRENGTHS[best])(contest.rows.tempered(temperature)).Q  # all rows take longer
+    begin = spread(near, _LEAST / 10 / n_classes, allow_diagonal=allow_diagonal)
+    all_rows = Rows.group(array, labels).tempered(temperature)
+    fitted = moves(_STRENGTHS[best], begin, 1e-4)(all_rows)
+    return TransitionMatrix(
+        fitted.Q, names if start.has_names else None, allow_diagonal=allow_diagonal
+    )
+
+
+def _is_better(scores: NDArray[np.float64], others: NDArray[np.float64]) -> bool:
+    """Say whether the mean of scores is surely above that of the others, row by row."""
+    gain = scores - others
+    return bool(gain.mean() * np.sqrt(len(gain)) > _SURE * gain.std())
+
+
+class _Contest:
+    """Compare ways to fit the same rows by the likelihood of labels they were not fitted on."""
+
+    def __init__(self, probs: NDArray[np.floating], labels: NDArray[np.int64]) -> None:
+        self.probs = probs
+        self.labels = labels
+        self.rows = Rows.group(probs, labels)
+        self.fold = np.arange(len(labels)) % _N_FOLDS  # the rows are in random order
+
+    def temperature(self, fitter: Fitter) -> float:
+        """Return the temperature at which the fit is best; 1 unless another is clearly better."""
+        return best_temperature(self.rows, fitter)
+
+    def score(self, fitter: Fitter, temperature: float | None = None) -> NDArray[np.float64]:
+        """Return log P(ȳ | x) of each row, fitted on the other folds."""
+        probs = temper(self.probs, temperature or self.temperature(fitter))
+        scores = np.empty(len(self.labels))
+        for fold in range(_N_FOLDS):
+            others, own = self.fold != fold, np.flatnonzero(self.fold == fold)
+            if not len(own) or not others.any():
+                return np.zeros(len(self.labels))  # too few to say anything
+            fitted = fitter(Rows.group(probs[others], self.labels[others]))
+            own = own[np.argsort(self.labels[own], kind="stable")]
+            rows = Rows.group(probs[own], self.labels[own])
+            scores[own] = log_likelihoods(rows, fitted.Q, fitted.unsure)
+        return scores
+
+
+def best_temperature(rows: Rows, fitter: Fitter) -> float:
+    """Return the temperature of the probabilities at which `fitter` reaches most likelihood.
+
+    Another than 1 must gain as much as Schwarz' criterion asks of one more parameter.
+    """
+    found: Any = minimize_scalar(
+        lambda log: -fitter(rows.tempered(float(np.exp(log)))).log_likelihood,
+        bounds=np.log(_TEMPERATURES),
+        method="bounded",
+        options={"xatol": 0.1},
+    )
+    gain = -found.fun - fitter(rows).log_likelihood
+    return float(np.exp(found.x)) if gain > 0.5 * np.log(len(rows.probs)) else 1.0

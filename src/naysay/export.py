@@ -1,0 +1,223 @@
+"""Models for other programs: ONNX and torch.export files that need no naysay to run.
+
+The exported model takes what a user has: images as bytes, or the columns of a table as numbers,
+NaN where a value is missing and the position of its category where it is text. It gives the log
+of the probabilities and the probabilities. What the columns are is written into the file.
+"""
+
+import copy
+import json
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from naysay._errors import InvalidInput
+from naysay._targets import log_scores
+from naysay._writing import replacing
+from naysay.classifier import ComplementaryClassifier
+from naysay.datasets._preprocess import CategoricalColumn, NumericColumn, Recipe
+from naysay.datasets.folders import ImageRecipe
+
+__all__ = ["ExportedModel", "TableEncoder", "describe", "encode_columns", "export"]
+
+
+class TableEncoder(nn.Module):
+    """A recipe for tables as a module: columns (N, n_columns) to features (N, n_features)."""
+
+    source: Tensor
+    kind: Tensor
+    fill: Tensor
+    center: Tensor
+    scale: Tensor
+
+    def __init__(self, recipe: Recipe) -> None:
+        super().__init__()
+        rows: list[tuple[float, ...]] = []
+        for place, column in enumerate(recipe.columns):
+            rows += [(place, *row) for row in _feature_rows(column)]
+        table = torch.tensor(rows, dtype=torch.float64)
+        self.register_buffer("source", table[:, 0].long())
+        self.register_buffer("kind", table[:, 1].long())
+        for index, name in enumerate(("fill", "center", "scale"), start=2):
+            self.register_buffer(name, table[:, index].float())
+
+    def forward(self, columns: Tensor) -> Tensor:
+        """Return the features that the recipe gives."""
+        cells = columns[:, self.source]
+        gap = cells.isnan()
+        number = (torch.where(gap, self.fill, cells) - self.center) / self.scale
+        is_listed = (cells >= 0) & (cells < self.fill)
+        other = (~gap & ~is_listed) | (gap & (self.center > 0))
+        # as numbers, because onnxruntime cannot choose between booleans
+        features = torch.where(self.kind == _GAP, gap.float(), (cells == self.fill).float())
+        features = torch.where(self.kind == _OTHER, other.float(), features)
+        return torch.where(self.kind == _NUMBER, number, features)
+
+
+# What a feature is. `fill` is the median, the category's position, or the number of categories;
+# `center` of "other" says whether a gap counts as other too.
+_NUMBER, _GAP, _CATEGORY, _OTHER = range(4)
+
+
+def _feature_rows(column: NumericColumn | CategoricalColumn) -> list[tuple[float, ...]]:
+    """Return kind, fill, center and scale of each feature of a column."""
+    if isinstance(column, NumericColumn):
+        rows = [(_NUMBER, column.median, column.center, column.scale)]
+    else:
+        n_categories = len(column.categories)
+        rows = [(_CATEGORY, place, 0.0, 1.0) for place in range(n_categories)]
+        if column.has_other:
+            rows.append((_OTHER, n_categories, float(not column.n_missing), 1.0))
+    return [*rows, (_GAP, 0.0, 0.0, 1.0)] if column.n_missing else rows
+
+
+class ExportedModel(nn.Module):
+    """Raw inputs to (log-probabilities, probabilities), both of shape (N, n_classes)."""
+
+    def __init__(self, model: ComplementaryClassifier) -> None:
+        super().__init__()
+        recipe = model.recipe_
+        self.encoder = TableEncoder(recipe) if isinstance(recipe, Recipe) else nn.Identity()
+        self.network = copy.deepcopy(model.network_)  # the model itself stays on its device
+        self.loss = copy.deepcopy(model.loss_)
+
+    def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Return log P(Y | x) and P(Y | x)."""
+        logits = self.network(self.encoder(inputs).float())
+        log_probs = log_scores(self.loss, logits)
+        return log_probs, log_probs.exp()
+
+
+def describe(model: ComplementaryClassifier) -> dict[str, Any]:
+    """Return what a program must know to use an exported model, as plain values for JSON."""
+    about: dict[str, Any] = {
+        "classes": model.classes_.tolist(),
+        "outputs": ["log_probabilities", "probabilities"],
+    }
+    recipe = model.recipe_
+    if isinstance(recipe, ImageRecipe):
+        return {
+            **about,
+            "input": "images, uint8, (N, channels, height, width)",
+            "mode": recipe.mode,
+        }
+    if recipe is None:
+        return {**about, "input": f"features, float32, (N, {model.n_features_in_})"}
+    columns = [
+        {"name": column.name}
+        if isinstance(column, NumericColumn)
+        else {"name": column.name, "categories": list(column.categories)}
+        for column in recipe.columns
+    ]
+    form = "columns, float32, (N, columns): numbers, positions of categories, NaN where missing"
+    return {**about, "input": form, "columns": columns}
+
+
+def encode_columns(recipe: Recipe, rows: list[dict[str, Any]]) -> np.ndarray[Any, Any]:
+    """Return rows of a table as the exported model takes them.
+
+    Examples
+    --------
+    >>> column = CategoricalColumn(name="coat", categories=("long", "short"))
+    >>> encode_columns(Recipe(columns=(column,)), [{"coat": "short"}, {"coat": None}])
+    array([[ 1.],
+           [nan]], dtype=float32)
+    """
+    encoded = np.full((len(rows), len(recipe.columns)), np.nan, dtype=np.float32)
+    for row, cells in enumerate(rows):
+        for place, column in enumerate(recipe.columns):
+            value = cells.get(column.name)
+            if value is None or value == "":
+                continue
+            if isinstance(column, CategoricalColumn):
+                listed = column.categories
+                value = listed.index(value) if value in listed else -1
+            encoded[row, place] = value
+    return encoded
+
+
+def export(model: ComplementaryClassifier, path: str | Path) -> None:
+    """Write a model as ``.onnx`` or ``.pt2`` (torch.export), whole or not at all.
+
+    Parameters
+    ----------
+    model : ComplementaryClassifier
+        Fitted.
+    path : str or Path
+        Its ending says the format.
+
+    Raises
+    ------
+    InvalidInput
+        If the ending is another, or the packages that write ONNX are not installed.
+    """
+    suffix = Path(path).suffix.lower()
+    writer = {".onnx": _write_onnx, ".pt2": _write_program}.get(suffix)
+    if writer is None:
+        raise InvalidInput(f"out must end in .onnx or .pt2. Got {str(path)!r}.")
+    module = ExportedModel(model).cpu().eval()
+    example = _example_input(model)
+    with replacing(path, usual="model.onnx") as part, torch.no_grad():
+        writer(module, example, json.dumps(describe(model)), part)
+
+
+def _example_input(model: ComplementaryClassifier) -> Tensor:
+    if isinstance(model.recipe_, ImageRecipe):
+        return torch.zeros((2, *model.input_shape_), dtype=torch.uint8)
+    if isinstance(model.recipe_, Recipe):
+        return torch.zeros((2, len(model.recipe_.columns)))
+    return torch.zeros((2, *model.input_shape_))
+
+
+def _program(module: nn.Module, example: Tensor) -> torch.export.ExportedProgram:
+    shapes = ({0: torch.export.Dim("n", min=1)},)
+    with _quiet("torch.export"):
+        return torch.export.export(module, (example,), dynamic_shapes=shapes)
+
+
+def _write_program(module: nn.Module, example: Tensor, about: str, part: Path) -> None:
+    torch.export.save(_program(module, example), part, extra_files={"naysay.json": about})
+
+
+def _write_onnx(module: nn.Module, example: Tensor, about: str, part: Path) -> None:
+    try:
+        import onnxscript  # noqa: F401  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise InvalidInput(
+            "To write ONNX the packages onnx and onnxscript must be installed: "
+            "pip install naysay[export]. A .pt2 file needs neither."
+        ) from None
+    exported = _program(module, example)
+    with _quiet("torch.onnx"):
+        program = torch.onnx.export(
+            exported,
+            (example,),
+            input_names=["inputs"],
+            output_names=["log_probabilities", "probabilities"],
+            dynamo=True,
+            verbose=False,
+        )
+    assert program is not None  # it is, with dynamo=True
+    program.model.metadata_props["naysay"] = about
+    program.save(part, external_data=False)
+
+
+@contextmanager
+def _quiet(name: str) -> Iterator[None]:
+    """Keep torch from talking about itself: missing packages, what it will deprecate."""
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)

@@ -1,0 +1,131 @@
+"""Predictions for a user's file, as a table for the next program."""
+
+import csv
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from naysay._errors import InvalidInput, InvalidModelFile
+from naysay._writing import replacing
+from naysay.classifier import ComplementaryClassifier
+from naysay.datasets._arrow import to_text
+from naysay.datasets.folders import find_images
+from naysay.datasets.own import read_features
+from naysay.datasets.tables import find_column, read_table, source_name
+
+__all__ = ["check_table_path", "predict_file", "write_table"]
+
+_SUFFIXES = (".csv", ".parquet", ".pq")
+
+
+def predict_file(
+    model: ComplementaryClassifier,
+    data: Any,
+    *,
+    images: str | None = None,
+    example_id: str | None = None,
+    delimiter: str | None = None,
+    decimal: str = ".",
+) -> pa.Table:
+    """Predict the class of every row of a table, or of every image, in a file of the user's.
+
+    Parameters
+    ----------
+    model : ComplementaryClassifier
+        Made by `naysay.fitting.fit_own` or ``naysay fit``, so that it knows its columns.
+    data : path or data frame
+        As in `naysay.datasets.own.read_features`.
+    images : str, optional
+        The column of image paths, for a table of images.
+    example_id : str, optional
+        A column to copy in front of the predictions.
+    delimiter, decimal : str
+        As in `read_features`.
+
+    Returns
+    -------
+    pyarrow.Table
+        Columns ``prediction`` and ``P(class)`` for every class, in the order of the data; in front
+        of them the id column, or ``image`` for a folder.
+    """
+    recipe = model.recipe_
+    if recipe is None:
+        raise InvalidModelFile(
+            "The model must say how a file becomes its inputs. This one was saved from Python "
+            "without a recipe: use its predict, or make it with naysay fit."
+        )
+    reading = {"delimiter": delimiter, "decimal": decimal}
+    columns: dict[str, Any] = {}
+    is_folder = isinstance(data, str | Path) and str(data) != "-" and Path(data).is_dir()
+    if str(data) == "-":  # standard input can be read once
+        data = read_table("-", text=_text_columns(recipe, images, example_id), **reading)
+    if is_folder:
+        if example_id is not None:
+            raise InvalidInput("id must be left out for a folder: its images are named by path.")
+        columns["image"] = [path.relative_to(data).as_posix() for path in find_images(data)]
+    elif example_id is not None:
+        table = read_table(data, text=[example_id], **reading)
+        name = source_name(data)
+        cells = find_column(table, example_id, name, role="id")
+        columns[example_id] = to_text(cells, example_id, name, longest=4096)
+    X = read_features(data, recipe, images=images, **reading)
+    if not len(X):
+        raise InvalidInput(f"{source_name(data)} must hold examples. It holds none.")
+    probs = model.predict_proba(X)
+    columns["prediction"] = model.classes_[probs.argmax(axis=1)].astype(str)
+    for place, name in enumerate(model.classes_):
+        columns[f"P({name})"] = probs[:, place]
+    return pa.table(columns)
+
+
+def _text_columns(recipe: Any, *names: str | None) -> list[str]:
+    return [*getattr(recipe, "categorical", ()), *(name for name in names if name is not None)]
+
+
+def check_table_path(path: str | Path) -> None:
+    """Refuse a name that does not say which kind of table to write; ``-`` is CSV."""
+    if str(path) != "-" and Path(path).suffix.lower() not in _SUFFIXES:
+        raise InvalidInput(
+            f"out must end in .csv or .parquet, or be - for standard output. Got {str(path)!r}."
+        )
+
+
+def write_table(table: pa.Table, path: str | Path) -> None:
+    """Write a CSV or Parquet file, whole or not at all; ``-`` writes CSV to standard output."""
+    check_table_path(path)
+    if str(path) == "-":
+        _write_csv(table, sys.stdout)
+        return
+    with replacing(path, usual="predictions.csv") as part:
+        if Path(path).suffix.lower() == ".csv":
+            with part.open("w", encoding="utf-8", newline="") as file:
+                _write_csv(table, file)
+        else:
+            pq.write_table(table, part)
+
+
+def _write_csv(table: pa.Table, file: IO[str]) -> None:
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(table.column_names)
+    writer.writerows(_rows(table))
+
+
+def _rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:
+    for batch in table.to_batches(max_chunksize=10_000):
+        yield from zip(*batch.to_pydict().values(), strict=True)
+
+
+def json_lines(table: pa.Table) -> Iterator[str]:
+    """Yield one JSON object per row: the columns before the probabilities, and those by class."""
+    for row in _rows(table):
+        named = dict(zip(table.column_names, row, strict=True))
+        probs = {
+            name[2:-1]: named.pop(name)
+            for name in table.column_names[table.column_names.index("prediction") + 1 :]
+        }
+        yield json.dumps({**named, "probabilities": probs}, ensure_ascii=False)

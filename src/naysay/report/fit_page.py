@@ -1,0 +1,97 @@
+"""The page of `naysay fit`: what was learned from, how good it is, what to do next."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from naysay.report.heatmap import Cell, make_cells, make_heat_maps
+from naysay.report.page import render, used_versions, write_page
+from naysay.report.thumbnail import make_thumbnail
+
+if TYPE_CHECKING:
+    from naysay.fitting import FitReport, ShownExample
+    from naysay.metrics import Estimate
+
+__all__ = ["render_fit_page", "write_fit_page"]
+
+_MOST_CLASSES = 30  # in a heat map; of more classes the strongest habits are listed
+_MOST_HABITS = 20
+_MOST_CELLS = 6  # columns of a table shown for one example
+
+
+def render_fit_page(report: "FitReport") -> str:
+    """Return the page about a model: one HTML document that loads nothing from anywhere.
+
+    Parameters
+    ----------
+    report : FitReport
+        What `naysay.fitting.fit_own` returns.
+    """
+    Q = report.transition
+    is_small = Q.n_classes <= _MOST_CLASSES
+    return render(
+        "fit.html.j2",
+        report=report,
+        summary=report.summary,
+        classes=Q.classes,
+        accuracy=_shares(report.accuracy),
+        per_class=[
+            (name, n_predicted, _shares(estimate))
+            for name, n_predicted, estimate in zip(
+                Q.classes, report.n_predicted, report.precision, strict=True
+            )
+        ],
+        heat_map=make_heat_maps(Q)[0] if is_small else None,
+        strongest=[] if is_small else _strongest_habits(report),
+        annotator_map=_annotator_map(report) if is_small and report.habits else None,
+        diagnosis=Q.diagnose(),
+        unsure=[_shown(each) for each in report.unsure],
+        suspects=[_shown(each) for each in report.suspects or ()],
+        versions=used_versions(),
+    )
+
+
+def write_fit_page(report: "FitReport", path: str | Path) -> Path:
+    """Write the page about a model and return its path."""
+    return write_page(render_fit_page(report), path)
+
+
+def _shares(estimate: "Estimate") -> dict[str, Any]:
+    """Return an estimate within 0..1 for the page; `value` is None where there are bounds only."""
+    value = estimate.value
+    low, high = estimate.interval
+    return {
+        "value": None if value is None else min(max(value, 0.0), 1.0),
+        "low": low,
+        "high": high,
+        "n": estimate.n_labels,
+    }
+
+
+def _shown(example: "ShownExample") -> dict[str, Any]:
+    cells = list(example.cells.items())
+    return {
+        "name": example.name,
+        "picture": None if example.image is None else make_thumbnail(example.image),
+        "cells": cells[:_MOST_CELLS],
+        "n_more": max(0, len(cells) - _MOST_CELLS),
+        "said": example.said,
+        "guesses": example.guesses,
+        "doubt": example.doubt,
+    }
+
+
+def _strongest_habits(report: "FitReport") -> list[tuple[str, str, float]]:
+    values = np.asarray(report.transition)
+    classes = report.transition.classes
+    order = np.argsort(-values, axis=None, kind="stable")[:_MOST_HABITS]
+    places = zip(*np.unravel_index(order, values.shape), strict=True)
+    return [(classes[row], classes[column], float(values[row, column])) for row, column in places]
+
+
+def _annotator_map(report: "FitReport") -> tuple[list[tuple[str, list[Cell]]], float]:
+    """Return a row of cells for each annotator, and the share that gets full colour."""
+    names = sorted(report.habits, key=lambda name: -report.summary.annotators[name])[:_MOST_CLASSES]
+    top = max((float(report.habits[name].max()) for name in names), default=1.0) or 1.0
+    return [(name, make_cells(report.habits[name].tolist(), top)) for name in names], top

@@ -1,0 +1,77 @@
+"""Every command's help has an example that works as pasted."""
+
+import inspect
+import os
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from naysay.cli import app
+
+NEEDS_DOWNLOAD = {"data fetch", "data verify"}
+TESTED_ELSEWHERE = {"demo"}  # the slowest: test_demo.py
+
+
+def commands(group, *path):
+    """Return (name, command) of every command below a group."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, *path, name)
+        else:
+            yield " ".join((*path, name)), command
+
+
+ALL = dict(commands(typer.main.get_command(app)))
+
+
+def examples(command):
+    """Return the shell lines of a command's help, after the word Example."""
+    doc = inspect.getdoc(command.callback) or ""
+    text = doc.partition("Example:")[2]
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_help_ends_in_an_example_of_the_command(name):
+    lines = examples(ALL[name])
+    assert lines
+    assert re.search(rf"\bnaysay {name}\b", lines[-1])
+    shown = CliRunner().invoke(app, [*name.split(), "--help"]).output
+    assert "Example" in shown
+
+
+@pytest.mark.parametrize("name", sorted(set(ALL) - NEEDS_DOWNLOAD - TESTED_ELSEWHERE))
+def test_the_example_works_as_pasted(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for line in examples(ALL[name]):
+        if "|" in line:
+            continue  # a pipe needs a shell: see test_data_info_cli
+        program, *arguments = shlex.split(line)
+        assert program == "naysay"
+        done = CliRunner().invoke(app, arguments)
+        assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_command_speaks_json(name):
+    assert "--json" in {flag for each in ALL[name].params for flag in each.opts}
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_shell_completes_commands(shell):
+    words = {"COMP_WORDS": "naysay ex", "COMP_CWORD": "1", "_TYPER_COMPLETE_ARGS": "naysay ex"}
+    done = subprocess.run(
+        [sys.executable, "-m", "naysay"],
+        env=os.environ
+        | words
+        | {"_NAYSAY_COMPLETE": f"complete_{shell}", "_TYPER_COMPLETE_FISH_ACTION": "get-args"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "export" in done.stdout

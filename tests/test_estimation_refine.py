@@ -1,0 +1,219 @@
+"""refine: EM against plain loops, and by simulation that it helps and never harms."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from naysay import InvalidInput, InvalidLabels, InvalidTransitionMatrix, TransitionMatrix
+from naysay.estimation import _mixture as mixture
+from naysay.estimation import refine
+
+
+def softmax(logits):
+    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+def draw(Q, n, *, sharpness=3.0, confidence=1.0, seed=0):
+    """Return P(Y | x), right where confidence is 1, complementary labels and true ones."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(Q.n_classes, size=n)
+    features = rng.normal(size=(n, Q.n_classes))
+    features[np.arange(n), labels] += sharpness
+    return softmax(confidence * sharpness * features), Q.sample(labels, seed=rng), labels
+
+
+def blur(Q, share, seed=0):
+    """Return Q mixed with random rows: an estimate that is off."""
+    rng = np.random.default_rng(seed)
+    values = (1 - share) * np.asarray(Q) + share * rng.dirichlet(np.ones(Q.n_classes), Q.n_classes)
+    np.fill_diagonal(values, 0)
+    return TransitionMatrix(values / values.sum(axis=1, keepdims=True))
+
+
+def error(found, Q):
+    return np.abs(np.asarray(found) - np.asarray(Q)).sum(axis=1).mean()
+
+
+# --- the algorithm ------------------------------------------------------------------------------
+
+
+def em_in_loops(probs, labels, Q, unsure, prior_counts):
+    """One step of EM, as the formula is written."""
+    n, n_classes = probs.shape
+    share = [sum(label == j for label in labels) / n for j in range(n_classes)]
+    counts = np.array(prior_counts, dtype=float)
+    n_unsure = total = 0.0
+    for p, label in zip(probs, labels, strict=True):
+        parts = [(1 - unsure) * p[k] * Q[k, label] for k in range(n_classes)]
+        whole = sum(parts) + unsure * share[label]
+        for k in range(n_classes):
+            counts[k, label] += parts[k] / whole
+        n_unsure += unsure * share[label] / whole
+        total += np.log(whole)
+    for k in range(n_classes):
+        counts[k, k] = 0
+    return counts / counts.sum(axis=1, keepdims=True), n_unsure / n, total
+
+
+def test_expected_counts_are_those_of_plain_loops():
+    Q = TransitionMatrix.without_zeros(4, (0.6, 0.3, 0.1), seed=1)
+    probs, labels, _ = draw(Q, 60)
+    expected, share, total = em_in_loops(probs, labels, np.asarray(Q), 0.1, np.zeros((4, 4)))
+    rows = mixture.Rows.group(probs, labels)
+    counts, n_unsure, found = mixture.expect(rows, np.asarray(Q), 0.1)
+    np.testing.assert_allclose(
+        mixture.normalise(counts, counts, allow_diagonal=False), expected, rtol=1e-12
+    )
+    assert n_unsure / 60 == pytest.approx(share)
+    assert found == pytest.approx(total)
+    order = np.argsort(labels, kind="stable")
+    one_by_one = [em_in_loops(probs[order], labels[order], np.asarray(Q), 0.1, np.zeros((4, 4)))[2]]
+    assert mixture.log_likelihoods(rows, np.asarray(Q), 0.1).sum() == pytest.approx(one_by_one[0])
+
+
+def test_the_fit_is_where_plain_em_ends():
+    Q = TransitionMatrix.with_zeros(4, 2, seed=1)
+    probs, labels, _ = draw(Q, 150, sharpness=1.5)
+    prior = np.full((4, 4), 0.5)
+    rows = mixture.Rows.group(probs, labels)
+    start = np.asarray(TransitionMatrix.uniform(4))
+    plain, unsure = start, 0.05
+    for _ in range(3000):
+        counts, n_unsure, _ = mixture.expect(rows, plain, unsure)
+        plain = mixture.normalise(counts + prior, plain, allow_diagonal=False)
+        unsure = max(1e-4, n_unsure / 150)
+    fit = mixture.fit_matrix(rows, start, prior_counts=prior, allow_diagonal=False)
+    assert np.abs(fit.Q - plain).sum(axis=1).max() < 0.02
+
+
+def test_a_temperature_is_that_of_the_logits():
+    logits = np.random.default_rng(0).normal(size=(20, 5)) * 4
+    np.testing.assert_allclose(mixture.temper(softmax(logits), 2.5), softmax(logits / 2.5))
+    tiny = np.array([[1 - 1e-300, 1e-300]])
+    np.testing.assert_allclose(mixture.temper(tiny, 100)[0, 1], 10**-3 / (1 + 10**-3), rtol=1e-9)
+
+
+# --- it helps -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("confidence", [0.5, 1.0, 2.5], ids=["unsure", "right", "too sure"])
+@pytest.mark.parametrize(
+    "Q",
+    [TransitionMatrix.without_zeros(5, (0.7, 0.3)), TransitionMatrix.with_zeros(5, 2)],
+    ids=["without zeros", "with zeros"],
+)
+def test_an_estimate_that_is_off_comes_near(Q, confidence):
+    probs, comp_labels, labels = draw(Q, 4000, sharpness=2.5, confidence=confidence)
+    initial = blur(Q, 0.3)
+    counts = np.zeros((5, 5))
+    np.add.at(counts, (labels, comp_labels), 1)
+    known = counts / counts.sum(axis=1, keepdims=True)  # from the true labels, if one had them
+    found = refine(probs, comp_labels, initial)
+    assert error(found, Q) < error(initial, Q) / 2
+    assert error(found, Q) < error(known, Q) + 0.06
+
+
+def test_uniform_labels_give_exactly_the_uniform_matrix():
+    Q = TransitionMatrix.uniform(5, classes=list("abcde"))
+    for seed in range(3):
+        probs, comp_labels, _ = draw(Q, 1500, sharpness=2.5, seed=seed)
+        found = refine(probs, comp_labels, TransitionMatrix(np.asarray(blur(Q, 0.2)), Q.classes))
+        assert found.is_uniform
+        assert found.classes == Q.classes
+
+
+def test_mistakes_are_found_and_stay_in_bounds():
+    values = 0.9 * np.asarray(TransitionMatrix.with_zeros(4, 2)) + 0.1 * np.eye(4)
+    Q = TransitionMatrix(values, allow_diagonal=True)
+    probs, comp_labels, _ = draw(Q, 4000, sharpness=4)
+    initial = TransitionMatrix(0.7 * values + 0.3 / 4, allow_diagonal=True)
+    found = refine(probs, comp_labels, initial, allow_diagonal=True)
+    np.testing.assert_allclose(np.asarray(found).diagonal(), 0.1, atol=0.03)
+    contrary = refine(probs, probs.argmax(axis=1), initial, allow_diagonal=True)  # "not" missed
+    assert np.asarray(contrary).diagonal().max() <= 0.5 + 1e-9
+
+
+def test_rows_with_few_labels_are_pulled_to_the_prior():
+    Q = TransitionMatrix.with_zeros(4, 2, seed=0)
+    labels = np.repeat([0, 1, 2], 500)  # class 3 never occurs
+    initial = blur(Q, 0.5)
+    prior = TransitionMatrix.without_zeros(4, (0.6, 0.3, 0.1), seed=3)
+    found = refine(np.eye(4)[labels], Q.sample(labels), initial, prior=prior)
+    np.testing.assert_allclose(np.asarray(found)[3], np.asarray(prior)[3], atol=1e-6)
+    assert error(np.asarray(found)[:3], np.asarray(Q)[:3]) < 0.1
+
+
+# --- it does not harm ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sharpness, confidence", [(4, 1), (2, 1), (1.2, 1), (2, 3), (2, 0.5)])
+def test_a_good_estimate_does_not_get_worse(sharpness, confidence):
+    before, after = [], []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        values = rng.dirichlet(np.full(5, rng.choice([0.3, 1, 5])), size=5) + 1e-3
+        np.fill_diagonal(values, 0)
+        Q = TransitionMatrix(values / values.sum(axis=1, keepdims=True))
+        initial = blur(Q, (0.02, 0.1)[seed % 2], seed=seed)
+        probs, comp_labels, _ = draw(Q, 400, sharpness=sharpness, confidence=confidence, seed=seed)
+        before.append(error(initial, Q))
+        after.append(error(refine(probs, comp_labels, initial, seed=seed), Q))
+    assert np.mean(after) < np.mean(before) + 0.01
+
+
+def test_probabilities_that_say_nothing_leave_the_estimate_as_it_is():
+    Q = TransitionMatrix.with_zeros(5, 2)
+    _, comp_labels, _ = draw(Q, 1000)
+    initial = blur(Q, 0.1)
+    found = refine(np.full((1000, 5), 0.2), comp_labels, initial)
+    assert found == initial
+
+
+@settings(max_examples=4, deadline=None)
+@given(order=st.permutations(range(4)), seed=st.integers(0, 100))
+def test_property_renaming_classes_renames_the_result(order, seed):
+    order = np.array(order)
+    Q = TransitionMatrix.with_zeros(4, 2, seed=seed)
+    probs, comp_labels, _ = draw(Q, 200, seed=seed)
+    initial = np.asarray(blur(Q, 0.3, seed=seed))
+    found = np.asarray(refine(probs, comp_labels, initial))
+    renamed = refine(probs[:, order], np.argsort(order)[comp_labels], initial[np.ix_(order, order)])
+    np.testing.assert_allclose(np.asarray(renamed), found[np.ix_(order, order)], atol=1e-6)
+
+
+def test_single_precision_and_a_fortran_array_give_the_same():
+    Q = TransitionMatrix.with_zeros(5, 2)
+    probs, comp_labels, _ = draw(Q, 1000)
+    found = refine(probs, comp_labels, blur(Q, 0.3))
+    single = np.asfortranarray(probs.astype(np.float32))
+    np.testing.assert_allclose(refine(single, comp_labels, blur(Q, 0.3)), found, atol=1e-3)
+
+
+def test_names_and_what_was_given_stay():
+    Q = TransitionMatrix([[0, 0.9, 0.1], [0.4, 0, 0.6], [1, 0, 0]], ["cat", "dog", "owl"])
+    probs, comp_labels, _ = draw(Q, 500)
+    copy = probs.copy()
+    found = refine(probs, np.array(Q.classes)[comp_labels], Q)
+    assert found.classes == Q.classes
+    np.testing.assert_array_equal(probs, copy)
+    few = refine(probs[:2], comp_labels[:2], Q)
+    assert error(few, Q) < 2
+
+
+@pytest.mark.parametrize(
+    "probs, labels, initial, kind, wording",
+    [
+        (np.eye(3), [0, 1], np.eye(3)[[1, 2, 0]], InvalidLabels, r"one label per row of probs"),
+        (np.zeros((0, 3)), [], np.eye(3)[[1, 2, 0]], InvalidLabels, "and at least one"),
+        (np.eye(2), [0, 1], np.eye(3)[[1, 2, 0]], InvalidInput, r"shape \(n, 3\)"),
+        (np.eye(2) * 3, [0, 1], np.eye(2)[[1, 0]], InvalidInput, "rows that sum to 1"),
+        (np.eye(2, dtype=np.float32) * 3, [0, 1], np.eye(2)[[1, 0]], InvalidInput, "sum to 1"),
+        (np.eye(2), [0, 2], np.eye(2)[[1, 0]], InvalidLabels, r"integers 0\.\.1"),
+        (np.eye(2), [0, 1], np.eye(2), InvalidTransitionMatrix, "zero diagonal"),
+    ],
+)
+def test_input_that_does_not_fit_is_refused(probs, labels, initial, kind, wording):
+    with pytest.raises(kind, match=wording):
+        refine(probs, labels, initial)

@@ -1,0 +1,141 @@
+"""Exported models give what the classifier gives, from raw columns and pixels."""
+
+import json
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from naysay import ComplementaryClassifier, InvalidInput, TransitionMatrix
+from naysay.datasets._preprocess import CategoricalColumn, NumericColumn, Recipe
+from naysay.datasets.folders import ImageRecipe
+from naysay.datasets.own import read_own
+from naysay.export import TableEncoder, describe, encode_columns, export
+
+rng = np.random.default_rng(0)
+RECIPE = Recipe(
+    columns=(
+        NumericColumn(name="age", median=4, n_missing=2, center=1.5, scale=2),
+        CategoricalColumn(name="coat", categories=("long", "short"), has_other=True),
+        NumericColumn(name="weight", median=7.25),
+        CategoricalColumn(name="ear", categories=("a",), n_missing=1, has_other=True),
+        CategoricalColumn(name="tail", categories=("x", "y")),
+    )
+)
+FRAME = pd.DataFrame(
+    {
+        "age": [3, None, 9.5, 0],
+        "coat": ["long", "curly", None, "short"],
+        "weight": [None, 1, 2, 3],
+        "ear": ["a", None, "b", "a"],
+        "tail": ["y", "z", None, "x"],
+    }
+)
+ROWS = [
+    {name: None if pd.isna(cell) else cell for name, cell in row.items()}
+    for row in FRAME.to_dict("records")
+]
+
+
+def fit(X, method="forward", recipe=None):
+    Q = TransitionMatrix.without_zeros(3, shares=(0.7, 0.3))
+    labels = Q.sample(np.arange(len(X)) % 3, seed=0)
+    clf = ComplementaryClassifier(method=method, transition=Q, epochs=2, random_state=0)
+    clf.fit(X, labels)
+    clf.recipe_ = recipe
+    return clf
+
+
+def run_program(path, inputs):
+    log_probs, probs = torch.export.load(path).module()(torch.as_tensor(inputs))
+    return log_probs.detach().numpy(), probs.detach().numpy()
+
+
+def run_onnx(path, inputs):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    return session.run(None, {"inputs": inputs})
+
+
+@pytest.fixture(params=["model.pt2", "model.onnx"])
+def exported(request, tmp_path):
+    """Export a model and run the file in a runtime of its own."""
+    if request.param.endswith("onnx"):
+        pytest.importorskip("onnxscript")
+
+    def run(clf, inputs):
+        path = tmp_path / request.param
+        export(clf, path)
+        assert [each.name for each in tmp_path.iterdir()] == [request.param]
+        return (run_onnx if path.suffix == ".onnx" else run_program)(path, inputs)
+
+    return run
+
+
+def test_the_encoder_gives_the_features_of_the_recipe():
+    columns = torch.as_tensor(encode_columns(RECIPE, ROWS))
+    np.testing.assert_array_equal(TableEncoder(RECIPE)(columns).numpy(), RECIPE.apply(FRAME))
+
+
+def test_raw_columns_give_what_the_classifier_gives(exported):
+    X = RECIPE.apply(FRAME)
+    clf = fit(np.tile(X, (10, 1)), recipe=RECIPE)
+    log_probs, probs = exported(clf, encode_columns(RECIPE, ROWS))
+    np.testing.assert_allclose(log_probs, clf.predict_log_proba(X), atol=1e-5)
+    np.testing.assert_allclose(probs, clf.predict_proba(X), atol=1e-6)
+
+
+def test_images_go_in_as_bytes_any_number_of_them(exported):
+    X = rng.integers(0, 256, (30, 1, 5, 4)).astype(np.uint8)
+    clf = fit(X, recipe=ImageRecipe(height=5, width=4, mode="L"))
+    for n in (1, 7):
+        log_probs, _ = exported(clf, X[:n])
+        np.testing.assert_allclose(log_probs, clf.predict_log_proba(X[:n]), atol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["forward", "cpe-t", "cpe-i", "ova"])
+def test_scores_are_read_as_the_method_reads_them(method, tmp_path):
+    X = rng.normal(size=(30, 4)).astype(np.float32)
+    clf = fit(X, method)
+    export(clf, tmp_path / "model.pt2")
+    log_probs, _ = run_program(tmp_path / "model.pt2", X)
+    np.testing.assert_allclose(log_probs, clf.predict_log_proba(X), atol=1e-4)
+
+
+def test_the_file_says_what_it_takes_and_gives(tmp_path):
+    clf = fit(np.tile(RECIPE.apply(FRAME), (10, 1)), recipe=RECIPE)
+    export(clf, tmp_path / "model.pt2")
+    extra = {"naysay.json": ""}
+    torch.export.load(tmp_path / "model.pt2", extra_files=extra)
+    about = json.loads(extra["naysay.json"])
+    assert about == describe(clf)
+    assert about["columns"][1] == {"name": "coat", "categories": ["long", "short"]}
+    assert about["classes"] == [0, 1, 2]
+
+
+def test_onnx_holds_the_same_description(tmp_path):
+    pytest.importorskip("onnxscript")
+    onnxruntime = pytest.importorskip("onnxruntime")
+    clf = fit(rng.normal(size=(30, 4)).astype(np.float32))
+    export(clf, tmp_path / "model.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    assert json.loads(session.get_modelmeta().custom_metadata_map["naysay"]) == describe(clf)
+
+
+def test_another_ending_and_a_missing_package_are_said(tmp_path, monkeypatch):
+    clf = fit(rng.normal(size=(30, 4)).astype(np.float32))
+    with pytest.raises(InvalidInput, match=r"must end in \.onnx or \.pt2"):
+        export(clf, tmp_path / "model.zip")
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    with pytest.raises(InvalidInput, match=r"pip install naysay\[export\]"):
+        export(clf, tmp_path / "model.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_recipe_of_a_real_table_is_encoded_the_same_way(tmp_path):
+    frame = FRAME.assign(**{"not": ["p", "q", "r", "p"]})
+    own = read_own(frame, label="not")
+    columns = torch.as_tensor(encode_columns(own.recipe, ROWS))
+    np.testing.assert_array_equal(TableEncoder(own.recipe)(columns).numpy(), own.X)

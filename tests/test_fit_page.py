@@ -1,0 +1,131 @@
+"""The page of `naysay fit`: looked at as a reader and as a browser would."""
+
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from naysay import TransitionMatrix
+from naysay.datasets.own import read_own
+from naysay.fitting import fit_own
+from naysay.report import render_fit_page, write_fit_page
+from naysay.report.thumbnail import make_thumbnail
+from test_report import Page
+
+NAMES = ("<b>cat</b>", "dog", "ow&l")
+ERRING = TransitionMatrix(
+    [[0.1, 0.6, 0.3], [0.3, 0.1, 0.6], [0.6, 0.3, 0.1]], NAMES, allow_diagonal=True
+)
+
+
+def make_report(n=120, Q=ERRING, **columns):
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=n)
+    said = [NAMES[label] for label in ERRING.sample(y, seed=rng)]
+    frame = pd.DataFrame(rng.normal(size=(n, 2)) + 4 * y[:, None], columns=["a", "b<"])
+    frame = frame.assign(**{"not": said}, **columns)
+    roles = {"annotator": "who"} if columns else {}
+    return fit_own(read_own(frame, label="not", **roles), transition=Q, epochs=15)[1]
+
+
+@pytest.fixture(scope="module")
+def report():
+    return make_report(600, who=["ann", "<i>bob"] * 300)
+
+
+@pytest.fixture(scope="module")
+def page(report):
+    return Page(render_fit_page(report))
+
+
+def test_the_opening_says_what_was_learned_and_how_well(page, report):
+    opening = page.text("header").replace("\xa0", " ")
+    assert "600 answers of the form “not this class” about 600 examples" in opening
+    assert f"{report.accuracy.value:.1%}".replace("%", " %") in opening
+    assert "120 answers that were set aside" in opening
+
+
+def test_every_class_has_a_row_with_its_range(page, report):
+    rows = [e["text"].split() for e in page.all("tr", role="row")]
+    assert len(rows) == 1 + 3 + 1
+    assert [row[0] for row in rows[1:]] == ["<b>cat</b>", "dog", "ow&l", "all"]
+    labels = [e["aria-label"] for e in page.all("svg", **{"class": "range"})]
+    low, high = report.accuracy.interval
+    assert labels[-1].replace("\xa0", " ") == f"between {100 * low:.0f} % and {100 * high:.0f} %"
+
+
+def test_heat_maps_show_the_matrix_and_each_annotator(page, report):
+    cells = [e for e in page.all("td") if e.get("style", "").startswith("--heat")]
+    values = np.array([int(cell["text"]) for cell in cells]).reshape(5, 3)
+    np.testing.assert_array_equal(values[:3], np.rint(100 * np.asarray(ERRING)))
+    for row, name in enumerate(report.habits, start=3):
+        np.testing.assert_array_equal(values[row], np.rint(100 * report.habits[name]))
+
+
+def test_examples_labels_that_look_wrong_and_advice_are_listed(page, report):
+    text = page.text("main")
+    assert report.unsure[0].name in text
+    assert report.suspects
+    assert "probably wrong: " in text
+    assert all(" ".join(sentence.split()) in text for sentence in report.advice)
+    assert len([e for e in page.all("li") if "ol" in e["parents"][-1:]]) == len(report.advice)
+
+
+def test_the_page_loads_nothing_and_escapes_everything(page, report):
+    text = render_fit_page(report)
+    assert not {"script", "link", "iframe", "object"} & {e["tag"] for e in page.elements}
+    assert "<b>cat" not in text
+    assert "<i>bob" not in text
+    assert "://" not in text
+    ids = [element["id"] for element in page.elements if "id" in element]
+    assert len(set(ids)) == len(ids)
+    assert {e["aria-labelledby"] for e in page.all("section")} <= set(ids)
+
+
+def test_a_matrix_without_a_diagonal_lists_no_wrong_labels():
+    Q = TransitionMatrix([[0, 0.5, 0.5], [1, 0, 0], [1, 0, 0]], NAMES)
+    report = make_report(Q=Q)
+    text = Page(render_fit_page(report)).text("body")
+    assert "None are listed" in text
+    assert "Read this first" in text  # Q is singular
+    assert report.accuracy.value is None
+    assert "can only be bounded" in text
+
+
+def test_images_are_shown_as_thumbnails_inside_the_page(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 256, (40, 3, 6, 5)).astype(np.uint8)
+    np.savez(tmp_path / "x.npz", X=X, labels=np.arange(40) % 2)
+    _, report = fit_own(read_own(tmp_path / "x.npz"), epochs=2)
+    pictures = Page(render_fit_page(report)).all("img")
+    assert len(pictures) == len(report.unsure) == 12
+    assert all(each["src"].startswith("data:image/png;base64,") for each in pictures)
+    assert all(each["alt"] for each in pictures)
+
+
+def test_a_large_image_becomes_a_small_one():
+    assert len(make_thumbnail(np.zeros((3, 2000, 1000), np.uint8))) < 1000
+
+
+def test_many_classes_get_a_list_in_place_of_a_map():
+    rng = np.random.default_rng(0)
+    y = rng.integers(40, size=800)
+    frame = pd.DataFrame({"a": y + 0.1 * rng.normal(size=800)})
+    frame["not"] = [f"c{label}" for label in TransitionMatrix.uniform(40).sample(y, seed=1)]
+    text = render_fit_page(fit_own(read_own(frame, label="not"), epochs=1)[1])
+    assert "the strongest habits" in text
+    assert "--heat" not in re.sub(r"<style>.*?</style>", "", text, flags=re.S)
+
+
+def test_the_page_is_written_whole(report, tmp_path):
+    assert write_fit_page(report, tmp_path / "page.html") == tmp_path / "page.html"
+    assert (tmp_path / "page.html").read_text("utf-8") == render_fit_page(report)
+
+
+def test_the_page_needs_no_torch():
+    code = "import sys, naysay.report.fit_page; print({'torch', 'sklearn'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"

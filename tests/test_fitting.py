@@ -1,0 +1,170 @@
+"""From a user's own data to a model and what can be said of it."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from naysay import ComplementaryClassifier, InvalidData, NoAnchorPoints, TransitionMatrix
+from naysay.datasets.own import read_own
+from naysay.fitting import _one_answer_each, _set_aside, estimate_own, fit_own
+
+HABIT = TransitionMatrix([[0, 0.8, 0.2], [0.3, 0, 0.7], [0.9, 0.1, 0]], ["cat", "dog", "owl"])
+
+
+def make_frame(n=600, Q=HABIT, seed=0, n_known=10):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(3, size=n)
+    X = rng.normal(size=(n, 2)) + 3 * np.array([[0, 0], [1, 0], [0, 1]])[y]
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    frame["not"] = [Q.classes[label] for label in Q.sample(y, seed=rng)]
+    names = np.array(Q.classes)[y]
+    known = np.concatenate([np.flatnonzero(y == label)[:n_known] for label in range(3)])
+    frame["is"] = pd.Series([names[i] if i in set(known) else None for i in range(n)], dtype="str")
+    return frame, y
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    frame, y = make_frame()
+    own = read_own(frame, label="not", true_label="is")
+    return own, y, *fit_own(own, transition=HABIT, epochs=40)
+
+
+def test_the_interval_holds_the_true_accuracy(fitted):
+    own, y, clf, report = fitted
+    true = float((clf.predict(own.X) == np.array(own.classes)[y]).mean())
+    assert true > 0.9
+    low, high = report.accuracy.interval
+    assert low <= true <= high
+    assert report.accuracy.n_labels == report.n_held_out == 114  # a fifth of 570 without anchors
+    assert report.n_training == 486
+    assert sum(report.n_predicted) == 600
+
+
+def test_the_interval_keeps_its_word_over_many_data_sets():
+    fresh, y = make_frame(4000, seed=999)
+    X = fresh[["a", "b"]].to_numpy(np.float32)
+    n_inside = 0
+    for seed in range(30):
+        frame, _ = make_frame(150, seed=seed, n_known=0)
+        own = read_own(frame[["a", "b", "not"]], label="not")
+        clf, report = fit_own(own, transition=HABIT, epochs=3, seed=seed)
+        true = float((clf.predict(X) == np.array(own.classes)[y]).mean())
+        low, high = report.accuracy.interval
+        n_inside += low <= true <= high
+    assert n_inside >= 26  # of 30 at 95 %; fewer happen in 16 of 1,000 cases
+
+
+def test_the_report_says_what_was_done(fitted):
+    own, _, clf, report = fitted
+    assert report.transition == HABIT
+    assert (report.transition_from, report.method, report.n_anchors) == ("given", "forward", 30)
+    assert report.suspects is None  # the matrix says that no label is wrong
+    assert clf.recipe_ == own.recipe
+    assert clf.provenance_["data"] == "the data frame"
+    assert clf.provenance_["seed"] == 0
+    figures = report.to_dict()
+    assert figures["transition"]["identifiable"] is True
+    assert set(figures["precision"]) == {"cat", "dog", "owl"}
+
+
+def test_the_least_sure_come_first_with_their_row(fitted):
+    own, _, clf, report = fitted
+    doubts = [each.doubt for each in report.unsure]
+    assert doubts == sorted(doubts, reverse=True)
+    assert doubts[0] == pytest.approx(1 - clf.predict_proba(own.X).max(axis=1).min())
+    first = report.unsure[0]
+    row = int(first.name.removeprefix("data row ")) - 1
+    assert float(first.cells["a"]) == pytest.approx(own.X[row, 0], rel=1e-4)
+    assert first.said == (own.classes[own.comp_labels[row]],)
+    assert first.guesses[0][1] >= first.guesses[1][1]
+
+
+def test_the_same_seed_gives_the_same_model():
+    frame, _ = make_frame(100)
+    own = read_own(frame, label="not")
+    probs = [
+        fit_own(own, epochs=3, seed=seed)[0].predict_proba(own.X).tolist() for seed in (1, 1, 2)
+    ]
+    assert probs[0] == probs[1] != probs[2]
+
+
+def test_no_anchor_and_no_last_label_of_a_class_is_set_aside():
+    frame, _ = make_frame(100)
+    frame.loc[0, "not"] = "fox"
+    own = read_own(frame, label="not", true_label="is")
+    for seed in range(20):
+        held_out = _set_aside(own, 0.5, np.random.default_rng(seed))
+        assert not held_out[own.true_labels >= 0].any()
+        assert set(own.label[~held_out[own.example]]) == set(range(4))
+
+
+def test_of_several_answers_about_an_example_one_is_used():
+    frame = pd.DataFrame({"a": [1, 2, 3, 4], "not": ["x|y", "y|z", "x", "z"]})
+    own = read_own(frame, label="not")
+    examples, labels = _one_answer_each(
+        own, np.array([True, True, False, True]), np.random.default_rng(0)
+    )
+    assert examples.tolist() == [0, 1, 3]
+    assert own.ruled_out[examples, labels].all()
+
+
+def test_several_answers_and_annotators_are_learned_from():
+    frame, y = make_frame(300, n_known=0)
+    again = frame.assign(**{"not": [HABIT.classes[i] for i in HABIT.sample(y, seed=9)]})
+    both = pd.concat([frame.assign(who="ann"), again.assign(who="bob")])
+    both["id"] = [*range(300), *range(300)]
+    own = read_own(
+        both[["a", "b", "not", "who", "id"]], label="not", annotator="who", example_id="id"
+    )
+    clf, report = fit_own(own, transition=HABIT, epochs=30)
+    assert (clf.predict(own.X) == np.array(own.classes)[y]).mean() > 0.85
+    assert report.n_held_out == 60
+    assert set(report.habits) == {"ann", "bob"}
+    assert report.habits["ann"].sum() == pytest.approx(1)
+
+
+def test_problems_and_advice_are_named():
+    frame, _ = make_frame(100, n_known=2)
+    singular = TransitionMatrix([[0, 1, 0], [1, 0, 0], [0.5, 0.5, 0]], HABIT.classes)
+    frame = frame[frame["not"] != "owl"]
+    own = read_own(frame, label="not", true_label="is", classes=HABIT.classes)
+    _, report = fit_own(own, transition=singular, epochs=2)
+    text = " ".join(report.warnings)
+    assert "'owl': never named as complementary" in text
+    assert "'cat', 'dog', 'owl': fewer than 5 anchors" in text
+    assert "never excluded according to Q" in text
+    assert "“not owl”" in report.advice[0]
+
+
+def test_a_habit_only_assumed_is_said_to_be():
+    frame, _ = make_frame(60, n_known=0)
+    _, report = fit_own(read_own(frame[["a", "b", "not"]], label="not"), epochs=2)
+    assert any("only assumed" in sentence for sentence in report.advice)
+
+
+def test_too_few_examples_are_refused():
+    frame, _ = make_frame(9)
+    with pytest.raises(InvalidData, match="at least 10 examples"):
+        fit_own(read_own(frame, label="not"))
+    few = pd.DataFrame({"a": range(12), "not": [f"class {i}" for i in range(12)]})
+    with pytest.raises(InvalidData, match="name each class several times"):
+        fit_own(read_own(few, label="not"))
+
+
+def test_the_habit_is_estimated_from_anchors():
+    frame, _ = make_frame(1500)
+    own = read_own(frame, label="not", true_label="is")
+    Q, _ = estimate_own(own, epochs=30)
+    assert Q.classes == HABIT.classes
+    assert np.abs(np.asarray(Q) - np.asarray(HABIT)).max() < 0.15
+    with pytest.raises(NoAnchorPoints, match="needs anchors"):
+        estimate_own(read_own(frame.drop(columns="is"), label="not"))
+
+
+def test_a_model_saved_reads_the_next_file_the_same_way(fitted, tmp_path):
+    own, _, clf, _ = fitted
+    clf.save(tmp_path / "model", report="<p>")
+    twin = ComplementaryClassifier.load(tmp_path / "model")
+    assert twin.recipe_ == own.recipe
+    assert twin.provenance_ == clf.provenance_
