@@ -38,6 +38,7 @@ bench: $(VENV)/installed-test ## timings and the demo over 5 seeds, recorded in 
 	$(BIN)/python benchmarks/bench_tables.py
 	$(BIN)/python benchmarks/bench_data.py
 	$(BIN)/python benchmarks/bench_statistics.py
+	$(BIN)/python benchmarks/bench_ensemble.py
 
 clean: ## remove the virtual environment and caches
 	rm -rf $(VENV) .pytest_cache .ruff_cache .import_linter_cache .coverage

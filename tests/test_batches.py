@@ -15,6 +15,7 @@ from naysay.batches import (
     epoch_order,
     fetch_ahead,
 )
+from naysay.ensemble import _pool
 
 COUNTS = st.integers(1, 500)
 SEEDS = st.integers(0, 2**31 - 1)
@@ -92,6 +93,13 @@ def test_labels_find_their_inputs_by_row(more):
     assert torch.equal(torch.cat([inputs for inputs, _ in found]), expected[order])
     assert torch.equal(torch.cat([labels for _, labels in found]), examples.labels[order])
     assert [len(labels) for _, labels in found] == [3, 3]
+
+
+def test_trainings_at_once_find_the_same_inputs():
+    examples = [make_examples(more=more) for more in (False, True)]
+    pool, places = _pool(examples)
+    for each, place in zip(examples, places, strict=True):
+        assert torch.equal(pool[place], torch.cat(list(each.inputs())))
 
 
 def test_without_rows_label_and_input_have_the_same_place():

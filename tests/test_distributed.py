@@ -12,7 +12,7 @@ import torch
 
 import trainings
 from naysay import InvalidInput, InvalidModelFile, TransitionMatrix, training
-from trainings import examples_of, fit, fit_classifier, run_together
+from trainings import NETWORKS, examples_of, fit, fit_classifier, run_together
 
 TIMES = {"seconds", "samples_per_second"}
 SAME = "two processes"  # no dropout: each process would draw its own
@@ -156,10 +156,7 @@ def examples_with_infinity():
 def test_a_classifier_trains_in_two_processes_and_they_agree(tmp_path):
     first, second = run_together(tmp_path / "init", fit_classifier, tmp_path / "checkpoint")
     assert_equal(first, second)
-    assert sorted(os.listdir(tmp_path / "checkpoint")) == [
-        "estimating-Q.safetensors",
-        "training.safetensors",
-    ]
+    assert sorted(os.listdir(tmp_path / "checkpoint")) == [f"{n}.safetensors" for n in NETWORKS]
     again, _ = run_together(tmp_path / "again", fit_classifier, tmp_path / "checkpoint")
     assert_equal(again, first)
 

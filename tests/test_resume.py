@@ -22,7 +22,7 @@ from naysay.augmentation import add_noise, compose
 from naysay.checkpoints import read_checkpoint, write_checkpoint
 from naysay.losses import ForwardCrossEntropy, ForwardSquaredError, TrainedForwardCrossEntropy
 from naysay.networks import MLP
-from trainings import CASES, examples_of, fit, fit_classifier
+from trainings import CASES, NETWORKS, examples_of, fit, fit_classifier
 
 TIMES = {"seconds", "samples_per_second"}
 CHILD_CASES = ["batch norm, momentum, noise", "trained matrix", "several views"]
@@ -158,9 +158,9 @@ def test_killed_while_writing_the_old_checkpoint_is_there_and_nothing_piles_up(t
     assert os.listdir(folder) == [path.name]
 
 
-def test_a_classifier_that_trains_two_networks_is_killed_in_each(tmp_path):
+def test_a_classifier_that_trains_several_networks_is_killed_in_each(tmp_path):
     folder, result = tmp_path / "checkpoints", tmp_path / "result"
-    names = ["estimating-Q.safetensors", "training.safetensors"]
+    names = [f"{name}.safetensors" for name in NETWORKS]
     for name in names:
         child = trainings.start(fit_classifier, result, folder)
         assert trainings.kill_when(child, rewritten(folder / name, 3))

@@ -121,8 +121,12 @@ def fit(case, checkpoint=None, *, init_seed=0, **changes):
     return state, history
 
 
+#: The networks that `fit_classifier` trains, in this order.
+NETWORKS = ["estimating-Q", "refining-Q-1-of-2", "refining-Q-2-of-2", "training"]
+
+
 def fit_classifier(checkpoint=None, *, random_state=0, **changes):
-    """Fit a classifier that trains two networks; return its state and history."""
+    """Fit a classifier that trains several networks; return its state and history."""
     X, labels, true = make_data(300, 0)
     settings = {"transition": "estimate", "epochs": 12, "patience": 20, "device": "cpu"}
     clf = ComplementaryClassifier(

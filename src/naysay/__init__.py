@@ -37,6 +37,7 @@ __all__ = [
     "__version__",
     "datasets",
     "design",
+    "ensemble",
     "estimation",
     "functional",
     "inspection",
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from naysay import (
         datasets,
         design,
+        ensemble,
         estimation,
         functional,
         inspection,

@@ -30,11 +30,16 @@ _FEWEST = 4  # answers: fewer make no two halves to train on
 
 
 class Habit(NamedTuple):
-    """The matrix, what the anchors alone gave, and how sure it is, where answers can say."""
+    """The matrix, what the anchors alone gave, and how sure it is, where answers can say.
+
+    ``judgements`` are P(Y | x) of all examples, each from a network that has not learned its
+    answers: what `naysay.quality` wants.
+    """
 
     transition: TransitionMatrix
     from_anchors: TransitionMatrix
     uncertainty: Uncertainty | None
+    judgements: NDArray[np.float64] | None
 
 
 def estimate_habit(
@@ -68,13 +73,13 @@ def estimate_habit(
         _softmax(at_anchors), anchors[1], len(names), classes=names, allow_diagonal=allow_diagonal
     )
     if len(answers.label) < _FEWEST:
-        return Habit(first, first, None)
+        return Habit(first, first, None, None)
     seed = int(trainer.random.randint(2**31 - 1))
     probs = _judge_halves(trainer, answers, anchors, first, seed)
     judged = (probs[answers.example], answers.label)
     refined = refine(*judged, first, allow_diagonal=allow_diagonal, seed=seed)
     known = uncertainty(*judged, refined, allow_diagonal=allow_diagonal, seed=seed)
-    return Habit(refined, first, known)
+    return Habit(refined, first, known, probs)
 
 
 def _judge_halves(

@@ -95,6 +95,9 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     validation_fraction : float, default=0.1
         Share of the examples held out to stop on, by their complementary labels. 0: train all
         epochs on all examples.
+    allow_diagonal : bool, default=False
+        Of ``transition="estimate"``: annotators may exclude the true class by mistake, and how
+        often they do is estimated too.
     learn_from_anchors : bool, default=True
         Learn from the true classes of the anchors too, as the few true labels they are. False
         keeps to the paper, where anchors serve to estimate the matrix and nothing else.
@@ -188,6 +191,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         max_norm: float | None = None,
         patience: int = 20,
         validation_fraction: float = 0.1,
+        allow_diagonal: bool = False,
         learn_from_anchors: bool = True,
         augment: Augment | None = None,
         device: str | torch.device = "auto",
@@ -210,6 +214,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         self.max_norm = max_norm
         self.patience = patience
         self.validation_fraction = validation_fraction
+        self.allow_diagonal = allow_diagonal
         self.learn_from_anchors = learn_from_anchors
         self.augment = augment
         self.device = device
@@ -258,7 +263,9 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         if given is not None:
             transitions = given
         elif is_estimate and anchored is not None:
-            self.habit_ = estimate_habit(trainer, answers, anchored, names)
+            self.habit_ = estimate_habit(
+                trainer, answers, anchored, names, allow_diagonal=bool(self.allow_diagonal)
+            )
             transitions = self.habit_.transition
         else:
             transitions = TransitionMatrix.uniform(len(names), classes=names)

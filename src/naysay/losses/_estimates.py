@@ -31,6 +31,7 @@ class NearestRowForwardCrossEntropy(TransitionLoss):
     """`ForwardCrossEntropy` that decides by the row of Q nearest to Qᵀ p ("CPE-F")."""
 
     function = staticmethod(F.forward_cross_entropy)
+    takes_stack = True
 
     def log_scores(self, logits: Tensor) -> Tensor:
         """Return how near each row of Q is to P(Ȳ | x), shape (N, K)."""

@@ -22,24 +22,28 @@ class ForwardCrossEntropy(TransitionLoss):
     """
 
     function = staticmethod(F.forward_cross_entropy)
+    takes_stack = True
 
 
 class ForwardSquaredError(TransitionLoss):
     """Module form of `naysay.functional.forward_squared_error`."""
 
     function = staticmethod(F.forward_squared_error)
+    takes_stack = True
 
 
 class ForwardAbsoluteError(TransitionLoss):
     """Module form of `naysay.functional.forward_absolute_error`."""
 
     function = staticmethod(F.forward_absolute_error)
+    takes_stack = True
 
 
 class ForwardGeneralisedCrossEntropy(TransitionLoss):
     """Module form of `naysay.functional.forward_generalised_cross_entropy`."""
 
     function = staticmethod(F.forward_generalised_cross_entropy)
+    takes_stack = True
 
     def __init__(
         self,
@@ -61,6 +65,7 @@ class ForwardLoss(TransitionLoss):
     """Module form of `naysay.functional.forward_loss`."""
 
     function = staticmethod(F.forward_loss)
+    takes_stack = True
 
     def __init__(
         self,

@@ -50,7 +50,13 @@ class Loss(AbstractLoss):
 
 
 class TransitionLoss(Loss):
-    """A loss of single examples that knows Q."""
+    """A loss of single examples that knows Q.
+
+    ``takes_stack`` says that it reads the columns of Q and nothing else, so that examples may
+    have several matrices: Q may be a `naysay._stack.TransitionStack`.
+    """
+
+    takes_stack: ClassVar[bool] = False
 
     def __init__(
         self,

@@ -1,0 +1,213 @@
+"""The parts of a step that trains many networks of one kind at once.
+
+The weights of all networks are one matrix, a row per network, so that clipping, the optimiser and
+the moving average are a few operations each, however many networks and layers there are.
+"""
+
+import copy
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from naysay._errors import NaysayWarning
+from naysay._groups import Losses
+from naysay._updates import Update
+
+_torch: Any = torch  # its operations on lists of tensors have no types
+_WARM_UPS = 3  # steps before the capture: libraries choose their kernels
+_ALIGNED = 32  # numbers to whose multiples weights are aligned: fast kernels want 128 bytes
+
+
+class Networks:
+    """Many networks of one kind: from their weights and a batch for each to logits.
+
+    A network may say itself how many of it are computed: ``forward_many(state, inputs)``. Others
+    are batched by torch. Networks that convolve run apart, with the kernels they have alone, for
+    convolutions of many networks in one operation are slower; on a GPU each has its own stream.
+    """
+
+    def __init__(self, networks: Sequence[nn.Module], device: torch.device) -> None:
+        first = networks[0]
+        self.module = copy.deepcopy(first)
+        self.shapes = [parameter.shape for parameter in first.parameters()]
+        self.names = [name for name, _ in first.named_parameters()]
+        buffers = [dict(each.named_buffers()) for each in networks]
+        self.buffers = {name: torch.stack([own[name] for own in buffers]) for name in buffers[0]}
+        self.forward: Callable[[dict[str, Tensor], Tensor], Tensor]
+        convolves = any(isinstance(module, nn.modules.conv._ConvNd) for module in first.modules())
+        if "forward_many" in vars(type(first)):  # not in a class above, which may compute another
+            self.forward = self._by_itself
+        else:
+            self.forward = self._apart if convolves else self._batched
+        self.streams: list[Any] = []
+        if convolves and device.type == "cuda":
+            self.streams = [torch.cuda.Stream(device) for _ in networks]
+
+    def rows_of(self, networks: Sequence[nn.Module]) -> Tensor:
+        """Return the weights of all networks, a row for each, with zeros between parameters."""
+        length = sum(-(-shape.numel() // _ALIGNED) * _ALIGNED for shape in self.shapes)
+        rows = next(networks[0].parameters()).detach().new_zeros(len(networks), length)
+        with torch.no_grad():
+            for number, network in enumerate(networks):
+                for part, parameter in zip(self.split(rows), network.parameters(), strict=True):
+                    part[number].copy_(parameter)
+        return rows
+
+    def split(self, rows: Tensor) -> list[Tensor]:
+        """Return views of the rows of weights, one per parameter, shape (n_networks, …)."""
+        parts = []
+        start = 0
+        for shape in self.shapes:
+            parts.append(rows[:, start : start + shape.numel()].view(-1, *shape))
+            start += -(-shape.numel() // _ALIGNED) * _ALIGNED
+        return parts
+
+    def __call__(self, parameters: Sequence[Tensor], inputs: Tensor) -> Tensor:
+        """Return logits (n_networks, N, K) of inputs (n_networks, N, …)."""
+        return self.forward(dict(zip(self.names, parameters, strict=True)), inputs)
+
+    def _by_itself(self, parameters: dict[str, Tensor], inputs: Tensor) -> Tensor:
+        return cast("Any", self.module).forward_many(self.buffers | parameters, inputs)
+
+    def _batched(self, parameters: dict[str, Tensor], inputs: Tensor) -> Tensor:
+        def one(own: dict[str, Tensor], buffers: dict[str, Tensor], batch: Tensor) -> Tensor:
+            return functional_call(self.module, (own, buffers), (batch,))
+
+        return vmap(one)(parameters, self.buffers, inputs)
+
+    def _apart(self, parameters: dict[str, Tensor], inputs: Tensor) -> Tensor:
+        state = {name: each.unbind() for name, each in (self.buffers | parameters).items()}
+
+        def one(number: int) -> Tensor:
+            own = {name: parts[number] for name, parts in state.items()}
+            return functional_call(self.module, own, (inputs[number],))
+
+        if not self.streams:
+            return torch.stack([one(number) for number in range(len(inputs))])
+        here = torch.cuda.current_stream()
+        logits = []
+        for number, stream in enumerate(self.streams):
+            stream.wait_stream(here)
+            with torch.cuda.stream(stream):
+                logits.append(one(number))
+        self.join()
+        return torch.stack(logits)
+
+    def join(self) -> None:
+        """Make what follows wait for all networks."""
+        for stream in self.streams:
+            torch.cuda.current_stream().wait_stream(stream)
+
+
+class ManyStep:
+    """Forward, backward, clipping, optimiser and average of all networks, once per call.
+
+    Networks may share a stream of batches, as settings of one trial do; `stream_of` says which of
+    the streams is each network's.
+    """
+
+    def __init__(
+        self,
+        networks: Networks,
+        losses: Losses,
+        rows: Tensor,
+        X: Tensor,
+        stream_of: Tensor,
+        update: Update,
+        *,
+        max_norm: float | None,
+        bfloat16: bool,
+    ) -> None:
+        self.networks = networks
+        self.losses = losses
+        self.rows = rows
+        self.X = X
+        self.stream_of = stream_of
+        self.update = update
+        self.max_norm = max_norm
+        self.uses_bfloat16 = bfloat16
+        self.averages = rows.clone()
+        self.parameters = [part.detach().requires_grad_() for part in networks.split(rows)]
+        self.gradient = torch.zeros_like(rows)
+        self.gradients = networks.split(self.gradient)
+        self.total = torch.zeros(len(rows), device=rows.device)  # of the losses, until it is taken
+
+    def logits(self, parameters: Sequence[Tensor], index: Tensor) -> Tensor:
+        """Return the logits of the examples that index names, both (n_networks, N, …)."""
+        inputs = self.X.index_select(0, index.flatten()).unflatten(0, index.shape)
+        with torch.autocast(inputs.device.type, torch.bfloat16, enabled=self.uses_bfloat16):
+            return self.networks(parameters, inputs.float()).float()
+
+    def __call__(self, index: Tensor, labels: Tensor, numbers: Tensor) -> None:
+        """Train on one batch of each stream; `numbers` are those of the update and the average."""
+        index, labels = (each.index_select(0, self.stream_of) for each in (index, labels))
+        *of_update, of_average = numbers
+        losses = self.losses(self.logits(self.parameters, index), labels)
+        gradients = torch.autograd.grad(losses.sum(), self.parameters)
+        self.networks.join()
+        with torch.no_grad():
+            _torch._foreach_copy_(self.gradients, gradients)
+            if self.max_norm is not None:
+                norms = torch.linalg.vector_norm(self.gradient, dim=1, keepdim=True)
+                self.gradient *= (self.max_norm / (norms + 1e-6)).clamp_max(1)
+            self.update(self.rows, self.gradient, of_update)
+            self.averages.lerp_(self.rows, of_average)
+            self.total += losses.detach()
+
+    def take_total(self) -> Tensor:
+        """Return the sums of the losses since they were last taken."""
+        total = self.total.clone()
+        self.total.zero_()
+        return total
+
+
+class Captured:
+    """Work on tensors of one shape, in one CUDA graph after a few calls, replayed from then on."""
+
+    def __init__(self, work: Callable[..., None]) -> None:
+        self.work = work
+        self.n_calls = 0
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.tensors: list[Tensor] = []
+
+    def __call__(self, *tensors: Tensor) -> None:
+        self.n_calls += 1
+        if self.n_calls <= _WARM_UPS:
+            self._warm_up(*tensors)
+            return
+        if self.n_calls == _WARM_UPS + 1:
+            self._capture(*tensors)
+        if self.graph is None:
+            self.work(*tensors)
+            return
+        for own, given in zip(self.tensors, tensors, strict=True):
+            own.copy_(given)
+        self.graph.replay()
+
+    def _warm_up(self, *tensors: Tensor) -> None:
+        """Work on another stream, as a capture will."""
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            self.work(*tensors)
+        torch.cuda.current_stream().wait_stream(stream)
+
+    def _capture(self, *tensors: Tensor) -> None:
+        self.tensors = [tensor.clone() for tensor in tensors]
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(graph):
+                self.work(*self.tensors)
+        except RuntimeError as error:
+            warnings.warn(
+                "These networks or losses cannot be captured in a CUDA graph, so training is "
+                f"slower: {str(error).splitlines()[0]}",
+                NaysayWarning,
+                stacklevel=3,
+            )
+            return
+        self.graph = graph

@@ -1,0 +1,305 @@
+"""Fit many small networks at once: trials × settings as one program.
+
+A small network keeps a machine busy with starting operations rather than doing them. Here one
+operation serves all networks, each of which learns from its own examples, labels and matrix, with
+its own learning rate, weight decay and seed, and comes out as if it had been trained alone.
+"""
+
+import math
+import time
+from collections.abc import Callable, Hashable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from naysay._errors import InvalidInput
+from naysay._groups import Losses
+from naysay._members import Member, check_members
+from naysay._together import Captured, ManyStep, Networks
+from naysay._updates import UPDATES
+from naysay.batches import Examples, batch_size_of, epoch_order
+from naysay.training import EpochRecord
+
+__all__ = ["Member", "best_of", "fit_many"]
+
+_AT_ONCE = 2**18  # held-out examples, of all members together
+
+
+def fit_many(
+    members: Sequence[Member],
+    *,
+    on_epoch: Callable[[dict[int, EpochRecord]], None] = lambda records: None,
+) -> list[list[EpochRecord]]:
+    """Train all networks in place, in one program, and return the history of each.
+
+    Each network and its history are, to rounding, what
+    ``training.fit(network, examples, loss, options, held_out=held_out)`` gives. A member that
+    stops early keeps its weights while the others go on. No true label is ever seen.
+
+    Parameters
+    ----------
+    members : sequence of Member
+        Of networks alike, without dropout and batch norm. They share the numbers of examples and
+        all options but ``lr``, ``weight_decay``, ``seed`` and ``patience``. Inputs that several
+        members share are stored once. Losses of single examples (those with a ``reduction``) are
+        computed for all members in one call, others in a call for each.
+    on_epoch : callable
+        Called after each epoch with the records of the members that were still training, by
+        number. Times in a record are those of the whole program.
+
+    Raises
+    ------
+    InvalidInput
+        If members cannot be trained together, or a loss is no longer finite.
+
+    Examples
+    --------
+    >>> from naysay.losses import SurrogateLog
+    >>> from naysay.networks import MLP
+    >>> from naysay.training import Options
+    >>> examples = Examples(torch.randn(40, 2), torch.arange(40) % 3)
+    >>> members = [
+    ...     Member(
+    ...         network=MLP((2,), 3, widths=(4,), dropout=0),
+    ...         examples=examples,
+    ...         loss=SurrogateLog(),
+    ...         options=Options(epochs=2, batch_size=20, lr=lr, weight_decay=0, patience=9),
+    ...     )
+    ...     for lr in (0.1, 0.01, 0.001)
+    ... ]
+    >>> [len(history) for history in fit_many(members)]
+    [2, 2, 2]
+    """
+    members = list(members)
+    check_members(members)
+    losses = Losses([each.loss for each in members], [each.examples.labels for each in members])
+    numbers = losses.order  # the losses say in which order they want the members
+    program = _Program([members[number] for number in numbers], losses)
+    while program.active.any():
+        records = program.run_epoch()
+        on_epoch({numbers[at]: record for at, record in sorted(records.items())})
+    program.write_back()
+    histories: list[list[EpochRecord]] = [[] for _ in members]
+    for number, history in zip(numbers, program.histories, strict=True):
+        histories[number] = history
+    return histories
+
+
+def best_of(
+    histories: Sequence[Sequence[EpochRecord]], groups: Sequence[Hashable]
+) -> dict[Hashable, int]:
+    """Return which member of each group has the least held-out loss.
+
+    The choice sees complementary labels only. Members of a group must be comparable: the same
+    loss on the same held-out labels, as settings of one trial are.
+
+    Parameters
+    ----------
+    histories : sequence of histories
+        As `fit_many` returns them.
+    groups : sequence
+        The group of each member, its trial for instance.
+
+    Examples
+    --------
+    >>> losses = [[2.3, 2.0], [2.2, 2.1], [2.3, 1.9]]
+    >>> histories = [[{"held_out_loss": loss} for loss in history] for history in losses]
+    >>> best_of(histories, ["trial 1", "trial 1", "trial 2"])
+    {'trial 1': 0, 'trial 2': 2}
+    """
+    if len(histories) != len(groups):
+        raise InvalidInput(
+            f"groups must name the group of each of the {len(histories)} histories. "
+            f"Got {len(groups)}."
+        )
+    best: dict[Hashable, tuple[float, int]] = {}
+    for number, (history, group) in enumerate(zip(histories, groups, strict=True)):
+        losses = [record["held_out_loss"] for record in history if "held_out_loss" in record]
+        if not losses:
+            raise InvalidInput(
+                f"Selection needs held-out labels, but history {number} has no held-out loss. "
+                "Give every member held_out=, and at least one epoch."
+            )
+        best[group] = min(best.get(group, (math.inf, number)), (min(losses), number))
+    return {group: number for group, (_, number) in best.items()}
+
+
+class _Program:
+    """All members in the order of their losses, and what their training has come to."""
+
+    def __init__(self, members: Sequence[Member], losses: Losses) -> None:
+        first = members[0]
+        self.members = members
+        self.losses = losses
+        self.options = first.options
+        self.device = first.examples.device
+        self.n = len(first.examples)
+        self.n_batches, self.size = batch_size_of(self.n, self.options.batch_size)
+
+        held_out = [each.held_out for each in members if each.held_out is not None]
+        numbers: list[int] = []
+        X, index = _pool([each.examples for each in members] + held_out)
+        stream_of: dict[Hashable, int] = {}  # settings of a trial see the same batches
+        self.streams: list[tuple[Tensor, Tensor, int]] = []
+        for member, own in zip(members, index, strict=False):
+            examples, seed = member.examples, member.options.seed
+            key = (id(examples.X), id(examples.rows), id(examples.labels), seed)
+            if stream_of.setdefault(key, len(self.streams)) == len(self.streams):
+                self.streams.append((own, examples.labels, seed))
+            numbers.append(stream_of[key])
+        self.held_out: tuple[Tensor, Tensor] | None = None
+        if held_out:
+            labels = torch.stack([each.labels for each in held_out])
+            self.held_out = torch.stack(index[len(members) :]), labels
+
+        networks = [each.network for each in members]
+        self.networks = Networks(networks, self.device)
+        rows = self.networks.rows_of(networks)
+        self.update = UPDATES[self.options.optimiser](rows)
+        self.step = ManyStep(
+            self.networks,
+            losses,
+            rows,
+            X,
+            torch.tensor(numbers, device=self.device),
+            self.update,
+            max_norm=self.options.max_norm,
+            bfloat16=self.options.bfloat16,
+        )
+        captures = self.device.type == "cuda" and self.options.capture
+        self.run_step: Callable[..., None] = Captured(self.step) if captures else self.step
+
+        self.rates = np.array([each.options.lr for each in members])
+        self.decays = np.array([each.options.weight_decay for each in members])
+        self.patience = np.array([each.options.patience for each in members])
+        self.histories: list[list[EpochRecord]] = [[] for _ in members]
+        self.best = np.full(len(members), np.inf)
+        self.best_epoch = np.zeros(len(members), dtype=np.int64)
+        self.kept = rows.clone()
+        self.epoch = 0
+        self.active = np.full(len(members), self.options.epochs > 0)
+        if self.active.any():
+            self.coming = self._batches()
+
+    def run_epoch(self) -> dict[int, EpochRecord]:
+        """Train for one epoch; return the records of the members that had not stopped."""
+        start = time.perf_counter()
+        self._train(True)
+        for batch in zip(*self.coming, strict=True):
+            self.run_step(*batch)
+        self.epoch += 1
+        if self.epoch < self.options.epochs:
+            self.coming = self._batches()  # while a GPU still works
+        losses = (self.step.take_total() / self.n_batches).tolist()
+        seconds = time.perf_counter() - start
+        records: dict[int, EpochRecord] = {
+            number: {
+                "epoch": self.epoch,
+                "loss": losses[number],
+                "samples_per_second": self.n_batches * self.size / seconds,
+            }
+            for number in np.flatnonzero(self.active).tolist()
+        }
+        self._check_finite(records, "loss")
+        if self.held_out is None:
+            self.kept = self.step.averages
+        else:
+            for number, loss in enumerate(self._evaluate(*self.held_out)):
+                if number in records:
+                    records[number]["held_out_loss"] = loss
+            self._check_finite(records, "held_out_loss")
+            self._keep(records)
+        seconds = time.perf_counter() - start
+        for number, record in records.items():
+            record["seconds"] = seconds
+            self.histories[number].append(record)
+        if self.epoch >= self.options.epochs:
+            self.active[:] = False
+        elif self.held_out is not None:
+            self.active &= self.epoch - 1 - self.best_epoch < self.patience
+        return records
+
+    def _batches(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return indices, labels and numbers of every step of the epoch, each by step."""
+        total = self.n_batches * self.size
+        seeds = list({seed: None for _, _, seed in self.streams})
+        orders = torch.stack([epoch_order(self.n, total, seed, self.epoch) for seed in seeds])
+        order_of = dict(zip(seeds, orders.to(self.device), strict=True))
+        found = [(index[order_of[seed]], own[order_of[seed]]) for index, own, seed in self.streams]
+        index, labels = (
+            torch.stack(each).unflatten(1, (self.n_batches, self.size)).transpose(0, 1)
+            for each in zip(*found, strict=True)
+        )
+        return index, labels, self._numbers()
+
+    def _numbers(self) -> Tensor:
+        """Return what update and average need in each step, shape (n_batches, …, n_members, 1)."""
+        done = self.epoch * self.n_batches
+        share = (self.epoch + np.arange(self.n_batches) / self.n_batches) / self.options.epochs
+        factors = np.array([self.options.schedule(each) for each in share.tolist()])
+        numbers = self.update.numbers(factors[:, None] * self.rates, self.decays, done)
+        step = done + np.arange(self.n_batches)
+        weight = 1 - np.minimum(self.options.average, (1 + step) / (10 + step))
+        numbers.append(np.broadcast_to(weight[:, None], numbers[0].shape))
+        return torch.from_numpy(np.stack(numbers, 1)[..., None]).to(self.step.rows)
+
+    @torch.no_grad()
+    def _evaluate(self, index: Tensor, labels: Tensor) -> list[float]:
+        """Return the held-out loss of the averaged weights of each member."""
+        self._train(False)
+        averaged = self.networks.split(self.step.averages)
+        parts = index.split(max(1, _AT_ONCE // len(index)), dim=1)
+        logits = torch.cat([self.step.logits(averaged, part) for part in parts], 1)
+        return self.losses(logits, labels).tolist()
+
+    def _keep(self, records: dict[int, EpochRecord]) -> None:
+        """Keep the averaged weights of the members that have never been better."""
+        found = np.full(len(self.members), np.inf)
+        for number, record in records.items():
+            found[number] = record["held_out_loss"]
+        better = found < self.best
+        self.best[better] = found[better]
+        self.best_epoch[better] = self.epoch - 1
+        chosen = torch.from_numpy(np.flatnonzero(better)).to(self.device)
+        self.kept[chosen] = self.step.averages[chosen]
+
+    def _check_finite(self, records: dict[int, EpochRecord], name: str) -> None:
+        for number, record in records.items():
+            if not math.isfinite(record[name]):
+                raise InvalidInput(
+                    "Training must keep the loss finite; that of member "
+                    f"{self.losses.order[number]} became {record[name]} in epoch {self.epoch}. "
+                    "Lower its lr, or scale its inputs."
+                )
+
+    def _train(self, mode: bool) -> None:
+        self.networks.module.train(mode)
+        self.losses.train(mode)
+
+    def write_back(self) -> None:
+        """Give each network the weights kept for it."""
+        kept = self.networks.split(self.kept)
+        for number, member in enumerate(self.members):
+            with torch.no_grad():
+                for parameter, rows in zip(member.network.parameters(), kept, strict=True):
+                    parameter.copy_(rows[number])
+            member.network.eval()
+            if isinstance(member.loss, nn.Module):
+                member.loss.eval()
+
+
+def _pool(examples: Sequence[Examples]) -> tuple[Tensor, list[Tensor]]:
+    """Return all inputs, each tensor once, and where in them those of each member are."""
+    distinct: dict[Hashable, tuple[int, Tensor]] = {}
+    n = 0
+    places = []
+    for each in examples:
+        X = each.X if each.more is None else torch.cat([each.X, each.more])
+        key = (X.data_ptr(), X.shape, X.stride())
+        if key not in distinct:
+            distinct[key] = (n, X)
+            n += len(X)
+        places.append(each.rows_of(torch.arange(len(each))) + distinct[key][0])
+    tensors = [X for _, X in distinct.values()]
+    return tensors[0] if len(tensors) == 1 else torch.cat(tensors), places

@@ -1,0 +1,484 @@
+"""Many networks at once: each comes out as if it had been trained alone."""
+
+import copy
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from naysay import InvalidInput, TransitionMatrix
+from naysay._groups import Losses
+from naysay._stack import TransitionStack
+from naysay.ensemble import Member, best_of, fit_many
+from naysay.losses import (
+    ForwardCrossEntropy,
+    ForwardGeneralisedCrossEntropy,
+    ForwardSquaredError,
+    GradientAscentRisk,
+    PairwiseComparison,
+    PartialOutputConsistency,
+    SurrogateLog,
+    TrainedForwardCrossEntropy,
+)
+from naysay.methods import METHODS, Setting
+from naysay.networks import MLP, LeNet5, ResNet18
+from naysay.schedules import constant
+from naysay.training import Examples, Options, adam, fit, predict_logits, seeded, sgd
+
+CPU = torch.device("cpu")
+K = 4
+PRIOR = torch.full((K,), 1 / K)
+TIMES = {"seconds", "samples_per_second"}
+
+
+def make_Q(number):
+    return TransitionMatrix.without_zeros(K, seed=number)
+
+
+def make_data(n=60, seed=0):
+    rng = np.random.default_rng(seed)
+    true = rng.integers(K, size=n)
+    X = np.array([[3, 3], [-3, 3], [-3, -3], [3, -3]])[true] + rng.normal(size=(n, 2))
+    labels = make_Q(seed).sample(true, seed=rng)
+    return Examples(torch.tensor(X, dtype=torch.float32), torch.from_numpy(labels)), true
+
+
+def make_network(seed, examples, kind=MLP):
+    with seeded(seed, CPU):
+        shallow = partial(MLP, (2,), K, widths=(8, 5), dropout=0)
+        network = shallow() if kind is MLP else LeNet5((1, 12, 12), K)
+    network.standardise(examples.X[: 40 + seed])  # so that mean and scale differ
+    return network
+
+
+def make_options(number=0, **changes):
+    settings = {
+        "epochs": 4,
+        "batch_size": 25,
+        "lr": 0.01 * (1 + number),
+        "weight_decay": 0.1 * number,
+        "patience": 50,
+        "seed": number % 3,
+    }
+    return Options(**settings | changes)
+
+
+def make_member(number, *, loss=None, held_out=False, **changes):
+    examples = make_data(seed=number % 2)[0]
+    return Member(
+        network=make_network(number, examples),
+        examples=examples,
+        loss=ForwardCrossEntropy(make_Q(number % 2)) if loss is None else loss(number),
+        options=make_options(number, **changes),
+        held_out=make_data(30, seed=10 + number)[0] if held_out else None,
+    )
+
+
+def make_members(n=5, **options):
+    return [make_member(number, **options) for number in range(n)]
+
+
+def without_times(history):
+    return [{k: v for k, v in record.items() if k not in TIMES} for record in history]
+
+
+def weights_of(network):
+    return torch.cat([parameter.detach().flatten() for parameter in network.parameters()])
+
+
+def assert_together_is_as_alone(members, rtol=2e-4):
+    """Train copies one after another, then all at once."""
+    alone = copy.deepcopy(members)
+    for copied, member in zip(alone, members, strict=True):
+        assert copied.network is not member.network
+    expected = [
+        fit(each.network, each.examples, each.loss, each.options, held_out=each.held_out)
+        for each in alone
+    ]
+    start = [weights_of(each.network) for each in members]
+    found = fit_many(members)
+    for number, (one, member) in enumerate(zip(alone, members, strict=True)):
+        assert not torch.allclose(weights_of(member.network), start[number], rtol=1e-3)
+        for name, value in one.network.state_dict().items():
+            own = member.network.state_dict()[name]
+            torch.testing.assert_close(own, value, rtol=rtol, atol=2e-5)
+        assert len(found[number]) == len(expected[number])
+        for mine, theirs in zip(found[number], expected[number], strict=True):
+            assert mine.keys() == theirs.keys()
+        for mine, theirs in zip(
+            *map(without_times, (found[number], expected[number])), strict=True
+        ):
+            assert mine == pytest.approx(theirs, rel=rtol, abs=1e-5)
+        assert not member.network.training
+    return found
+
+
+LOSSES = {
+    "forward, a matrix each": lambda number: ForwardCrossEntropy(make_Q(number)),
+    "forward, two matrices": lambda number: ForwardCrossEntropy(make_Q(number % 2)),
+    "forward, uniform": lambda number: ForwardCrossEntropy(TransitionMatrix.uniform(K)),
+    "forward-mse": lambda number: ForwardSquaredError(make_Q(number)),
+    "forward-gce, two gammas": lambda number: ForwardGeneralisedCrossEntropy(
+        make_Q(number), gamma=(0.3, 0.7)[number % 2]
+    ),
+    "pc": lambda number: PairwiseComparison(),
+    "scl-nl": lambda number: SurrogateLog(),
+    "ga": lambda number: GradientAscentRisk(make_Q(number), prior=PRIOR),
+    "weighted": lambda number: SurrogateLog(weight=torch.arange(1.0, K + 1) * (1 + number)),
+    "a function": lambda number: partial(nn.functional.cross_entropy, label_smoothing=0.1),
+    "different kinds": lambda number: (
+        ForwardCrossEntropy(make_Q(number)),
+        SurrogateLog(),
+        GradientAscentRisk(make_Q(number)),
+        ForwardSquaredError(make_Q(number)),
+    )[number % 4],
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_each_member_is_as_if_trained_alone(name):
+    assert_together_is_as_alone(make_members(loss=LOSSES[name], held_out=True))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_loss_of_all_equals_that_of_each_for_every_method(name):
+    losses = [METHODS[name].make_loss(Setting(Q=make_Q(n), prior=PRIOR)) for n in range(4)]
+    if name in ("pocr", "cpe-t"):
+        with pytest.raises(InvalidInput, match=r"train it with training\.fit"):
+            fit_many([make_member(0, loss=lambda number: losses[0])])
+        return
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(4, 20, K, generator=generator).mul_(3).requires_grad_()
+    labels = torch.randint(K, (4, 20), generator=generator)
+    together = Losses(losses, list(labels))
+    found = together(logits[together.order], labels[together.order])
+    expected = torch.stack([losses[at](logits[at], labels[at]) for at in together.order])
+    torch.testing.assert_close(found, expected)
+    gradients = [torch.autograd.grad(each.sum(), logits)[0] for each in (found, expected)]
+    torch.testing.assert_close(*gradients)
+    assert len(together.parts) == (4 if name in ("backward", "nn", "ga", "scarce", "cpe-i") else 1)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"optimiser": sgd, "lr": 0.01},
+        {"optimiser": adam},
+        {"optimiser": adam, "max_norm": 0.05},
+        {"max_norm": 0.05, "optimiser": sgd, "lr": 0.05},
+        {"schedule": constant, "average": 0.5},
+        {"batch_size": 64},
+        {"batch_size": 7},
+    ],
+    ids=str,
+)
+def test_optimisers_clipping_schedules_and_averages_are_those_of_one_network(changes):
+    assert_together_is_as_alone(make_members(**changes))
+
+
+def test_members_stop_at_epochs_of_their_own_and_keep_their_weights():
+    # few examples and large steps: all overfit, each at its own time
+    options = {"held_out": True, "epochs": 30, "patience": 3, "weight_decay": 0.0}
+    histories = assert_together_is_as_alone(make_members(4, **options), rtol=2e-3)
+    lengths = [len(history) for history in histories]
+    assert len(set(lengths)) > 1
+    assert min(lengths) < 30
+
+
+def test_patience_may_differ():
+    members = [
+        make_member(0, held_out=True, epochs=30, patience=patience, lr=0.1) for patience in (1, 6)
+    ]
+    assert_together_is_as_alone(members, rtol=2e-3)
+
+
+def test_the_weights_kept_are_those_of_least_held_out_loss():
+    members = make_members(3, held_out=True, epochs=20, lr=0.1)
+    for member, history in zip(members, fit_many(members), strict=True):
+        logits = predict_logits(member.network, member.held_out)
+        least = min(record["held_out_loss"] for record in history)
+        assert member.loss(logits, member.held_out.labels).item() == pytest.approx(least, rel=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.uint8])
+def test_convolutional_networks_are_as_if_trained_alone(dtype):
+    generator = torch.Generator().manual_seed(0)
+    X = torch.randint(256, (90, 1, 12, 12), generator=generator).to(dtype)
+    members = []
+    for number in range(3):
+        labels = torch.randint(K, (60,), generator=generator)
+        rows = torch.randperm(90, generator=generator)
+        examples = Examples(X, labels, rows[:60])
+        loss = (SurrogateLog, partial(ForwardCrossEntropy, make_Q(number)))[number % 2]()
+        options = make_options(number, epochs=2, lr=0.001 * (1 + number))
+        held_out = Examples(X, labels[:30], rows[60:])
+        members.append(
+            Member(
+                network=make_network(number, examples, LeNet5),
+                examples=examples,
+                loss=loss,
+                options=options,
+                held_out=held_out,
+            )
+        )
+    assert_together_is_as_alone(members)
+
+
+class Own(nn.Module):
+    """A network of a user's, which has no form for many."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(2, 6), nn.Tanh(), nn.LayerNorm(6), nn.Linear(6, K))
+
+    def forward(self, inputs):
+        return self.layers(inputs) * 2
+
+
+class Doubled(MLP):
+    """Computes something else than the class above it."""
+
+    def forward(self, inputs):
+        return 2 * super().forward(inputs)
+
+
+@pytest.mark.parametrize("make", [Own, lambda: Doubled((2,), K, widths=(4,), dropout=0)])
+def test_networks_of_ones_own_are_as_if_trained_alone(make):
+    members = []
+    for number in range(3):
+        with seeded(number, CPU):
+            network = make()
+        members.append(Member(**vars(make_member(number)) | {"network": network}))
+    assert_together_is_as_alone(members)
+
+
+def test_evidence_and_sets_of_labels_are_labels_too():
+    members = []
+    for number in range(3):
+        member = make_member(number)
+        excluded = nn.functional.one_hot(member.examples.labels, K).bool()
+        excluded[::2] |= excluded[::2].roll(1, dims=1)
+        examples = Examples(member.examples.X, excluded)
+        loss = METHODS["mcl-log"].make_loss(Setting(Q=make_Q(0)))
+        members.append(Member(**vars(member) | {"examples": examples, "loss": loss}))
+    assert_together_is_as_alone(members)
+
+
+def test_labels_to_ignore_are_left_out_of_the_mean():
+    members = make_members(3, loss=lambda number: SurrogateLog())
+    for member in members[1:]:
+        member.examples.labels[:20] = -100
+    assert_together_is_as_alone(members)
+
+
+def test_bfloat16_is_that_of_one_network_to_its_rounding():
+    members = make_members(3, bfloat16=True, epochs=1)
+    alone = copy.deepcopy(members)
+    histories = fit_many(members)
+    for one, history in zip(alone, histories, strict=True):
+        (record,) = fit(one.network, one.examples, one.loss, one.options)
+        assert history[0]["loss"] == pytest.approx(record["loss"], rel=0.02)
+
+
+def test_inputs_are_shared_not_copied():
+    first = make_member(0)
+    members = [first] + [
+        Member(**vars(make_member(number)) | {"examples": first.examples}) for number in (1, 2)
+    ]
+    from naysay.ensemble import _pool  # the only way to see what is stored
+
+    X, places = _pool([each.examples for each in members])
+    assert X is first.examples.X
+    assert all(torch.equal(place, torch.arange(60)) for place in places)
+    assert_together_is_as_alone(members)
+
+
+def test_each_epoch_is_announced_for_the_members_that_still_train():
+    seen = []
+    members = make_members(3, held_out=True, epochs=30, patience=3, lr=0.1)
+    histories = fit_many(members, on_epoch=seen.append)
+    for number, history in enumerate(histories):
+        assert [records[number] for records in seen if number in records] == history
+    assert len(seen) == max(map(len, histories))
+
+
+def test_no_epoch_changes_nothing():
+    members = make_members(2, epochs=0)
+    before = [weights_of(member.network) for member in members]
+    assert fit_many(members) == [[], []]
+    for member, weights in zip(members, before, strict=True):
+        assert torch.equal(weights_of(member.network), weights)
+        assert not member.network.training
+
+
+# --- selection -----------------------------------------------------------------------------------
+
+
+def test_selection_takes_the_least_held_out_loss_of_each_trial():
+    losses = {"a": [[3, 1], [2, 2]], "b": [[5, 4, 6], [4.5, 4.1]]}
+    histories = [[{"held_out_loss": x} for x in one] for trial in losses.values() for one in trial]
+    assert best_of(histories, ["a", "a", "b", "b"]) == {"a": 0, "b": 2}
+
+
+def test_selection_sees_no_true_label_and_finds_a_setting_that_learns():
+    members, groups = [], []
+    for trial in range(2):
+        examples, _ = make_data(600, seed=trial)
+        held_out, _ = make_data(200, seed=trial)
+        for lr in (1e-7, 0.02, 1e-6):
+            network = make_network(trial, examples)
+            options = make_options(epochs=15, lr=lr, weight_decay=0.0)
+            loss = ForwardCrossEntropy(make_Q(trial))
+            members.append(
+                Member(
+                    network=network,
+                    examples=examples,
+                    loss=loss,
+                    options=options,
+                    held_out=held_out,
+                )
+            )
+            groups.append(trial)
+    best = best_of(fit_many(members), groups)
+    assert best == {0: 1, 1: 4}
+    for trial, number in best.items():
+        examples, true = make_data(400, seed=trial)
+        predicted = predict_logits(members[number].network, examples).argmax(1).numpy()
+        assert (predicted == true).mean() > 0.9
+
+
+def test_selection_without_held_out_labels_is_refused():
+    histories = fit_many(make_members(2))
+    with pytest.raises(InvalidInput, match="history 0 has no held-out loss"):
+        best_of(histories, [0, 0])
+    with pytest.raises(InvalidInput, match=r"each of the 2 histories\. Got 1"):
+        best_of(histories, [0])
+
+
+# --- what cannot be trained together -------------------------------------------------------------
+
+
+def changed(number, **changes):
+    return Member(**vars(make_member(number)) | changes)
+
+
+def test_one_member_is_enough_and_none_is_refused():
+    assert_together_is_as_alone(make_members(1))
+    with pytest.raises(InvalidInput, match="at least one Member"):
+        fit_many([])
+
+
+@pytest.mark.parametrize(
+    "member, message",
+    [
+        (
+            changed(1, options=make_options(1, epochs=9)),
+            "same epochs. Member 0 has 4, member 1 has 9",
+        ),
+        (changed(1, options=make_options(1, optimiser=sgd)), "same optimiser"),
+        (changed(1, options=make_options(1, schedule=constant)), "same schedule"),
+        (changed(1, options=make_options(1, batch_size=9)), "same batch_size"),
+        (changed(1, examples=make_data(61)[0]), "same number of examples. Member 0 has 60"),
+        (changed(1, held_out=make_data(9)[0]), "same presence of held-out examples"),
+        (changed(1, network=MLP((2,), K, widths=(3,), dropout=0)), "same network"),
+        (changed(1, network=MLP((2,), K, widths=(8, 5), dropout=0).to("meta")), "one device"),
+    ],
+)
+def test_members_that_do_not_match_are_refused(member, message):
+    with pytest.raises(InvalidInput, match=message):
+        fit_many([make_member(0), member])
+
+
+def test_a_network_in_two_members_is_refused():
+    member = make_member(0)
+    with pytest.raises(InvalidInput, match="a network of its own"):
+        fit_many([member, changed(1, network=member.network)])
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"network": MLP((2,), K)}, "no dropout.*make it with dropout=0"),
+        ({"network": ResNet18((3, 8, 8), K, width=4)}, "has BatchNorm2d; train it with"),
+        ({"loss": TrainedForwardCrossEntropy(make_Q(0))}, "asks for parameters to train"),
+        ({"loss": PartialOutputConsistency(make_Q(0))}, "asks for several views"),
+        ({"options": make_options(optimiser=torch.optim.Adagrad)}, "must be adamw, adam or sgd"),
+        ({"options": make_options(compile=True)}, "Set compile=False"),
+    ],
+)
+def test_what_can_only_be_trained_alone_is_refused(change, message):
+    with pytest.raises(InvalidInput, match=message):
+        fit_many([changed(0, **change)])
+
+
+def test_a_loss_that_is_not_finite_names_its_member():
+    members = make_members(3, loss=LOSSES["different kinds"])
+    members[1] = Member(
+        **vars(members[1]) | {"loss": lambda logits, labels: logits.sum() * math.nan}
+    )
+    with pytest.raises(InvalidInput, match=r"member 1 became nan in epoch 1\. Lower"):
+        fit_many(members)
+
+
+def test_a_member_that_has_stopped_may_diverge():
+    class Diverges(nn.Module):
+        n_calls = 0
+
+        def forward(self, logits, labels):
+            if not self.training:
+                self.n_calls += 1
+                return logits.sum() * 0 + (math.nan if self.n_calls > 3 else self.n_calls)
+            return logits.square().mean()
+
+    stops = changed(0, loss=Diverges(), held_out=make_data(30)[0], options=make_options(patience=2))
+    histories = fit_many([stops, make_member(1, held_out=True)])
+    assert [len(history) for history in histories] == [3, 4]
+
+
+# --- several matrices read as one ----------------------------------------------------------------
+
+
+def test_a_stack_of_matrices_has_columns_only():
+    stack = TransitionStack([make_Q(0), make_Q(1)], CPU)
+    with pytest.raises(TypeError, match="columns only"):
+        np.asarray(stack)
+    assert not stack.is_uniform
+
+
+def test_matrices_with_a_label_that_never_occurs_are_not_stacked():
+    unused = TransitionMatrix([[0, 1, 0], [0, 0, 1], [0, 1, 0]])
+    full = [TransitionMatrix.without_zeros(3, shares=(0.7, 0.3), seed=seed) for seed in (0, 1)]
+    assert TransitionStack.can_hold(full)
+    assert not TransitionStack.can_hold([*full, unused])
+    labels = [torch.tensor([1, 2])] * 3
+    together = Losses([ForwardCrossEntropy(Q) for Q in (*full, unused)], labels)
+    assert [size for size, _ in together.parts] == [1, 1, 1]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("capture", [True, False])
+@pytest.mark.parametrize("kind", [MLP, LeNet5])
+@pytest.mark.parametrize("name", ["forward, a matrix each", "pc", "ga"])
+def test_on_a_gpu_each_member_is_as_if_trained_alone(kind, name, capture):
+    cuda = torch.device("cuda")
+    members = []
+    for number in range(4):
+        member = make_member(number, loss=LOSSES[name])
+        X, labels = member.examples.X, member.examples.labels.to(cuda)
+        if kind is LeNet5:
+            X = X[:, :1, None, None].repeat(1, 1, 12, 12)
+            X = X * torch.linspace(-1, 1, 144).view(12, 12)
+        network = make_network(number, Examples(X, labels), kind).to(cuda)
+        examples = Examples(X.to(cuda), labels)
+        held_out = Examples(X[:30].to(cuda), labels[:30])
+        loss = member.loss.to(cuda)
+        options = make_options(number, capture=capture, lr=0.002 * (1 + number))
+        members.append(
+            Member(
+                network=network, examples=examples, loss=loss, options=options, held_out=held_out
+            )
+        )
+    assert_together_is_as_alone(members, rtol=5e-3)
