@@ -28,7 +28,10 @@ def epoch_bar(
     """Yield a callback for each epoch's record that moves a bar, if there is a terminal."""
     with _bar(TextColumn("{task.fields[facts]}"), enabled=enabled) as bar:
         task = bar.add_task(description, total=n_epochs, facts="")
-        yield lambda record: bar.update(task, advance=1, facts=_summary(record))
+        # the number of the epoch, not one more: a resumed training does not start at the first
+        yield lambda record: bar.update(
+            task, completed=int(record["epoch"]), facts=_summary(record)
+        )
 
 
 def _summary(record: dict[str, float]) -> str:

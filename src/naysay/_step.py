@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -38,7 +39,7 @@ class Objective(nn.Module):
         # in a tuple, or its weights would be listed twice
         self.call_network = (torch.compile(network) if compiled else network,)
         self.loss = loss
-        self.augment = augment
+        self.augment = partial(augment)  # no part of the state, even where it is a module
         self.uses_bfloat16 = bfloat16
         self.n_views: int = getattr(loss, "n_views", 1)
 
@@ -137,11 +138,13 @@ class CapturedStep(Step):
     """
 
     graph: torch.cuda.CUDAGraph | None = None
+    n_warm_ups = 0  # in this process: a resumed training has steps behind it, but no kernels yet
     inputs: Tensor
     labels: Tensor
 
     def __call__(self, inputs: Tensor, labels: Tensor) -> None:
-        if self.averages.n_steps < _WARM_UPS:
+        if self.n_warm_ups < _WARM_UPS:
+            self.n_warm_ups += 1
             self._warm_up(inputs, labels)
             return
         if self.graph is None:

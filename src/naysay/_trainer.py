@@ -11,13 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from naysay import training
+from naysay import _processes, training
 from naysay._errors import InvalidInput
 from naysay._progress import epoch_bar
 from naysay.augmentation import Augment
 from naysay.training import Examples, Options
 
-_SAMPLE = 10_000  # examples from which inputs are standardised
+_SAMPLE = (10_000, 2**23)  # examples from which inputs are standardised, and numbers in them
 _SHARE_OF_GPU = 0.5  # of its free memory that inputs may take; larger ones stay where they are
 
 
@@ -48,6 +48,11 @@ class Trainer:
             self.pick(example[part], values[part])
             for part in (by_position[~held_out], by_position[held_out])
         )
+        if not len(trained):
+            raise InvalidInput(
+                f"validation_fraction must leave examples to train on; all {len(kept)} labels "
+                "would be held out. Lower it."
+            )
         return trained, kept if len(kept) else None
 
     def pick(self, example: NDArray[np.int64], values: NDArray[Any]) -> Examples:
@@ -59,15 +64,16 @@ class Trainer:
         )
 
     def add(self, examples: Examples, X: NDArray[Any], values: NDArray[Any]) -> Examples:
-        """Return the examples and more of them, which lie elsewhere."""
+        """Return the examples and more of them, which lie elsewhere; the inputs stay uncopied."""
         n = len(self.inputs)
         more = torch.arange(n, n + len(X), device=self.inputs.device)
         if examples.rows is None:
             raise InvalidInput("Only examples that were split off can be added to.")
         return Examples(
-            torch.cat([self.inputs, torch.as_tensor(X, device=self.inputs.device)]),
+            self.inputs,
             torch.cat([examples.labels, torch.as_tensor(values, device=self.device)]),
             torch.cat([examples.rows, more]),
+            torch.as_tensor(X, device=self.inputs.device),
         )
 
     def train(
@@ -81,11 +87,12 @@ class Trainer:
         """Train a new network; `what` is shown, and names its checkpoint."""
         seed = int(self.random.randint(2**31 - 1))
         with training.seeded(seed, self.device):
-            sample = next(examples.inputs(_SAMPLE))
+            sample = next(examples.inputs(*_SAMPLE))
             network, augment = self.make_network(sample)
             network = network.to(self.device)
         checkpoint = self.checkpoint and self.checkpoint / f"{what.replace(' ', '-')}.safetensors"
-        with epoch_bar(what, self.options.epochs, enabled=self.progress) as on_epoch:
+        shows = self.progress and _processes.rank() == 0
+        with epoch_bar(what, self.options.epochs, enabled=shows) as on_epoch:
             history = training.fit(
                 network,
                 examples,

@@ -5,7 +5,7 @@ index, and only a batch travels. Nothing is copied to shuffle, to hold out or to
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -13,7 +13,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["Batch", "Examples", "batch_size_of", "batches", "derive_seed", "epoch_order"]
+__all__ = [
+    "Batch",
+    "Examples",
+    "batch_size_of",
+    "batches",
+    "derive_seed",
+    "epoch_order",
+    "fetch_ahead",
+]
 
 Batch = tuple[Tensor, Tensor]  # inputs and labels, on the device
 
@@ -22,12 +30,14 @@ Batch = tuple[Tensor, Tensor]  # inputs and labels, on the device
 class Examples:
     """Label i belongs to input ``X[rows[i]]``, or to ``X[i]`` where there are no rows.
 
-    ``labels`` lie on the device to train on, ``X`` and ``rows`` wherever X is.
+    ``labels`` lie on the device to train on, ``X`` and ``rows`` wherever X is. Rows beyond X are
+    those of ``more``, inputs that came from elsewhere.
     """
 
     X: Tensor
     labels: Tensor
     rows: Tensor | None = None
+    more: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -42,10 +52,23 @@ class Examples:
         index = index.to(self.X.device)
         return index if self.rows is None else self.rows[index]
 
-    def inputs(self, part_size: int = 4096) -> Iterator[Tensor]:
-        """Yield the inputs of all labels in order, a part at a time, on the device."""
-        for part in torch.arange(len(self)).split(part_size):
-            yield self.X[self.rows_of(part)].to(self.device)
+    def pick(self, rows: Tensor) -> Tensor:
+        """Return the inputs in these rows, copied, where X is."""
+        if self.more is None:
+            return self.X.index_select(0, rows)
+        beyond = rows - len(self.X)  # no choice that a GPU would have to wait for
+        inputs = self.X.index_select(0, rows.clamp(max=len(self.X) - 1))
+        others = self.more.index_select(0, beyond.clamp(min=0))
+        return torch.where((beyond >= 0).reshape(-1, *[1] * (inputs.ndim - 1)), others, inputs)
+
+    def inputs(self, most: int = 4096, numbers: int = 2**22) -> Iterator[Tensor]:
+        """Yield the inputs of all labels in order, on the device, a part at a time.
+
+        At most so many examples, and at most so many numbers: of large inputs, a few.
+        """
+        at_once = max(1, min(most, numbers // max(1, self.X[:1].numel())))
+        for part in torch.arange(len(self)).split(at_once):
+            yield self.pick(self.rows_of(part)).to(self.device)
 
 
 def batch_size_of(n: int, largest: int, n_processes: int = 1) -> tuple[int, int]:
@@ -53,7 +76,7 @@ def batch_size_of(n: int, largest: int, n_processes: int = 1) -> tuple[int, int]
 
     A few examples come twice in an epoch, fewer than there are batches, so that every batch has
     the same shape, which a captured step needs, and none is a single example, which batch norm
-    cannot take. Sizes are a multiple of the number of processes, which share each batch.
+    cannot take. Processes share each batch: its size is rounded up to a multiple of their number.
 
     Examples
     --------
@@ -61,8 +84,6 @@ def batch_size_of(n: int, largest: int, n_processes: int = 1) -> tuple[int, int]
     (2, 33)
     """
     n_batches = math.ceil(n / largest)
-    if largest > 1:
-        n_batches = max(1, min(n_batches, n // 2))
     return n_batches, math.ceil(n / n_batches / n_processes) * n_processes
 
 
@@ -91,19 +112,20 @@ def batches(examples: Examples, order: Tensor, size: int) -> Iterator[Batch]:
     """Yield the batches of an epoch on the device; the next is fetched ahead if it must travel."""
     labels = examples.labels[order.to(examples.device)].split(size)
     rows = examples.rows_of(order).split(size)
-    X, device = examples.X, examples.device
-    if X.device == device:
-        for part, part_labels in zip(rows, labels, strict=True):
-            yield X.index_select(0, part), part_labels
-        return
 
-    def fetch(part: Tensor) -> Tensor:
-        return X.index_select(0, part).pin_memory().to(device, non_blocking=True)
+    def send(part: Tensor) -> Tensor:
+        return examples.pick(part).pin_memory().to(examples.device, non_blocking=True)
 
+    is_there = examples.X.device == examples.device
+    inputs = map(examples.pick, rows) if is_there else fetch_ahead(send, rows)
+    yield from zip(inputs, labels, strict=True)
+
+
+def fetch_ahead(fetch: Callable[[Tensor], Tensor], parts: Sequence[Tensor]) -> Iterator[Tensor]:
+    """Yield what is fetched for each part; the next is being fetched while one is used."""
     with ThreadPoolExecutor(1) as reader:
-        ahead = reader.submit(fetch, rows[0])
-        for number, part_labels in enumerate(labels):
-            inputs = ahead.result()
-            if number + 1 < len(rows):
-                ahead = reader.submit(fetch, rows[number + 1])
-            yield inputs, part_labels
+        ahead = reader.submit(fetch, parts[0])
+        for part in parts[1:]:
+            fetched, ahead = ahead.result(), reader.submit(fetch, part)
+            yield fetched
+        yield ahead.result()

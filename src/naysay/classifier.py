@@ -115,6 +115,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     checkpoint : path, optional
         A folder in which to keep the state of training after each epoch. If `fit` is called again
         with the same data and parameters, it goes on from there; `random_state` must be a number.
+        The files stay when training is done; remove the folder to train anew.
     progress : bool, default=False
         Show a progress bar on a terminal.
     random_state : int, RandomState or None, default=None
@@ -519,8 +520,9 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
                 f"X must hold examples of shape {self.input_shape_}, as in fit. Got {X.shape[1:]}."
             )
         device = next(self.network_.parameters()).device
-        inputs = torch.as_tensor(as_inputs(X), device=device)
-        return training.predict_logits(self.network_, inputs).double()
+        inputs = place(as_inputs(X), device)
+        examples = training.Examples(inputs, torch.empty(len(X), device=device))
+        return training.predict_logits(self.network_, examples).double()
 
     @torch.no_grad()
     def _log_scores(self, X: Any) -> Tensor:

@@ -302,7 +302,7 @@ def _pool(examples: Sequence[Examples]) -> tuple[Tensor, list[Tensor]]:
     n = 0
     places = []
     for each in examples:
-        X = each.X
+        X = each.X if each.more is None else torch.cat([each.X, each.more])
         key = (X.data_ptr(), X.shape, X.stride())
         if key not in distinct:
             distinct[key] = (n, X)

@@ -10,24 +10,26 @@ for more, and the loop serves it without knowing which loss it is:
   GPU as a tensor.
 
 Under ``torchrun``, with `torch.distributed` initialised, processes share each batch and average
-their gradients; every process is given the same examples and options.
+their gradients; every process is given the same examples and options, and gets the same records
+and the same weights.
 """
 
 import copy
 import math
 import time
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 import torch
-from torch import Tensor, distributed, nn
+from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from naysay._errors import InvalidInput, InvalidModelFile
+from naysay import _fingerprint, _processes
+from naysay._errors import InvalidInput
+from naysay._state import EpochRecord, State
 from naysay._step import (
     Averages,
     CapturedStep,
@@ -42,7 +44,6 @@ from naysay._step import (
 )
 from naysay.augmentation import Augment
 from naysay.batches import Examples, batch_size_of, batches, derive_seed, epoch_order
-from naysay.checkpoints import read_checkpoint, write_checkpoint
 from naysay.schedules import Schedule, cosine
 
 __all__ = [
@@ -58,7 +59,6 @@ __all__ = [
 ]
 
 Loss = Callable[[Tensor, Tensor], Tensor]
-EpochRecord = dict[str, float]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,11 +149,15 @@ def fit(
     measure : callable
         ``measure(logits, labels)`` of the held-out examples gives more entries of the record.
     checkpoint : path, optional
-        Written after each epoch. If it is there, training goes on from it, to the same end as if
-        it had never been interrupted, bit for bit on a CPU.
+        A file, written after each epoch. If it is there, training goes on from it, to the same
+        end as if it had never been interrupted, bit for bit on a CPU. It must be of the same
+        training; the weights that the network comes with do not matter then. It stays when
+        training is done: the same call then returns the result at once.
     on_epoch : callable
-        Called with each epoch's record.
+        Called with the record of each epoch that is trained now.
     """
+    if not len(examples):
+        raise InvalidInput("There must be examples to train on; none is left. Hold out fewer.")
     device = examples.device
     module = loss if isinstance(loss, nn.Module) else _Plain(loss)
     objective = Objective(
@@ -170,9 +174,15 @@ def fit(
         lr=torch.tensor(options.lr, device=device) if on_gpu else options.lr,
         weight_decay=options.weight_decay,
     )
-    averages = Averages(objective, options.average, device)
-    n_processes, rank = _processes()
+    fingerprint: dict[str, Any] = {}
+    n_processes = _processes.count()
+    if checkpoint is not None or n_processes > 1:
+        fingerprint = _fingerprint_of(network, examples, module, options, held_out, optimiser)
+        fingerprint["augment"] = _fingerprint.of_value(augment)
+        _processes.check_same(fingerprint)
+    # all start with the weights of the first
     shared = objective if n_processes == 1 else DistributedDataParallel(objective)
+    averages = Averages(objective, options.average, device)
     captures = on_gpu and options.capture and n_processes == 1
     make_step = CapturedStep if captures else Step
     step = make_step(shared, optimiser, averages, options.max_norm, device)
@@ -181,15 +191,15 @@ def fit(
     share_on_device = torch.zeros((), device=device)
 
     n_batches, size = batch_size_of(len(examples), options.batch_size, n_processes)
-    state = _State(objective, optimiser, averages)
-    digest = _digest(examples, options)
+    state = State(objective, optimiser, averages)
     if checkpoint is not None:
-        state.read(checkpoint, digest)
-    while not state.is_over(options, has_held_out=held_out is not None):
+        state.read(checkpoint, fingerprint)
+    while not state.is_over(options.epochs, options.patience):
         epoch = len(state.history)
         start = time.perf_counter()
         objective.train()
         order = epoch_order(len(examples), n_batches * size, options.seed, epoch)
+        rank = _processes.rank()
         mine = order.reshape(-1, n_processes)[:, rank]
         # every batch has one shape, so it pays to try which convolution is fastest
         fastest = torch.backends.cudnn.flags(enabled=True, benchmark=True)
@@ -200,104 +210,32 @@ def fit(
                 if set_progress is not None:
                     set_progress(share_on_device.fill_(share) if on_gpu else share)
                 step(*batch)
-        record = {"epoch": epoch + 1, "loss": _mean(step.take_total()) / n_batches}
+        record = {"epoch": epoch + 1, "loss": _processes.mean(step.take_total()) / n_batches}
         seconds = time.perf_counter() - start
         record["samples_per_second"] = len(order) / seconds
         _check_finite(record)
+        averaged = None
         if held_out is not None:
             averaged = averages.state()
-            _agree(averaged)
+            _processes.agree(averaged)
             evaluated.load_state_dict(averaged)
             logits = predict_logits(evaluated["network"], held_out, bfloat16=options.bfloat16)
             with torch.no_grad():
-                record["held_out_loss"] = evaluated["loss"](logits, held_out.labels).item()
+                held_out_loss = evaluated["loss"](logits, held_out.labels)
+            record["held_out_loss"] = _processes.mean(held_out_loss)
             _check_finite(record)
             record |= measure(logits, held_out.labels)
-            if record["held_out_loss"] < state.best:
-                state.keep(record["held_out_loss"], averaged)
         record["seconds"] = time.perf_counter() - start
-        state.history.append(record)
+        state.add(record, averaged)
         if checkpoint is not None and rank == 0:
-            state.write(checkpoint, digest)
+            state.write(checkpoint, fingerprint)
         on_epoch(record)
     if state.history:
-        final = averages.state() if state.kept is None else state.kept
-        _agree(final)
+        final = state.final()
+        _processes.agree(final)
         objective.load_state_dict(final)
     objective.eval()
     return state.history
-
-
-class _State:
-    """What training has come to: all that a checkpoint holds."""
-
-    def __init__(
-        self, objective: nn.Module, optimiser: torch.optim.Optimizer, averages: Averages
-    ) -> None:
-        self.objective = objective
-        self.optimiser = optimiser
-        self.averages = averages
-        self.history: list[EpochRecord] = []
-        self.best = math.inf
-        self.best_epoch = 0
-        self.kept: dict[str, Tensor] | None = None
-
-    def keep(self, held_out_loss: float, weights: dict[str, Tensor]) -> None:
-        """Keep these weights, the best so far."""
-        self.best, self.best_epoch, self.kept = held_out_loss, len(self.history), weights
-
-    def is_over(self, options: Options, *, has_held_out: bool) -> bool:
-        """Whether all epochs are done, or none of the last ones was better."""
-        n_done = len(self.history)
-        waited = n_done - 1 - self.best_epoch
-        return n_done >= options.epochs or (has_held_out and waited >= options.patience)
-
-    def write(self, path: str | Path, digest: dict[str, Any]) -> None:
-        """Write all of it to a checkpoint."""
-        tensors = {f"weights.{name}": t for name, t in self.objective.state_dict().items()}
-        tensors |= {f"kept.{name}": tensor for name, tensor in (self.kept or {}).items()}
-        tensors |= {f"averages.{name}": tensor for name, tensor in self.averages.state().items()}
-        for number, state in self.optimiser.state_dict()["state"].items():
-            tensors |= {f"optimiser.{number}.{name}": t for name, t in state.items()}
-        facts = {
-            "digest": digest,
-            "history": self.history,
-            "best": self.best,
-            "best_epoch": self.best_epoch,
-            "n_steps": self.averages.n_steps,
-        }
-        write_checkpoint(path, tensors, facts)
-
-    def read(self, path: str | Path, digest: dict[str, Any]) -> None:
-        """Go on from a checkpoint, if there is one of the same training."""
-        found = read_checkpoint(path)
-        if found is None:
-            return
-        tensors, facts = found
-        if changed := [name for name in digest if facts["digest"].get(name) != digest[name]]:
-            raise InvalidModelFile(
-                f"{path} must be a checkpoint of this very training; {', '.join(changed)} changed "
-                "since. Remove it to start anew, or name another file."
-            )
-
-        def part(prefix: str) -> dict[str, Tensor]:
-            own = (name for name in tensors if name.startswith(prefix))
-            return {name.removeprefix(prefix): tensors[name] for name in own}
-
-        self.objective.load_state_dict(part("weights."))
-        self.kept = part("kept.") or None
-        averages = part("averages.")
-        for name, average in zip(self.averages.names, self.averages.averages, strict=True):
-            average.copy_(averages[name])
-        states: dict[int, dict[str, Tensor]] = {}
-        for key, tensor in part("optimiser.").items():
-            number, name = key.split(".", 1)
-            states.setdefault(int(number), {})[name] = tensor
-        groups = self.optimiser.state_dict()["param_groups"]
-        self.optimiser.load_state_dict({"state": states, "param_groups": groups})
-        self.history = facts["history"]
-        self.best, self.best_epoch = facts["best"], facts["best_epoch"]
-        self.averages.n_steps = facts["n_steps"]
 
 
 class _Plain(nn.Module):
@@ -322,44 +260,39 @@ def predict_logits(
     if isinstance(examples, Tensor):
         examples = Examples(examples, torch.empty(len(examples), device=examples.device))
     network.eval()
-    with torch.autocast(examples.device.type, torch.bfloat16, enabled=bfloat16):
-        logits = [network(part.float()).float() for part in examples.inputs()]
-    return torch.cat(logits)
+    logits = torch.empty(0)
+    n_done = 0
+    for inputs in examples.inputs():
+        with torch.autocast(examples.device.type, torch.bfloat16, enabled=bfloat16):
+            part = network(inputs.float())
+        if not n_done:  # room for all at once: small results between large inputs would pin them
+            logits = part.new_empty(len(examples), *part.shape[1:], dtype=torch.float32)
+        logits[n_done : n_done + len(part)] = part
+        n_done += len(part)
+    return logits
 
 
-def _processes() -> tuple[int, int]:
-    """Return how many processes train together, and which of them this is."""
-    if not (distributed.is_available() and distributed.is_initialized()):
-        return 1, 0
-    return distributed.get_world_size(), distributed.get_rank()
-
-
-def _mean(total: Tensor) -> float:
-    """Return the mean over all processes."""
-    if _processes()[0] > 1:
-        distributed.all_reduce(total)
-        total /= distributed.get_world_size()
-    return total.item()
-
-
-def _agree(state: dict[str, Tensor]) -> None:
-    """Make all processes have what the first has: they differ in statistics of batch norm."""
-    if _processes()[0] > 1:
-        for tensor in state.values():
-            distributed.broadcast(tensor, src=0)
-
-
-def _digest(examples: Examples, options: Options) -> dict[str, Any]:
-    """Return what must be the same to go on from a checkpoint, as JSON can hold it."""
-    settings = asdict(options)
-    for name in ("optimiser", "schedule"):
-        settings[name] = getattr(settings[name], "__qualname__", type(settings[name]).__name__)
-    del settings["capture"], settings["compile"]
-    labels = examples.labels.cpu().contiguous().numpy()
-    return settings | {
-        "shape of X": list(examples.X.shape),
-        "labels": zlib.crc32(labels.tobytes()),
-        "processes": _processes()[0],
+def _fingerprint_of(
+    network: nn.Module,
+    examples: Examples,
+    loss: nn.Module,
+    options: Options,
+    held_out: Examples | None,
+    optimiser: torch.optim.Optimizer,
+) -> dict[str, Any]:
+    """Return what must be the same in all processes, and to go on from a checkpoint."""
+    by_hand = ("optimiser", "schedule", "capture", "compile")
+    settings = {name: value for name, value in vars(options).items() if name not in by_hand}
+    held_out_facts = _fingerprint.of_examples(held_out)
+    return {
+        **settings,
+        "optimiser": _fingerprint.of_optimiser(optimiser),
+        "schedule": _fingerprint.of_schedule(options.schedule),
+        **_fingerprint.of_examples(examples),
+        **{f"held-out {name}": value for name, value in held_out_facts.items()},
+        "network": _fingerprint.of_network(network),
+        "loss": _fingerprint.of_loss(loss),
+        "processes": _processes.count(),
     }
 
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from naysay._checks import check_count
 from naysay._errors import InvalidInput
 
-_PART = 2**22  # numbers that are float64 at once: 32 MB
+_PART = 2**20  # numbers that are float64 at once: 8 MB
 
 
 def last_layer(n_inputs: int, n_classes: int) -> nn.Linear:

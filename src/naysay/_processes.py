@@ -1,0 +1,73 @@
+"""Processes that train one network together, under ``torchrun``; often there is only one."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from torch import Tensor, distributed
+
+from naysay._errors import InvalidInput, NaysayError
+
+T = TypeVar("T")
+
+
+def count() -> int:
+    """Return how many processes train together."""
+    return distributed.get_world_size() if _are_several() else 1
+
+
+def rank() -> int:
+    """Return which of them this is; the first, 0, alone reads and writes checkpoints."""
+    return distributed.get_rank() if _are_several() else 0
+
+
+def mean(value: Tensor) -> float:
+    """Return the mean over all processes, the same number in each."""
+    if _are_several():
+        distributed.all_reduce(value)
+        value /= count()
+    return value.item()
+
+
+def agree(state: dict[str, Tensor]) -> None:
+    """Make all processes have what the first has: they differ in statistics of batch norm."""
+    if _are_several():
+        for tensor in state.values():
+            distributed.broadcast(tensor, src=0)
+
+
+def from_first(read: Callable[[], T]) -> T:
+    """Return in every process what the first one reads, or raise in every one what it raises."""
+    if not _are_several():
+        return read()
+    outcome: list[Any] = [None]
+    if rank() == 0:
+        try:
+            outcome = [read()]
+        except NaysayError as error:
+            outcome = [error]
+    distributed.broadcast_object_list(outcome)
+    if isinstance(outcome[0], NaysayError):
+        raise outcome[0]
+    return outcome[0]
+
+
+def check_same(facts: dict[str, Any]) -> None:
+    """Refuse processes that were given different things: they would wait for each other forever."""
+    if not _are_several():
+        return
+    of_all: list[Any] = [None] * count()
+    distributed.all_gather_object(of_all, facts)
+    if different := [name for name in facts if any(each[name] != facts[name] for each in of_all)]:
+        raise InvalidInput(
+            "Processes that train together must all be given the same; they differ in "
+            f"{', '.join(different)}. Give all of them the same data and the same seed "
+            "(random_state)."
+        )
+
+
+def _are_several() -> bool:
+    return (
+        distributed.is_available()
+        and distributed.is_initialized()
+        and distributed.get_world_size() > 1
+    )
