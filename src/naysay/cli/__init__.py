@@ -14,6 +14,8 @@ from naysay.cli.demo import demo
 from naysay.cli.design import design
 from naysay.cli.inspect import inspect
 from naysay.cli.methods import methods
+from naysay.cli.report import report
+from naysay.cli.reproduce import reproduce
 
 __all__ = ["app", "main"]
 
@@ -45,6 +47,8 @@ app.command()(demo)
 app.command()(design)
 app.command()(inspect)
 app.command()(methods)
+app.command()(reproduce)
+app.command()(report)
 data.command()(info)
 app.add_typer(data, name="data")
 
