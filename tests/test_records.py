@@ -108,10 +108,10 @@ def test_damage_inside_the_file_is_named(tmp_path):
     with pytest.raises(InvalidData, match=r"records\.jsonl, line 1: This is not JSON"):
         file.read()
     file.path.write_text(f"{first}\n[1]\n")
-    with pytest.raises(InvalidData, match="line 2: .* a record is a JSON object"):
+    with pytest.raises(InvalidData, match=r"line 2: .* a record is a JSON object"):
         file.read()
     file.path.write_text(first.replace('"mnist"', '"usps"') + "\n")
-    with pytest.raises(InvalidData, match="line 1: The hash .* is not that of its spec"):
+    with pytest.raises(InvalidData, match=r"line 1: The hash .* is not that of its spec"):
         file.read()
     file.path.write_text('{"hash": "12"}\n')
     with pytest.raises(InvalidData, match="no record of a run: 'seed'"):

@@ -92,7 +92,9 @@ def test_every_change_changes_the_hash(change):
 
 
 def test_one_and_one_point_zero_are_one_value_and_a_tuple_is_a_list():
-    assert make_spec(options={"clip": 1.0, "s": (1, 2)}) == make_spec(options={"clip": 1, "s": [1, 2]})
+    assert make_spec(options={"clip": 1.0, "s": (1, 2)}) == make_spec(
+        options={"clip": 1, "s": [1, 2]}
+    )
     assert make_spec(options={"a": True}) != make_spec(options={"a": False})
 
 

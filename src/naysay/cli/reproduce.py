@@ -88,7 +88,8 @@ def reproduce(
 
     import torch  # loads only when something is trained
 
-    from naysay.experiments.runner import find_device, run
+    from naysay._trainer import find_device
+    from naysay.experiments.runner import run
 
     where = find_device(device)
     if where.type == "cpu" and quick:

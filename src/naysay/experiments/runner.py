@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from naysay._errors import DatasetUnavailable, InvalidInput
+from naysay._trainer import find_device
 from naysay.experiments.data import RunData, load_run_data
 from naysay.experiments.provenance import device_name, git_commit, now, used_versions
 from naysay.experiments.records import RecordFile, RunRecord
@@ -17,7 +18,7 @@ from naysay.experiments.spec import RunSpec
 from naysay.experiments.trainers import Outcome, train_group, train_one
 from naysay.transition import TransitionMatrix
 
-__all__ = ["Progress", "find_device", "run"]
+__all__ = ["Progress", "run"]
 
 _MOST_POINTS = 60  # of a learning curve
 _MOST_CLASSES = 20  # of a matrix that is kept to be drawn
@@ -176,15 +177,3 @@ def _thin(history: Sequence[dict[str, float]]) -> list[dict[str, float]]:
 
 def _round(value: float) -> float:
     return float(f"{value:.5g}")
-
-
-def find_device(device: str | torch.device) -> torch.device:
-    """Return the device; ``"auto"`` is a GPU where there is one."""
-    if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        return torch.device(device)
-    except RuntimeError:
-        raise InvalidInput(
-            f"device must be 'auto' or a torch device such as 'cpu' or 'cuda:0'. Got {device!r}."
-        ) from None

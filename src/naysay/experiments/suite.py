@@ -72,7 +72,7 @@ class Recipe:
     Parameters
     ----------
     options : mapping
-        For every cell. ``n_train`` and ``n_test`` replace those of the cell.
+        For every cell. ``method``, ``n_train`` and ``n_test`` replace those of the cell.
     where : mapping
         Further options for some cells: by the name of a row, a column, or ``"row, column"``;
         ``*`` stands for anything. Later ones win.
@@ -135,8 +135,9 @@ class Suite:
     def spec_of(self, cell: Cell, recipe: str) -> RunSpec:
         """Return the first trial of a cell."""
         options = self.recipe(recipe).options_of(cell)
-        sizes = {name: options.pop(name) for name in ("n_train", "n_test") if name in options}
-        return replace(cell.spec, recipe=recipe, options=options, **sizes)
+        names = ("method", "n_train", "n_test")
+        changes = {name: options.pop(name) for name in names if name in options}
+        return replace(cell.spec, recipe=recipe, options=options, **changes)
 
     def specs(
         self, recipe: str, *, trials: int | None = None, only: str = "*"

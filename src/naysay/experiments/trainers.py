@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from naysay import networks, training
+from naysay import networks, schedules, training
 from naysay._errors import InvalidInput
-from naysay.augmentation import crop
+from naysay.augmentation import compose, crop, cutout, flip
 from naysay.classifier import ComplementaryClassifier
 from naysay.datasets.tasks import split_validation
 from naysay.experiments.data import RunData
@@ -25,28 +25,31 @@ from naysay.transition import TransitionMatrix
 
 __all__ = ["Outcome", "train_group", "train_one", "unknown_options"]
 
-#: Networks by the name that a spec has for them, where it is not that of the class.
+#: What the names in a spec mean. Networks are also known by the name of their class.
 _NETWORKS = {
+    **networks.NETWORKS,
     "d-3-c": partial(MLP, widths=(3,), dropout=0.0),
-    "MLP-1000": partial(MLP, widths=(1000,), dropout=0.5),
+    "ResNet18-unpadded": partial(networks.ResNet18, stem_padding=0),
+}
+_OPTIMISERS = {"adamw": training.adamw, "adam": training.adam, "sgd": training.sgd}
+_SCHEDULES = {name: getattr(schedules, name) for name in ("constant", "cosine", "one_cycle")}
+_AUGMENTATIONS = {
+    "crop2": partial(crop, padding=2),
+    "crop4-flip": compose(partial(crop, padding=4), flip),
+    "crop4-flip-cutout8": compose(partial(crop, padding=4), flip, partial(cutout, size=8)),
+}
+_NAMED = {
+    "network": _NETWORKS,
+    "optimiser": _OPTIMISERS,
+    "schedule": _SCHEDULES,
+    "augment": _AUGMENTATIONS,
 }
 
-#: Views of an image, by name.
-_AUGMENTATIONS = {"crop2": partial(crop, padding=2)}
+#: Options that go to the parameter of the same name, and those that are translated.
+_SAME = {"epochs", "batch_size", "lr", "weight_decay", "max_norm", "patience"}
+_TRANSLATED = {*_NAMED, "iterations", "steps", "grid"}
 
-#: What the training loop does by itself. A spec may say so too; anything else is refused until
-#: the classifier has a parameter of that name.
-_BUILT_IN = {
-    "optimizer": "adamw",
-    "schedule": "cosine",
-    "momentum": 0,
-    "clip": None,
-    "views": 1,
-    "augment": None,
-    "refine": False,
-}
-_OWN_OPTIONS = {"network", "augment", "iterations"}  # translated below
-_GRID_OPTIONS = {"grid", "network", "iterations", "batch_size", "patience"}
+_NEVER = 10**9  # epochs of patience: the grid is chosen at the end
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,53 +74,36 @@ class Outcome:
 def classifier_arguments(spec: RunSpec, n_samples: int) -> dict[str, Any]:
     """Return the parameters of `ComplementaryClassifier` that a spec means.
 
-    Options go to the parameter of the same name. ``network`` is the name of a class of
-    `naysay.networks`; ``iterations`` are turned into epochs.
+    The one place where options are read. ``network``, ``optimiser``, ``schedule`` and ``augment``
+    are names; ``iterations`` are turned into epochs; ``steps`` are where the learning rate is
+    divided by 10, counted in iterations where those are given, else in epochs.
     """
     unknown = unknown_options(spec)
     if unknown:
         raise InvalidInput(
-            f"The training loop must know every option of a run; it has none for "
+            "The training loop must know every option of a run; it has none for "
             f"{', '.join(unknown)}. Choose another --recipe."
         )
-    parameters = ComplementaryClassifier().get_params(deep=False)
-    arguments = {name: value for name, value in spec.options.items() if name in parameters}
-    arguments |= {"method": spec.method, "random_state": spec.trial, "learn_from_anchors": False}
-    arguments["network"] = _find_network(str(spec.options.get("network", "MLP")))
-    arguments["augment"] = _AUGMENTATIONS.get(str(spec.options.get("augment")))
-    if "iterations" in spec.options:
-        arguments["epochs"] = _count_epochs(spec, n_samples)
+    options = spec.options
+    arguments = {name: value for name, value in options.items() if name in _SAME}
+    arguments |= {name: known[options[name]] for name, known in _NAMED.items() if name in options}
+    if "iterations" in options:
+        # the classifier holds a tenth of the examples out
+        per_epoch = math.ceil(0.9 * n_samples / options["batch_size"])
+        arguments["epochs"] = math.ceil(options["iterations"] / per_epoch)
+    if "steps" in options:
+        length = options.get("iterations") or options["epochs"]
+        arguments["schedule"] = schedules.steps([at / length for at in options["steps"]])
     return arguments
 
 
 def unknown_options(spec: RunSpec) -> list[str]:
     """Return the options, with their values, that this version cannot train with."""
-    known = (
-        _GRID_OPTIONS
-        if spec.is_grid
-        else _OWN_OPTIONS | ComplementaryClassifier().get_params(deep=False).keys()
-    )
-    unknown = [
+    return [
         f"{name}={value!r}"
         for name, value in spec.options.items()
-        if name not in known and (name not in _BUILT_IN or value != _BUILT_IN[name])
+        if name not in _SAME | _TRANSLATED or (name in _NAMED and value not in _NAMED[name])
     ]
-    name = str(spec.options.get("network", "MLP"))
-    if name not in _NETWORKS and not hasattr(networks, name):
-        unknown.append(f"network={name!r}")
-    augment = spec.options.get("augment")
-    if augment is not None and augment not in _AUGMENTATIONS:
-        unknown.append(f"augment={augment!r}")
-    return unknown
-
-
-def _find_network(name: str) -> Any:
-    return _NETWORKS.get(name) or getattr(networks, name)
-
-
-def _count_epochs(spec: RunSpec, n_samples: int) -> int:
-    per_epoch = math.ceil(0.9 * n_samples / spec.options["batch_size"])
-    return math.ceil(spec.options["iterations"] / per_epoch)
 
 
 def train_one(spec: RunSpec, data: RunData, *, device: torch.device) -> Outcome:
@@ -135,7 +121,13 @@ def train_one(spec: RunSpec, data: RunData, *, device: torch.device) -> Outcome:
         transition = TransitionMatrix.uniform(data.n_classes)
     classes = None if isinstance(transition, TransitionMatrix) else range(data.n_classes)
     clf = ComplementaryClassifier(
-        **arguments, transition=transition, classes=classes, device=device
+        **arguments,
+        method=spec.method,
+        transition=transition,
+        classes=classes,
+        learn_from_anchors=False,
+        device=device,
+        random_state=spec.trial,
     )
     clf.fit(data.X, given, anchors=anchors)
     predictions = np.asarray(clf.predict(data.X_test)).astype(np.int64)
@@ -171,29 +163,24 @@ def _train_grid(spec: RunSpec, data: RunData, *, device: torch.device) -> Outcom
     if Q is None or spec.knows not in ("true Q", "no Q"):
         raise InvalidInput("A grid is chosen on complementary labels, with Q known or not used.")
     method = find_method(spec.method)
+    common = classifier_arguments(spec, len(data.X))
+    make_network = common.pop("network")
     train_at, held_out_at = split_validation(len(data.X), seed=spec.trial)
     inputs = torch.as_tensor(data.X, device=device)
     labels = torch.as_tensor(data.comp_labels, device=device)
-    held_out = (inputs[held_out_at], labels[held_out_at])
+    examples = training.Examples(inputs[train_at], labels[train_at])
+    held_out = training.Examples(inputs[held_out_at], labels[held_out_at])
     best: tuple[float, dict[str, Any], Any, Any] | None = None
     for number, setting in enumerate(combinations(spec.options["grid"])):
-        options = training.Options(
-            epochs=_count_epochs(spec, len(data.X)),
-            batch_size=spec.options["batch_size"],
-            lr=setting["lr"],
-            weight_decay=setting["weight_decay"],
-            patience=spec.options.get("patience", 10**9),
-        )
-        with training.seeded(1000 * spec.trial + number, device):
-            name = str(spec.options["network"])
-            network = _find_network(name)(data.X.shape[1:], data.n_classes).to(device)
-            loss = method.make_loss(Setting(Q=Q)).to(device)
-            try:
-                history = training.fit(
-                    network, inputs[train_at], labels[train_at], loss, options, held_out=held_out
-                )
-            except InvalidInput:  # this learning rate lets the loss grow beyond all bounds
-                continue
+        seed = 1000 * spec.trial + number
+        options = training.Options(**{"patience": _NEVER, **common, **setting}, seed=seed)
+        with training.seeded(seed, device):
+            network = make_network(data.X.shape[1:], data.n_classes).to(device)
+        loss = method.make_loss(Setting(Q=Q)).to(device)
+        try:
+            history = training.fit(network, examples, loss, options, held_out=held_out)
+        except InvalidInput:  # this learning rate lets the loss grow beyond all bounds
+            continue
         least = min(record["held_out_loss"] for record in history)
         if best is None or least < best[0]:
             best = least, setting, network, history

@@ -95,12 +95,12 @@ SUITE = Suite(
     ),
     recipes={
         "paper": Recipe(
-            options={**_COMMON, "optimizer": "adam", "schedule": "constant"},
+            options={**_COMMON, "optimiser": "adam", "schedule": "constant"},
             trials=20,
             deviations=_CHOSEN,
         ),
         "best": Recipe(
-            options={**_COMMON, "optimizer": "adamw", "schedule": "cosine"},
+            options={**_COMMON, "optimiser": "adamw", "schedule": "cosine"},
             trials=20,
             deviations=(
                 "AdamW with warm-up, a cosine schedule and averaged weights in place of Adam with "
@@ -111,7 +111,7 @@ SUITE = Suite(
         "quick": Recipe(
             options={
                 **_COMMON,
-                "optimizer": "adamw",
+                "optimiser": "adamw",
                 "schedule": "cosine",
                 "grid": {"lr": [1e-2, 3e-2], "weight_decay": [1e-4]},
                 "iterations": 600,
