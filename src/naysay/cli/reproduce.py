@@ -94,7 +94,10 @@ def reproduce(
     where = find_device(device)
     if where.type == "cpu" and quick:
         torch.set_num_threads(1)  # a second thread has nothing to do for networks this small
-    specs = {spec: (suite, cell) for suite, runs in plan for cell, spec in runs}
+    specs: dict[RunSpec, tuple[Suite, Cell]] = {}
+    for suite, runs in plan:
+        for cell, spec in runs:
+            specs.setdefault(spec, (suite, cell))  # a run that tables share is named by the first
 
     def title(spec: "RunSpec") -> str:
         suite, cell = specs[spec]

@@ -21,6 +21,7 @@ from naysay.transition import TransitionMatrix
 __all__ = ["Progress", "run"]
 
 _MOST_POINTS = 60  # of a learning curve
+_CURVES = ("epoch", "loss", "held_out_loss", "held_out_accuracy")  # what depends on no clock
 _MOST_CLASSES = 20  # of a matrix that is kept to be drawn
 
 
@@ -170,8 +171,7 @@ def _thin(history: Sequence[dict[str, float]]) -> list[dict[str, float]]:
         if at % step == 0 or at in (best, len(history) - 1)
     ]
     return [
-        {name: _round(value) for name, value in point.items() if name != "seconds"}
-        for point in kept
+        {name: _round(value) for name, value in point.items() if name in _CURVES} for point in kept
     ]
 
 

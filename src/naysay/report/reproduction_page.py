@@ -16,6 +16,7 @@ from naysay.transition import TransitionMatrix
 __all__ = ["render_report_page", "write_report_page"]
 
 _MOST_CURVES = 8
+_SURE_ENOUGH = 0.02  # standard error up to which an accuracy judged without labels says something
 _MATRICES = {"true": "True Q", "estimated": "Estimated", "refined": "Refined"}
 
 
@@ -76,7 +77,7 @@ def _make_section(result: SuiteResult) -> Section:
     off = [
         abs(record.estimates["accuracy"] - record.accuracy)
         for record in records
-        if "accuracy" in record.estimates
+        if record.estimates.get("accuracy_standard_error", 1) <= _SURE_ENOUGH
     ]
     return Section(
         result=result,
