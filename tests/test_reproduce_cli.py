@@ -3,13 +3,13 @@
 import json
 
 import pytest
-from test_runner import make_digits
 from typer.testing import CliRunner
 
 from naysay.cli import app
 from naysay.experiments import data as run_data
 from naysay.experiments.records import RecordFile
 from naysay.suites import SUITES
+from test_runner import make_digits
 
 
 def invoke(*arguments):

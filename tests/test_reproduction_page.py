@@ -108,7 +108,7 @@ def test_nothing_is_loaded_and_nothing_is_run(page):
 def test_ours_stands_beside_published_with_the_difference_and_the_verdict(page):
     text = text_of(page)
     # LM/T: 97.0 and 97.1, published 97.18 ± 0.45: within two standard errors
-    assert "97.05 ± 0.07 2 trials, equal, = -0.13 published 97.18 ± 0.45" in text
+    assert "97.05 ± 0.07 2 trials, equal, = \N{MINUS SIGN}0.13 published 97.18 ± 0.45" in text
     # PC/S with0: 70.05 against 29.12 ± 1.94
     assert "70.05 ± 0.07 2 trials, better, ▲ +40.93 published 29.12 ± 1.94" in text
     assert "error of estimated Q 0.246" in text

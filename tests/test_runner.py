@@ -111,6 +111,14 @@ def test_labels_are_drawn_by_the_matrix_and_anchors_are_of_each_class():
     assert len(plain.anchors) == 0
 
 
+def test_every_class_is_named_even_where_chance_would_leave_one_out():
+    for trial in range(20):  # 40 examples: some of 10 classes are often named by none of them
+        data = load_run_data(make_spec(setting="without0", n_train=40, trial=trial))
+        assert set(data.comp_labels) == set(range(10))
+    with pytest.raises(InvalidInput, match="enough for every class to be named"):
+        load_run_data(make_spec(n_train=5))
+
+
 def test_tables_are_standardised_on_the_training_part():
     data = load_run_data(make_grid_spec())
     assert data.X.shape == (270, 64)

@@ -52,7 +52,7 @@ def load_run_data(spec: RunSpec, *, data_dir: Path | None = None) -> RunData:
     Q, comp_labels, comp_labels_test = None, np.empty(0, np.int64), np.empty(0, np.int64)
     if spec.setting != "none":
         Q = make_transition(spec.setting, n_classes, seed=spec.trial)
-        comp_labels = Q.sample(y, seed=_rng(spec, "labels"))
+        comp_labels = _draw_labels(Q, y, _rng(spec, "labels"))
         comp_labels_test = Q.sample(y_test, seed=_rng(spec, "test labels"))
     anchors = np.empty(0, np.int64)
     if spec.anchors:
@@ -70,6 +70,25 @@ def load_run_data(spec: RunSpec, *, data_dir: Path | None = None) -> RunData:
     )
 
 
+def _draw_labels(
+    Q: TransitionMatrix, y: NDArray[np.int64], rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Return labels that name every class: what is never named cannot be learned.
+
+    With many classes and few examples a class may be named by chance in no draw; then the labels
+    are drawn again.
+    """
+    for _ in range(_MOST_DRAWS):
+        labels = Q.sample(y, seed=rng)
+        if len(np.unique(labels)) == Q.n_classes:
+            return labels
+    raise InvalidInput(
+        f"The examples must be enough for every class to be named. Got {len(y)} of "
+        f"{Q.n_classes} classes: in {_MOST_DRAWS} draws a class was never named. Raise n_train."
+    )
+
+
+_MOST_DRAWS = 100
 _DRAWS = ("examples", "labels", "test labels", "anchors")
 
 

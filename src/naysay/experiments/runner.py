@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from naysay._errors import DatasetUnavailable, InvalidInput
+from naysay._errors import NaysayError
 from naysay._trainer import find_device
 from naysay.experiments.data import RunData, load_run_data
 from naysay.experiments.provenance import device_name, git_commit, now, used_versions
@@ -46,7 +46,8 @@ def run(
 ) -> Progress:
     """Do every run that is not on file, and append a record as each ends.
 
-    A run whose data are missing or too few is left out, and the reason kept; the others go on.
+    A run that cannot be done, because its data are missing for instance, is left out, and the
+    reason kept; the others go on.
 
     Parameters
     ----------
@@ -81,7 +82,7 @@ def run(
             try:
                 datas = [load_run_data(spec, data_dir=data_dir) for spec in todo]
                 outcomes = _train(todo, datas, where)
-            except (DatasetUnavailable, InvalidInput) as problem:
+            except NaysayError as problem:  # this run cannot be done; the others can
                 progress.refused.setdefault(str(problem), []).extend(todo)
                 continue
             for spec, data, outcome in zip(todo, datas, outcomes, strict=True):

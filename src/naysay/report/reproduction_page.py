@@ -29,6 +29,7 @@ class Section:
     convergence: Convergence | None
     matrices: list[tuple[CellResult, dict[str, HeatMap]]]
     devices: list[str]
+    networks: list[str]
     seconds: float
     judged: tuple[int, float] | None  # runs with an accuracy known without labels; how far off
 
@@ -85,6 +86,7 @@ def _make_section(result: SuiteResult) -> Section:
         convergence=_make_convergence(result) if result.suite.kind == "curve" else None,
         matrices=_make_matrices(result) if result.suite.kind == "matrices" else [],
         devices=_unique(record.device for record in records),
+        networks=_unique(str(record.spec.options.get("network", "MLP")) for record in records),
         seconds=sum(record.seconds for record in records),
         judged=(len(off), sum(off) / len(off)) if off else None,
     )

@@ -9,6 +9,8 @@ __all__ = ["CIFAR10", "MNIST", "QUICK_SPEED"]
 _DRAWN = (
     "The matrix, the labels, the anchors and the held-out examples are drawn anew in each trial "
     "(seed = number of the trial); the paper does not say whether its trials share a matrix.",
+    "Labels are drawn again if some class is never named: the paper says that it could not be "
+    "learned.",
     "The 10 anchors of each class are drawn at random; the paper picks easy examples by hand. "
     "Their true classes serve to estimate Q and nothing else.",
     "The weights kept are a moving average over about the last 100 steps, of the epoch with the "
