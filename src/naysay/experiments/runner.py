@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from naysay import metrics
 from naysay._errors import NaysayError
 from naysay._trainer import find_device
 from naysay.experiments.data import RunData, load_run_data
@@ -16,7 +17,6 @@ from naysay.experiments.provenance import device_name, git_commit, now, used_ver
 from naysay.experiments.records import RecordFile, RunRecord
 from naysay.experiments.spec import RunSpec
 from naysay.experiments.trainers import Outcome, train_group, train_one
-from naysay.transition import TransitionMatrix
 
 __all__ = ["Progress", "run"]
 
@@ -115,11 +115,12 @@ def make_record(spec: RunSpec, data: RunData, outcome: Outcome, facts: dict[str,
     if outcome.held_out_loss is not None:
         estimates["held_out_loss"] = outcome.held_out_loss
     if outcome.transition is not None:
-        accuracy = accuracy_without_labels(
+        accuracy = metrics.accuracy_without_labels(
             outcome.predictions, data.comp_labels_test, outcome.transition
         )
-        if accuracy is not None:
-            estimates["accuracy"], estimates["accuracy_standard_error"] = accuracy
+        if accuracy.value is not None and accuracy.standard_error is not None:
+            estimates["accuracy"] = accuracy.value
+            estimates["accuracy_standard_error"] = accuracy.standard_error
     matrices: dict[str, list[list[float]]] = {}
     if outcome.matrices and data.Q is not None and data.n_classes <= _MOST_CLASSES:
         matrices = {
@@ -141,25 +142,6 @@ def make_record(spec: RunSpec, data: RunData, outcome: Outcome, facts: dict[str,
         time=now(),
         **facts,
     )
-
-
-def accuracy_without_labels(
-    predictions: Any, comp_labels: Any, Q: TransitionMatrix
-) -> tuple[float, float] | None:
-    r"""Return the unbiased accuracy and its standard error; None where Q cannot be inverted.
-
-    .. math:: P(f(X) = Y) = E[Q^{-1}_{Ȳ, f(X)}]
-
-    Examples
-    --------
-    >>> accuracy_without_labels([0, 1], [1, 2], TransitionMatrix.uniform(3))
-    (1.0, 0.0)
-    """
-    if not Q.diagnose().identifiable:
-        return None
-    values = np.linalg.inv(np.asarray(Q))[np.asarray(comp_labels), np.asarray(predictions)]
-    values = values.round(12) + 0.0
-    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
 
 
 def _thin(history: Sequence[dict[str, float]]) -> list[dict[str, float]]:
