@@ -190,7 +190,7 @@ def _print_plan(
 
 def _how_known(rows: list[dict[str, Any]]) -> str:
     places = {row["measured_on"] for row in rows if row["seconds"] is not None} - {""}
-    words = f", as measured on {' and '.join(sorted(places))}" if places else ""
+    words = f", as seen on {' and '.join(sorted(places))}" if places else ""
     if any(row["seconds"] is None for row in rows):
         words += "; for those marked ? no run has been timed yet"
     return words

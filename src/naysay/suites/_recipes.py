@@ -41,6 +41,7 @@ _QUICK_IMAGES = Recipe(
     },
     trials=2,
     deviations=(*_QUICK, *_DRAWN),
+    seconds=5,
     measured_on=QUICK_SPEED,
     comparable=False,
 )
@@ -157,5 +158,6 @@ CIFAR10 = {
         _QUICK_IMAGES,
         options={**_QUICK_IMAGES.options, "network": "LeNet5", "epochs": 8, "patience": 8},
         trials=1,
+        seconds=16,
     ),
 }

@@ -45,6 +45,7 @@ SUITE = Suite(
         ),
         "quick": replace(
             CIFAR10["quick"],
+            seconds=5,
             where={f"{size:,}": {"n_train": size // 10} for size in SIZES},
             deviations=(*CIFAR10["quick"].deviations, "A tenth of the examples of each point."),
         ),

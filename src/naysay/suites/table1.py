@@ -123,6 +123,7 @@ SUITE = Suite(
                 "with 150 training and 50 test examples of each class.",
                 *_CHOSEN,
             ),
+            seconds=2.5,
             measured_on=QUICK_SPEED,
             comparable=False,
         ),

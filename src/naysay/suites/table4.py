@@ -62,6 +62,7 @@ SUITE = Suite(
         "quick": replace(
             _QUICK,
             options={**_QUICK.options, "n_train": 10_000},
+            seconds=20,
         ),
     },
 )
