@@ -182,10 +182,9 @@ def _print_plan(
         table.add_row(row["suite"], *map(str, numbers), minutes)
     Console().print(table)
     known = [row["seconds"] for row in rows if row["seconds"] is not None]
-    typer.echo(
-        f"\nRecipe {recipe}: {sum(row['to_do'] for row in rows)} runs to do, about "
-        f"{sum(known) / 60:.0f} minutes{_how_known(rows)}."
-    )
+    about = f", about {sum(known) / 60:.0f} minutes" if known else ""
+    n_to_do = sum(row["to_do"] for row in rows)
+    typer.echo(f"\nRecipe {recipe}: {n_to_do} runs to do{about}{_how_known(rows)}.")
 
 
 def _how_known(rows: list[dict[str, Any]]) -> str:
