@@ -119,8 +119,8 @@ SUITE = Suite(
             where={"DRIVE*": {"n_train": 150, "n_test": 50}},
             trials=2,
             deviations=(
-                "A scaled-down run for two CPU cores: 2 trials, 2 settings, 1,000 iterations; DRIVE "
-                "with 150 training and 50 test examples of each class.",
+                "A scaled-down run for two CPU cores: 2 trials, 2 settings, 1,000 iterations; "
+                "DRIVE with 150 training and 50 test examples of each class.",
                 *_CHOSEN,
             ),
             seconds=1.5,
