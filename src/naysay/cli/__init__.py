@@ -19,6 +19,8 @@ from naysay.cli.fit import fit
 from naysay.cli.inspect import inspect
 from naysay.cli.methods import methods
 from naysay.cli.predict import predict
+from naysay.cli.report import report
+from naysay.cli.reproduce import reproduce
 
 __all__ = ["app", "main"]
 
@@ -45,7 +47,19 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, fit, predict, check, estimate, export, design, inspect, methods):
+for command in (
+    demo,
+    fit,
+    predict,
+    check,
+    estimate,
+    export,
+    design,
+    inspect,
+    methods,
+    reproduce,
+    report,
+):
     app.command()(command)
 data.command()(info)
 data.command()(example)

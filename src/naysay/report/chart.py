@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Axis", "Chart", "make_chart"]
+__all__ = ["Axis", "Chart", "make_axis", "make_chart", "make_path"]
 
 # The drawing's own units; the page scales them.
 _WIDTH, _HEIGHT = 400, 230
@@ -63,21 +63,21 @@ def make_chart(history: Sequence[Mapping[str, float]], *, n_epochs: int) -> Char
         if "held_out_loss" in record
     ]
     losses = [loss for _, loss in training + held_out]
-    x = _make_axis(0, max(n_epochs, 1), _LEFT, _WIDTH - _RIGHT, whole=True)
-    y = _make_axis(min(losses), max(losses), _HEIGHT - _BOTTOM, _TOP)
+    x = make_axis(0, max(n_epochs, 1), _LEFT, _WIDTH - _RIGHT, whole=True)
+    y = make_axis(min(losses), max(losses), _HEIGHT - _BOTTOM, _TOP)
     best = min(held_out, key=lambda point: point[1]) if held_out else None
     return Chart(
         x=x,
         y=y,
-        training=_make_path(training, x, y),
-        held_out=_make_path(held_out, x, y) if held_out else None,
+        training=make_path(training, x, y),
+        held_out=make_path(held_out, x, y) if held_out else None,
         best_epoch=None if best is None else int(best[0]),
         best_loss=None if best is None else best[1],
         last_epoch=int(training[-1][0]),
     )
 
 
-def _make_axis(low: float, high: float, start: float, end: float, *, whole: bool = False) -> Axis:
+def make_axis(low: float, high: float, start: float, end: float, *, whole: bool = False) -> Axis:
     """Return an axis that covers the values, with ticks at round numbers, whole ones if asked."""
     spread = (high - low) or abs(high) or 1.0  # a flat curve still needs some height
     exponent = math.floor(math.log10(spread / _N_STEPS))
@@ -98,5 +98,6 @@ def _make_axis(low: float, high: float, start: float, end: float, *, whole: bool
     return axis
 
 
-def _make_path(points: Sequence[tuple[float, float]], x: Axis, y: Axis) -> str:
+def make_path(points: Sequence[tuple[float, float]], x: Axis, y: Axis) -> str:
+    """Return the line through points as an SVG path."""
     return "M" + "L".join(f"{x(epoch):g},{y(loss):g}" for epoch, loss in points)

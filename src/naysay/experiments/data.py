@@ -1,0 +1,129 @@
+"""The examples of a run: drawn, labelled and scaled as its spec says, the same for every method."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from naysay import datasets
+from naysay._errors import InvalidInput
+from naysay.datasets.tasks import draw_per_class, draw_task, standardise
+from naysay.experiments.settings import make_transition
+from naysay.experiments.spec import RunSpec
+from naysay.transition import TransitionMatrix
+
+__all__ = ["RunData", "load_run_data"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RunData:
+    """What a run learns from and is tested on.
+
+    `comp_labels` are drawn by `Q` from `y`; so are `comp_labels_test`, which no training sees, to
+    judge without true labels. `anchors` are indices of training examples. `Q` is None, and the
+    complementary labels are empty, where the spec draws none.
+    """
+
+    X: NDArray[Any]
+    y: NDArray[np.int64]
+    X_test: NDArray[Any]
+    y_test: NDArray[np.int64]
+    n_classes: int
+    Q: TransitionMatrix | None
+    comp_labels: NDArray[np.int64]
+    comp_labels_test: NDArray[np.int64]
+    anchors: NDArray[np.int64]
+
+
+def load_run_data(spec: RunSpec, *, data_dir: Path | None = None) -> RunData:
+    """Return the examples of a run. The same trial has the same ones whatever the method.
+
+    Raises
+    ------
+    DatasetUnavailable
+        If the data set is not on disk; nothing is downloaded here.
+    InvalidInput
+        If it has too few examples for what the spec asks.
+    """
+    X, y, X_test, y_test, n_classes = _draw_examples(spec, data_dir)
+    Q, comp_labels, comp_labels_test = None, np.empty(0, np.int64), np.empty(0, np.int64)
+    if spec.setting != "none":
+        Q = make_transition(spec.setting, n_classes, seed=spec.trial)
+        comp_labels = _draw_labels(Q, y, _rng(spec, "labels"))
+        comp_labels_test = Q.sample(y_test, seed=_rng(spec, "test labels"))
+    anchors = np.empty(0, np.int64)
+    if spec.anchors:
+        (anchors,) = draw_per_class(y, spec.anchors, seed=_rng(spec, "anchors"))
+    return RunData(
+        X=X,
+        y=y,
+        X_test=X_test,
+        y_test=y_test,
+        n_classes=n_classes,
+        Q=Q,
+        comp_labels=comp_labels,
+        comp_labels_test=comp_labels_test,
+        anchors=anchors,
+    )
+
+
+def _draw_labels(
+    Q: TransitionMatrix, y: NDArray[np.int64], rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Return labels that name every class: what is never named cannot be learned.
+
+    With many classes and few examples a class may be named by chance in no draw; then the labels
+    are drawn again.
+    """
+    for _ in range(_MOST_DRAWS):
+        labels = Q.sample(y, seed=rng)
+        if len(np.unique(labels)) == Q.n_classes:
+            return labels
+    raise InvalidInput(
+        f"The examples must be enough for every class to be named. Got {len(y)} of "
+        f"{Q.n_classes} classes: in {_MOST_DRAWS} draws a class was never named. Raise n_train."
+    )
+
+
+_MOST_DRAWS = 100
+_DRAWS = ("examples", "labels", "test labels", "anchors")
+
+
+def _rng(spec: RunSpec, draw: str) -> np.random.Generator:
+    """Return a generator of its own for each thing drawn: one more draw changes no other."""
+    return np.random.default_rng([spec.trial, _DRAWS.index(draw)])
+
+
+def _draw_examples(spec: RunSpec, data_dir: Path | None) -> tuple[Any, Any, Any, Any, int]:
+    dataset = _load(spec.dataset, data_dir)
+    rng = _rng(spec, "examples")
+    if spec.classes is not None:
+        if spec.n_train is None or spec.n_test is None:
+            raise InvalidInput("A spec with classes must say n_train and n_test of each class.")
+        task = draw_task(dataset, spec.classes, n_train=spec.n_train, n_test=spec.n_test, seed=rng)
+        train, test, n_classes = task.train, task.test, len(task.classes)
+    elif dataset.test is None:
+        raise InvalidInput(f"{spec.dataset} has no official test split. Say classes in the spec.")
+    else:
+        train = _draw(dataset.train, spec.n_train, rng)
+        test = _draw(dataset.test, spec.n_test, rng)
+        n_classes = len(dataset.classes)
+    if train.X.ndim == 4:  # images: the networks for them take bytes, and scale them
+        X, X_test = train.X, test.X
+    else:
+        X, X_test = (part.astype(np.float32) for part in standardise(train.X, test.X))
+    return X, train.y, X_test, test.y, n_classes
+
+
+@lru_cache(maxsize=2)
+def _load(name: str, data_dir: Path | None) -> datasets.Dataset:
+    return datasets.load(name, data_dir=data_dir, download=False)
+
+
+def _draw(split: datasets.Split, size: int | None, rng: np.random.Generator) -> datasets.Split:
+    if size is None or size >= len(split):
+        return split
+    return split.take(np.sort(rng.permutation(len(split))[:size]))

@@ -1,0 +1,158 @@
+"""What a suite is: the cells of one published table, and the recipes to fill them with."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatch
+from typing import Any
+
+from naysay._errors import InvalidInput
+from naysay.experiments.spec import RunSpec
+
+__all__ = ["Cell", "Published", "Recipe", "Suite"]
+
+_PRINTED = re.compile(r"(\d+(?:\.\d+)?)\s*(?:(?:±|\()\s*(\d+(?:\.\d+)?)\)?)?")
+
+
+@dataclass(frozen=True)
+class Published:
+    """A figure as the paper prints it: ``"97.18 ± 0.45"``, ``"85.8 (0.5)"``, ``"N/A"``.
+
+    Examples
+    --------
+    >>> Published("85.8 (0.5)").mean, Published("85.8 (0.5)").sd
+    (85.8, 0.5)
+    >>> Published("N/A").mean is None
+    True
+    """
+
+    text: str
+
+    @property
+    def mean(self) -> float | None:
+        """In percent."""
+        return self._numbers()[0]
+
+    @property
+    def sd(self) -> float | None:
+        """The standard deviation over trials, in points; None where none is printed."""
+        return self._numbers()[1]
+
+    def _numbers(self) -> tuple[float | None, float | None]:
+        match = _PRINTED.fullmatch(self.text)
+        if match is None:
+            return None, None
+        return float(match[1]), None if match[2] is None else float(match[2])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One figure of a table: where it stands, what was published, and the run that gives it.
+
+    `spec` has no recipe yet; `published` is None where the paper shows a picture, not a number.
+    `not_run` says why a run of full size may be missing, where that is known beforehand.
+    """
+
+    row: str
+    column: str
+    spec: RunSpec
+    published: Published | None = None
+    not_run: str = ""
+
+    @property
+    def name(self) -> str:
+        """The row and the column, as the command line shows and filters them."""
+        return f"{self.row}, {self.column}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """How to train the cells of a suite.
+
+    Parameters
+    ----------
+    options : mapping
+        For every cell. ``method``, ``n_train`` and ``n_test`` replace those of the cell.
+    where : mapping
+        Further options for some cells: by the name of a row, a column, or ``"row, column"``;
+        ``*`` stands for anything. Later ones win.
+    trials : int
+    deviations : tuple of str
+        What differs from the paper, and why; sentences for the report.
+    seconds : float, optional
+        What one run takes, about, for `naysay reproduce --dry-run`; `measured_on` says where.
+    comparable : bool, default=True
+        Whether its runs are of full size, to be held against the published figures.
+    """
+
+    options: Mapping[str, Any]
+    where: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    trials: int
+    deviations: tuple[str, ...] = ()
+    seconds: float | None = None
+    measured_on: str = ""
+    comparable: bool = True
+
+    def options_of(self, cell: Cell) -> dict[str, Any]:
+        """Return the options of one cell."""
+        options = dict(self.options)
+        for pattern, more in self.where.items():
+            if any(fnmatch(name, pattern) for name in (cell.row, cell.column, cell.name)):
+                options |= more
+        return options
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suite:
+    """One table or figure of the paper."""
+
+    name: str
+    title: str
+    about: str
+    cells: tuple[Cell, ...]
+    recipes: Mapping[str, Recipe]
+    published_trials: int | None = None
+    kind: str = "table"  # or "curve", "matrices": how the report shows it
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """The names of the rows, in order."""
+        return tuple(dict.fromkeys(cell.row for cell in self.cells))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns, in order."""
+        return tuple(dict.fromkeys(cell.column for cell in self.cells))
+
+    def recipe(self, name: str) -> Recipe:
+        """Return the recipe of that name."""
+        if name not in self.recipes:
+            raise InvalidInput(
+                f"recipe must be one of {', '.join(self.recipes)} for {self.name}. Got {name!r}."
+            )
+        return self.recipes[name]
+
+    def spec_of(self, cell: Cell, recipe: str) -> RunSpec:
+        """Return the first trial of a cell."""
+        options = self.recipe(recipe).options_of(cell)
+        names = ("method", "n_train", "n_test")
+        changes = {name: options.pop(name) for name in names if name in options}
+        return replace(cell.spec, recipe=recipe, options=options, **changes)
+
+    def specs(
+        self, recipe: str, *, trials: int | None = None, only: str = "*"
+    ) -> Iterator[tuple[Cell, RunSpec]]:
+        """Yield the runs of a recipe with their cells; trial by trial, so that any stop is fair.
+
+        Parameters
+        ----------
+        recipe : str
+        trials : int, optional
+            The number of the recipe when left out.
+        only : str
+            Cells whose name contains this; ``*`` stands for anything, case does not matter.
+        """
+        for trial in range(self.recipe(recipe).trials if trials is None else trials):
+            for cell in self.cells:
+                if fnmatch(cell.name.lower(), f"*{only.lower()}*"):
+                    yield cell, replace(self.spec_of(cell, recipe), trial=trial)

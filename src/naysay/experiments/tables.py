@@ -1,0 +1,244 @@
+"""Records beside what was published: means, differences, verdicts; as Markdown and LaTeX too."""
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from naysay.experiments.records import RunRecord
+from naysay.experiments.suite import Cell, Published, Suite
+
+__all__ = ["CellResult", "SuiteResult", "latex", "markdown", "summarise"]
+
+_WORDS = {"better": "▲", "equal": "=", "worse": "▼"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellResult:
+    """One figure: ours beside the published one, in percent.
+
+    `verdict` is better, equal or worse than published, None where nothing can be compared. It is
+    equal when the difference is at most two standard errors, or rounds to nothing in the digits
+    printed; see `judge`. Scaled-down runs are not judged.
+    """
+
+    cell: Cell
+    records: tuple[RunRecord, ...]
+    verdict: str | None
+
+    @property
+    def n_trials(self) -> int:
+        """How many runs are on file."""
+        return len(self.records)
+
+    @property
+    def mean(self) -> float | None:
+        """Mean accuracy in percent."""
+        return 100 * statistics.fmean(r.accuracy for r in self.records) if self.records else None
+
+    @property
+    def sd(self) -> float | None:
+        """Standard deviation over trials, in points; None with fewer than two."""
+        if self.n_trials < 2:
+            return None
+        return 100 * statistics.stdev(record.accuracy for record in self.records)
+
+    @property
+    def difference(self) -> float | None:
+        """Ours less the published mean, in points."""
+        published = self.cell.published
+        if self.mean is None or published is None or published.mean is None:
+            return None
+        return self.mean - published.mean
+
+    @property
+    def seconds(self) -> float | None:
+        """Mean seconds of a run."""
+        return statistics.fmean(r.seconds for r in self.records) if self.records else None
+
+    @property
+    def q_errors(self) -> dict[str, float]:
+        """Mean error of Q over trials: of the estimated and the refined matrix."""
+        names = dict.fromkeys(name for record in self.records for name in record.q_error)
+        return {
+            name: statistics.fmean(r.q_error[name] for r in self.records if name in r.q_error)
+            for name in names
+        }
+
+    @property
+    def text(self) -> str:
+        """Ours as the paper prints it: ``97.18 ± 0.45``; nothing where there is no run."""
+        if self.mean is None:
+            return ""
+        return f"{self.mean:.2f}" + ("" if self.sd is None else f" ± {self.sd:.2f}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuiteResult:
+    """A suite with one recipe: every cell, run or not."""
+
+    suite: Suite
+    recipe: str
+    cells: tuple[CellResult, ...]
+
+    def at(self, row: str, column: str) -> CellResult | None:
+        """Return the cell of a row and a column."""
+        found = (each for each in self.cells if (each.cell.row, each.cell.column) == (row, column))
+        return next(found, None)
+
+    @property
+    def records(self) -> list[RunRecord]:
+        """All runs, each once: cells of one table may share them."""
+        return list({r.spec.hash: r for each in self.cells for r in each.records}.values())
+
+    @property
+    def missing(self) -> list[Cell]:
+        """The cells without a run."""
+        return [each.cell for each in self.cells if not each.records]
+
+    @property
+    def short(self) -> list[CellResult]:
+        """The cells with some runs, but fewer than the recipe asks for."""
+        wanted = self.suite.recipe(self.recipe).trials
+        return [each for each in self.cells if 0 < each.n_trials < wanted]
+
+    def count(self, verdict: str) -> int:
+        """Return in how many cells ours is better, equal or worse."""
+        return sum(each.verdict == verdict for each in self.cells)
+
+
+def summarise(
+    suites: Iterable[Suite],
+    records: Iterable[RunRecord],
+    *,
+    recipes: Sequence[str] = ("best", "paper", "quick"),
+) -> list[SuiteResult]:
+    """Return each suite with each recipe of which there is a run.
+
+    A run counts once, whatever the number of files it is in. Runs of no suite are left out.
+    """
+    by_group: dict[str, dict[int, RunRecord]] = {}
+    for record in records:
+        by_group.setdefault(record.spec.group, {})[record.spec.trial] = record
+    results = []
+    for suite in suites:
+        for recipe in recipes:
+            cells = tuple(_find(suite, cell, recipe, by_group) for cell in suite.cells)
+            if any(each.records for each in cells):
+                results.append(SuiteResult(suite=suite, recipe=recipe, cells=cells))
+    return results
+
+
+def _find(
+    suite: Suite, cell: Cell, recipe: str, by_group: Mapping[str, Mapping[int, RunRecord]]
+) -> CellResult:
+    trials = by_group.get(suite.spec_of(cell, recipe).group, {})
+    records = tuple(trials[trial] for trial in sorted(trials))
+    accuracies = [100 * record.accuracy for record in records]
+    published = cell.published if suite.recipe(recipe).comparable else None
+    return CellResult(
+        cell=cell,
+        records=records,
+        verdict=judge(accuracies, published, published_trials=suite.published_trials),
+    )
+
+
+def judge(
+    accuracies: Sequence[float], published: Published | None, *, published_trials: int | None
+) -> str | None:
+    """Return whether ours is better than published, equal or worse.
+
+    The standard error of the difference comes from both standard deviations and numbers of
+    trials. Where one of them has none (one trial, none printed), it counts as certain.
+
+    Examples
+    --------
+    >>> judge([97.0, 97.4, 97.2], Published("97.18 ± 0.45"), published_trials=5)
+    'equal'
+    >>> judge([98.0, 98.2, 98.1], Published("97.18 ± 0.45"), published_trials=5)
+    'better'
+    """
+    if not accuracies or published is None or published.mean is None:
+        return None
+    n_decimals = len(published.text.split()[0].partition(".")[2])
+    difference = statistics.fmean(accuracies) - published.mean
+    ours = statistics.stdev(accuracies) if len(accuracies) > 1 else 0.0
+    theirs = 0.0 if published.sd is None else published.sd
+    error = math.hypot(ours / math.sqrt(len(accuracies)), theirs / math.sqrt(published_trials or 1))
+    if abs(difference) <= max(2 * error, 0.5 * 10.0**-n_decimals):
+        return "equal"
+    return "better" if difference > 0 else "worse"
+
+
+def markdown(results: Iterable[SuiteResult]) -> str:
+    """Return the tables in Markdown: ours, then the published figure and the verdict."""
+    blocks = []
+    for result in results:
+        suite = result.suite
+        lines = [
+            f"### {suite.title} (recipe `{result.recipe}`)",
+            "",
+            "| | " + " | ".join(suite.columns) + " |",
+            "|---" * (1 + len(suite.columns)) + "|",
+        ]
+        for row in suite.rows:
+            cells = [_markdown_cell(result.at(row, column)) for column in suite.columns]
+            lines.append(f"| {row} | " + " | ".join(cells) + " |")
+        blocks.append("\n".join(lines) + "\n")
+    return "\n".join(blocks)
+
+
+def _markdown_cell(result: CellResult | None) -> str:
+    if result is None:
+        return ""
+    published = result.cell.published
+    beside = "" if published is None else f"published {published.text}"
+    if not result.records:
+        return f"not run; {beside}" if beside else "not run"
+    mark = "" if result.verdict is None else f" {_WORDS[result.verdict]}"
+    ours = f"**{result.text}** (n = {result.n_trials}){mark}"
+    return f"{ours}; {beside}" if beside else ours
+
+
+def latex(results: Iterable[SuiteResult]) -> str:
+    """Return the tables in LaTeX (booktabs): two lines for each row, ours and published."""
+    blocks = []
+    for result in results:
+        suite = result.suite
+        lines = [
+            f"% {suite.title}, recipe {result.recipe}",
+            r"\begin{tabular}{l" + "c" * len(suite.columns) + "}",
+            r"\toprule",
+            " & ".join(["", *map(_escape, suite.columns)]) + r" \\",
+            r"\midrule",
+        ]
+        for row in suite.rows:
+            found = [result.at(row, column) for column in suite.columns]
+            ours = [
+                r"\textit{not run}"
+                if each and not each.records
+                else _math(each.text)
+                if each
+                else ""
+                for each in found
+            ]
+            lines.append(" & ".join([_escape(row), *ours]) + r" \\")
+            if any(each and each.cell.published for each in found):
+                published = [
+                    _math(each.cell.published.text) if each and each.cell.published else ""
+                    for each in found
+                ]
+                lines.append(" & ".join([r"\quad published", *published]) + r" \\")
+        lines += [r"\bottomrule", r"\end{tabular}"]
+        blocks.append("\n".join(lines) + "\n")
+    return "\n".join(blocks)
+
+
+def _math(text: str) -> str:
+    return f"${text}$".replace("±", r"\pm") if text[:1].isdigit() else _escape(text)
+
+
+def _escape(text: str) -> str:
+    for plain, escaped in (("~", r"--"), ("#", r"\#"), ("%", r"\%"), ("_", r"\_")):
+        text = text.replace(plain, escaped)
+    return text

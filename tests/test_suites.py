@@ -1,0 +1,192 @@
+"""The suites say what the paper says, and can be run with what is there."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from naysay import InvalidInput, datasets
+from naysay.datasets.tasks import draw_task
+from naysay.experiments.settings import SETTINGS, make_transition
+from naysay.experiments.suite import Published
+from naysay.experiments.trainers import unknown_options
+from naysay.methods import METHODS
+from naysay.suites import SUITES, find_suites
+
+PAPER = Path(__file__).parents[2] / "shared" / "paper"
+RECIPES = ("paper", "best", "quick")
+
+
+def all_specs(recipe):
+    return [spec for suite in SUITES.values() for _, spec in suite.specs(recipe, trials=1)]
+
+
+@pytest.mark.parametrize("name", SUITES)
+def test_published_figures_stand_in_the_paper(name):
+    pages = list(PAPER.glob("*.tex"))
+    if not pages:
+        pytest.skip(f"the paper is not at {PAPER}")
+    printed = re.sub(r"\\textbf\{([^}]*)\}|[${}]", r"\1", pages[0].read_text("utf-8"))
+    printed = re.sub(r"\s*\\pm\s*", " ± ", printed)
+    for cell in SUITES[name].cells:
+        if cell.published is not None:
+            assert cell.published.text in printed, cell.name
+
+
+def test_rows_of_table_1_are_those_of_the_paper_in_its_order():
+    pages = list(PAPER.glob("*.tex"))
+    if not pages:
+        pytest.skip(f"the paper is not at {PAPER}")
+    text = pages[0].read_text("utf-8").partition("label{tab_uci}")[2].partition("end{tabular}")[0]
+    found = [
+        (
+            n_train,
+            n_test,
+            *(f"{mean} ({sd})" for mean, sd in re.findall(r"([\d.]+) \(([\d.]+)\)", rest)),
+        )
+        for n_train, n_test, rest in re.findall(
+            r"& (\d{3,4}) & (\d{3,4}) &(.*)", re.sub(r"\\textbf\{|\}", "", text)
+        )
+    ]
+    suite = SUITES["table1"]
+    ours = []
+    for row in suite.rows:
+        cells = [cell for cell in suite.cells if cell.row == row]
+        spec = cells[0].spec
+        ours.append((str(spec.n_train), str(spec.n_test), *(c.published.text for c in cells)))
+    assert len(found) == 24
+    assert ours == found
+
+
+def test_numbers_are_read_from_what_is_printed():
+    assert (Published("97.18 ± 0.45").mean, Published("97.18 ± 0.45").sd) == (97.18, 0.45)
+    assert (Published("5.1 (2.1)").mean, Published("5.1 (2.1)").sd) == (5.1, 2.1)
+    assert (Published("99.12").mean, Published("99.12").sd) == (99.12, None)
+    assert (Published("N/A").mean, Published("N/A").sd) == (None, None)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_every_run_names_what_exists(recipe):
+    for spec in all_specs(recipe):
+        assert spec.dataset in datasets.names()
+        assert spec.setting in SETTINGS or spec.knows == "true labels"
+        assert spec.method in METHODS
+        assert (spec.anchors > 0) == (spec.knows == "estimated Q")
+
+
+@pytest.mark.parametrize("recipe", ["paper", "quick"])
+def test_every_option_of_a_recipe_is_known_to_the_training_loop(recipe):
+    assert {option for spec in all_specs(recipe) for option in unknown_options(spec)} == set()
+
+
+def test_tables_share_runs_instead_of_repeating_them():
+    def hashes(name, only="*"):
+        return {spec.hash for _, spec in SUITES[name].specs("paper", only=only)}
+
+    assert hashes("table5", "invertible, LM") >= hashes("table2", "LM/T, with0")
+    assert hashes("figure-q") <= {h for n in (2, 5, 6, 7) for h in hashes(f"table{n}")}
+    assert hashes("figure-convergence", "50,000") <= hashes("table3")
+    assert len(hashes("table2", "TL")) == 5  # true labels are the same in every column
+
+
+def test_recipes_have_the_papers_hyper_parameters():
+    spec = next(spec for _, spec in SUITES["table1"].specs("paper"))
+    assert spec.options["grid"] == {
+        "lr": [1e-5, 1e-4, 1e-3, 1e-2, 1e-1],
+        "weight_decay": [1e-7, 1e-4, 1e-1],
+    }
+    assert (spec.options["batch_size"], spec.options["iterations"]) == (100, 5000)
+    by_name = {cell.name: spec for cell, spec in SUITES["table2"].specs("paper", trials=1)}
+    assert by_name["PC/S, uniform"].options["lr"] == 1e-4
+    assert by_name["LM/T, uniform"].options["lr"] == 1e-2  # a deviation, and listed as such
+    assert any("1e-2" in text for text in SUITES["table2"].recipe("paper").deviations)
+    assert [suite.recipe("paper").trials for suite in SUITES.values()][:4] == [20, 5, 5, 5]
+
+
+def test_where_adds_options_to_some_cells_only():
+    by_name = {cell.name: spec for cell, spec in SUITES["table3"].specs("best", trials=1)}
+    assert by_name["LM/T, uniform"].options["epochs"] == 100
+    assert by_name["LM/T, with0"].options["epochs"] == 30
+    assert by_name["LM/E, with0"].options["refine"] is True
+    assert by_name["LM/T, with0"].method == "pocr"
+    assert by_name["PC/S, with0"].method == "pc"
+    assert by_name["TL, uniform"] == by_name["TL, with0"]
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_settings_are_matrices_that_use_every_label(setting):
+    Q = make_transition(setting, 10, seed=3)
+    assert not Q.diagnose().unused_labels
+    assert Q.diagnose().identifiable is (setting != "non-invertible")
+    again = make_transition(setting, 10, seed=3)
+    np.testing.assert_array_equal(np.asarray(Q), np.asarray(again))
+
+
+def test_the_manual_matrix_has_what_the_papers_text_says_of_its_own():
+    values = np.asarray(make_transition("manual-with0", 10, seed=0))
+    assert np.flatnonzero(values[0]).tolist() == [1, 5, 7]
+    assert np.flatnonzero(values[:, 6]).tolist() == [1]
+    assert (np.count_nonzero(values, axis=1) == 3).all()
+
+
+def test_the_printed_matrix_is_read_as_printed():
+    values = np.asarray(make_transition("non-invertible", 10, seed=0))
+    assert values[7].round(4).tolist() == [0, 0.1499, 0, 0, 0, 0.3134, 0, 0, 0, 0.5367]
+    assert np.linalg.matrix_rank(values) == 9
+
+
+def test_wrong_names_are_refused():
+    with pytest.raises(InvalidInput, match="Unknown table or figure 'table9'"):
+        find_suites(["table1", "table9"])
+    with pytest.raises(InvalidInput, match="recipe must be one of paper, best, quick"):
+        SUITES["table2"].recipe("fast")
+    with pytest.raises(InvalidInput, match="setting must be one of"):
+        make_transition("strange", 10, seed=0)
+    with pytest.raises(InvalidInput, match=r"is for 10 classes\. The task has 3"):
+        make_transition("manual-with0", 3, seed=0)
+    assert [suite.name for suite in find_suites(["all"])] == list(SUITES)
+    assert len(find_suites(["table1", "table1"])) == 1
+
+
+def test_suites_and_report_load_without_torch():
+    program = (
+        "import sys; import naysay.suites, naysay.report, naysay.experiments.tables; "
+        "assert 'torch' not in sys.modules and 'sklearn' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_only_chooses_by_row_and_column_whatever_the_case():
+    def names(name, only):
+        return [cell.name for cell, _ in SUITES[name].specs("quick", trials=1, only=only)]
+
+    assert names("table2", "lm/e, with0") == ["LM/E, with0"]
+    assert names("table1", "usps 1 ~ 5*LM") == ["USPS 1 ~ 5, LM"]
+    assert names("table2", "nothing") == []
+
+
+def test_the_real_data_have_enough_examples_for_every_row_of_table_1():
+    needed = {"usps", "waveform1", "waveform2", "satimage", "pendigits", "letter"}
+    there = {name for name in needed if datasets.is_on_disk(name)}
+    if there != needed:
+        pytest.skip("the UCI data sets and USPS are not all in the data folder")
+    loaded = {name: datasets.load(name, download=False) for name in needed}
+    n_drawn = 0
+    for cell, spec in SUITES["table1"].specs("paper", trials=1, only=", LM"):
+        if spec.dataset in needed:
+            task = draw_task(
+                loaded[spec.dataset],
+                spec.classes,
+                n_train=spec.n_train,
+                n_test=spec.n_test,
+                seed=spec.trial,
+            )
+            assert len(task.train) == spec.n_train * len(task.classes), cell.name
+            n_drawn += 1
+    assert n_drawn == 19
+    even = next(s for c, s in SUITES["table1"].specs("paper") if c.row == "PENDIGITS even #")
+    kept = draw_task(loaded["pendigits"], even.classes, n_train=719, n_test=336, seed=0)
+    assert kept.classes == ("0", "2", "4", "6", "8")

@@ -1,0 +1,124 @@
+"""Means, differences and verdicts, against figures computed by hand."""
+
+import pytest
+
+from naysay.experiments.records import RunRecord
+from naysay.experiments.suite import Published
+from naysay.experiments.tables import judge, latex, markdown, summarise
+from naysay.suites import SUITES
+
+
+def make_records(name="table2", recipe="paper", **accuracies):
+    """Return records of cells: by ``row, column``, the accuracy of each trial."""
+    suite = SUITES[name]
+    return [
+        RunRecord(spec=spec, accuracy=accuracies[cell.name][spec.trial], seconds=2.0, device="x")
+        for cell, spec in suite.specs(recipe)
+        if spec.trial < len(accuracies.get(cell.name, []))
+    ]
+
+
+def summarise_one(*args, **accuracies):
+    results = summarise([SUITES["table2"]], make_records(*args, **accuracies))
+    assert len(results) == 1
+    return results[0]
+
+
+def test_mean_and_standard_deviation_are_of_the_trials():
+    result = summarise_one(**{"LM/T, uniform": [0.97, 0.98, 0.99]})
+    cell = result.at("LM/T", "uniform")
+    assert cell.mean == pytest.approx(98)
+    assert cell.sd == pytest.approx(1)  # of a sample: n - 1
+    assert cell.n_trials == 3
+    assert cell.difference == pytest.approx(98 - 97.18)
+    assert cell.text == "98.00 ± 1.00"
+    assert cell.seconds == 2
+    assert len(result.missing) == 11
+    assert result.short == [cell]
+
+
+def test_true_labels_stand_in_every_column():
+    result = summarise_one(**{"TL, uniform": [0.991] * 5})
+    assert [result.at("TL", column).mean for column in result.suite.columns] == [
+        pytest.approx(99.1)
+    ] * 3
+    assert len(result.records) == 5
+
+
+def test_a_run_on_file_twice_counts_once_and_foreign_runs_do_not_count():
+    records = make_records(**{"LM/T, with0": [0.98, 0.98]})
+    (result,) = summarise([SUITES["table2"]], [*records, *records])
+    assert result.at("LM/T", "with0").n_trials == 2
+    assert summarise([SUITES["table3"]], records) == []
+
+
+def test_recipes_are_kept_apart():
+    records = make_records(**{"LM/T, with0": [0.5]}) + make_records(
+        recipe="best", **{"LM/T, with0": [0.9]}
+    )
+    results = summarise([SUITES["table2"]], records)
+    assert {r.recipe: r.at("LM/T", "with0").mean for r in results} == {"best": 90, "paper": 50}
+
+
+@pytest.mark.parametrize(
+    "accuracies, printed, expected",
+    [
+        # ours 97.60 ± 0.20 of 4: error hypot(0.1, 0.45 / √5) = 0.225; 0.42 apart
+        ([97.4, 97.4, 97.8, 97.8], "97.18 ± 0.45", "equal"),
+        # 0.62 apart: more than 2 · 0.23
+        ([97.6, 97.6, 98.0, 98.0], "97.18 ± 0.45", "better"),
+        ([96.4, 96.4, 96.8, 96.8], "97.18 ± 0.45", "worse"),
+        ([99.124], "99.12", "equal"),  # the same in the digits printed
+        ([99.13], "99.12", "better"),
+        ([85.84], "85.8 (0.0)", "equal"),
+        ([50.0], "N/A", None),
+        ([], "99.12", None),
+    ],
+)
+def test_verdict(accuracies, printed, expected):
+    assert judge(accuracies, Published(printed), published_trials=5) == expected
+
+
+def test_what_was_never_printed_or_is_scaled_down_is_not_judged():
+    assert judge([50.0], None, published_trials=None) is None
+    records = make_records(recipe="quick", **{"LM/T, with0": [0.5]})
+    (result,) = summarise([SUITES["table2"]], records)
+    cell = result.at("LM/T", "with0")
+    assert cell.verdict is None
+    assert cell.difference == pytest.approx(50 - 98.63)
+
+
+def test_error_of_q_is_the_mean_over_trials():
+    suite = SUITES["table2"]
+    records = [
+        RunRecord(
+            spec=spec,
+            accuracy=0.9,
+            seconds=1.0,
+            device="x",
+            q_error={"estimated": 0.1 * (1 + spec.trial), "refined": 0.05},
+        )
+        for cell, spec in suite.specs("paper", trials=3, only="LM/E, with0")
+    ]
+    (result,) = summarise([suite], records)
+    errors = result.at("LM/E", "with0").q_errors
+    assert errors == {"estimated": pytest.approx(0.2), "refined": pytest.approx(0.05)}
+
+
+def test_markdown_has_ours_published_and_the_mark():
+    text = markdown([summarise_one(**{"LM/T, uniform": [0.99, 0.991]})])
+    assert "| LM/T | **99.05 ± 0.07** (n = 2) ▲; published 97.18 ± 0.45 |" in text
+    assert "not run; published 86.59 ± 3.99" in text
+    n_columns = {line.count("|") for line in text.splitlines() if line.startswith("|")}
+    assert n_columns == {5}
+
+
+def test_latex_escapes_and_has_two_lines_for_each_row():
+    records = make_records("table1", **{"USPS even #, LM": [0.8, 0.82]})
+    text = latex(summarise([SUITES["table1"]], records))
+    assert r"USPS even \# & \textit{not run}" in text
+    assert r"$81.00 \pm 1.41$ \\" in text
+    assert r"\quad published & $67.4 (5.4)$" in text
+    assert "WAVEFORM1 1 -- 3" in text
+    rows = [line for line in text.splitlines() if line.endswith(r"\\")]
+    assert {line.count(" & ") for line in rows} == {4}
