@@ -140,8 +140,10 @@ class SparseColumns(NamedTuple):
 Columns = UniformColumns | DenseColumns | SparseColumns
 
 
-def negative_log_q(columns: Columns, logits: Tensor, labels: Tensor) -> Tensor:
-    """Return -log q_ȳ, shape (n,).
+def negative_log_q(
+    columns: Columns, logits: Tensor, labels: Tensor, *, mean: bool = False
+) -> Tensor:
+    """Return -log q_ȳ, shape (n,), or the mean of them.
 
     Where one can look at numbers without a wait, as on a CPU, it takes a short way unless that
     underflows: one softmax, and a gradient that is written down. Both ways agree to rounding.
@@ -152,37 +154,59 @@ def negative_log_q(columns: Columns, logits: Tensor, labels: Tensor) -> Tensor:
         or torch._C._are_functorch_transforms_active()
     )
     if may_look and not isinstance(columns, SparseColumns) and len(logits):
-        return cast("Tensor", _ShortWay.apply(logits, labels, columns))
-    return -columns.log_q_of(logits, labels)
+        return cast("Tensor", _ShortWay.apply(logits, labels, columns, mean))
+    losses = -columns.log_q_of(logits, labels)
+    return losses.mean() if mean and len(losses) else losses
 
 
 class _ShortWay(torch.autograd.Function):
-    """-log Σ_k Q[k, ȳ] p_k, whose gradient is p less the posterior Q[k, ȳ] p_k / q_ȳ."""
+    """-log Σ_k Q[k, ȳ] p_k, whose gradient is p less the posterior Q[k, ȳ] p_k / q_ȳ.
+
+    Every operation counts here: at 256 × 10 each takes as long as its call.
+    """
 
     @staticmethod
     def forward(
-        ctx: Any, logits: Tensor, labels: Tensor, columns: UniformColumns | DenseColumns
+        ctx: Any,
+        logits: Tensor,
+        labels: Tensor,
+        columns: UniformColumns | DenseColumns,
+        mean: bool,  # noqa: FBT001 - autograd takes no keywords
     ) -> Tensor:
         probs = _softmax(logits)
         joint = columns.joint(probs, labels)
         total = joint.sum(1, keepdim=True)
-        limits = torch.finfo(total.dtype)
-        if total.amin().item() > limits.tiny / limits.eps:
-            gradient = torch.addcdiv(probs, joint, total, value=-1)
-            losses = (columns.scale / total).log_().squeeze(1)
+        n = len(labels)
+        if total.amin().item() > _LEAST_TOTAL[total.dtype]:
+            gradient = probs.addcdiv_(joint, total, value=-1)
+            logs = total.log_()
+            if mean:
+                value = logs.sum().mul_(-1 / n).add_(math.log(columns.scale))
+            else:
+                value = math.log(columns.scale) - logs.squeeze(1)
         else:
-            losses, gradient = _long_way(logits.detach(), labels, columns)
-        ctx.save_for_backward(logits, labels, gradient)
-        ctx.columns = columns
-        return losses
+            value, gradient = _long_way(logits.detach(), labels, columns)
+            value = value.mean() if mean else value
+        ctx.save_for_backward(logits)
+        ctx.rest = labels, columns, mean, gradient
+        return value
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
-        logits, labels, gradient = ctx.saved_tensors
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
+        labels, columns, mean, gradient = ctx.rest
         if torch.is_grad_enabled():  # second derivatives: autograd must see the formula
-            losses = -ctx.columns.log_q_of(logits, labels)
+            (logits,) = ctx.saved_tensors
+            losses = -columns.log_q_of(logits, labels)
             gradient = torch.autograd.grad(losses.sum(), logits, create_graph=True)[0]
-        return gradient * gradients[0][:, None], None, None
+        given = gradients[0] / len(labels) if mean else gradients[0][:, None]
+        return gradient * given, None, None, None
+
+
+# Below this a total of probabilities has lost digits to underflow.
+_LEAST_TOTAL = {
+    dtype: torch.finfo(dtype).tiny / torch.finfo(dtype).eps
+    for dtype in (torch.float32, torch.float64)
+}
 
 
 def _softmax(logits: Tensor) -> Tensor:

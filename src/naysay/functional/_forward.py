@@ -64,7 +64,12 @@ def forward_cross_entropy(
     >>> forward_cross_entropy(logits, torch.tensor([1, 1]), Q, reduction="none")
     tensor([0.7110, 4.0360])
     """
-    losses, batch = _negative_log_q(logits, comp_labels, Q, ignore_index)
+    matrix = as_transition(Q)
+    batch = flatten(logits, comp_labels, ignore_index, matrix)
+    columns = columns_of(matrix, batch.logits.dtype, batch.logits.device)
+    if reduction == "mean" and weight is None and batch.kept is None and len(batch.labels):
+        return negative_log_q(columns, batch.logits, batch.labels, mean=True)
+    losses = negative_log_q(columns, batch.logits, batch.labels)
     return reduce(losses, batch, weight, reduction)
 
 

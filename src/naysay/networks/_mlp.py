@@ -65,7 +65,7 @@ class MLP(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return the logits, shape (N, n_classes)."""
-        return self.layers((inputs.flatten(1) - self.mean) / self.scale)
+        return self.layers((inputs.flatten(1) - self.mean).div_(self.scale))  # in place: faster
 
     def forward_many(self, state: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
         """Return the logits of M networks of this shape at once, (M, N, n_classes).
