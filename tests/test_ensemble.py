@@ -173,7 +173,7 @@ def test_the_loss_of_all_equals_that_of_each_for_every_method(name):
         {"batch_size": 64},
         {"batch_size": 7},
     ],
-    ids=str,
+    ids=["sgd", "adam", "adam clipped", "sgd clipped", "constant", "batch of 64", "batch of 7"],
 )
 def test_optimisers_clipping_schedules_and_averages_are_those_of_one_network(changes):
     assert_together_is_as_alone(make_members(**changes))

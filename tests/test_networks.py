@@ -430,3 +430,21 @@ def test_inputs_of_another_shape_are_refused():
         network(torch.zeros(5, 1, 8, 8))
     with pytest.raises(InvalidInput, match=r"takes a batch of images.*Got shape \(3, 8, 8\)"):
         network.standardise(torch.zeros(3, 8, 8))
+
+
+@pytest.mark.parametrize("make", [MLP, LeNet5])
+@pytest.mark.parametrize("shape", [(1, 28, 28), (2, 15, 12)])
+def test_many_networks_at_once_compute_what_each_does_alone(make, shape):
+    networks = [make(shape, 3).eval() for _ in range(4)]
+    X = torch.rand(4, 5, *shape) * 255
+    for network, inputs in zip(networks, X, strict=True):
+        network.standardise(inputs)
+        torch.nn.init.normal_(list(network.parameters())[-2])
+    states = [network.state_dict(keep_vars=True) for network in networks]
+    state = {name: torch.stack([each[name] for each in states]) for name in states[0]}
+    together = networks[0].forward_many(state, X)
+    alone = torch.stack([net(inputs) for net, inputs in zip(networks, X, strict=True)])
+    torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-4)
+    weights = [parameter for network in networks for parameter in network.parameters()]
+    slopes = [torch.autograd.grad(found.square().sum(), weights) for found in (together, alone)]
+    torch.testing.assert_close(*slopes, rtol=1e-3, atol=1e-3)

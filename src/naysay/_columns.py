@@ -171,7 +171,7 @@ class _ShortWay(torch.autograd.Function):
         logits: Tensor,
         labels: Tensor,
         columns: UniformColumns | DenseColumns,
-        mean: bool,  # noqa: FBT001 - autograd takes no keywords
+        mean: bool,
     ) -> Tensor:
         probs = _softmax(logits)
         joint = columns.joint(probs, labels)

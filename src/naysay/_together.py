@@ -26,8 +26,9 @@ class Networks:
     """Many networks of one kind: from their weights and a batch for each to logits.
 
     A network may say itself how many of it are computed: ``forward_many(state, inputs)``. Others
-    are batched by torch. Networks that convolve run apart, with the kernels they have alone, for
-    convolutions of many networks in one operation are slower; on a GPU each has its own stream.
+    are batched by torch. Networks that convolve run apart, with the kernels they have alone, on a
+    CPU and where they do not say: convolutions of many networks in one operation are slower. On a
+    GPU each then has its own stream.
     """
 
     def __init__(self, networks: Sequence[nn.Module], device: torch.device) -> None:
@@ -39,12 +40,13 @@ class Networks:
         self.buffers = {name: torch.stack([own[name] for own in buffers]) for name in buffers[0]}
         self.forward: Callable[[dict[str, Tensor], Tensor], Tensor]
         convolves = any(isinstance(module, nn.modules.conv._ConvNd) for module in first.modules())
-        if "forward_many" in vars(type(first)):  # not in a class above, which may compute another
+        says = "forward_many" in vars(type(first))  # not a class above, which may compute another
+        if says and (device.type == "cuda" or not convolves):
             self.forward = self._by_itself
         else:
             self.forward = self._apart if convolves else self._batched
         self.streams: list[Any] = []
-        if convolves and device.type == "cuda":
+        if convolves and not says and device.type == "cuda":
             self.streams = [torch.cuda.Stream(device) for _ in networks]
 
     def rows_of(self, networks: Sequence[nn.Module]) -> Tensor:
