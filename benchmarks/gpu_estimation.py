@@ -41,7 +41,7 @@ RECIPES: dict[str, dict[str, Any]] = {
         "weight_decay": 1e-4,
         "augment": crop,
     },
-    "cifar-10": {**RECIPE, "epochs": 30},
+    "cifar-10": {**RECIPE, "epochs": 25},
     "human": {**RECIPE, "epochs": 20},
 }
 N_ANCHORS = 10
