@@ -118,6 +118,10 @@ def test_model_files_without_a_loss_are_still_read(name, blobs, tmp_path):
     tensors = load_file(tmp_path / "model" / "model.safetensors")
     older = {key: value for key, value in tensors.items() if not key.startswith("loss.")}
     save_file(older, tmp_path / "model" / "model.safetensors")
+    file = tmp_path / "model" / "model.json"
+    facts = json.loads(file.read_text("utf-8"))
+    del facts["sha256"]
+    file.write_text(json.dumps({**facts, "version": 1}), "utf-8")
     loaded = ComplementaryClassifier.load(tmp_path / "model", device="cpu")
     np.testing.assert_array_equal(loaded.predict_proba(X), clf.predict_proba(X))
 

@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 from naysay.cli import app
 
 NEEDS_DOWNLOAD = {"data fetch", "data verify"}
-TESTED_ELSEWHERE = {"demo"}  # the slowest: test_demo.py
+# the slowest, and those that need data or what another command wrote
+TESTED_ELSEWHERE = {"demo", "reproduce", "report"}  # test_demo.py, test_reproduce_cli.py
 
 
 def commands(group, *path):

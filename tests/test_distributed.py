@@ -210,7 +210,7 @@ def test_torchrun_starts_again_what_was_killed_and_it_goes_on(tmp_path):
     command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     places = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
     done = subprocess.run(
-        [sys.executable, *command, "--max-restarts=1", "script.py"],
+        [sys.executable, *command, "--max-restarts=5", "script.py"],
         cwd=tmp_path,
         env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(places)},
         capture_output=True,

@@ -1,5 +1,6 @@
 """``naysay report``: records as one page, beside the published numbers."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -22,6 +23,7 @@ def report(
     latex: Annotated[
         bool, typer.Option("--latex", help="Print the tables in LaTeX, write no page.")
     ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Say where the page is as JSON.")] = False,
 ) -> None:
     """Show recorded runs beside the published numbers, on one page that needs no network.
 
@@ -53,4 +55,7 @@ def report(
     check_page_path(out)
     page = write_report_page(records, out)
     n_runs = len({record.spec.hash for result in results for record in result.records})
-    typer.echo(f"{n_runs} runs. The page: {page}")
+    if as_json:
+        typer.echo(json.dumps({"n_runs": n_runs, "page": str(page)}))
+    else:
+        typer.echo(f"{n_runs} runs. The page: {page}")

@@ -121,21 +121,28 @@ def expect(
     n_unsure = total = 0.0
     for label in np.flatnonzero(rows.counts).tolist():
         probs = rows.of_label(label)
-        mixed = (1 - unsure) * (probs @ Q[:, label].astype(probs.dtype))
-        mixed += unsure * background[label]
-        inverse = 1 / mixed
-        counts[:, label] = (1 - unsure) * Q[:, label] * (probs.T @ inverse)
+        with _quiet_products():
+            mixed = (1 - unsure) * (probs @ Q[:, label].astype(probs.dtype))
+            mixed += unsure * background[label]
+            inverse = 1 / mixed
+            counts[:, label] = (1 - unsure) * Q[:, label] * (probs.T @ inverse)
         n_unsure += unsure * background[label] * float(inverse.sum(dtype=np.float64))
         total += float(np.log(mixed).sum(dtype=np.float64))
     return counts, n_unsure, total
 
 
+def _quiet_products() -> np.errstate:
+    """Keep quiet about flags that the product raises on lanes of a register it does not use."""
+    return np.errstate(invalid="ignore")
+
+
 def fit_unsure(rows: Rows, Q: NDArray[np.float64], *, allow_diagonal: bool) -> Fit:
     """Fit ε alone, for a matrix that is given."""
     share = np.repeat(rows.counts / rows.counts.sum(), rows.counts)
-    predicted = np.concatenate(
-        [rows.of_label(label) @ Q[:, label].astype(rows.probs.dtype) for label in range(len(Q))]
-    ).astype(np.float64)
+    with _quiet_products():
+        predicted = np.concatenate(
+            [rows.of_label(label) @ Q[:, label].astype(rows.probs.dtype) for label in range(len(Q))]
+        ).astype(np.float64)
 
     def loss(unsure: float) -> float:
         return -float(np.log((1 - unsure) * predicted + unsure * share).sum())
