@@ -1,6 +1,5 @@
 """ComplementaryClassifier: the scikit-learn estimator."""
 
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from torch import Tensor, nn
 
 from naysay import __version__, training
-from naysay._checks import check_count, check_number, shorten
+from naysay._checks import shorten
 from naysay._errors import (
     InvalidInput,
     InvalidLabels,
@@ -25,6 +24,14 @@ from naysay._errors import (
 )
 from naysay._habit import Habit, estimate_habit
 from naysay._labels import check_all_named, encode, find_classes, is_ruled_out, read_answers
+from naysay._model_parts import rebuild_loss, rebuild_recipe
+from naysay._parameters import (
+    checked_options,
+    choose_augmentation,
+    given_transition,
+    make_network,
+    wants_bfloat16,
+)
 from naysay._targets import (
     Transitions,
     TrueLabelsToo,
@@ -34,11 +41,9 @@ from naysay._targets import (
     pool,
 )
 from naysay._trainer import Trainer, as_inputs, find_device, place
-from naysay.augmentation import Augment, default_for
+from naysay.augmentation import Augment
 from naysay.estimation import class_prior
-from naysay.functional import as_transition
 from naysay.methods import METHODS, Method, Setting, find_method
-from naysay.networks import MLP, Standardising
 from naysay.observations import Observations
 from naysay.persistence import NetworkFactory, SavedModel, load_model, save_model
 from naysay.schedules import Schedule, cosine
@@ -245,9 +250,9 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             are learned from as well, whatever the transition.
         """
         method = find_method(self.method)
-        options = self._checked_options()
+        options = checked_options(self)
         device = find_device(self.device)
-        given = self._given_transition()
+        given = given_transition(self.transition, self.classes)
         X, answers = self._checked_answers(X, y, given)
         anchored = None if anchors is None else self._checked_anchors(anchors)
         is_estimate = isinstance(self.transition, str) and self.transition == "estimate"
@@ -365,11 +370,11 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         self.input_shape_ = model.input_shape
         self.history_ = model.history
         self.network_ = model.network.to(find_device(device))
-        self.loss_ = _rebuild_loss(self.method, model, path).to(find_device(device))
+        self.loss_ = rebuild_loss(self.method, model, path).to(find_device(device))
         self.n_features_in_ = model.input_shape[0]
         if model.feature_names is not None:
             self.feature_names_in_ = np.array(model.feature_names, dtype=object)
-        self.recipe_ = _rebuild_recipe(model, path)
+        self.recipe_ = rebuild_recipe(model, path)
         self.provenance_ = model.provenance
         return self
 
@@ -384,44 +389,6 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         if not isinstance(self.transition, str):
             parameters["transition"] = "uniform"  # the matrix itself is saved as transition_
         return parameters
-
-    def _checked_options(self) -> training.Options:
-        fraction = self.validation_fraction
-        if fraction != 0:
-            check_number(fraction, "validation_fraction", above=0, below=1)
-        if self.weight_decay != 0:
-            check_number(self.weight_decay, "weight_decay", above=0)
-        if self.max_norm is not None:
-            check_number(self.max_norm, "max_norm", above=0)
-        return training.Options(
-            epochs=check_count(self.epochs, "epochs"),
-            batch_size=check_count(self.batch_size, "batch_size"),
-            lr=check_number(self.lr, "lr", above=0),
-            weight_decay=float(self.weight_decay),
-            patience=check_count(self.patience, "patience"),
-            optimiser=self.optimiser,
-            schedule=self.schedule,
-            max_norm=self.max_norm,
-            compile=bool(self.compile),
-        )
-
-    def _given_transition(self) -> Transitions | None:
-        """Return what the user gave; None when it is uniform or to be estimated."""
-        if isinstance(self.transition, TransitionMatrix):
-            return self.transition
-        if isinstance(self.transition, Mapping):
-            if not self.transition:
-                raise InvalidInput("transition must have a matrix for each annotator. It is empty.")
-            return {str(name): as_transition(Q) for name, Q in self.transition.items()}
-        if isinstance(self.transition, str):
-            if self.transition in ("uniform", "estimate"):
-                return None
-            raise InvalidInput(
-                "transition must be 'uniform', 'estimate' or a matrix. "
-                f"Got {self.transition!r}. To read a file: TransitionMatrix.read(path)."
-            )
-        names = None if self.classes is None else list(map(str, self.classes))
-        return TransitionMatrix(self.transition, names)
 
     def _checked_answers(
         self, X: Any, y: Any, given: Transitions | None
@@ -454,49 +421,21 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         random = check_random_state(self.random_state)
         order = np.argsort(random.permutation(len(X)))
 
-        def make_network(sample: Tensor) -> tuple[nn.Module, Augment]:
-            augment = self._augmentation(method, sample)
-            return self._new_network(sample, augment), augment
+        def make(sample: Tensor) -> tuple[nn.Module, Augment]:
+            augment = choose_augmentation(self.augment, method, sample)
+            return make_network(self.network, sample, len(self.classes_), augment), augment
 
         return Trainer(
             inputs=place(as_inputs(X), device),
             order=order,
             is_held_out=order < round(self.validation_fraction * len(X)),
-            options=replace(options, bfloat16=self._wants_bfloat16(X, device)),
+            options=replace(options, bfloat16=wants_bfloat16(self.bfloat16, X, device)),
             device=device,
             random=random,
-            make_network=make_network,
+            make_network=make,
             progress=self.progress,
             checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
         )
-
-    def _wants_bfloat16(self, X: NDArray[Any], device: torch.device) -> bool:
-        if self.bfloat16 is None:
-            return device.type == "cuda" and X.ndim == 4
-        return bool(self.bfloat16)
-
-    def _new_network(self, inputs: Tensor, augment: Augment) -> nn.Module:
-        input_shape, n_classes = tuple(inputs.shape[1:]), len(self.classes_)
-        if isinstance(self.network, nn.Module):
-            network = copy.deepcopy(self.network)
-        elif self.network is not None:
-            network = self.network(input_shape, n_classes)
-        else:
-            network = MLP(input_shape, n_classes)
-        if isinstance(network, Standardising):
-            # as it will see them: a pixel that is hardly ever lit may be, once images are moved
-            network.standardise(augment(inputs.float()).cpu())
-        return network
-
-    def _augmentation(self, method: Method, inputs: Tensor) -> Augment:
-        if self.augment is not None:
-            if not callable(self.augment):
-                raise InvalidInput(
-                    "augment must be None or a callable that takes and returns a batch. "
-                    f"Got {shorten(self.augment)}."
-                )
-            return self.augment
-        return default_for(inputs) if method.needs_augmentation else lambda inputs: inputs
 
     def _checked_anchors(self, anchors: tuple[Any, Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         if not isinstance(anchors, tuple | list) or len(anchors) != 2:
@@ -528,36 +467,3 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     def _log_scores(self, X: Any) -> Tensor:
         logits = self._logits(X)  # first: it refuses what is not fitted
         return log_scores(self.loss_, logits)
-
-
-def _rebuild_loss(method: str | Method, model: SavedModel, path: str | Path) -> nn.Module:
-    """Return the trained loss of a saved model; a method of one's own has left none."""
-    known = METHODS.get(str(method))
-    if known is None:
-        return nn.Identity()
-    n_classes = model.transition.n_classes
-    prior = torch.full((n_classes,), 1 / n_classes, dtype=torch.float64)  # that of older files
-    loss = known.make_loss(Setting(Q=model.transition, prior=prior))
-    if model.loss_state:
-        try:
-            loss.load_state_dict(model.loss_state)
-        except RuntimeError as error:
-            raise InvalidModelFile(
-                f"{path} must hold the loss of {known.name!r}: {str(error).splitlines()[0]} "
-                "Save the model again."
-            ) from None
-    return loss.eval()
-
-
-def _rebuild_recipe(model: SavedModel, path: str | Path) -> "Recipe | ImageRecipe | None":
-    from naysay.datasets.own import recipe_from_dict  # loads pyarrow, for models of files only
-
-    if model.preprocessing is None:
-        return None
-    recipe = recipe_from_dict(model.preprocessing)
-    if recipe.shape != model.input_shape:
-        raise InvalidModelFile(
-            f"{path} must hold a recipe that gives inputs of shape {model.input_shape}. It gives "
-            f"{recipe.shape}. Save the model again."
-        )
-    return recipe

@@ -1,0 +1,95 @@
+"""What the parameters of a classifier mean, checked when it is fitted."""
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from naysay import training
+from naysay._checks import check_count, check_number, shorten
+from naysay._errors import InvalidInput
+from naysay._targets import Transitions
+from naysay.augmentation import Augment, default_for
+from naysay.functional import as_transition
+from naysay.methods import Method
+from naysay.networks import MLP, Standardising
+from naysay.persistence import NetworkFactory
+from naysay.transition import TransitionMatrix
+
+
+def checked_options(clf: Any) -> training.Options:
+    """Check a classifier's parameters of training and return them."""
+    fraction = clf.validation_fraction
+    if fraction != 0:
+        check_number(fraction, "validation_fraction", above=0, below=1)
+    if clf.weight_decay != 0:
+        check_number(clf.weight_decay, "weight_decay", above=0)
+    if clf.max_norm is not None:
+        check_number(clf.max_norm, "max_norm", above=0)
+    return training.Options(
+        epochs=check_count(clf.epochs, "epochs"),
+        batch_size=check_count(clf.batch_size, "batch_size"),
+        lr=check_number(clf.lr, "lr", above=0),
+        weight_decay=float(clf.weight_decay),
+        patience=check_count(clf.patience, "patience"),
+        optimiser=clf.optimiser,
+        schedule=clf.schedule,
+        max_norm=clf.max_norm,
+        compile=bool(clf.compile),
+    )
+
+
+def given_transition(transition: Any, classes: Sequence[Any] | None) -> Transitions | None:
+    """Return what the user gave; None when it is uniform or to be estimated."""
+    if isinstance(transition, TransitionMatrix):
+        return transition
+    if isinstance(transition, Mapping):
+        if not transition:
+            raise InvalidInput("transition must have a matrix for each annotator. It is empty.")
+        return {str(name): as_transition(Q) for name, Q in transition.items()}
+    if isinstance(transition, str):
+        if transition in ("uniform", "estimate"):
+            return None
+        raise InvalidInput(
+            "transition must be 'uniform', 'estimate' or a matrix. "
+            f"Got {transition!r}. To read a file: TransitionMatrix.read(path)."
+        )
+    names = None if classes is None else list(map(str, classes))
+    return TransitionMatrix(transition, names)
+
+
+def wants_bfloat16(asked: bool | None, X: NDArray[Any], device: torch.device) -> bool:
+    """Return what the user asked for; left open, images on a GPU are multiplied in bfloat16."""
+    return device.type == "cuda" and X.ndim == 4 if asked is None else bool(asked)
+
+
+def make_network(
+    network: nn.Module | NetworkFactory | None, sample: Tensor, n_classes: int, augment: Augment
+) -> nn.Module:
+    """Return a new network for inputs such as the sample, standardised on it if it can be."""
+    input_shape = tuple(sample.shape[1:])
+    if isinstance(network, nn.Module):
+        made = copy.deepcopy(network)
+    elif network is not None:
+        made = network(input_shape, n_classes)
+    else:
+        made = MLP(input_shape, n_classes)
+    if isinstance(made, Standardising):
+        # as it will see them: a pixel that is hardly ever lit may be, once images are moved
+        made.standardise(augment(sample.float()).cpu())
+    return made
+
+
+def choose_augmentation(augment: Augment | None, method: Method, sample: Tensor) -> Augment:
+    """Return what the user gave, or what the method needs for inputs such as the sample."""
+    if augment is not None:
+        if not callable(augment):
+            raise InvalidInput(
+                "augment must be None or a callable that takes and returns a batch. "
+                f"Got {shorten(augment)}."
+            )
+        return augment
+    return default_for(sample) if method.needs_augmentation else lambda inputs: inputs
