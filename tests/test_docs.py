@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from naysay.cli import app
-from naysay.methods import markdown_references, markdown_table
+from naysay.methods import METHODS, markdown_references, markdown_table
 
 ROOT = Path(__file__).parent.parent
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
@@ -132,6 +132,18 @@ def test_figures_of_estimating_are_those_of_the_record():
         accuracies = f"{100 * each['accuracy']:.1f} | {100 * each['accuracy_true_Q']:.1f}"
         errors = f"{each['anchors']:.3f} → {each['refined']:.3f}"
         assert f"| {setting} | {errors} | {accuracies} |" in page
+
+
+def test_accuracies_of_methods_are_those_of_the_record():
+    lines = (ROOT / "benchmarks" / "results" / "methods.jsonl").read_text("utf-8").splitlines()
+    uniform, biased = (json.loads(line)["results"].popitem()[1] for line in lines[-2:])
+    page = (ROOT / "docs" / "methods.md").read_text("utf-8")
+    for name in METHODS:
+        cells = [
+            f"{record[name]['accuracy_mean']:.1f} ± {record[name]['accuracy_sd']:.1f}"
+            for record in (uniform, biased)
+        ]
+        assert f"| `{name}` | {' | '.join(cells)} |" in page
 
 
 def test_speed_of_the_statistics_is_that_of_the_record():

@@ -114,7 +114,7 @@ IMAGE_NETWORKS = {
 
 @pytest.fixture(params=IMAGE_NETWORKS)
 def images_and_network(request):
-    """Random bytes and a network for them, its last layer and its branches no longer zero."""
+    """Random bytes and a network for them, its last layer no longer zero."""
     make, shape = IMAGE_NETWORKS[request.param]
     torch.manual_seed(0)
     X = torch.randint(256, (6, *shape), dtype=torch.uint8)
@@ -174,7 +174,6 @@ def test_a_block_adds_its_branch_to_its_shortcut():
     network = ResNet18((1, 8, 8), 2, width=3).eval()
     X = torch.randn(2, 3, 8, 8)
     plain, halving = network.blocks[1], network.blocks[2]
-    assert torch.equal(plain(X), X.relu())  # at first the branch is silent
     for block in (plain, halving):
         nn.init.normal_(block.branch[-1].weight)
         conv1, norm1, _, conv2, norm2 = block.branch

@@ -16,16 +16,12 @@ class _Block(nn.Module):
 
     def __init__(self, n_in: int, n_out: int, stride: int) -> None:
         super().__init__()
-        last_norm = nn.BatchNorm2d(n_out)
-        # Each block starts as its shortcut, so that a deep network starts as a shallow one
-        # (Goyal et al. 2017).
-        nn.init.zeros_(last_norm.weight)
         self.branch = nn.Sequential(
             nn.Conv2d(n_in, n_out, 3, stride=stride, padding=1, bias=False),
             nn.BatchNorm2d(n_out),
             nn.ReLU(inplace=True),
             nn.Conv2d(n_out, n_out, 3, padding=1, bias=False),
-            last_norm,
+            nn.BatchNorm2d(n_out),
         )
         self.shortcut: nn.Module = nn.Identity()
         if n_in != n_out or stride != 1:
