@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types layers unit fix bench clean
+.PHONY: help demo test lint types layers unit fix bench gpubench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -34,11 +34,17 @@ fix: $(VENV)/installed-test ## format and mend what ruff can mend
 
 bench: $(VENV)/installed-test ## timings and the demo over 5 seeds, recorded in benchmarks/results
 	$(BIN)/python benchmarks/bench_core.py
+	$(BIN)/python benchmarks/bench_training.py
 	$(BIN)/python benchmarks/bench_demo.py
 	$(BIN)/python benchmarks/bench_tables.py
 	$(BIN)/python benchmarks/bench_data.py
 	$(BIN)/python benchmarks/bench_statistics.py
 	$(BIN)/python benchmarks/bench_ensemble.py
+
+gpubench: $(VENV)/installed-test ## timings on a GPU; DATA=folder of CIFAR-10's files, or an .npz
+	$(BIN)/python benchmarks/gpu_training.py
+	$(BIN)/python benchmarks/bench_ensemble.py --device cuda
+	$(BIN)/python benchmarks/gpu_cifar.py $(DATA)
 
 clean: ## remove the virtual environment and caches
 	rm -rf $(VENV) .pytest_cache .ruff_cache .import_linter_cache .coverage

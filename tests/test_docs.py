@@ -146,6 +146,27 @@ def test_accuracies_of_methods_are_those_of_the_record():
         assert f"| `{name}` | {' | '.join(cells)} |" in page
 
 
+def last_record(name):
+    lines = (ROOT / "benchmarks" / "results" / f"{name}.jsonl").read_text("utf-8").splitlines()
+    return [json.loads(line)["results"] for line in lines][-1]
+
+
+def test_speeds_are_those_of_the_records():
+    page = (ROOT / "docs" / "performance.md").read_text("utf-8")
+    training, core = last_record("training"), last_record("core")
+    assert f"| {training['ratio to by hand']:.2f} |" in page
+    assert f"| {training['ratio to DataLoader']:.2f} |" in page
+    for size in ("(256, 10)", "(1024, 1000)"):
+        uniform, dense = (
+            core[f"forward_cross_entropy {kind} {size}"]["ratio"] for kind in ("uniform", "dense")
+        )
+        assert f"| {uniform:.2f} uniform, {dense:.2f} dense |" in page
+    many = last_record("ensemble")["300 networks 16-3-10"]
+    assert f"| {many['times_faster_than_one_after_another']} |" in page
+    gpu = last_record("gpu_training")
+    assert f"{gpu['ResNet-18 captured and compiled']['images_per_second']:,}" in page
+
+
 def test_speed_of_the_statistics_is_that_of_the_record():
     lines = (ROOT / "benchmarks" / "results" / "statistics.jsonl").read_text("utf-8").splitlines()
     record = json.loads(lines[-1])["results"]
