@@ -31,6 +31,18 @@ def test_the_classifier_refines_what_the_anchors_gave(fitted):
     assert fitted.score(X, y) > 0.9
 
 
+def test_without_refining_the_matrix_is_that_of_the_anchors(fitted):
+    plain = classifier(refine=False).fit(X, Q.sample(y), anchors=(X[ANCHORS], y[ANCHORS]))
+    assert plain.transition_ == plain.habit_.from_anchors == fitted.habit_.from_anchors
+    assert plain.habit_.uncertainty is None
+
+
+def test_a_diagonal_is_estimated_where_annotators_may_err():
+    wrong = TransitionMatrix(0.9 * np.asarray(Q) + 0.1 * np.eye(10), allow_diagonal=True)
+    clf = classifier(allow_diagonal=True).fit(X, wrong.sample(y), anchors=(X[ANCHORS], y[ANCHORS]))
+    assert 0.03 < np.asarray(clf.transition_).diagonal().mean() < 0.2
+
+
 def test_intervals_come_with_the_matrix(fitted):
     known = fitted.habit_.uncertainty
     values = np.asarray(Q)

@@ -164,6 +164,15 @@ def test_a_group_chooses_by_held_out_labels_and_sees_no_true_one():
         np.testing.assert_array_equal(before.predictions, after.predictions)
 
 
+def test_a_group_is_trained_one_by_one_where_a_loss_grows_beyond_all_bounds():
+    spec = make_grid_spec(trial=0)
+    wild = replace(
+        spec, options={**spec.options, "grid": {**spec.options["grid"], "lr": [0.03, 1e30]}}
+    )
+    (outcome,) = train_group([wild], [load_run_data(wild)], device=CPU)
+    assert outcome.chosen["lr"] == 0.03
+
+
 def test_a_single_run_sees_no_true_label_but_those_of_the_anchors():
     spec = make_spec(knows="estimated Q", anchors=5, options={**OPTIONS, "epochs": 3})
     data = load_run_data(spec)

@@ -48,6 +48,7 @@ def estimate_habit(
     anchors: Anchors,
     names: Sequence[str],
     *,
+    refining: bool = True,
     allow_diagonal: bool = False,
 ) -> Habit:
     """Estimate Q from answers, with labels as indices, and anchors.
@@ -59,6 +60,8 @@ def estimate_habit(
     anchors : pair of inputs and true classes
     names : sequence of str
         Of the classes.
+    refining : bool
+        Whether to go beyond step 2.
     allow_diagonal : bool
         Whether annotators may exclude the true class by mistake.
     """
@@ -72,7 +75,7 @@ def estimate_habit(
     first = from_anchors(
         _softmax(at_anchors), anchors[1], len(names), classes=names, allow_diagonal=allow_diagonal
     )
-    if len(answers.label) < _FEWEST:
+    if not refining or len(answers.label) < _FEWEST:
         return Habit(first, first, None, None)
     seed = int(trainer.random.randint(2**31 - 1))
     probs = _judge_halves(trainer, answers, anchors, first, seed)

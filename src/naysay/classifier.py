@@ -100,6 +100,10 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     validation_fraction : float, default=0.1
         Share of the examples held out to stop on, by their complementary labels. 0: train all
         epochs on all examples.
+    refine : bool, default=True
+        Of ``transition="estimate"``: improve on what the anchors give, by networks that judge
+        examples whose answers they have not learned, where that makes the matrix surely better.
+        False keeps to the paper's estimate, and trains two networks less.
     allow_diagonal : bool, default=False
         Of ``transition="estimate"``: annotators may exclude the true class by mistake, and how
         often they do is estimated too.
@@ -196,6 +200,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         max_norm: float | None = None,
         patience: int = 20,
         validation_fraction: float = 0.1,
+        refine: bool = True,
         allow_diagonal: bool = False,
         learn_from_anchors: bool = True,
         augment: Augment | None = None,
@@ -219,6 +224,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         self.max_norm = max_norm
         self.patience = patience
         self.validation_fraction = validation_fraction
+        self.refine = refine
         self.allow_diagonal = allow_diagonal
         self.learn_from_anchors = learn_from_anchors
         self.augment = augment
@@ -269,7 +275,12 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             transitions = given
         elif is_estimate and anchored is not None:
             self.habit_ = estimate_habit(
-                trainer, answers, anchored, names, allow_diagonal=bool(self.allow_diagonal)
+                trainer,
+                answers,
+                anchored,
+                names,
+                refining=bool(self.refine),
+                allow_diagonal=bool(self.allow_diagonal),
             )
             transitions = self.habit_.transition
         else:

@@ -85,8 +85,8 @@ def run_demo(
     setting : {"uniform", "without0", "with0"}
     seed : int
     learn_from_anchors : bool
-        Whether LM/E learns from the anchors' true classes too, or takes only Q from them as the
-        paper does.
+        Whether LM/E learns from the anchors' true classes too and refines Q, or takes only Q from
+        them and leaves it at that, as the paper does.
     on_run : callable
         Called with the title of each training when it starts.
     """
@@ -136,6 +136,7 @@ def run_demo(
         comp_labels,
         transition="estimate",
         learn_from_anchors=learn_from_anchors,
+        refine=learn_from_anchors,
     )
     shown = rng.choice(len(X), _N_EXAMPLES, replace=False)
     probs = clf.predict_proba(X[shown])

@@ -171,8 +171,8 @@ class _Program:
         captures = self.device.type == "cuda" and self.options.capture
         self.run_step: Callable[..., None] = Captured(self.step) if captures else self.step
 
-        self.rates = np.array([each.options.lr for each in members])
-        self.decays = np.array([each.options.weight_decay for each in members])
+        self.rates = np.array([each.options.lr for each in members], dtype=np.float64)
+        self.decays = np.array([each.options.weight_decay for each in members], dtype=np.float64)
         self.patience = np.array([each.options.patience for each in members])
         self.histories: list[list[EpochRecord]] = [[] for _ in members]
         self.best = np.full(len(members), np.inf)

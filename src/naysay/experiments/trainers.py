@@ -17,6 +17,7 @@ from naysay._errors import InvalidInput
 from naysay.augmentation import compose, crop, cutout, flip
 from naysay.classifier import ComplementaryClassifier
 from naysay.datasets.tasks import split_validation
+from naysay.ensemble import Member, fit_many
 from naysay.experiments.data import RunData
 from naysay.experiments.spec import RunSpec
 from naysay.methods import Setting, find_method
@@ -47,7 +48,7 @@ _NAMED = {
 
 #: Options that go to the parameter of the same name, and those that are translated.
 _SAME = {"epochs", "batch_size", "lr", "weight_decay", "max_norm", "patience"}
-_TRANSLATED = {*_NAMED, "iterations", "steps", "grid"}
+_TRANSLATED = {*_NAMED, "iterations", "steps", "grid", "refine"}
 
 _NEVER = 10**9  # epochs of patience: the grid is chosen at the end
 
@@ -126,12 +127,17 @@ def train_one(spec: RunSpec, data: RunData, *, device: torch.device) -> Outcome:
         transition=transition,
         classes=classes,
         learn_from_anchors=False,
+        refine=bool(spec.options.get("refine", False)),
         device=device,
         random_state=spec.trial,
     )
     clf.fit(data.X, given, anchors=anchors)
     predictions = np.asarray(clf.predict(data.X_test)).astype(np.int64)
-    matrices = {"estimated": clf.transition_} if spec.knows == "estimated Q" else {}
+    matrices = {}
+    if clf.habit_ is not None:
+        matrices["estimated"] = clf.habit_.from_anchors
+        if spec.options.get("refine"):
+            matrices["refined"] = clf.habit_.transition
     # a method without Q could only take labels for uniform, and may be wrong in that
     believed = None if spec.knows == "true labels" else clf.transition_
     is_right_to = spec.knows != "no Q" or (data.Q is not None and data.Q.is_uniform)
@@ -151,16 +157,28 @@ def train_group(
     """Train the trials of one experiment, each with every value of its grid, and choose.
 
     Of each trial the network with the least loss on held-out complementary labels is kept, the
-    method's own loss. All networks are independent of each other, so they may be trained at once.
+    method's own loss. All networks are trained at once; where that is not possible, because a
+    learning rate lets a loss grow beyond all bounds for instance, one after another.
     """
-    return [_train_grid(spec, data, device=device) for spec, data in zip(specs, datas, strict=True)]
-
-
-def _train_grid(spec: RunSpec, data: RunData, *, device: torch.device) -> Outcome:
-    """Train one trial with every setting of the grid, one after another."""
     start = time.perf_counter()
-    Q = data.Q
-    if Q is None or spec.knows not in ("true Q", "no Q"):
+    grids = [_members(spec, data, device) for spec, data in zip(specs, datas, strict=True)]
+    try:
+        found = fit_many([member for grid in grids for member in grid])
+    except InvalidInput:
+        grids = [_members(spec, data, device) for spec, data in zip(specs, datas, strict=True)]
+        found = [_fit_alone(member) for grid in grids for member in grid]
+    histories = iter(found)
+    trained = [(grid, [next(histories) for _ in grid]) for grid in grids]
+    seconds = (time.perf_counter() - start) / len(specs)
+    return [
+        _choose(spec, data, grid, own, seconds)
+        for spec, data, (grid, own) in zip(specs, datas, trained, strict=True)
+    ]
+
+
+def _members(spec: RunSpec, data: RunData, device: torch.device) -> list[Member]:
+    """Return what is to be trained in one trial: a network for every setting of the grid."""
+    if data.Q is None or spec.knows not in ("true Q", "no Q"):
         raise InvalidInput("A grid is chosen on complementary labels, with Q known or not used.")
     method = find_method(spec.method)
     common = classifier_arguments(spec, len(data.X))
@@ -170,32 +188,63 @@ def _train_grid(spec: RunSpec, data: RunData, *, device: torch.device) -> Outcom
     labels = torch.as_tensor(data.comp_labels, device=device)
     examples = training.Examples(inputs[train_at], labels[train_at])
     held_out = training.Examples(inputs[held_out_at], labels[held_out_at])
-    best: tuple[float, dict[str, Any], Any, Any] | None = None
+    members = []
     for number, setting in enumerate(combinations(spec.options["grid"])):
         seed = 1000 * spec.trial + number
         options = training.Options(**{"patience": _NEVER, **common, **setting}, seed=seed)
         with training.seeded(seed, device):
             network = make_network(data.X.shape[1:], data.n_classes).to(device)
-        loss = method.make_loss(Setting(Q=Q)).to(device)
-        try:
-            history = training.fit(network, examples, loss, options, held_out=held_out)
-        except InvalidInput:  # this learning rate lets the loss grow beyond all bounds
-            continue
-        least = min(record["held_out_loss"] for record in history)
-        if best is None or least < best[0]:
-            best = least, setting, network, history
+        loss = method.make_loss(Setting(Q=data.Q)).to(device)
+        members.append(
+            Member(
+                network=network, examples=examples, loss=loss, options=options, held_out=held_out
+            )
+        )
+    return members
+
+
+def _fit_alone(member: Member) -> list[dict[str, float]] | None:
+    """Train one network; nothing where its loss grows beyond all bounds."""
+    try:
+        return training.fit(
+            member.network, member.examples, member.loss, member.options, held_out=member.held_out
+        )
+    except InvalidInput:
+        return None
+
+
+def _choose(
+    spec: RunSpec,
+    data: RunData,
+    members: Sequence[Member],
+    histories: Sequence[list[dict[str, float]] | None],
+    seconds: float,
+) -> Outcome:
+    """Return the outcome of the member with the least loss on held-out complementary labels."""
+    settings = combinations(spec.options["grid"])
+    best = min(
+        (
+            (min(record["held_out_loss"] for record in history), number)
+            for number, history in enumerate(histories)
+            if history is not None
+        ),
+        default=None,
+    )
     if best is None:
         raise InvalidInput("Every setting of the grid let the loss grow beyond all bounds.")
-    _, chosen, network, history = best
-    logits = training.predict_logits(network, torch.as_tensor(data.X_test, device=device))
+    number = best[1]
+    device = members[number].examples.device
+    logits = training.predict_logits(
+        members[number].network, torch.as_tensor(data.X_test, device=device)
+    )
     predictions = logits.argmax(1).cpu().numpy()
     return Outcome(
         accuracy=float((predictions == data.y_test).mean()),
-        seconds=time.perf_counter() - start,
-        history=history,
+        seconds=seconds,
+        history=histories[number] or [],
         predictions=predictions,
-        transition=Q,
-        chosen=chosen,
+        transition=data.Q,
+        chosen=settings[number],
     )
 
 
