@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types layers unit fix bench gpubench clean
+.PHONY: help demo test lint types layers unit fix docs bench gpubench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -32,6 +32,9 @@ fix: $(VENV)/installed-test ## format and mend what ruff can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+docs: $(VENV)/installed-docs ## the documentation as a site, in site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 bench: $(VENV)/installed-test ## timings and the demo over 5 seeds, recorded in benchmarks/results
 	$(BIN)/python benchmarks/bench_core.py
 	$(BIN)/python benchmarks/bench_training.py
@@ -47,7 +50,7 @@ gpubench: $(VENV)/installed-test ## timings on a GPU; DATA=folder of CIFAR-10's 
 	$(BIN)/python benchmarks/gpu_cifar.py $(DATA)
 
 clean: ## remove the virtual environment and caches
-	rm -rf $(VENV) .pytest_cache .ruff_cache .import_linter_cache .coverage
+	rm -rf $(VENV) site .pytest_cache .ruff_cache .import_linter_cache .coverage
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -58,4 +61,8 @@ $(VENV)/installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 
 $(VENV)/installed-test: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) -e '.[test]'
+	@touch $@ $(VENV)/installed
+
+$(VENV)/installed-docs: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) -e '.[docs]'
 	@touch $@ $(VENV)/installed

@@ -1,5 +1,6 @@
 """The commands from a user's own file to a model: fit, predict, estimate, export."""
 
+import contextlib
 import csv
 import io
 import json
@@ -271,20 +272,26 @@ def test_ctrl_c_leaves_no_file(flowers):
     before = sorted(os.listdir(folder))
     arguments = ["fit", "flowers.csv", "--label=not", "--epochs=100000", "--out=never"]
     # 100,000 epochs: patience is what stops training, so the signal comes while it runs
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-u", "-m", "naysay", *arguments],
         cwd=folder,
         env=os.environ | {"PYTHONPATH": SOURCE},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-    )
-    assert process.stdout is not None
-    while "virginica" not in process.stdout.readline():
-        pass
-    time.sleep(0.5)  # somewhere in loading torch or in training
-    process.send_signal(signal.SIGINT)
-    _, error = process.communicate(timeout=60)
+    ) as process:
+        assert process.stdout is not None
+        while "virginica" not in process.stdout.readline():
+            pass
+        time.sleep(0.5)  # somewhere in loading torch or in training
+        for _ in range(20):  # as people do: while torch loads, a signal may be lost
+            process.send_signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                _, error = process.communicate(timeout=5)
+                break
+        else:
+            process.kill()
+            pytest.fail("it went on after twenty signals")
     assert process.returncode != 0
     assert "Traceback" not in error
     assert sorted(os.listdir(folder)) == before
