@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -279,6 +280,8 @@ def test_ctrl_c_leaves_no_file(flowers):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # a program started in the background ignores the signal; this one must not
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     ) as process:
         assert process.stdout is not None
         while "virginica" not in process.stdout.readline():

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
 from naysay._errors import InvalidModelFile
@@ -43,12 +43,14 @@ def write_checkpoint(path: str | Path, tensors: dict[str, Tensor], facts: dict[s
     }
     text = json.dumps(facts)
     metadata = {"format": _FORMAT, "facts": text, "checksum": str(_checksum(text, values))}
+    # bytes first: safetensors' own writing leaves files of other names when it is killed
+    content = save(values, metadata)
     handle, scratch = tempfile.mkstemp(prefix=prefix, dir=target.parent)
     try:
-        os.close(handle)
-        save_file(values, scratch, metadata)
-        with open(scratch, "rb+") as written:
-            os.fsync(written.fileno())
+        with open(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(scratch, target)
     except BaseException:
         Path(scratch).unlink(missing_ok=True)

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from torch import Tensor, nn
 
 from naysay import __version__, training
-from naysay._checks import shorten
+from naysay._checks import check_count, shorten
 from naysay._errors import (
     InvalidInput,
     InvalidLabels,
@@ -32,6 +32,7 @@ from naysay._parameters import (
     make_network,
     wants_bfloat16,
 )
+from naysay._restarts import train_sound
 from naysay._targets import (
     Transitions,
     TrueLabelsToo,
@@ -97,6 +98,10 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         Clip the norm of the gradient to this; 1 keeps classes from dying where steps are large.
     patience : int, default=20
         Epochs without progress on the held-out labels before training stops.
+    restarts : int, default=0
+        Train again so many times, as long as the held-out labels say that a class is dead, merged
+        or swapped, and keep the network of least held-out loss. No true label is needed; see
+        `naysay.quality.find_collapsed_classes`.
     validation_fraction : float, default=0.1
         Share of the examples held out to stop on, by their complementary labels. 0: train all
         epochs on all examples.
@@ -199,6 +204,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         schedule: Schedule = cosine,
         max_norm: float | None = None,
         patience: int = 20,
+        restarts: int = 0,
         validation_fraction: float = 0.1,
         refine: bool = True,
         allow_diagonal: bool = False,
@@ -223,6 +229,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         self.schedule = schedule
         self.max_norm = max_norm
         self.patience = patience
+        self.restarts = restarts
         self.validation_fraction = validation_fraction
         self.refine = refine
         self.allow_diagonal = allow_diagonal
@@ -257,6 +264,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         """
         method = find_method(self.method)
         options = checked_options(self)
+        restarts = check_count(self.restarts + 1, "restarts + 1") - 1
         device = find_device(self.device)
         given = given_transition(self.transition, self.classes)
         X, answers = self._checked_answers(X, y, given)
@@ -299,8 +307,8 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
                 loss = TrueLabelsToo(loss, len(self.classes_))
             examples = trainer.add(examples, anchored[0], targets.of_true_labels(anchored[1]))
         measure = accuracy_measure(self.loss_, self.transition_, targets)
-        self.network_, self.history_ = trainer.train(
-            loss, examples, held_out, "training", measure=measure
+        self.network_, self.history_ = train_sound(
+            trainer, loss, examples, held_out, self.transition_, restarts, measure=measure
         )
         self.input_shape_ = tuple(X.shape[1:])
         self.recipe_ = self.provenance_ = None  # of an earlier fit
