@@ -7,16 +7,13 @@ write_record("core", {"fit_seconds": 1.2}, n_runs=5)
 
 import json
 import os
-import platform
 import subprocess
-from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import torch
 
-import naysay
+from naysay.experiments.provenance import cpu_name, now, used_versions
 
 __all__ = ["write_record"]
 
@@ -42,9 +39,9 @@ def write_record(
     """
     record = {
         "benchmark": benchmark,
-        "time": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "time": now(),
         "hardware": _hardware(),
-        "versions": _versions(),
+        "versions": used_versions(_PACKAGES),
         "git_commit": _git_commit(),
         "load_average": round(os.getloadavg()[0], 2),
         "n_runs": n_runs,
@@ -62,34 +59,11 @@ def write_record(
 def _hardware() -> dict[str, Any]:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
-        "cpu": _cpu_name(),
+        "cpu": cpu_name(),
         "cores": os.cpu_count(),
         "memory_gb": round(memory / 1e9, 1),
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
     }
-
-
-def _cpu_name() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:  # not Linux
-        return platform.processor()
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.processor())
-
-
-def _versions() -> dict[str, str | None]:
-    # naysay's own number comes from the code that ran: an installed copy may be another one.
-    versions: dict[str, str | None] = {
-        "naysay": naysay.__version__,
-        "python": platform.python_version(),
-    }
-    for package in _PACKAGES:
-        try:
-            versions[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            versions[package] = None
-    return versions
 
 
 def _git_commit() -> str | None:

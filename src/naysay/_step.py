@@ -138,6 +138,7 @@ class CapturedStep(Step):
     """
 
     graph: torch.cuda.CUDAGraph | None = None
+    cannot = False  # be captured
     n_warm_ups = 0  # in this process: a resumed training has steps behind it, but no kernels yet
     inputs: Tensor
     labels: Tensor
@@ -147,7 +148,7 @@ class CapturedStep(Step):
             self.n_warm_ups += 1
             self._warm_up(inputs, labels)
             return
-        if self.graph is None:
+        if self.graph is None and not self.cannot:
             try:
                 self.graph = self._capture(inputs, labels)
             except RuntimeError as error:
@@ -157,9 +158,10 @@ class CapturedStep(Step):
                     NaysayWarning,
                     stacklevel=2,
                 )
-                self.__class__ = Step  # type: ignore[assignment]
-                self(inputs, labels)
-                return
+                self.cannot = True
+        if self.graph is None:
+            super().__call__(inputs, labels)
+            return
         self.averages.begin_step()
         self.inputs.copy_(inputs)
         self.labels.copy_(labels)

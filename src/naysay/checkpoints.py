@@ -66,7 +66,8 @@ def read_checkpoint(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]
             metadata = file.metadata() or {}
             if metadata.get("format") != _FORMAT:
                 raise ValueError("it is something else")
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            names = file.keys()  # not a dict: it cannot be iterated over itself
+            tensors = {name: file.get_tensor(name) for name in names}
         if metadata["checksum"] != str(_checksum(metadata["facts"], tensors)):
             raise ValueError("it is damaged")
         return tensors, json.loads(metadata["facts"])

@@ -11,6 +11,7 @@ import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -187,13 +188,11 @@ def _write_program(module: nn.Module, example: Tensor, about: str, part: Path) -
 
 
 def _write_onnx(module: nn.Module, example: Tensor, about: str, part: Path) -> None:
-    try:
-        import onnxscript  # noqa: F401  # pyright: ignore[reportMissingImports]
-    except ImportError:
+    if find_spec("onnxscript") is None:
         raise InvalidInput(
             "To write ONNX the packages onnx and onnxscript must be installed: "
             "pip install naysay[export]. A .pt2 file needs neither."
-        ) from None
+        )
     exported = _program(module, example)
     with _quiet("torch.onnx"):
         program = torch.onnx.export(

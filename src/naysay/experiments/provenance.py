@@ -3,6 +3,7 @@
 import os
 import platform
 import subprocess
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -34,13 +35,13 @@ def cpu_name() -> str:
     return next(names, platform.processor())
 
 
-def used_versions() -> dict[str, str | None]:
+def used_versions(packages: Sequence[str] = _PACKAGES) -> dict[str, str | None]:
     """Return the versions of naysay (of the code that runs), Python and what it computes with."""
     versions: dict[str, str | None] = {
         "naysay": __version__,
         "python": platform.python_version(),
     }
-    for package in _PACKAGES:
+    for package in packages:
         try:
             versions[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
