@@ -88,7 +88,7 @@ def test_neither_fitting_nor_predicting_copies_a_file_of_400_megabytes(dtype, an
     fitting, predicting, copying = trainings.outcome_of(child, result)
     assert copying > 150 * MB
     assert fitting < 150 * MB
-    assert predicting < 150 * MB
+    assert predicting < 100 * MB
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])

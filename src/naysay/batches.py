@@ -61,7 +61,7 @@ class Examples:
         others = self.more.index_select(0, beyond.clamp(min=0))
         return torch.where((beyond >= 0).reshape(-1, *[1] * (inputs.ndim - 1)), others, inputs)
 
-    def inputs(self, most: int = 4096, numbers: int = 2**22) -> Iterator[Tensor]:
+    def inputs(self, most: int = 4096, numbers: int = 2**21) -> Iterator[Tensor]:
         """Yield the inputs of all labels in order, on the device, a part at a time.
 
         At most so many examples, and at most so many numbers: of large inputs, a few.
