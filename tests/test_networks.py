@@ -416,6 +416,10 @@ def test_the_registry_has_every_network_by_its_name():
         (lambda: ResNet18((3, 9, 9), 3, width=0), r"width must be an integer of at least 1"),
         (lambda: ResNet18((0, 9, 9), 3), r"input_shape must be an integer of at least 1. Got 0"),
         (lambda: ResNet18((3, 9, 9.5), 3), r"input_shape must be an integer .* Got 9.5"),
+        (lambda: ResNet18((3, 9, 9), 1), r"n_classes must be at least 2"),
+        (lambda: MLP((4,), 0), r"n_classes must be at least 2.*Got 0"),
+        (lambda: MLP((4,), 3, widths=(5, 0)), r"each of widths must be .* at least 1. Got 0"),
+        (lambda: MLP((0,), 3), r"each size of input_shape must be .* at least 1. Got 0"),
     ],
 )
 def test_shapes_that_do_not_fit_are_refused(make, message):

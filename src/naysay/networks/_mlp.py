@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from naysay._checks import check_count
 from naysay.networks._parts import last_layer, mean_and_scale
 
 
@@ -42,13 +43,15 @@ class MLP(nn.Module):
         dropout: float = 0.5,
     ) -> None:
         super().__init__()
+        shape = [check_count(size, "each size of input_shape") for size in input_shape]
+        widths = [check_count(width, "each of widths") for width in widths]
         self.arguments: dict[str, Any] = {  # what a model file needs to build it again
-            "input_shape": list(input_shape),
+            "input_shape": shape,
             "n_classes": n_classes,
-            "widths": list(widths),
+            "widths": widths,
             "dropout": dropout,
         }
-        n_inputs = prod(input_shape)
+        n_inputs = prod(shape)
         self.register_buffer("mean", torch.zeros(n_inputs))
         self.register_buffer("scale", torch.ones(n_inputs))
         sizes = [n_inputs, *widths]

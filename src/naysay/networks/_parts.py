@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from naysay._checks import check_count
+from naysay._checks import check_count, check_n_classes
 from naysay._errors import InvalidInput
 
 _PART = 2**20  # numbers that are float64 at once: 8 MB
@@ -14,7 +14,7 @@ _PART = 2**20  # numbers that are float64 at once: 8 MB
 
 def last_layer(n_inputs: int, n_classes: int) -> nn.Linear:
     """Return the layer that gives the logits, all of them zero at first."""
-    last = nn.Linear(n_inputs, n_classes)
+    last = nn.Linear(n_inputs, check_n_classes(n_classes))
     # Start from equal probabilities: a random preference between two classes that annotators
     # treat alike would be hard to unlearn, and one of the two would never be predicted.
     nn.init.zeros_(last.weight)
