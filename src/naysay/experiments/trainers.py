@@ -30,6 +30,7 @@ __all__ = ["Outcome", "train_group", "train_one", "unknown_options"]
 _NETWORKS = {
     **networks.NETWORKS,
     "d-3-c": partial(MLP, widths=(3,), dropout=0.0),
+    "d-100-c": partial(MLP, widths=(100,), dropout=0.0),
     "ResNet18-unpadded": partial(networks.ResNet18, stem_padding=0),
 }
 _OPTIMISERS = {"adamw": training.adamw, "adam": training.adam, "sgd": training.sgd}

@@ -58,7 +58,7 @@ _COMMON = {
     "iterations": 5_000,
 }
 _CHOSEN = (
-    "Of the 15 settings the one with the least loss on the held-out complementary labels (10 % of "
+    "Of the settings the one with the least loss on the held-out complementary labels (10 % of "
     "the training examples) is chosen, in each trial anew, by the method's own loss.",
     "The complementary labels and the examples are drawn anew in each trial.",
     "The numbers of examples printed show which digits a row means: in PENDIGITS “even #” are the "
@@ -71,7 +71,7 @@ SUITE = Suite(
     name="table1",
     title="Table 1: USPS and UCI",
     about=(
-        "Uniform complementary labels, known to be so; a network with one hidden layer of 3 units. "
+        "Uniform complementary labels, known to be so; a network with one hidden layer. "
         "The number of examples of each class is the paper's."
     ),
     published_trials=20,
@@ -100,11 +100,21 @@ SUITE = Suite(
             deviations=_CHOSEN,
         ),
         "best": Recipe(
-            options={**_COMMON, "optimiser": "adamw", "schedule": "cosine"},
+            options={
+                "network": "d-100-c",
+                "optimiser": "adamw",
+                "schedule": "cosine",
+                "batch_size": 100,
+                "grid": {"lr": [1e-3, 1e-2], "weight_decay": [1e-4, 1e-1, 1.0]},
+                "iterations": 2_000,
+            },
             trials=20,
             deviations=(
+                "100 hidden units in place of 3: a far lower held-out loss, which 300 units or "
+                "two layers hardly change, on trials that are not among those reported.",
                 "AdamW with warm-up, a cosine schedule and averaged weights in place of Adam with "
-                "a constant learning rate.",
+                "a constant learning rate; 6 settings and 2,000 iterations in place of 15 and "
+                "5,000.",
                 *_CHOSEN,
             ),
         ),
