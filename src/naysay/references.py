@@ -115,7 +115,7 @@ REFERENCES: dict[str, Reference] = {
         "Wang, Ishida, Zhang, Niu, Sugiyama",
         "Learning with Complementary Labels Revisited: The Selected-Completely-at-Random Setting "
         "Is More Practical",
-        "ICML 2024",
+        "ICML 2024, PMLR 235",
         "https://doi.org/10.48550/arXiv.2311.15502",
     ),
 }

@@ -43,7 +43,8 @@ def partial_output_consistency(
 
     References
     ----------
-    Wang et al. 2021, and the authors' code, CLL_POCR. https://doi.org/10.24963/ijcai.2021/423
+    Wang et al. 2021, what the authors' code, CLL_POCR, names the unified loss; equation number
+    not checked. https://doi.org/10.24963/ijcai.2021/423
     """
     matrix = as_transition(Q)
     batch = flatten(logits, comp_labels, ignore_index, matrix)

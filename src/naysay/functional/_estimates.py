@@ -25,7 +25,8 @@ def complementary_cross_entropy(
 
     References
     ----------
-    Lin & Lin 2023, "CPE-I". https://doi.org/10.1007/978-3-031-33377-4_36
+    Lin & Lin 2023, "CPE-I"; equation number not checked.
+    https://doi.org/10.1007/978-3-031-33377-4_36
     """
     batch = flatten(logits, comp_labels, ignore_index)
     chosen = batch.logits.gather(1, batch.labels[:, None])
@@ -55,7 +56,8 @@ def trained_forward_cross_entropy(
 
     References
     ----------
-    Lin & Lin 2023, "CPE-T". https://doi.org/10.1007/978-3-031-33377-4_36
+    Lin & Lin 2023, "CPE-T"; equation number not checked.
+    https://doi.org/10.1007/978-3-031-33377-4_36
     """
     batch = flatten(logits, comp_labels, ignore_index)
     n_classes = batch.logits.shape[1]
@@ -78,7 +80,8 @@ def nearest_row_scores(comp_probs: Tensor, Q: Tensor) -> Tensor:
 
     References
     ----------
-    Lin & Lin 2023, the decoding by the L1 distance. https://doi.org/10.1007/978-3-031-33377-4_36
+    Lin & Lin 2023, the decoding by the L1 distance; equation number not checked.
+    https://doi.org/10.1007/978-3-031-33377-4_36
 
     Examples
     --------

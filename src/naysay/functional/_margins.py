@@ -34,7 +34,8 @@ def pairwise_comparison(
 
     References
     ----------
-    Ishida et al. 2017, the pairwise-comparison loss with the sigmoid loss. https://doi.org/10.48550/arXiv.1705.07541
+    Ishida et al. 2017, Theorem 1 with the complementary pairwise-comparison loss and the sigmoid
+    loss; the number is that of notes on the paper. https://doi.org/10.48550/arXiv.1705.07541
     """
     batch = flatten(logits, comp_labels, ignore_index)
     excluded = batch.logits.gather(1, batch.labels[:, None])
@@ -60,7 +61,8 @@ def one_versus_all(
 
     References
     ----------
-    Ishida et al. 2017, the one-versus-all loss with the sigmoid loss. https://doi.org/10.48550/arXiv.1705.07541
+    Ishida et al. 2017, Theorem 1 with the complementary one-versus-all loss and the sigmoid loss;
+    the number is that of notes on the paper. https://doi.org/10.48550/arXiv.1705.07541
     """
     batch = flatten(logits, comp_labels, ignore_index)
     positive = (-batch.logits).sigmoid().scatter(1, batch.labels[:, None], 0)
@@ -127,8 +129,8 @@ def multi_label(
 
     References
     ----------
-    Read et al. 2011, binary relevance, with all classes but ȳ as labels.
-    https://doi.org/10.1007/s10994-011-5256-5
+    Read et al. 2011, binary relevance, with all classes but ȳ as labels: the baseline "ML" of
+    Yu et al. 2018, section 8.1. https://doi.org/10.1007/s10994-011-5256-5
     """
     batch = flatten(logits, comp_labels, ignore_index)
     signs = torch.ones_like(batch.logits).scatter(1, batch.labels[:, None], -1)

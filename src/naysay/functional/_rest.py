@@ -44,7 +44,8 @@ def one_versus_rest_risk(
 
     References
     ----------
-    Wang et al. 2024, the corrected risk of "SCARCE". https://doi.org/10.48550/arXiv.2311.15502
+    Wang et al. 2024, the risk of Theorem 1 (as the first arXiv version counts), corrected by the
+    absolute value as in the authors' code, SCARCE. https://doi.org/10.48550/arXiv.2311.15502
     """
     batch = flatten(logits, comp_labels, ignore_index)
     counted = batch.counted()

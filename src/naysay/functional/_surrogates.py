@@ -48,7 +48,8 @@ def surrogate_exponential(
 
     References
     ----------
-    Chou et al. 2020, the exponential surrogate loss. https://doi.org/10.48550/arXiv.2007.02235
+    Chou et al. 2020, equation (12): the third of (10) to (12), of which (11) is `surrogate_log`.
+    https://doi.org/10.48550/arXiv.2007.02235
     """
     batch = flatten(logits, comp_labels, ignore_index)
     return reduce(_of_label(batch.logits.softmax(1), batch).exp(), batch, weight, reduction)
@@ -71,7 +72,8 @@ def reversed_softmax(
 
     References
     ----------
-    Gao & Zhang 2021, the unweighted loss. https://proceedings.mlr.press/v139/gao21d.html
+    Gao & Zhang 2021, the loss L-UW: equation (7) by the page of the authors' code; remarks in
+    copies of that code count otherwise. https://proceedings.mlr.press/v139/gao21d.html
     """
     batch = flatten(logits, comp_labels, ignore_index)
     log_r = (-batch.logits.softmax(1)).log_softmax(1)
@@ -95,7 +97,8 @@ def weighted_reversed_softmax(
 
     References
     ----------
-    Gao & Zhang 2021, the weighted loss. https://proceedings.mlr.press/v139/gao21d.html
+    Gao & Zhang 2021, the loss L-W: equation (8) by the page of the authors' code; remarks in
+    copies of that code count otherwise. https://proceedings.mlr.press/v139/gao21d.html
     """
     batch = flatten(logits, comp_labels, ignore_index)
     probs = batch.logits.softmax(1)
@@ -121,7 +124,8 @@ def order_preserving(
 
     References
     ----------
-    Liu et al. 2023, definition 3.1. https://proceedings.mlr.press/v206/liu23g.html
+    Liu et al. 2023, definition 3.1; the number is that of third-party code, PyPCL.
+    https://proceedings.mlr.press/v206/liu23g.html
     """
     batch = flatten(logits, comp_labels, ignore_index)
     return reduce(-_of_label((-batch.logits).log_softmax(1), batch), batch, weight, reduction)
@@ -145,7 +149,8 @@ def weighted_order_preserving(
 
     References
     ----------
-    Liu et al. 2023, definition 4.1, with the weights of appendix D. https://proceedings.mlr.press/v206/liu23g.html
+    Liu et al. 2023, definition 4.1, with the weights of appendix D; the numbers are those of
+    third-party code, PyPCL. https://proceedings.mlr.press/v206/liu23g.html
     """
     batch = flatten(logits, comp_labels, ignore_index)
     log_g = (-batch.logits).log_softmax(1)

@@ -87,7 +87,8 @@ def non_negative_risk(
 
     References
     ----------
-    Ishida et al. 2019, the non-negative correction. https://doi.org/10.48550/arXiv.1810.04327
+    Ishida et al. 2019, equation (14), the number that issue 2 of the authors' code gives it.
+    https://doi.org/10.48550/arXiv.1810.04327
     """
     return _class_risks(logits, comp_labels, Q, prior, ignore_index).clamp_min(0).sum()
 
@@ -118,7 +119,7 @@ def gradient_ascent_risk(
 
     References
     ----------
-    Ishida et al. 2019, the gradient-ascent trick. https://doi.org/10.48550/arXiv.1810.04327
+    Ishida et al. 2019, Algorithm 1. https://doi.org/10.48550/arXiv.1810.04327
     """
     risks = _class_risks(logits, comp_labels, Q, prior, ignore_index)
     negative = risks.clamp_max(0).sum()

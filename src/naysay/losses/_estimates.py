@@ -28,7 +28,13 @@ class ComplementaryCrossEntropy(TransitionLoss):
 
 
 class NearestRowForwardCrossEntropy(TransitionLoss):
-    """`ForwardCrossEntropy` that decides by the row of Q nearest to Qᵀ p ("CPE-F")."""
+    """`ForwardCrossEntropy` that decides by the row of Q nearest to Qᵀ p ("CPE-F").
+
+    References
+    ----------
+    Lin & Lin 2023, "CPE-F"; equation number not checked.
+    https://doi.org/10.1007/978-3-031-33377-4_36
+    """
 
     function = staticmethod(F.forward_cross_entropy)
     takes_stack = True
