@@ -12,7 +12,6 @@ from naysay import (
     TransitionMatrix,
 )
 
-
 ANY_FLOAT = st.floats(allow_nan=True, allow_infinity=True, width=64)
 ANY_ARRAY = hnp.arrays(
     dtype=st.one_of(
