@@ -21,7 +21,7 @@ from naysay.experiments.trainers import Outcome, train_group, train_one
 
 __all__ = ["Progress", "run"]
 
-_MOST_POINTS = 60  # of a learning curve
+_MOST_POINTS = 30
 _CURVES = ("epoch", "loss", "held_out_loss", "held_out_accuracy")  # what depends on no clock
 _MOST_CLASSES = 20  # of a matrix that is kept to be drawn
 
