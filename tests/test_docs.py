@@ -13,7 +13,11 @@ import pytest
 from typer.testing import CliRunner
 
 from naysay.cli import app
+from naysay.experiments.records import RecordFile
+from naysay.experiments.tables import markdown, summarise
 from naysay.methods import METHODS, markdown_references, markdown_table
+from naysay.report.reproduction_page import render_report_page
+from naysay.suites import SUITES
 
 ROOT = Path(__file__).parent.parent
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
@@ -182,6 +186,15 @@ def test_table_of_methods_and_references_are_what_the_command_prints(part, print
     page = (ROOT / "docs" / "methods.md").read_text("utf-8")
     found = page.partition(f"<!-- {part}: begin -->\n")[2].partition(f"<!-- {part}: end -->")[0]
     assert found == printed, "paste the output of: naysay methods --markdown"
+
+
+def test_results_and_report_are_those_of_the_records():
+    records = RecordFile(ROOT / "benchmarks" / "results" / "reproduction.jsonl").read()
+    page = (ROOT / "docs" / "results.md").read_text("utf-8")
+    found = page.partition("<!-- results: begin -->\n")[2].partition("<!-- results: end -->")[0]
+    assert found == markdown(summarise(SUITES.values(), records)), "see docs/results.md"
+    report = (ROOT / "docs" / "report.html").read_text("utf-8")
+    assert report == render_report_page(records), "run: naysay report, as docs/results.md says"
 
 
 def test_links_between_files_lead_somewhere():
