@@ -42,11 +42,17 @@ tokenizer = hf.PreTrainedTokenizerFast(tokenizer_object=by_word, pad_token="[PAD
 data = [{**tokenizer(text), "labels": label} for text, label in zip(texts, not_y, strict=True)]
 
 
+def loss_through(Q):
+    loss = ForwardCrossEntropy(Q, reduction="sum")  # of all batches that make one step
+    return lambda outputs, labels, num_items_in_batch: (
+        loss(outputs.logits, labels) / num_items_in_batch
+    )
+
+
 def predict_after_training(Q, folder):
     hf.set_seed(0)
     sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
     config = hf.BertConfig(vocab_size=len(vocabulary), num_attention_heads=2, num_labels=4, **sizes)
-    loss = ForwardCrossEntropy(Q, reduction="sum")
     arguments = hf.TrainingArguments(
         folder,
         num_train_epochs=5,
@@ -61,9 +67,7 @@ def predict_after_training(Q, folder):
         arguments,
         train_dataset=data[:1500],
         data_collator=hf.DataCollatorWithPadding(tokenizer),
-        compute_loss_func=lambda outputs, labels, num_items_in_batch: (
-            loss(outputs.logits, labels) / num_items_in_batch  # accumulated batches count too
-        ),
+        compute_loss_func=loss_through(Q),
     )
     trainer.remove_callback(hf.PrinterCallback)
     trainer.train()
