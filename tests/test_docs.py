@@ -121,6 +121,18 @@ def test_commands_that_are_not_run_are_at_least_understood():
     assert n_understood >= 3
 
 
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
+def test_commands_for_make_are_targets(name):
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    asked = [
+        target
+        for _, text in blocks(ROOT / name)
+        for target in re.findall(r"^make (\w+)", text, re.M)
+    ]
+    assert asked
+    assert set(asked) <= set(targets)
+
+
 def test_quoted_lines_are_those_of_the_example():
     page = (ROOT / "docs" / "loops.md").read_text("utf-8")
     parts = re.findall(r"\(\.\./(examples/\w+\.py)\)|^```python\n(.*?)^```", page, re.S | re.M)
