@@ -24,7 +24,7 @@ def test_the_python_blocks_run_in_order(official_data, monkeypatch, capsys):
     assert "(2934, 1, 16, 16) (326,)" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("line", "".join(blocks("console")).splitlines())
+@pytest.mark.parametrize("line", "".join(blocks("sh")).splitlines())
 def test_the_commands_run(official_data, monkeypatch, line):
     monkeypatch.setenv("NAYSAY_DATA", str(official_data))
     program, group, *arguments = line.split()

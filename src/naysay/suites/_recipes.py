@@ -85,9 +85,9 @@ MNIST = {
         where={"*LM/E*": {"refine": True}},
         trials=5,
         deviations=(
-            "AdamW with a cosine schedule and averaged weights, 12 epochs of batches of 256, images "
-            "moved by up to 2 pixels; the paper uses SGD with momentum, a constant learning rate, "
-            "and 60,000 batches of 128.",
+            "AdamW with a cosine schedule and averaged weights, 12 epochs of batches of 256, "
+            "images moved by up to 2 pixels; the paper uses SGD with momentum, a constant learning "
+            "rate, and 60,000 batches of 128.",
             "LM/E refines the estimated Q (expectation-maximisation) and trains again with it.",
             *_DRAWN,
         ),

@@ -1,0 +1,198 @@
+"""Draw the pictures of docs/idea.md.
+
+Each is a small SVG file that follows the reader's choice of light or dark. Figures are computed
+here or read from records; the tests compare the files with what this script draws.
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+from sklearn.datasets import load_digits
+
+from naysay import TransitionMatrix
+from naysay.report.pixels import make_pixel_paths
+
+FOLDER = Path(__file__).parent
+DEMO = FOLDER.parent.parent / "benchmarks" / "results" / "demo.jsonl"
+WIDTH = 420  # of a phone, nearly, so that text stays readable there
+MOST = 0.6  # the strongest colour that text can still be read on
+
+# The site's own choice beats that of the system: it has a switch.
+STYLE = """
+.picture{color:#1b1b1f;fill:currentColor;font:13px system-ui,sans-serif;--accent:#5c6bc0}
+.picture .cell,.picture .bar{fill:var(--accent)}
+.picture .line{fill:none;stroke:currentColor}
+.picture .small{font-size:11px}
+.picture .strong{font-weight:600}
+@media(prefers-color-scheme:dark){.picture{color:#e6e6ea;--accent:#8c9eff}}
+[data-md-color-scheme=default] .picture{color:#1b1b1f;--accent:#5c6bc0}
+[data-md-color-scheme=slate] .picture{color:#e6e6ea;--accent:#8c9eff}
+"""
+
+
+def svg(height, title, *parts):
+    """Return a picture; the title is what is read aloud."""
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="picture" role="img" '
+        f'viewBox="0 0 {WIDTH} {height}" style="width:100%;max-width:{1.4 * WIDTH:.0f}px">\n'
+        f"<title>{title}</title>\n<style>{STYLE}</style>\n" + "\n".join(parts) + "\n</svg>\n"
+    )
+
+
+def text(x, y, words, *, anchor="start", kind="", turn=None):
+    turned = f' transform="rotate({turn} {x:g} {y:g})"' if turn else ""
+    return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}" class="{kind}"{turned}>{words}</text>'
+
+
+def box(x, y, width, height, *, kind="cell", opacity=1.0):
+    return (
+        f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="2" '
+        f'class="{kind}" opacity="{opacity:.2f}"/>'
+    )
+
+
+def arrow(x, y, length):
+    return f'<path class="line" d="M{x} {y}h{length}m-6 -5l6 5l-6 5"/>'
+
+
+def heat_map(x, y, size, values, names, *, turn=None):
+    """Return the cells of a matrix in per cent, with names at the left and on top."""
+    top = values.max()
+    for i, name in enumerate(names):
+        middle = (i + 0.5) * size
+        yield text(x - 6, y + middle + 4, name, anchor="end")
+        anchor = "start" if turn else "middle"
+        yield text(x + middle + (4 if turn else 0), y - 6, name, anchor=anchor, turn=turn)
+        for j, value in enumerate(values[i]):
+            left = x + j * size
+            yield box(left, y + i * size, size - 1, size - 1, opacity=MOST * value / top)
+            if i == j:
+                yield box(left, y + i * size, size - 1, size - 1, kind="line", opacity=0.4)
+            at = (left + size / 2, y + middle + 4)
+            yield text(*at, f"{100 * value:.0f}", anchor="middle", kind="small")
+
+
+def bars(x, y, values, names, *, scale=70):
+    """Return horizontal bars with their names above and their values behind."""
+    for i, (name, value) in enumerate(zip(names, values, strict=True)):
+        yield text(x, y + 34 * i, name)
+        yield box(x, y + 34 * i + 4, max(scale * value, 1), 10, kind="bar")
+        yield text(x + scale * value + 5, y + 34 * i + 13, f"{100 * value:.0f}", kind="small")
+
+
+def draw_label():
+    """Show that a true label leaves one class, and a complementary label all but one."""
+    digits = load_digits()
+    image = digits.images[np.flatnonzero(digits.target == 3)[0]]
+    pixels = "".join(
+        f'<path d="{path}" opacity="{opacity:g}"/>' for opacity, path in make_pixel_paths(image)
+    )
+    parts = [f'<g transform="translate(0 14) scale(12)">{pixels}</g>']
+    rows = (("true label", "“a 3”", [3]), ("complementary", "“not a 7”", set(range(10)) - {7}))
+    for row, (kind, answer, left) in enumerate(rows):
+        y = 30 + 62 * row
+        parts += [text(120, y, kind), text(228, y, answer, kind="strong")]
+        for digit in range(10):
+            x = 120 + 30 * digit
+            parts += [
+                box(x, y + 8, 26, 24, opacity=MOST if digit in left else 0),
+                box(x, y + 8, 26, 24, kind="line", opacity=0.4),
+                text(x + 13, y + 24, str(digit), anchor="middle"),
+            ]
+    return svg(130, "Which digits a true and a complementary label leave possible", *parts)
+
+
+def draw_habit():
+    """Show what people answered: the published matrix of CLCIFAR-10."""
+    Q = TransitionMatrix.human("clcifar10")
+    names = [name.replace("automobile", "car").replace("airplane", "plane") for name in Q.classes]
+    cells = heat_map(60, 82, 34, np.asarray(Q), names, turn=-60)
+    words = [text(4, 20, "it is a …", kind="strong")]
+    words += [text(240, 20, "people say: not a …", anchor="middle", kind="strong")]
+    return svg(426, "How often people exclude each class, given the true one", *words, *cells)
+
+
+def draw_forward():
+    """Show how probabilities of classes become probabilities of answers."""
+    names = ["cat", "dog", "owl"]
+    p = np.array([0.7, 0.2, 0.1])
+    Q = np.array([[0, 0.9, 0.1], [0.5, 0, 0.5], [0.8, 0.2, 0]])
+    q = p @ Q
+    loss = -np.log(q[1])
+    return svg(
+        192,
+        "The network's probabilities go through Q and become the answers it expects",
+        text(0, 14, "classes (p)", kind="strong"),
+        *bars(0, 42, p, names),
+        arrow(108, 84, 24),
+        text(216, 14, "habit (Q)", anchor="middle", kind="strong"),
+        *heat_map(171, 42, 30, Q, names),
+        arrow(276, 84, 24),
+        text(316, 14, "answers (q)", kind="strong"),
+        *bars(316, 42, q, names),
+        text(0, 180, f"Someone says “not a dog”. The loss is -log {q[1]:.2f} = {loss:.2f}."),
+    )
+
+
+def draw_rows():
+    """Show classes that are answered alike: they cannot be told apart."""
+    names = ["cat", "dog", "owl"]
+    apart = np.array([[0, 0.9, 0.1], [0.5, 0, 0.5], [0.8, 0.2, 0]])
+    alike = np.array([[0, 0, 1], [0, 0, 1], [0.5, 0.5, 0]])
+    return svg(
+        172,
+        "Rows that differ can be told apart, equal rows cannot",
+        text(34, 14, "rows differ", kind="strong"),
+        *heat_map(34, 42, 34, apart, names),
+        text(34, 166, "each class can be learned", kind="small"),
+        text(254, 14, "two are equal", kind="strong"),
+        *heat_map(254, 42, 34, alike, names),
+        '<path class="line" d="M362 44h6v64h-6"/>',
+        text(254, 166, "cat or dog? Unknown", kind="small"),
+    )
+
+
+def draw_result():
+    """Show the accuracies of `naysay demo`, as recorded."""
+    results = json.loads(DEMO.read_text("utf-8").splitlines()[-1])["results"]
+    known = {
+        "TL": "true labels",
+        "PC/S": "“not”, habit ignored",
+        "LM/T": "“not”, habit known",
+        "LM/E": "“not”, habit estimated",
+    }
+    settings = {
+        "uniform": "no habit: any other class (uniform)",
+        "without0": "some classes more often (without0)",
+        "with0": "three classes only (with0)",
+    }
+    parts = []
+    for group, (setting, words) in enumerate(settings.items()):
+        y = 14 + 112 * group
+        parts.append(text(0, y, words, kind="strong"))
+        for row, (method, meaning) in enumerate(known.items()):
+            figures = results[setting][method]
+            mean, deviation = figures["accuracy_mean"], figures["accuracy_sd"]
+            at, end = y + 20 + 20 * row, 150 + 1.9 * mean
+            low, high = (150 + 1.9 * min(mean + d, 100) for d in (-deviation, deviation))
+            parts += [
+                text(142, at, meaning, anchor="end", kind="small"),
+                box(150, at - 11, end - 150, 14, kind="bar", opacity=MOST),
+                f'<path class="line" d="M{low:.1f} {at - 4}H{high:.1f}"/>',
+                text(350, at, f"{mean:.1f} ± {deviation:.1f}", kind="small"),
+            ]
+    return svg(336, "Test accuracy of four ways to learn the digits, in three settings", *parts)
+
+
+PICTURES = {
+    "label.svg": draw_label,
+    "habit.svg": draw_habit,
+    "forward.svg": draw_forward,
+    "rows.svg": draw_rows,
+    "result.svg": draw_result,
+}
+
+if __name__ == "__main__":
+    for name, draw in PICTURES.items():
+        (FOLDER / name).write_text(draw(), "utf-8")
