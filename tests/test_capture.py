@@ -85,7 +85,9 @@ def test_a_captured_loss_equals_the_eager_one(name, kind, true_labels):
     assert_replay_equals_eager(*make_case(name, Q, true_labels=true_labels))
 
 
-@pytest.mark.parametrize("name", ["forward", "forward-mse", "forward-gce", "pocr", "cpe-i"])
+@pytest.mark.parametrize(
+    "name", ["forward", "forward-mse", "forward-gce", "pocr", "two-views", "cpe-i"]
+)
 def test_sparse_matrices_and_unused_labels_are_captured_too(name):
     assert_replay_equals_eager(*make_case(name, make_transition("with zeros", 1200)))
     assert_replay_equals_eager(*make_case(name, UNUSED))
