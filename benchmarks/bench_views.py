@@ -1,10 +1,10 @@
-"""Two views against one: 5,000 images of MNIST, uniform labels, LeNet-5, five trials.
+"""Two views against one: 5,000 images of MNIST, uniform labels, LeNet-5, three trials.
 
     python benchmarks/bench_views.py [DATA_FOLDER]
 
 Every method is told Q and sees images moved by up to 2 pixels; ``forward`` is trained as many
 epochs and twice as many, which takes as long as two views do. The epoch kept is that of least loss
-on held-out complementary labels; true labels score at the end. Five minutes of one core. Appends
+on held-out complementary labels; true labels score at the end. Three to five minutes of one core. Appends
 to results/views.jsonl.
 """
 
@@ -19,7 +19,7 @@ from naysay.augmentation import crop
 from naysay.networks import LeNet5
 from record import write_record
 
-N_TRIALS = 5
+N_TRIALS = 3
 N_TRAIN = 5_000
 OPTIONS: dict[str, Any] = {"batch_size": 64, "lr": 2e-3, "weight_decay": 1e-2}
 RUNS = {
