@@ -8,7 +8,7 @@ import torch
 
 from loss_contract import make_logits, make_transition, possible_labels
 from naysay._targets import TrueLabelsToo
-from naysay.losses import LikelihoodLoss
+from naysay.losses import LikelihoodLoss, TwoViewsLikelihood
 from naysay.methods import METHODS, Setting
 from naysay.transition import TransitionMatrix
 
@@ -110,3 +110,5 @@ def test_evidence_of_any_kind_is_captured_too():
         for logits, labels in batches
     ]
     assert_replay_equals_eager(LikelihoodLoss().cuda(), batches)
+    batches = [(torch.stack([logits, logits / 2]), evidence) for logits, evidence in batches]
+    assert_replay_equals_eager(TwoViewsLikelihood().cuda(), batches)

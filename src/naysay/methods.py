@@ -313,7 +313,7 @@ METHODS: dict[str, Method] = {
         Method(
             name="two-views",
             summary="Naysay's own: as forward, towards what two views together make of the label.",
-            when="As forward, for images and many epochs, each of which takes twice as long.",
+            when="As forward, for images, many epochs and no dropout; epochs take twice as long.",
             source="Wang et al. 2021; Berthelot et al. 2019",
             needs_transition=True,
             make_evidence_loss=losses.TwoViewsLikelihood,

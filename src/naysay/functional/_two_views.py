@@ -61,11 +61,10 @@ def two_views(
     """
     matrix = as_transition(Q)
     batch = flatten(logits, comp_labels, ignore_index, matrix)
-    other = _flatten_other(other_logits, logits)
+    views = _stack(batch.logits, other_logits, logits.shape)
     columns = columns_of(matrix, batch.logits.dtype, batch.logits.device)
     evidence = columns.log_likelihoods(batch.logits, batch.labels)
-    losses = _losses(torch.stack([batch.logits, other]), evidence, consistency)
-    return reduce(losses, batch, weight, reduction)
+    return reduce(_losses(views, evidence, consistency), batch, weight, reduction)
 
 
 def two_views_likelihood(
@@ -106,9 +105,8 @@ def two_views_likelihood(
     tensor(2.2395)
     """
     batch, evidence = flatten_evidence(logits, log_likelihood)
-    other = _flatten_other(other_logits, logits)
-    losses = _losses(torch.stack([batch.logits, other]), evidence, consistency)
-    return reduce(losses, batch, None, reduction)
+    views = _stack(batch.logits, other_logits, logits.shape)
+    return reduce(_losses(views, evidence, consistency), batch, None, reduction)
 
 
 def _losses(views: Tensor, evidence: Tensor, consistency: float | Tensor) -> Tensor:
@@ -130,10 +128,11 @@ def _posterior(logits: Tensor, evidence: Tensor) -> Tensor:
     return (logits - top + evidence).softmax(1)
 
 
-def _flatten_other(other_logits: Tensor, logits: Tensor) -> Tensor:
-    if not isinstance(other_logits, Tensor) or other_logits.shape != logits.shape:
+def _stack(flat: Tensor, other_logits: Tensor, shape: torch.Size) -> Tensor:
+    """Return both views, shape (2, n, K); the first is flat already."""
+    if not isinstance(other_logits, Tensor) or other_logits.shape != shape:
         raise InvalidInput(
             "other_logits must hold the logits of another view, of the shape of logits, "
-            f"{tuple(logits.shape)}. Got {described(other_logits)}."
+            f"{tuple(shape)}. Got {described(other_logits)}."
         )
-    return flatten_logits(other_logits).to(flatten_logits(logits).dtype)
+    return torch.stack([flat, flatten_logits(other_logits).to(flat)])
