@@ -58,6 +58,10 @@ SUITE = Suite(
                 "LM/E*": {"refine": True},
                 _TINY: {"network": "ResNet18-unpadded", "batch_size": 256, "lr": 0.1},
             },
+            deviations=(
+                *_BEST.deviations,
+                "Tiny ImageNet keeps the paper's batch of 256 and learning rate of 0.1 (the peak).",
+            ),
         ),
         "quick": replace(
             _QUICK,
