@@ -282,3 +282,25 @@ def partial_output_consistency(logits, label, Q):
             for slope, log_p, t in zip(gradient, log_probs, targets, strict=True)
         ]
     return value, gradient
+
+
+#: of the contract of two views: the other one is this multiple of the logits
+OTHER_VIEW = -0.25
+CONSISTENCY = 0.9
+
+
+def two_views(logits, label, Q):
+    """Mean over views of 0.1 (-log q_ȳ) + 0.9 Σ_k t_k (-log p_k), t held constant."""
+    factors = (1.0, OTHER_VIEW)
+    views = [[factor * f for f in logits] for factor in factors]
+    log_qs, posteriors = zip(*(reference_log_q(view, label, Q) for view in views), strict=True)
+    target = [(a + b) / 2 for a, b in zip(*posteriors, strict=True)]
+    value, gradient = 0.0, [0.0] * len(logits)
+    for factor, view, log_q, posterior in zip(factors, views, log_qs, posteriors, strict=True):
+        log_probs = log_softmax_by_hand(view)
+        of_target = math.fsum(-t * log_p for t, log_p in zip(target, log_probs, strict=True))
+        value += ((1 - CONSISTENCY) * -log_q + CONSISTENCY * of_target) / 2
+        for k, log_p in enumerate(log_probs):
+            slope = math.exp(log_p) - (1 - CONSISTENCY) * posterior[k] - CONSISTENCY * target[k]
+            gradient[k] += factor * slope / 2
+    return value, gradient

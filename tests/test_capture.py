@@ -8,7 +8,7 @@ import torch
 
 from loss_contract import make_logits, make_transition, possible_labels
 from naysay._targets import TrueLabelsToo
-from naysay.losses import LikelihoodLoss
+from naysay.losses import LikelihoodLoss, TwoViewsLikelihood
 from naysay.methods import METHODS, Setting
 from naysay.transition import TransitionMatrix
 
@@ -85,7 +85,9 @@ def test_a_captured_loss_equals_the_eager_one(name, kind, true_labels):
     assert_replay_equals_eager(*make_case(name, Q, true_labels=true_labels))
 
 
-@pytest.mark.parametrize("name", ["forward", "forward-mse", "forward-gce", "pocr", "cpe-i"])
+@pytest.mark.parametrize(
+    "name", ["forward", "forward-mse", "forward-gce", "pocr", "two-views", "cpe-i"]
+)
 def test_sparse_matrices_and_unused_labels_are_captured_too(name):
     assert_replay_equals_eager(*make_case(name, make_transition("with zeros", 1200)))
     assert_replay_equals_eager(*make_case(name, UNUSED))
@@ -108,3 +110,5 @@ def test_evidence_of_any_kind_is_captured_too():
         for logits, labels in batches
     ]
     assert_replay_equals_eager(LikelihoodLoss().cuda(), batches)
+    batches = [(torch.stack([logits, logits / 2]), evidence) for logits, evidence in batches]
+    assert_replay_equals_eager(TwoViewsLikelihood().cuda(), batches)

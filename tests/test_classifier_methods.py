@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits, make_blobs
 from naysay import ComplementaryClassifier, InvalidInput, InvalidModelFile, TransitionMatrix, losses
 from naysay.methods import METHODS, Method
 
-NEW = pytest.mark.parametrize("name", ["cpe-i", "cpe-f", "cpe-t", "pocr"])
+NEW = pytest.mark.parametrize("name", ["cpe-i", "cpe-f", "cpe-t", "pocr", "two-views"])
 TRUE = TransitionMatrix(
     [[0, 0.7, 0.2, 0.1], [0.1, 0, 0.7, 0.2], [0.2, 0.1, 0, 0.7], [0.7, 0.2, 0.1, 0]]
 )
@@ -42,7 +42,8 @@ def test_blobs_are_learned(name, blobs):
 
 
 @pytest.mark.parametrize(
-    "name, least", [("cpe-i", 0.7), ("cpe-f", 0.85), ("cpe-t", 0.85), ("pocr", 0.85)]
+    "name, least",
+    [("cpe-i", 0.7), ("cpe-f", 0.85), ("cpe-t", 0.85), ("pocr", 0.85), ("two-views", 0.85)],
 )
 def test_digits_are_learned_from_biased_labels(name, least):
     X, y = load_digits(return_X_y=True)
@@ -172,7 +173,7 @@ def test_every_method_trains_on_what_augment_gives_and_predicts_without_it(blobs
         calls.append(inputs.shape)
         return inputs
 
-    for name, n_views in (("forward", 1), ("pocr", 3)):
+    for name, n_views in (("forward", 1), ("pocr", 3), ("two-views", 2)):
         calls.clear()
         clf = small(method=name, augment=augment, epochs=1, batch_size=450).fit(X, comp_labels)
         n_calls = len(calls)

@@ -12,8 +12,9 @@ from naysay import InvalidInput, datasets
 from naysay.datasets.tasks import draw_task
 from naysay.experiments.settings import SETTINGS, make_transition
 from naysay.experiments.suite import Published
-from naysay.experiments.trainers import unknown_options
+from naysay.experiments.trainers import classifier_arguments, unknown_options
 from naysay.methods import METHODS
+from naysay.schedules import one_cycle
 from naysay.suites import SUITES, find_suites
 
 PAPER = Path(__file__).parents[2] / "shared" / "paper"
@@ -77,7 +78,7 @@ def test_every_run_names_what_exists(recipe):
         assert (spec.anchors > 0) == (spec.knows == "estimated Q")
 
 
-@pytest.mark.parametrize("recipe", ["paper", "quick"])
+@pytest.mark.parametrize("recipe", RECIPES)
 def test_every_option_of_a_recipe_is_known_to_the_training_loop(recipe):
     assert {option for spec in all_specs(recipe) for option in unknown_options(spec)} == set()
 
@@ -109,11 +110,54 @@ def test_recipes_have_the_papers_hyper_parameters():
 def test_where_adds_options_to_some_cells_only():
     by_name = {cell.name: spec for cell, spec in SUITES["table3"].specs("best", trials=1)}
     assert by_name["LM/T, uniform"].options["epochs"] == 100
-    assert by_name["LM/T, with0"].options["epochs"] == 30
+    assert by_name["LM/T, with0"].options["epochs"] == 25
     assert by_name["LM/E, with0"].options["refine"] is True
-    assert by_name["LM/T, with0"].method == "pocr"
+    assert by_name["LM/T, with0"].method == "two-views"
     assert by_name["PC/S, with0"].method == "pc"
+    assert "restarts" not in by_name["PC/S, with0"].options  # it does not know what to expect
     assert by_name["TL, uniform"] == by_name["TL, with0"]
+
+
+def test_best_recipe_of_cifar_is_that_of_two_views():
+    common = {"network": "ResNet18", "optimiser": "sgd", "schedule": "one_cycle", "lr": 0.2}
+    common |= {"weight_decay": 5e-4, "batch_size": 512, "restarts": 2}
+    own = {
+        "uniform": {"epochs": 100, "patience": 100, "max_norm": 0.5, "augment": "crop4-flip"},
+        "without0": {"epochs": 30, "patience": 30, "max_norm": 1, "augment": "crop4-flip-cutout8"},
+        "with0": {"epochs": 25, "patience": 25, "max_norm": 1, "augment": "crop4-flip"},
+    }
+    by_name = {cell.name: spec for cell, spec in SUITES["table3"].specs("best", trials=1)}
+    for setting, options in own.items():
+        for row, more in (("LM/T", {}), ("LM/E", {"refine": True})):
+            spec = by_name[f"{row}, {setting}"]
+            assert dict(spec.options) == common | options | more
+            assert spec.method == "two-views"
+            assert classifier_arguments(spec, 50_000)["restarts"] == 2
+    by_name = {cell.name: spec for cell, spec in SUITES["table4"].specs("best", trials=1)}
+    for row, more in (("LM/T", {}), ("LM/E", {"refine": True})):
+        spec = by_name[f"{row}, CIFAR-100"]
+        options = own["with0"] | {"network": "ResNet34", "epochs": 60, "patience": 60} | more
+        assert dict(spec.options) == common | options
+        assert spec.method == "two-views"
+    convergence = SUITES["figure-convergence"]
+    for setting, options in own.items():
+        for cell, spec in convergence.specs("best", trials=1, only=f", {setting}"):
+            assert (dict(spec.options), spec.method) == (common | options, "two-views"), cell.name
+    last = {spec.hash for _, spec in convergence.specs("best", only="50,000")}
+    assert last <= {spec.hash for _, spec in SUITES["table3"].specs("best")}
+    for name in ("table3", "table4", "figure-convergence"):
+        deviations = " ".join(SUITES[name].recipe("best").deviations)
+        assert "two-views" in deviations
+        assert "trained again, twice at most" in deviations
+
+
+def test_warm_up_of_one_cycle_is_a_fifth_as_the_deviations_say():
+    shares = [step / 1000 for step in range(1001)]
+    rates = [one_cycle(share) for share in shares]
+    assert rates.index(max(rates)) == 199  # a thousandth early: it starts above 0
+    assert rates[0] < 0.01
+    np.testing.assert_allclose(np.diff(rates[201:]), -0.001 / 0.8)
+    assert rates[-1] == 0
 
 
 @pytest.mark.parametrize("setting", SETTINGS)

@@ -17,7 +17,12 @@ from torch import distributed, nn
 
 from naysay import ComplementaryClassifier, TransitionMatrix, schedules, training
 from naysay.augmentation import add_noise
-from naysay.losses import ForwardCrossEntropy, PartialOutputConsistency, TrainedForwardCrossEntropy
+from naysay.losses import (
+    ForwardCrossEntropy,
+    PartialOutputConsistency,
+    TrainedForwardCrossEntropy,
+    TwoViews,
+)
 from naysay.networks import MLP
 from naysay.training import Examples, Options, seeded
 
@@ -88,6 +93,11 @@ CASES = {
         "loss": PartialOutputConsistency,
         "augment": partial(add_noise, scale=0.1),
         "schedule": schedules.steps([0.5]),
+    },
+    "two views": {
+        "loss": TwoViews,
+        "augment": partial(add_noise, scale=0.1),
+        "optimiser": training.sgd,
     },
     "stops early": {"epochs": 60, "lr": 0.1, "patience": 3},
     "two processes": {"network": plain_network},

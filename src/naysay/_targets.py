@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from torch.nn.functional import nll_loss
 
 from naysay._errors import InvalidInput
-from naysay.losses import LikelihoodLoss
 from naysay.methods import Method, Setting
 from naysay.observations import Observations, log_likelihoods
 from naysay.transition import TransitionMatrix
@@ -45,18 +44,18 @@ def make_targets(
     n_classes = setting.Q.n_classes
     is_single = (np.bincount(answers.example, minlength=answers.n_examples) == 1).all()
     by_annotator = not isinstance(transitions, TransitionMatrix)
-    if method.takes_evidence and (by_annotator or not is_single):
+    if method.make_evidence_loss is not None and (by_annotator or not is_single):
         certain = np.where(np.eye(n_classes, dtype=bool), np.float32(0), np.float32(-np.inf))
         return Targets(
             example=np.arange(answers.n_examples),
             values=log_likelihoods(answers, transitions).astype(np.float32),
             of_true_labels=lambda labels: certain[labels],
-            loss=LikelihoodLoss(),
+            loss=method.make_evidence_loss(),
         )
     if by_annotator:
         raise InvalidInput(
-            f"Method {method.name!r} cannot use a matrix for each annotator. Use 'forward', or "
-            "pass one matrix for all."
+            f"Method {method.name!r} cannot use a matrix for each annotator. Use 'forward' or "
+            "'two-views', or pass one matrix for all."
         )
     if method.takes_several and not is_single:
         ruled_out = np.zeros((answers.n_examples, n_classes), dtype=bool)

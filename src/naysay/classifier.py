@@ -118,8 +118,9 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     augment : callable, optional
         ``augment(inputs)`` gives another view of a batch, a float tensor of shape (N, …); every
         batch trained on passes through it. None leaves batches as they are, but for methods that
-        need augmentation (``pocr``), which then take `naysay.augmentation.default_for`: images
-        moved by up to 2 pixels, features with a little noise.
+        need augmentation (``pocr``, ``two-views``), which then take
+        `naysay.augmentation.default_for`: images moved by up to 2 pixels, features with a little
+        noise.
     device : str or torch.device, default="auto"
         ``"auto"`` is a GPU where there is one.
     bfloat16 : bool, optional

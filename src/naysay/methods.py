@@ -32,8 +32,8 @@ class Method:
 
     ``source`` are keys of `naysay.references.REFERENCES`, divided by semicolons.
     ``takes_several`` says whether its loss takes a set of labels per example, a bool tensor
-    (N, K), besides one label; ``takes_evidence`` that it is a likelihood, so that
-    `naysay.functional.likelihood_loss` does the same for evidence of any kind;
+    (N, K), besides one label; ``make_evidence_loss`` makes the same loss for evidence of any kind,
+    a likelihood over the classes as `naysay.functional.likelihood_loss` takes it;
     ``needs_augmentation`` that it learns from several views of each example. How it predicts is
     said by its loss, see `naysay.losses`.
     """
@@ -46,8 +46,13 @@ class Method:
     needs_transition: bool = False
     needs_prior: bool = False
     takes_several: bool = False
-    takes_evidence: bool = False
+    make_evidence_loss: Callable[[], nn.Module] | None = None
     needs_augmentation: bool = False
+
+    @property
+    def takes_evidence(self) -> bool:
+        """Whether it takes evidence of any kind: several labels, a matrix per annotator."""
+        return self.make_evidence_loss is not None
 
     @property
     def needs(self) -> str:
@@ -108,7 +113,7 @@ METHODS: dict[str, Method] = {
             when="First choice, whatever the habit of the annotators.",
             source=_YU,
             needs_transition=True,
-            takes_evidence=True,
+            make_evidence_loss=losses.LikelihoodLoss,
             make_loss=_with_transition(losses.ForwardCrossEntropy),
         ),
         Method(
@@ -304,6 +309,16 @@ METHODS: dict[str, Method] = {
             needs_transition=True,
             needs_augmentation=True,
             make_loss=_with_transition(losses.PartialOutputConsistency),
+        ),
+        Method(
+            name="two-views",
+            summary="Naysay's own: as forward, towards what two views together make of the label.",
+            when="As forward, for images, many epochs and no dropout; epochs take twice as long.",
+            source="Wang et al. 2021; Berthelot et al. 2019",
+            needs_transition=True,
+            make_evidence_loss=losses.TwoViewsLikelihood,
+            needs_augmentation=True,
+            make_loss=_with_transition(losses.TwoViews),
         ),
     )
 }

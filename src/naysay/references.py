@@ -75,6 +75,12 @@ REFERENCES: dict[str, Reference] = {
         "NeurIPS 2018",
         "https://doi.org/10.48550/arXiv.1805.07836",
     ),
+    "Berthelot et al. 2019": Reference(
+        "Berthelot, Carlini, Goodfellow, Papernot, Oliver, Raffel",
+        "MixMatch: A Holistic Approach to Semi-Supervised Learning",
+        "NeurIPS 2019",
+        "https://doi.org/10.48550/arXiv.1905.02249",
+    ),
     "Chou et al. 2020": Reference(
         "Chou, Niu, Lin, Sugiyama",
         "Unbiased Risk Estimators Can Mislead: A Case Study of Learning with Complementary Labels",

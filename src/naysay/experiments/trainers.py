@@ -48,7 +48,7 @@ _NAMED = {
 }
 
 #: Options that go to the parameter of the same name, and those that are translated.
-_SAME = {"epochs", "batch_size", "lr", "weight_decay", "max_norm", "patience"}
+_SAME = {"epochs", "batch_size", "lr", "weight_decay", "max_norm", "patience", "restarts"}
 _TRANSLATED = {*_NAMED, "iterations", "steps", "grid", "refine"}
 
 _NEVER = 10**9  # epochs of patience: the grid is chosen at the end

@@ -48,6 +48,7 @@ from naysay.functional._surrogates import (
     weighted_order_preserving,
     weighted_reversed_softmax,
 )
+from naysay.functional._two_views import two_views, two_views_likelihood
 from naysay.functional._unbiased import (
     backward_cross_entropy,
     gradient_ascent_risk,
@@ -81,6 +82,8 @@ __all__ = [
     "surrogate_exponential",
     "surrogate_log",
     "trained_forward_cross_entropy",
+    "two_views",
+    "two_views_likelihood",
     "weighted_order_preserving",
     "weighted_reversed_softmax",
 ]

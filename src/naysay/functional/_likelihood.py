@@ -44,6 +44,13 @@ def likelihood_loss(logits: Tensor, log_likelihood: Tensor, *, reduction: str = 
     >>> likelihood_loss(logits, not_the_first_two)
     tensor(0.6931)
     """
+    batch, evidence = flatten_evidence(logits, log_likelihood)
+    losses = -log_share(batch.logits, evidence, batch.logits)
+    return reduce(losses, batch, None, reduction)
+
+
+def flatten_evidence(logits: Tensor, log_likelihood: Tensor) -> tuple[Batch, Tensor]:
+    """Check both and bring them from (N, K, d1, …) to (n, K), all examples counted."""
     flat = flatten_logits(logits)
     if (
         not isinstance(log_likelihood, Tensor)
@@ -66,5 +73,4 @@ def likelihood_loss(logits: Tensor, log_likelihood: Tensor, *, reduction: str = 
             f"{int(impossible.sum())} of {len(flat)} rows."
         )
     shape = torch.Size((*logits.shape[:1], *logits.shape[2:]))
-    batch = Batch(flat, evidence.argmax(1), None, shape)
-    return reduce(-log_share(flat, evidence, flat), batch, None, reduction)
+    return Batch(flat, evidence.argmax(1), None, shape), evidence

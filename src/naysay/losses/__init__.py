@@ -37,6 +37,7 @@ from naysay.losses._surrogates import (
     WeightedOrderPreserving,
     WeightedReversedSoftmax,
 )
+from naysay.losses._two_views import TwoViews, TwoViewsLikelihood
 from naysay.losses._unbiased import BackwardCrossEntropy, GradientAscentRisk, NonNegativeRisk
 
 __all__ = [
@@ -65,6 +66,8 @@ __all__ = [
     "SurrogateExponential",
     "SurrogateLog",
     "TrainedForwardCrossEntropy",
+    "TwoViews",
+    "TwoViewsLikelihood",
     "WeightedOrderPreserving",
     "WeightedReversedSoftmax",
 ]

@@ -5,12 +5,12 @@ from torch import Tensor
 
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
 from naysay._checks import check_count, check_number
-from naysay._errors import InvalidInput
+from naysay.losses._ramp import RampedLoss
 from naysay.losses._shells import TransitionLoss
 from naysay.transition import TransitionMatrix
 
 
-class PartialOutputConsistency(TransitionLoss):
+class PartialOutputConsistency(RampedLoss, TransitionLoss):
     """Module form of `naysay.functional.partial_output_consistency`, with its schedule.
 
     In training mode it takes the logits of all views, shape (n_views, N, K), the first of which
@@ -47,27 +47,16 @@ class PartialOutputConsistency(TransitionLoss):
         self.n_views = 1 + check_count(n_views - 1, "n_views - 1")
         self.consistency = consistency
         self.ramp = check_number(ramp, "ramp", above=0)
-        self.progress: float | Tensor = 1.0
-
-    def set_progress(self, share: float | Tensor) -> None:
-        """Say what share of training is done; a tensor stays on its device and is never read."""
-        self.progress = share
 
     def forward(self, logits: Tensor, comp_labels: Tensor) -> Tensor:
         """Return the loss of logits (n_views, N, K), or (N, K) in evaluation mode."""
         if not self.training:
             return F.forward_cross_entropy(logits, comp_labels, **self._arguments())
-        if not isinstance(logits, Tensor) or logits.ndim < 3 or len(logits) != self.n_views:
-            raise InvalidInput(
-                f"logits must be those of all views, shape ({self.n_views}, N, K), in training "
-                "mode. Call eval() for logits of shape (N, K)."
-            )
-        risen = self.progress / self.ramp
-        share = risen.clamp_max(1) if isinstance(risen, Tensor) else min(1.0, risen)
+        self._check_views(logits)
         return F.partial_output_consistency(
             logits[0],
             comp_labels,
             view_logits=logits[1:],
-            consistency=self.consistency * share,
+            consistency=self._consistency_now(),
             **self._arguments(),
         )

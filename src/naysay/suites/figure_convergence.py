@@ -5,7 +5,7 @@ from dataclasses import replace
 from naysay.experiments.spec import RunSpec
 from naysay.experiments.suite import Cell, Suite
 from naysay.suites._cells import METHOD_FIELDS
-from naysay.suites._recipes import CIFAR10
+from naysay.suites._recipes import CIFAR10, TWO_VIEWS
 
 __all__ = ["SIZES", "SUITE"]
 
@@ -40,7 +40,7 @@ SUITE = Suite(
         "paper": replace(CIFAR10["paper"], deviations=(*CIFAR10["paper"].deviations, _TOLD)),
         "best": replace(
             CIFAR10["best"],
-            options={**CIFAR10["best"].options, "method": "pocr"},
+            options={**CIFAR10["best"].options, **TWO_VIEWS},
             deviations=(*CIFAR10["best"].deviations, _TOLD),
         ),
         "quick": replace(

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from naysay.experiments.suite import Suite
 from naysay.suites._cells import make_cells
-from naysay.suites._recipes import CIFAR10
+from naysay.suites._recipes import CIFAR10, TWO_VIEWS
 
 __all__ = ["SUITE"]
 
@@ -54,10 +54,14 @@ SUITE = Suite(
             _BEST,
             options={**_BEST.options, "network": "ResNet34", "epochs": 60, "patience": 60},
             where={
-                "LM*": {"method": "pocr"},
+                "LM*": TWO_VIEWS,
                 "LM/E*": {"refine": True},
                 _TINY: {"network": "ResNet18-unpadded", "batch_size": 256, "lr": 0.1},
             },
+            deviations=(
+                *_BEST.deviations,
+                "Tiny ImageNet keeps the paper's batch of 256 and learning rate of 0.1 (the peak).",
+            ),
         ),
         "quick": replace(
             _QUICK,

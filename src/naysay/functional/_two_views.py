@@ -1,0 +1,138 @@
+"""Two views of an example, both taught what they make of its label together."""
+
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from naysay._columns import columns_of, log_share
+from naysay._errors import InvalidInput
+from naysay.functional._batch import as_transition, described, flatten, flatten_logits, reduce
+from naysay.functional._likelihood import flatten_evidence
+from naysay.transition import TransitionMatrix
+
+
+def two_views(
+    logits: Tensor,
+    comp_labels: Tensor,
+    Q: TransitionMatrix | ArrayLike,
+    weight: Tensor | None = None,
+    *,
+    other_logits: Tensor,
+    consistency: float | Tensor = 0.9,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Forward-corrected cross-entropy of two views, drawn towards the mean of their posteriors.
+
+    .. math:: \ell = \frac{1}{2} \sum_{v=1}^{2} \Big[ -(1 - \lambda) \log \sum_k Q_{k ȳ} p^{(v)}_k
+              - \lambda \sum_k t_k \log p^{(v)}_k \Big], \quad
+              t_k = \frac{1}{2} \sum_{v=1}^{2}
+              \frac{Q_{k ȳ} p^{(v)}_k}{\sum_m Q_{m ȳ} p^{(v)}_m}
+
+    p⁽ᵛ⁾ is the softmax of the v-th view. The target t, what both views together make of the label,
+    is held constant in the gradient, which by the logits of view v is half of p⁽ᵛ⁾ less λ times t
+    and 1 - λ times the view's own posterior. So views that agree learn what
+    `forward_cross_entropy` teaches, whatever λ is, and the order of the views does not matter.
+
+    Parameters
+    ----------
+    other_logits : Tensor of the shape of logits
+        Logits of another view (augmentation) of the same examples.
+    consistency : float or Tensor of shape (), default=0.9
+        λ, from 0, the label alone, to 1, the target alone. Raise it from 0 while the posteriors
+        are still guesses, as `naysay.losses.TwoViews` does.
+
+    The other parameters are those of `forward_cross_entropy`.
+
+    References
+    ----------
+    naysay's own: the mean of the posteriors given ȳ, under any Q, is the target of both views.
+    Wang et al. 2021 take the posterior of one view, of uniform labels, as the target of others:
+    https://doi.org/10.24963/ijcai.2021/423. Berthelot et al. 2019 take the mean over views, of
+    examples without a label, and sharpen it, which is not done here:
+    https://doi.org/10.48550/arXiv.1905.02249
+
+    Examples
+    --------
+    >>> one, other = torch.tensor([[2.0, 0.0, 0.0]]), torch.tensor([[0.0, 0.0, 2.0]])
+    >>> not_the_first = torch.tensor([0])
+    >>> two_views(one, not_the_first, TransitionMatrix.uniform(3), other_logits=other)
+    tensor(1.5465)
+    """
+    matrix = as_transition(Q)
+    batch = flatten(logits, comp_labels, ignore_index, matrix)
+    views = _stack(batch.logits, other_logits, logits.shape)
+    columns = columns_of(matrix, batch.logits.dtype, batch.logits.device)
+    evidence = columns.log_likelihoods(batch.logits, batch.labels)
+    return reduce(_losses(views, evidence, consistency), batch, weight, reduction)
+
+
+def two_views_likelihood(
+    logits: Tensor,
+    log_likelihood: Tensor,
+    *,
+    other_logits: Tensor,
+    consistency: float | Tensor = 0.9,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""`two_views` for evidence of any kind: several labels, annotators with their own Q.
+
+    .. math:: \ell = \frac{1}{2} \sum_{v=1}^{2} \Big[ -(1 - \lambda) \log \sum_k L_k p^{(v)}_k
+              - \lambda \sum_k t_k \log p^{(v)}_k \Big], \quad
+              t_k = \frac{1}{2} \sum_{v=1}^{2} \frac{L_k p^{(v)}_k}{\sum_m L_m p^{(v)}_m}
+
+    An example of which nothing was observed, L = 1 everywhere, is drawn towards the mean of what
+    is predicted of both views; one whose class is known has that class as the target.
+
+    Parameters
+    ----------
+    log_likelihood : floating point Tensor of the shape of logits
+        log L, as for `likelihood_loss`.
+
+    The other parameters are those of `two_views` and `likelihood_loss`.
+
+    References
+    ----------
+    naysay's own, as `two_views` is; near it are Wang et al. 2021,
+    https://doi.org/10.24963/ijcai.2021/423 and Berthelot et al. 2019,
+    https://doi.org/10.48550/arXiv.1905.02249
+
+    Examples
+    --------
+    >>> logits = torch.tensor([[2.0, 0.0, 0.0]])
+    >>> the_second = torch.tensor([[-torch.inf, 0.0, -torch.inf]])
+    >>> two_views_likelihood(logits, the_second, other_logits=logits)  # the cross-entropy
+    tensor(2.2395)
+    """
+    batch, evidence = flatten_evidence(logits, log_likelihood)
+    views = _stack(batch.logits, other_logits, logits.shape)
+    return reduce(_losses(views, evidence, consistency), batch, None, reduction)
+
+
+def _losses(views: Tensor, evidence: Tensor, consistency: float | Tensor) -> Tensor:
+    """Return the loss of each example, shape (n,), of both views, shape (2, n, K)."""
+    with torch.no_grad():
+        target = torch.stack([_posterior(view, evidence) for view in views]).mean(0)
+    of_label = -torch.stack([log_share(view, evidence, view) for view in views]).mean(0)
+    of_target = -(target * views.log_softmax(2)).sum(2).mean(0)
+    return (1 - consistency) * of_label + consistency * of_target
+
+
+def _posterior(logits: Tensor, evidence: Tensor) -> Tensor:
+    """Return L_k p_k / Σ_m L_m p_m, shape (n, K).
+
+    Relative to the largest product before anything is rounded: far from zero a logit has few
+    digits left for what the evidence adds.
+    """
+    top = (logits + evidence).amax(1, keepdim=True)
+    return (logits - top + evidence).softmax(1)
+
+
+def _stack(flat: Tensor, other_logits: Tensor, shape: torch.Size) -> Tensor:
+    """Return both views, shape (2, n, K); the first is flat already."""
+    if not isinstance(other_logits, Tensor) or other_logits.shape != shape:
+        raise InvalidInput(
+            "other_logits must hold the logits of another view, of the shape of logits, "
+            f"{tuple(shape)}. Got {described(other_logits)}."
+        )
+    return torch.stack([flat, flatten_logits(other_logits).to(flat)])
