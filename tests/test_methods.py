@@ -160,7 +160,8 @@ def test_every_loss_says_where_in_its_source_the_formula_stands(name):
     if name in UNNUMBERED:
         assert "number not checked" in cited
     else:
-        assert PLACE.search(cited), f"name the equation, theorem or section: {cited}"
+        ours = cited.startswith("naysay's own")
+        assert ours or PLACE.search(cited), f"name the equation, theorem or section: {cited}"
         assert "not checked" not in cited
 
 
