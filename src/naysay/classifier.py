@@ -37,6 +37,7 @@ from naysay._targets import (
     Transitions,
     TrueLabelsToo,
     accuracy_measure,
+    hold_prior,
     log_scores,
     make_targets,
     pool,
@@ -98,6 +99,10 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         Clip the norm of the gradient to this; 1 keeps classes from dying where steps are large.
     patience : int, default=20
         Epochs without progress on the held-out labels before training stops.
+    match_prior : float, default=0.0
+        Pull the mean prediction of each batch towards the class shares that the labels tell, with
+        this weight, so that no class dies; 1 is a start. It needs a matrix of full rank, and
+        batches large enough to hold every class. See `naysay.losses.PriorMatching`.
     restarts : int, default=0
         Train again so many times, as long as the held-out labels say that a class is dead, merged
         or swapped, and keep the network of least held-out loss. No true label is needed; see
@@ -204,6 +209,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         schedule: Schedule = cosine,
         max_norm: float | None = None,
         patience: int = 20,
+        match_prior: float = 0.0,
         restarts: int = 0,
         validation_fraction: float = 0.1,
         refine: bool = True,
@@ -229,6 +235,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         self.schedule = schedule
         self.max_norm = max_norm
         self.patience = patience
+        self.match_prior = match_prior
         self.restarts = restarts
         self.validation_fraction = validation_fraction
         self.refine = refine
@@ -300,7 +307,8 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             Q=self.transition_, prior=None if prior is None else torch.as_tensor(prior)
         )
         targets = make_targets(answers, transitions, method, setting)
-        loss = self.loss_ = targets.loss.to(device)
+        self.loss_ = targets.loss.to(device)
+        loss = hold_prior(self.loss_, answers, self.transition_, self.match_prior).to(device)
         examples, held_out = trainer.split(targets.example, targets.values)
         if anchored is not None and self.learn_from_anchors:
             if targets.values.ndim == 1:
