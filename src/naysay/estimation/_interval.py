@@ -1,11 +1,11 @@
 """How sure the entries of Q are: an interval for each, and samples of the whole matrix."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaincinv, ndtr, ndtri
+from scipy.special import gammainc, gammaincinv, ndtr
 
 from naysay._checks import check_count, check_number, check_seed, named
 from naysay.estimation._mixture import Fit, Rows, as_matrix, check_rows, fit_matrix, spread
@@ -16,6 +16,7 @@ __all__ = ["Uncertainty", "uncertainty"]
 
 _N_CHOICE = 10_000  # rows that choose the temperature
 _LEAST = 1e-12
+_HALVINGS = 40  # of the distance of a bound from the estimate: to a few 1e-12
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -25,13 +26,14 @@ class Uncertainty:
     Attributes
     ----------
     lower, upper : ndarray of shape (n_classes, n_classes)
-        Bounds of each entry, which hold for each entry alone.
+        Bounds of each entry, which hold for each entry alone. The entry of the matrix that was
+        asked about is between them.
     samples : ndarray of shape (n_samples, n_classes, n_classes)
         Matrices drawn from what is known, for instance for
         ``metrics.accuracy_without_labels(…, Q_samples=…)``.
     row_error : ndarray of shape (n_classes,)
         How far off the row of each class is expected to be: mean L1 distance of the samples from
-        their mean, 0 to 2.
+        that of the matrix that was asked about, 0 to 2.
     """
 
     lower: NDArray[np.float64]
@@ -61,16 +63,16 @@ class Uncertainty:
 def uncertainty(
     probs: ArrayLike,
     comp_labels: ArrayLike,
-    initial: TransitionMatrix | ArrayLike,
+    Q: TransitionMatrix | ArrayLike,
     *,
     level: float = 0.95,
     n_samples: int = 200,
     allow_diagonal: bool = False,
     seed: int | np.random.Generator = 0,
 ) -> Uncertainty:
-    r"""Return an interval for every entry of Q, and samples of the matrix.
+    r"""Return an interval for every entry of an estimate of Q, and samples of the matrix.
 
-    The posterior of Q given the labels, with a Dirichlet prior of half a label per entry
+    The posterior of the matrix given the labels has a Dirichlet prior of half a label per entry
     (Jeffreys). Near its peak the likelihood is a normal distribution with one block per label j,
 
     .. math:: H_j = \sum_{i: ȳ_i = j} p_i p_i^\top / P(ȳ_i \mid x_i)^2
@@ -79,13 +81,20 @@ def uncertainty(
     near zero are not normal: each is drawn from the gamma distribution of that mean and variance,
     with the ranks of the normal draws. With sure probabilities this is the Dirichlet posterior.
 
+    The middle of each interval is the entry of Q, unless 0 or 1 cuts it off, and it is as wide as
+    it must be to hold `level` of the posterior. An estimate that the labels support thus has narrow
+    intervals. One that they do not support, such as `refine` keeps where they cannot decide, has
+    wide ones; they hold the true entry more often than `level` says where Q is near it.
+
     What the intervals hold is the chance of the labels drawn. They take the probabilities as
     right, up to the temperature that `refine` fits too.
 
     Parameters
     ----------
-    probs, comp_labels, initial, allow_diagonal, seed
+    probs, comp_labels, allow_diagonal, seed
         As for `refine`; the probabilities again from a model that did not see these labels.
+    Q : TransitionMatrix or array of shape (n_classes, n_classes)
+        The estimate that the intervals are for, as `refine` or `from_anchors` gives it.
     level : float, default=0.95
         Share of cases in which the interval of an entry is to hold the true one.
     n_samples : int, default=200
@@ -99,7 +108,7 @@ def uncertainty(
     >>> bool(inside.mean() > 0.8)
     True
     """
-    start = as_matrix(initial, allow_diagonal=allow_diagonal)
+    start = as_matrix(Q, allow_diagonal=allow_diagonal)
     level = check_number(level, "level", above=0, below=1)
     n_samples = check_count(n_samples, "n_samples")
     array, labels = check_rows(probs, comp_labels, start.classes)
@@ -116,13 +125,41 @@ def uncertainty(
     choice = rng.permutation(len(array))[:_N_CHOICE]
     temperature = best_temperature(Rows.group(array[choice], labels[choice]), fit)
     rows = Rows.group(array, labels).tempered(temperature)
-    samples, quantile = _posterior(rows, fit(rows), half, n_samples, rng)
-    tail = (1 - level) / 2
-    lower, upper = quantile(tail), np.minimum(quantile(1 - tail), 1)
-    row_error = np.abs(samples - samples.mean(axis=0)).sum(axis=2).mean(axis=0)
+    posterior = _posterior(rows, fit(rows), half, n_samples, rng)
+    estimate = np.asarray(start)
+    reach = posterior.reach(estimate, level)
     return Uncertainty(
-        lower=lower, upper=upper, samples=samples, row_error=row_error, classes=start.classes
+        lower=np.maximum(estimate - reach, 0),
+        upper=np.minimum(estimate + reach, 1),
+        samples=posterior.samples,
+        row_error=np.abs(posterior.samples - estimate).sum(axis=2).mean(axis=0),
+        classes=start.classes,
     )
+
+
+class _Posterior(NamedTuple):
+    """Matrices drawn, and a gamma distribution for each entry; one without shape is certain."""
+
+    samples: NDArray[np.float64]
+    mean: NDArray[np.float64]
+    shape: NDArray[np.float64]
+
+    def reach(self, estimate: NDArray[np.float64], level: float) -> NDArray[np.float64]:
+        """Return how far from the estimate each entry is at most, in a share `level` of cases."""
+        certain = np.isinf(self.shape)
+        shape = np.where(certain, 1, self.shape)
+        scale = np.where(certain, 1, self.mean) / shape
+
+        def share_within(distance: NDArray[np.float64]) -> NDArray[np.float64]:
+            above = gammainc(shape, (estimate + distance) / scale)
+            return above - gammainc(shape, np.maximum(estimate - distance, 0) / scale)
+
+        least, most = np.zeros_like(estimate), np.full_like(estimate, 2.0)
+        for _ in range(_HALVINGS):
+            middle = (least + most) / 2
+            enough = share_within(middle) >= level
+            least, most = np.where(enough, least, middle), np.where(enough, middle, most)
+        return np.where(certain, np.abs(estimate - self.mean), most)
 
 
 def _posterior(
@@ -131,8 +168,8 @@ def _posterior(
     prior_counts: NDArray[np.float64],
     n_samples: int,
     rng: np.random.Generator,
-) -> tuple[NDArray[np.float64], Callable[[float], NDArray[np.float64]]]:
-    """Return matrices drawn from the posterior around its peak, and its quantiles by entry."""
+) -> _Posterior:
+    """Return the posterior around its peak: draws of the matrix, and the distribution by entry."""
     Q = fit.Q
     covariances = [_covariance(rows, fit, prior_counts, label) for label in range(len(Q))]
     normal = np.stack(
@@ -155,13 +192,8 @@ def _posterior(
     ranks = np.clip(ndtr(normal / deviation), 1e-9, 1 - 1e-9)
     shape = np.where(possible, (Q / deviation) ** 2, 1)
     drawn = np.where(possible, gammaincinv(shape, ranks) * Q / shape, Q)
-
-    def quantile(level: float) -> NDArray[np.float64]:
-        values = np.where(possible, gammaincinv(shape, level) * Q / shape, Q)
-        # a gamma variable is never zero, but an entry this near to it may be
-        return np.where(possible & (Q + ndtri(level) * deviation < 0), 0, values)
-
-    return drawn / drawn.sum(axis=2, keepdims=True), quantile
+    drawn /= drawn.sum(axis=2, keepdims=True)
+    return _Posterior(drawn, Q, np.where(possible, shape, np.inf))
 
 
 def _covariance(
