@@ -79,8 +79,9 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         A key of `naysay.methods.METHODS`; ``naysay methods`` lists them with what each needs.
     transition : {"uniform", "estimate"}, TransitionMatrix, array or dict, default="uniform"
         How annotators choose the class they exclude. ``"estimate"`` learns it from anchors, a few
-        examples whose true class is known, given to `fit`. A dict has a matrix for each annotator
-        by name.
+        examples whose true class is known, given to `fit`; of annotators who are told apart, one
+        for each whose answers surely differ from those of all (with ``refine``, and methods that
+        take evidence of any kind). A dict has a matrix for each annotator by name.
     network : None, Module or callable, default=None
         None is an `MLP` that standardises its inputs. A module is copied and trained further from
         the weights it has. A callable is called as ``network(input_shape, n_classes)``.
@@ -143,13 +144,15 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     ----------
     classes_ : ndarray of shape (n_classes,)
     transition_ : TransitionMatrix
-        The matrix used, given or estimated; where each annotator has one, their mean, weighted by
-        how much each answered.
+        The matrix used, given or estimated; where each annotator has one, that of all answers
+        together: as estimated, or the mean of those given, weighted by how much each answered.
     transitions_ : dict
         The matrix of each annotator by name; empty where one serves for all.
     habit_ : Habit or None
         Of ``transition="estimate"``: the ``transition``, the matrix ``from_anchors`` alone, and its
-        ``uncertainty``, with an interval for every entry, see `naysay.estimation.uncertainty`.
+        ``uncertainty``, with an interval for every entry, see `naysay.estimation.uncertainty`;
+        ``judgements``, P(Y | x) by networks that have not learned the answers, and
+        ``by_annotator``, the matrices of annotators who are told apart.
     learned_transition_ : TransitionMatrix
         Only of ``cpe-t``: the matrix it learned, starting from `transition_`.
     network_ : Module
@@ -296,11 +299,12 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
                 names,
                 refining=bool(self.refine),
                 allow_diagonal=bool(self.allow_diagonal),
+                tell_apart=method.takes_evidence,
             )
-            transitions = self.habit_.transition
+            transitions = self.habit_.by_annotator or self.habit_.transition
         else:
             transitions = TransitionMatrix.uniform(len(names), classes=names)
-        self.transition_ = pool(answers, transitions)
+        self.transition_ = self.habit_.transition if self.habit_ else pool(answers, transitions)
         self.transitions_ = dict(transitions) if isinstance(transitions, Mapping) else {}
         prior = class_prior(answers.label, self.transition_) if method.needs_prior else None
         setting = Setting(
