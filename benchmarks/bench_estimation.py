@@ -106,9 +106,10 @@ def mnist(folder: Path, n_examples: int, n_trials: int) -> None:
             run["accuracy_true_Q"] = told.score(X_test, mnist.test.y)
             runs.append(run)
         print(setting, mean(runs), flush=True)
+        size = "" if n_examples == len(mnist.train.y) else f"{n_examples} "
         write_record(
             "estimation",
-            {f"mnist {setting}": mean(runs)},
+            {f"mnist {size}{setting}": mean(runs)},
             n_runs=n_trials,
             n_examples=n_examples,
             anchors_per_class=10,
