@@ -81,10 +81,10 @@ def uncertainty(
     near zero are not normal: each is drawn from the gamma distribution of that mean and variance,
     with the ranks of the normal draws. With sure probabilities this is the Dirichlet posterior.
 
-    The middle of each interval is the entry of Q, unless 0 or 1 cuts it off, and it is as wide as
-    it must be to hold `level` of the posterior. An estimate that the labels support thus has narrow
-    intervals. One that they do not support, such as `refine` keeps where they cannot decide, has
-    wide ones; they hold the true entry more often than `level` says where Q is near it.
+    The estimate is information too, and its distance from the peak tells how much: where chance
+    explains that distance, the labels and the estimate together leave less doubt than the labels
+    alone. Where it is larger, the labels count. The middle of each interval is the entry of Q,
+    unless 0 or 1 cuts it off, and it is as wide as it must be to hold `level` of what is left.
 
     What the intervals hold is the chance of the labels drawn. They take the probabilities as
     right, up to the temperature that `refine` fits too.
@@ -125,8 +125,8 @@ def uncertainty(
     choice = rng.permutation(len(array))[:_N_CHOICE]
     temperature = best_temperature(Rows.group(array[choice], labels[choice]), fit)
     rows = Rows.group(array, labels).tempered(temperature)
-    posterior = _posterior(rows, fit(rows), half, n_samples, rng)
     estimate = np.asarray(start)
+    posterior = _posterior(rows, fit(rows), half, n_samples, rng).given(estimate)
     reach = posterior.reach(estimate, level)
     return Uncertainty(
         lower=np.maximum(estimate - reach, 0),
@@ -143,6 +143,36 @@ class _Posterior(NamedTuple):
     samples: NDArray[np.float64]
     mean: NDArray[np.float64]
     shape: NDArray[np.float64]
+
+    def given(self, estimate: NDArray[np.float64]) -> "_Posterior":
+        """Return what labels and estimate together tell of each entry.
+
+        In units of the errors that the labels leave, let d be the mean square of the distance of
+        the estimate from the peak. An estimate that knows nothing of the labels, of error
+        variance a² against their s², has d = 1 + a²/s², and both together leave s² (d - 1)/d.
+        One that is the best mean of such a matrix and of the labels has d = s²/(a² + s²), and
+        leaves s² (1 - d). So the distance tells what the estimate is worth, as far as d is known:
+        no less than two standard errors of d are left. A row farther away counts for itself.
+        """
+        certain = np.isinf(self.shape)
+        squares = np.where(certain, 0, (estimate - self.mean) ** 2 * self._precision)
+        n_free = np.maximum((~certain).sum(axis=1) - 1, 1)  # of each row: it sums to 1
+        of_row = squares.sum(axis=1) / n_free
+        of_all = squares.sum() / n_free.sum()
+        left = max(abs(1 - of_all) / max(1, of_all), min(1.0, 2 * np.sqrt(2 / n_free.sum())))
+        is_far = of_row > 1 + 2 * np.sqrt(2 / n_free)
+        shares = np.where(is_far, np.maximum(left, 1 - 1 / np.maximum(of_row, 1)), left)[:, None]
+        mean = estimate + shares * (self.mean - estimate)
+        variance = shares / np.where(certain, 1, self._precision)
+        possible = ~certain & (mean > _LEAST)
+        shape = np.where(possible, mean**2 / variance, np.inf)
+        drawn = np.maximum(mean + np.sqrt(shares) * (self.samples - self.mean), 0)
+        return _Posterior(drawn / drawn.sum(axis=2, keepdims=True), mean, shape)
+
+    @property
+    def _precision(self) -> NDArray[np.float64]:
+        """One over the variance of each entry; of no meaning where it is certain."""
+        return np.where(np.isinf(self.shape), 1, self.shape) / np.maximum(self.mean, _LEAST) ** 2
 
     def reach(self, estimate: NDArray[np.float64], level: float) -> NDArray[np.float64]:
         """Return how far from the estimate each entry is at most, in a share `level` of cases."""
