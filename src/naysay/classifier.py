@@ -102,7 +102,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         Epochs without progress on the held-out labels before training stops.
     match_prior : float, default=0.0
         Pull the mean prediction of each batch towards the class shares that the labels tell, with
-        this weight, so that no class dies; 1 is a start. It needs a matrix of full rank, and
+        this weight, so that no class dies; 0.1 is a start. It needs an invertible matrix, and
         batches large enough to hold every class. See `naysay.losses.PriorMatching`.
     restarts : int, default=0
         Train again so many times, as long as the held-out labels say that a class is dead, merged
