@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
 from loss_contract import make_logits, possible_labels
@@ -59,6 +61,22 @@ def test_it_is_zero_at_the_prior_and_where_nothing_counts():
     nothing.backward()
     assert nothing.item() == 0
     assert (logits.grad == 0).all()
+
+
+@given(seed=st.integers(0, 2**31), n=st.integers(1, 20), n_classes=st.integers(2, 8))
+@settings(max_examples=50, deadline=None)
+def test_it_is_never_negative_and_knows_no_order_of_classes_or_examples(seed, n, n_classes):
+    generator = torch.Generator().manual_seed(seed)
+    logits = 5 * torch.randn(n, n_classes, generator=generator, dtype=torch.float64)
+    prior = torch.rand(n_classes, generator=generator, dtype=torch.float64)
+    prior /= prior.sum()
+    found = F.prior_matching(logits, prior)
+    assert found >= -1e-12
+    classes = torch.randperm(n_classes, generator=generator)
+    examples = torch.randperm(n, generator=generator)
+    torch.testing.assert_close(
+        F.prior_matching(logits[examples][:, classes], prior[classes]), found
+    )
 
 
 def test_gradient_passes_the_check_by_finite_differences():
