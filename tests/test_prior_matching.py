@@ -153,6 +153,14 @@ def evaluated(plain, logits, labels):
     return loss.eval()(logits, labels)
 
 
+def test_one_graph_holds_it_so_nothing_waits_for_a_value():
+    loss = PriorMatching(SurrogateLog(), PRIOR)
+    in_one_graph = torch.compile(loss, fullgraph=True, backend="eager")
+    logits, labels = make_logits(6, K), possible_labels(Q, 6)
+    labels[2] = -100
+    torch.testing.assert_close(in_one_graph(logits, labels), loss(logits, labels))
+
+
 def test_sets_of_labels_and_evidence_are_all_counted():
     logits = make_logits(5, K)
     ruled_out = torch.eye(K, dtype=torch.bool)[[0, 1, 2, 3, 0]]
