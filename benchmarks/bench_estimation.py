@@ -2,15 +2,16 @@
 
     python benchmarks/bench_estimation.py digits
     python benchmarks/bench_estimation.py mnist [DATA_FOLDER [N_EXAMPLES [N_TRIALS]]]
+    python benchmarks/bench_estimation.py coverage
     python benchmarks/bench_estimation.py large
 
 Errors are the mean L1 distance of rows (0 to 2), of the paper's estimate ("anchors") and of what
 the classifier makes of it ("refined"). Matrix, labels and anchors are drawn anew in each trial.
 True labels serve for drawing, as anchors, and for scoring, nowhere else. `digits` varies the number
 of anchors and of examples; `mnist` has 10 anchors per class, an MLP with 256 units and 10 epochs,
-and compares accuracy with that of the true matrix. `large` times `refine` on a million examples of
-100 classes. Appends a line per setting to
-results/estimation.jsonl.
+and compares accuracy with that of the true matrix. `coverage` counts how often the interval of an
+entry holds the true one, on simulated predictions. `large` times all of `naysay.estimation` on a
+million examples of 100 classes. Appends a line per setting to results/estimation.jsonl.
 """
 
 import resource
@@ -18,6 +19,7 @@ import statistics
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -104,13 +106,53 @@ def mnist(folder: Path, n_examples: int, n_trials: int) -> None:
             run["accuracy_true_Q"] = told.score(X_test, mnist.test.y)
             runs.append(run)
         print(setting, mean(runs), flush=True)
+        size = "" if n_examples == len(mnist.train.y) else f"{n_examples} "
         write_record(
             "estimation",
-            {f"mnist {setting}": mean(runs)},
+            {f"mnist {size}{setting}": mean(runs)},
             n_runs=n_trials,
             n_examples=n_examples,
             anchors_per_class=10,
         )
+
+
+def coverage(n_simulated: int = 30, n: int = 3000, strength: float = 100.0) -> None:
+    """Refine a first matrix on simulated predictions, and count what the intervals hold.
+
+    Rows of the first matrix are drawn around the true ones, like shares of `strength` answers.
+    """
+    off_diagonal = ~np.eye(10, dtype=bool)
+    for setting, make_transition in SETTINGS.items():
+        hits, contains, widths, errors, n_kept = [], [], [], [], 0
+        for seed in range(n_simulated):
+            rng = np.random.default_rng(seed)
+            Q = np.asarray(make_transition(seed))
+            first = np.stack([rng.dirichlet(strength * row + 1e-9) for row in Q])
+            np.fill_diagonal(first, 0)
+            first /= first.sum(axis=1, keepdims=True)
+            scores = 2 * rng.normal(size=(n, 10))
+            probs = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+            y = (probs.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)  # as sure as they say
+            labels = TransitionMatrix(Q).sample(y, seed=rng)
+            found = np.asarray(estimation.refine(probs, labels, first, seed=seed))
+            known = estimation.uncertainty(probs, labels, found, seed=seed)
+            inside = (known.lower <= Q) & (known.upper >= Q)
+            hits.append(inside[off_diagonal].mean())
+            contains.append(((known.lower <= found) & (found <= known.upper)).mean())
+            widths.append((known.upper - known.lower)[off_diagonal].mean())
+            errors.append([np.abs(each - Q).sum(axis=1).mean() for each in (first, found)])
+            n_kept += bool((found == first).all())
+        results = {
+            "coverage": round(statistics.mean(hits), 4),
+            "holds_the_estimate": statistics.mean(contains),
+            "mean_width": round(statistics.mean(widths), 4),
+            "error_of_the_first": round(statistics.mean(error[0] for error in errors), 3),
+            "error_of_the_estimate": round(statistics.mean(error[1] for error in errors), 3),
+            "first_matrix_kept": n_kept,
+        }
+        print(setting, results, flush=True)
+        key = f"coverage {setting}, first from {strength:g}"
+        write_record("estimation", {key: results}, n_runs=n_simulated, n=n)
 
 
 def large(n: int = 1_000_000, n_classes: int = 100) -> None:
@@ -122,17 +164,44 @@ def large(n: int = 1_000_000, n_classes: int = 100) -> None:
     Q = TransitionMatrix.with_zeros(n_classes, 10, seed=0)
     comp_labels = Q.sample(y)
     first = 0.7 * np.asarray(Q) + 0.3 * np.asarray(TransitionMatrix.uniform(n_classes))
-    start, start_cpu = time.perf_counter(), time.process_time()
-    found = estimation.refine(probs, comp_labels, first)
+    work: dict[str, Callable[[], Any]] = {
+        "refine": lambda: estimation.refine(probs, comp_labels, first),
+        "uncertainty": lambda: estimation.uncertainty(probs, comp_labels, Q),
+        "class_prior": lambda: estimation.class_prior(comp_labels, Q),
+        "from_anchors": lambda: estimation.from_anchors(probs, y, n_classes, allow_diagonal=True),
+        "choose_anchors": lambda: estimation.choose_anchors(probs, y),
+        "calibrate": lambda: estimation.calibrate(np.log(probs + 1e-12), y),
+        "from_structure": lambda: estimation.from_structure(_uniform_labels(probs)),
+    }
+    seconds, cpu_seconds, found = {}, {}, {}
+    for name, run in work.items():
+        start, start_cpu = time.perf_counter(), time.process_time()
+        found[name] = run()
+        seconds[name] = round(time.perf_counter() - start, 2)
+        cpu_seconds[name] = round(time.process_time() - start_cpu, 2)
+        print(f"{name:<16}{seconds[name]:>7.2f} s {cpu_seconds[name]:>7.2f} s  {peak_gb():.2f} GB")
     results = {
-        "seconds": round(time.perf_counter() - start, 2),
-        "cpu_seconds": round(time.process_time() - start_cpu, 2),
-        "peak_gb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
+        "seconds": seconds,
+        "cpu_seconds": cpu_seconds,
+        "total_seconds": round(sum(seconds.values()), 2),
+        "total_cpu_seconds": round(sum(cpu_seconds.values()), 2),
+        "peak_gb": peak_gb(),
         "error_before": round(float(np.abs(first - np.asarray(Q)).sum(axis=1).mean()), 3),
-        "error_after": round(row_error(found, Q), 3),
+        "error_after": round(row_error(found["refine"], Q), 3),
     }
     print(results)
-    write_record("estimation", {f"refine {n} x {n_classes}": results}, n_runs=1, threads=1)
+    write_record("estimation", {f"all {n} x {n_classes}": results}, n_runs=1, threads=1)
+
+
+def _uniform_labels(probs: Any) -> Any:
+    """Turn P(Y | x) into P(Ȳ | x) of uniform labels, in place: the last use of them."""
+    np.subtract(1, probs, out=probs)
+    probs /= probs.shape[1] - 1
+    return probs
+
+
+def peak_gb() -> float:
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2)
 
 
 if __name__ == "__main__":
@@ -147,5 +216,8 @@ if __name__ == "__main__":
         )
     elif sys.argv[1:2] == ["large"]:
         large()
+    elif sys.argv[1:2] == ["coverage"]:
+        for strength in (20.0, 100.0):
+            coverage(strength=strength)
     else:
         digits()

@@ -8,7 +8,12 @@ import torch
 
 from loss_contract import make_logits, make_transition, possible_labels
 from naysay._targets import TrueLabelsToo
-from naysay.losses import LikelihoodLoss, TwoViewsLikelihood
+from naysay.losses import (
+    LikelihoodLoss,
+    PriorMatching,
+    TrainedForwardCrossEntropy,
+    TwoViewsLikelihood,
+)
 from naysay.methods import METHODS, Setting
 from naysay.transition import TransitionMatrix
 
@@ -112,3 +117,20 @@ def test_evidence_of_any_kind_is_captured_too():
     assert_replay_equals_eager(LikelihoodLoss().cuda(), batches)
     batches = [(torch.stack([logits, logits / 2]), evidence) for logits, evidence in batches]
     assert_replay_equals_eager(TwoViewsLikelihood().cuda(), batches)
+
+
+@pytest.mark.parametrize("true_labels", [False, True])
+@pytest.mark.parametrize("name", ["forward", "nn", "cpe-t", "pocr"])
+def test_a_pull_towards_the_prior_is_captured_too(name, true_labels):
+    Q = make_transition("without zeros", K)
+    loss, batches = make_case(name, Q, true_labels=true_labels)
+    prior = torch.linspace(1, 2, K, dtype=torch.float64) / torch.linspace(1, 2, K).sum()
+    inner = loss.loss if isinstance(loss, TrueLabelsToo) else loss
+    pulled = PriorMatching(inner, prior).cuda()
+    assert_replay_equals_eager(TrueLabelsToo(pulled, K) if true_labels else pulled, batches)
+
+
+def test_a_bounded_matrix_is_captured_too():
+    Q = make_transition("without zeros", K)
+    _, batches = make_case("cpe-t", Q)
+    assert_replay_equals_eager(TrainedForwardCrossEntropy(Q, max_error=0.1).cuda(), batches)

@@ -208,11 +208,17 @@ def test_readme_figures_are_those_of_the_record():
         assert f"| {method} | {' | '.join(cells)} |" in readme
 
 
-def test_figures_of_estimating_are_those_of_the_record():
-    lines = (ROOT / "benchmarks" / "results" / "estimation.jsonl").read_text("utf-8").splitlines()
-    record = {}
+def merged_records(name):
+    """Return the last record of each key of a file."""
+    lines = (ROOT / "benchmarks" / "results" / f"{name}.jsonl").read_text("utf-8").splitlines()
+    merged = {}
     for line in lines:
-        record |= json.loads(line)["results"]
+        merged |= json.loads(line)["results"]
+    return merged
+
+
+def test_figures_of_estimating_are_those_of_the_record():
+    record = merged_records("estimation")
     page = (ROOT / "docs" / "estimating.md").read_text("utf-8")
     settings = ("uniform", "without0", "with0")
     for case in record["digits with0"]:
@@ -225,6 +231,45 @@ def test_figures_of_estimating_are_those_of_the_record():
         accuracies = f"{100 * each['accuracy']:.1f} | {100 * each['accuracy_true_Q']:.1f}"
         errors = f"{each['anchors']:.3f} → {each['refined']:.3f}"
         assert f"| {setting} | {errors} | {accuracies} |" in page
+
+
+def test_error_by_size_coverage_and_speed_of_estimating_are_those_of_the_record():
+    record, page = (
+        merged_records("estimation"),
+        (ROOT / "docs" / "estimating.md").read_text("utf-8"),
+    )
+    settings = ("uniform", "without0", "with0")
+    for size in ("1000 ", "3000 ", "10000 ", ""):
+        figures = [record[f"mnist {size}{setting}"] for setting in settings]
+        cells = [f"{each['anchors']:.3f} → {each['refined']:.3f}" for each in figures]
+        assert f"| {int(size or 60_000):,} | {' | '.join(cells)} |" in page
+    for strength in ("20", "100"):
+        for setting in settings:
+            each = record[f"coverage {setting}, first from {strength}"]
+            assert each["holds_the_estimate"] == 1
+            errors = f"{each['error_of_the_first']:.2f} | {each['error_of_the_estimate']:.2f}"
+            assert f"| {setting} | {errors} | {100 * each['coverage']:.1f} % |" in page
+    large = record["all 1000000 x 100"]
+    assert f"{large['total_cpu_seconds']:.0f} seconds of processor time" in page
+    assert f"{large['peak_gb']:.1f} GB" in page
+
+
+def test_what_cures_dead_classes_is_that_of_the_record():
+    record = merged_records("cures")
+    page = (ROOT / "docs" / "troubleshooting.md").read_text("utf-8")
+    for cure in record["lr 0.1"]:
+        cells = []
+        for rate in ("lr 0.1", "lr 0.02"):
+            each = record[rate].get(cure)
+            cells += (
+                ["", ""]
+                if each is None
+                else [
+                    f"{each['accuracy_mean']:.1f} ± {each['accuracy_sd']:.1f}",
+                    f"{each['trainings_with_a_dead_class']} of 6",
+                ]
+            )
+        assert f"| {cure} | {' | '.join(cells)} |" in page
 
 
 def test_accuracies_of_methods_are_those_of_the_record():

@@ -135,6 +135,24 @@ def test_mistakes_are_found_and_stay_in_bounds():
     assert np.asarray(contrary).diagonal().max() <= 0.5 + 1e-9
 
 
+def test_what_a_scheme_never_offers_stays_zero_and_the_rest_is_estimated():
+    scheme = TransitionMatrix.with_zeros(6, 3, seed=0)  # its shares are not those of the answers
+    rng = np.random.default_rng(0)
+    offered = np.asarray(scheme) > 0
+    rows = np.where(offered, rng.dirichlet(np.ones(6), 6) + 0.05, 0)
+    Q = TransitionMatrix(rows / rows.sum(axis=1, keepdims=True), list("abcdef"))
+    probs, comp_labels, _ = draw(Q, 3000, sharpness=2)
+    first = TransitionMatrix(np.asarray(blur(Q, 0.5)), list("abcdef"))
+    told, free = (refine(probs, comp_labels, first, prior=prior) for prior in (scheme, None))
+    assert (np.asarray(told)[~offered] == 0).all()
+    assert (np.asarray(free)[~offered] > 0).any()
+    assert error(told, Q) < error(free, Q)
+    assert told.classes == Q.classes
+    # too few labels to move: still nothing that the scheme rules out
+    kept = refine(probs[:8], comp_labels[:8], first, prior=scheme)
+    assert (np.asarray(kept)[~offered] == 0).all()
+
+
 def test_rows_with_few_labels_are_pulled_to_the_prior():
     Q = TransitionMatrix.with_zeros(4, 2, seed=0)
     labels = np.repeat([0, 1, 2], 500)  # class 3 never occurs

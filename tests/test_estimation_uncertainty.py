@@ -16,8 +16,7 @@ from test_estimation_refine import draw, error, softmax
 # --- intervals ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sharpness", [5.0, 2.0, 1.2], ids=["sure", "less sure", "unsure"])
-@pytest.mark.parametrize(
+TRUE_MATRICES = pytest.mark.parametrize(
     "make",
     [
         lambda seed: TransitionMatrix.uniform(4),
@@ -25,16 +24,72 @@ from test_estimation_refine import draw, error, softmax
     ],
     ids=["uniform", "without zeros"],
 )
-def test_intervals_hold_the_true_entry_as_often_as_they_say(make, sharpness):
+
+
+def coverage(make, sharpness, estimate):
+    """Return how often the interval of an entry holds the true one, over 20 sets of labels."""
     hits = []
     for seed in range(20):
         Q = make(seed)
         probs, comp_labels, _ = draw(Q, 600, sharpness=sharpness, seed=seed)
-        known = uncertainty(probs, comp_labels, TransitionMatrix.uniform(4), seed=seed)
+        known = uncertainty(probs, comp_labels, estimate(probs, comp_labels, Q, seed), seed=seed)
         values = np.asarray(Q)
         inside = (known.lower <= values) & (values <= known.upper)
         hits.append(inside[~np.eye(4, dtype=bool)].mean())
-    assert 0.9 <= np.mean(hits) <= 0.98
+    return np.mean(hits)
+
+
+def own_of_the_labels(probs, comp_labels, Q, seed):
+    """Return the matrix that the labels alone speak for."""
+    return uncertainty(probs, comp_labels, TransitionMatrix.uniform(4)).samples.mean(axis=0)
+
+
+def kept_from_anchors(probs, comp_labels, Q, seed):
+    """Return what about 40 answers at anchors of each class give, which knows nothing of labels."""
+    rng = np.random.default_rng(seed)
+    return np.stack([rng.dirichlet(40 * row + 1e-9) for row in np.asarray(Q)])
+
+
+@pytest.mark.parametrize("sharpness", [5.0, 2.0, 1.2], ids=["sure", "less sure", "unsure"])
+@TRUE_MATRICES
+def test_intervals_hold_the_true_entry_as_often_as_they_say(make, sharpness):
+    assert 0.9 <= coverage(make, sharpness, own_of_the_labels) <= 0.98
+
+
+@TRUE_MATRICES
+def test_intervals_of_another_estimate_hold_the_true_entry_too(make):
+    assert coverage(make, 2.0, kept_from_anchors) >= 0.94
+
+
+@pytest.mark.parametrize("level", [0.1, 0.5, 0.95])
+@pytest.mark.parametrize("allow_diagonal", [False, True])
+def test_the_estimate_is_the_middle_of_its_interval(level, allow_diagonal):
+    rng = np.random.default_rng(0)
+    values = 0.9 * np.asarray(TransitionMatrix.with_zeros(5, 2, seed=0)) + 0.1 * np.eye(5)
+    made = TransitionMatrix(values, allow_diagonal=True)
+    probs, comp_labels, _ = draw(made, 800, sharpness=2)
+    for concentration in (0.3, 3.0, 300.0):  # far from what the labels say, and zeros among it
+        estimate = rng.dirichlet(np.full(5, concentration), size=5).round(3)
+        np.fill_diagonal(estimate, estimate.diagonal() * allow_diagonal)
+        estimate /= estimate.sum(axis=1, keepdims=True)
+        known = uncertainty(
+            probs, comp_labels, estimate, level=level, allow_diagonal=allow_diagonal
+        )
+        assert (known.lower <= estimate).all()
+        assert (estimate <= known.upper).all()
+        whole = (known.lower > 0) & (known.upper < 1)
+        middle = (known.lower + known.upper) / 2
+        np.testing.assert_allclose(middle[whole], estimate[whole], atol=1e-9)
+
+
+def test_intervals_hold_the_share_of_the_samples_that_they_say():
+    Q = TransitionMatrix.without_zeros(5, (0.6, 0.3, 0.1), seed=0)
+    probs, comp_labels, _ = draw(Q, 2000, sharpness=3)
+    for estimate in (Q, TransitionMatrix.uniform(5)):
+        known = uncertainty(probs, comp_labels, estimate, level=0.8, n_samples=2000)
+        inside = (known.lower <= known.samples) & (known.samples <= known.upper)
+        shares = inside.mean(axis=0)[~np.eye(5, dtype=bool)]
+        np.testing.assert_allclose(shares, 0.8, atol=0.04)
 
 
 def test_sure_probabilities_give_the_dirichlet_posterior():
@@ -108,6 +163,15 @@ def test_calibration_stays_at_one_without_evidence_and_takes_zeros():
     assert calibrate(sure, [0, 1] * 45 + [1, 0] * 5) == pytest.approx(
         10, rel=0.01
     )  # surely wrong: as unsure as can be
+
+
+def test_very_many_examples_give_the_temperature_of_some_of_them():
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(150_000, 3)).astype(np.float32)
+    labels = (softmax(logits).cumsum(axis=1) > rng.random((150_000, 1))).argmax(axis=1)
+    found = calibrate(2 * logits, labels)
+    assert found == calibrate(2 * logits[::3], labels[::3])
+    assert found == pytest.approx(2, rel=0.02)
 
 
 @pytest.mark.parametrize(

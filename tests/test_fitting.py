@@ -168,3 +168,12 @@ def test_a_model_saved_reads_the_next_file_the_same_way(fitted, tmp_path):
     twin = ComplementaryClassifier.load(tmp_path / "model")
     assert twin.recipe_ == own.recipe
     assert twin.provenance_ == clf.provenance_
+
+
+def test_an_estimated_habit_says_of_which_class_more_anchors_would_help():
+    frame, _ = make_frame(120)
+    own = read_own(frame, label="not", true_label="is")
+    clf, report = fit_own(own, transition="estimate", epochs=3)
+    doubt = clf.habit_.uncertainty
+    assert doubt.row_error.max() > 0.1  # so few answers leave much open
+    assert doubt.advice in report.advice

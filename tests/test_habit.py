@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from naysay import ComplementaryClassifier, TransitionMatrix
+from naysay import ComplementaryClassifier, NaysayWarning, TransitionMatrix
 from naysay.demo import row_error
 from naysay.observations import Observations
 
@@ -69,3 +69,66 @@ def test_the_same_seed_gives_the_same_matrix_and_answers_may_be_several():
 def test_a_matrix_that_was_given_leaves_no_habit():
     clf = ComplementaryClassifier(transition=Q, epochs=1, random_state=0).fit(X, Q.sample(y))
     assert clf.habit_ is None
+
+
+# --- annotators who are told apart --------------------------------------------------------------
+
+X4, y4 = load_digits(n_class=4, return_X_y=True)
+ANCHORS4 = np.concatenate([np.flatnonzero(y4 == label)[:10] for label in range(4)])
+HABITS = {
+    "ann": TransitionMatrix.with_zeros(4, 1, seed=1),
+    "bob": TransitionMatrix.without_zeros(4, (0.8, 0.1, 0.1), seed=5),
+}
+WHO = np.where(np.arange(len(y4)) % 2, "ann", "bob")
+
+
+def ask(habits, who):
+    """Return what each example's annotator says of it."""
+    labels = np.empty(len(y4), dtype=np.int64)
+    for name, habit in habits.items():
+        labels[who == name] = habit.sample(y4[who == name], seed=0)
+    return Observations(example=np.arange(len(y4)), label=labels, annotator=who)
+
+
+def fit_apart(answers, epochs=15, **options):
+    clf = ComplementaryClassifier(
+        transition="estimate", classes=range(4), epochs=epochs, lr=1e-2, random_state=0, **options
+    )
+    return clf.fit(X4, answers, anchors=(X4[ANCHORS4], y4[ANCHORS4]))
+
+
+def test_annotators_get_matrices_of_their_own_and_those_of_few_answers_are_named(tmp_path):
+    who = WHO.copy()
+    who[:19] = "cyd"
+    habits = HABITS | {"cyd": HABITS["bob"]}
+    with pytest.warns(NaysayWarning, match="Of 3 annotators 1 gave fewer, 'cyd': for them"):
+        clf = fit_apart(ask(habits, who))
+    assert clf.transitions_ == dict(clf.habit_.by_annotator)
+    assert clf.transition_ == clf.habit_.transition == clf.transitions_["cyd"]
+    for name, habit in HABITS.items():
+        assert row_error(clf.transitions_[name], habit) < row_error(clf.transition_, habit) / 2
+    assert clf.score(X4, y4) > 0.9
+    clf.save(tmp_path / "model")
+    loaded = ComplementaryClassifier.load(tmp_path / "model")
+    assert loaded.transitions_ == clf.transitions_
+
+
+def test_annotators_alike_share_one_matrix():
+    alike = fit_apart(ask(dict.fromkeys(HABITS, HABITS["bob"]), WHO))
+    assert alike.transitions_ == alike.habit_.by_annotator == {}
+    assert "held_out_accuracy" in alike.history_[0]
+
+
+def test_mistakes_are_those_of_who_makes_them():
+    rows = 0.7 * np.asarray(HABITS["bob"]) + 0.3 * np.eye(4)
+    habits = HABITS | {"bob": TransitionMatrix(rows, allow_diagonal=True)}
+    clf = fit_apart(ask(habits, WHO), allow_diagonal=True)
+    mistakes = {name: np.asarray(Q).diagonal().mean() for name, Q in clf.transitions_.items()}
+    assert mistakes["ann"] < 0.1 < 0.2 < mistakes["bob"] < 0.4
+
+
+@pytest.mark.parametrize("options", [{"method": "pc"}, {"refine": False}])
+def test_methods_that_cannot_take_many_matrices_and_the_papers_estimate_use_one(options):
+    clf = fit_apart(ask(HABITS, WHO), epochs=2, **options)
+    assert clf.transitions_ == {}
+    assert clf.transition_ == clf.habit_.transition

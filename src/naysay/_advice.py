@@ -7,12 +7,14 @@ from numpy.typing import NDArray
 
 from naysay._checks import shorten
 from naysay.datasets.summary import Summary
+from naysay.estimation import Uncertainty
 from naysay.metrics import Estimate
 from naysay.transition import TransitionMatrix
 
 __all__ = ["find_problems", "give_advice"]
 
 _USUAL_ANCHORS = 5  # per class, the fewest that the paper uses
+_FAR_OFF = 0.1  # a row of Q (L1) deserves more anchors
 _WIDE = 0.1  # an interval of more than ten points deserves more labels
 
 
@@ -47,8 +49,9 @@ def give_advice(
     precision: Sequence[Estimate],
     anchor_labels: NDArray[np.int64],
     transition_from: str,
+    doubt: Uncertainty | None = None,
 ) -> tuple[str, ...]:
-    """Say what to collect next, the most useful first."""
+    """Say what to collect next, the most useful first; `doubt` is that of an estimated matrix."""
     advice: list[str] = []
     if summary.never_named:
         advice.append(
@@ -66,6 +69,8 @@ def give_advice(
             "other classes equally often; with true labels their habit can be estimated, and all "
             "figures on this page rest on it."
         )
+    if doubt is not None and doubt.row_error.max() > _FAR_OFF:
+        advice.append(doubt.advice)
     low, high = accuracy.interval
     if high - low > _WIDE:
         advice.append(

@@ -6,9 +6,11 @@
    examples, and say of the other half what they think. They cost as much as one on all examples,
    and no example is judged by a network that knows its label.
 4. On those judgements the matrix is refined, if that makes it surely better.
+5. Where it is known who answered, the same is done for each annotator, from the matrix of all.
 """
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +18,8 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.functional import cross_entropy
 
+from naysay._checks import shorten
+from naysay._errors import NaysayWarning
 from naysay._targets import TrueLabelsToo
 from naysay._trainer import Trainer
 from naysay.estimation import Uncertainty, calibrate, from_anchors, refine, uncertainty
@@ -27,19 +31,23 @@ from naysay.transition import TransitionMatrix
 Anchors = tuple[NDArray[np.generic], NDArray[np.int64]]  # inputs, and true classes as indices
 
 _FEWEST = 4  # answers: fewer make no two halves to train on
+_FEWEST_OF_ONE = 5  # answers per class of one annotator: fewer say nothing of habits
 
 
 class Habit(NamedTuple):
     """The matrix, what the anchors alone gave, and how sure it is, where answers can say.
 
     ``judgements`` are P(Y | x) of all examples, each from a network that has not learned its
-    answers: what `naysay.quality` wants.
+    answers: what `naysay.quality` wants. ``by_annotator`` has a matrix for each annotator by name,
+    drawn towards that of all, or exactly it where their answers do not surely differ; it is empty
+    where nobody's do.
     """
 
     transition: TransitionMatrix
     from_anchors: TransitionMatrix
     uncertainty: Uncertainty | None
     judgements: NDArray[np.float64] | None
+    by_annotator: Mapping[str, TransitionMatrix]
 
 
 def estimate_habit(
@@ -50,6 +58,7 @@ def estimate_habit(
     *,
     refining: bool = True,
     allow_diagonal: bool = False,
+    tell_apart: bool = True,
 ) -> Habit:
     """Estimate Q from answers, with labels as indices, and anchors.
 
@@ -64,6 +73,8 @@ def estimate_habit(
         Whether to go beyond step 2.
     allow_diagonal : bool
         Whether annotators may exclude the true class by mistake.
+    tell_apart : bool
+        Whether annotators, where answers name them, may have matrices of their own.
     """
     trained, held_out = trainer.split(answers.example, answers.label)
     network, _ = trainer.train(cross_entropy, trained, held_out, "estimating Q")
@@ -76,13 +87,48 @@ def estimate_habit(
         _softmax(at_anchors), anchors[1], len(names), classes=names, allow_diagonal=allow_diagonal
     )
     if not refining or len(answers.label) < _FEWEST:
-        return Habit(first, first, None, None)
+        return Habit(first, first, None, None, {})
     seed = int(trainer.random.randint(2**31 - 1))
     probs = _judge_halves(trainer, answers, anchors, first, seed)
     judged = (probs[answers.example], answers.label)
     refined = refine(*judged, first, allow_diagonal=allow_diagonal, seed=seed)
     known = uncertainty(*judged, refined, allow_diagonal=allow_diagonal, seed=seed)
-    return Habit(refined, first, known, probs)
+    own = {}
+    if tell_apart and answers.annotator is not None:
+        own = _habits_apart(answers, probs, refined, allow_diagonal=allow_diagonal, seed=seed)
+    return Habit(refined, first, known, probs, own)
+
+
+def _habits_apart(
+    answers: Observations,
+    probs: NDArray[np.float64],
+    common: TransitionMatrix,
+    *,
+    allow_diagonal: bool,
+    seed: int,
+) -> dict[str, TransitionMatrix]:
+    """Return a matrix for each annotator; none at all if everyone's is the common one."""
+    names, codes = np.unique(np.asarray(answers.annotator), return_inverse=True)
+    few = np.bincount(codes) < _FEWEST_OF_ONE * common.n_classes
+    found = dict.fromkeys(names.tolist(), common)
+    for number in np.flatnonzero(~few).tolist():
+        mine = codes == number
+        found[str(names[number])] = refine(
+            probs[answers.example[mine]],
+            answers.label[mine],
+            common,
+            allow_diagonal=allow_diagonal,
+            seed=seed,
+        )
+    if few.any():
+        warnings.warn(
+            f"A matrix of one's own needs {_FEWEST_OF_ONE} answers per class, "
+            f"{_FEWEST_OF_ONE * common.n_classes} in all. Of {len(names)} annotators {few.sum()} "
+            f"gave fewer, {shorten(names[few].tolist())}: for them the matrix of all is used.",
+            NaysayWarning,
+            stacklevel=4,
+        )
+    return {} if all(each == common for each in found.values()) else found
 
 
 def _judge_halves(

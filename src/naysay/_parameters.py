@@ -27,6 +27,8 @@ def checked_options(clf: Any) -> training.Options:
         check_number(fraction, "validation_fraction", above=0, below=1)
     if clf.weight_decay != 0:
         check_number(clf.weight_decay, "weight_decay", above=0)
+    if clf.match_prior != 0:
+        check_number(clf.match_prior, "match_prior", above=0)
     if clf.max_norm is not None:
         check_number(clf.max_norm, "max_norm", above=0)
     return training.Options(

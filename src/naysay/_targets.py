@@ -15,6 +15,8 @@ from torch import Tensor, nn
 from torch.nn.functional import nll_loss
 
 from naysay._errors import InvalidInput
+from naysay.estimation import class_prior
+from naysay.losses import PriorMatching
 from naysay.methods import Method, Setting
 from naysay.observations import Observations, log_likelihoods
 from naysay.transition import TransitionMatrix
@@ -90,6 +92,16 @@ def pool(answers: Observations, transitions: Transitions) -> TransitionMatrix:
     )
     first = transitions[names.tolist()[0]]
     return TransitionMatrix(values, first.classes, allow_diagonal=True)
+
+
+def hold_prior(
+    loss: nn.Module, answers: Observations, Q: TransitionMatrix, strength: float
+) -> nn.Module:
+    """Return the loss with a pull towards the class shares that the answers tell, if asked for."""
+    if not strength:
+        return loss
+    prior = torch.from_numpy(class_prior(answers.label, Q, shrink=True))
+    return PriorMatching(loss, prior, strength=strength)
 
 
 class TrueLabelsToo(nn.Module):

@@ -37,6 +37,7 @@ from naysay._targets import (
     Transitions,
     TrueLabelsToo,
     accuracy_measure,
+    hold_prior,
     log_scores,
     make_targets,
     pool,
@@ -78,8 +79,9 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         A key of `naysay.methods.METHODS`; ``naysay methods`` lists them with what each needs.
     transition : {"uniform", "estimate"}, TransitionMatrix, array or dict, default="uniform"
         How annotators choose the class they exclude. ``"estimate"`` learns it from anchors, a few
-        examples whose true class is known, given to `fit`. A dict has a matrix for each annotator
-        by name.
+        examples whose true class is known, given to `fit`; of annotators who are told apart, one
+        for each whose answers surely differ from those of all (with ``refine``, and methods that
+        take evidence of any kind). A dict has a matrix for each annotator by name.
     network : None, Module or callable, default=None
         None is an `MLP` that standardises its inputs. A module is copied and trained further from
         the weights it has. A callable is called as ``network(input_shape, n_classes)``.
@@ -98,6 +100,10 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         Clip the norm of the gradient to this; 1 keeps classes from dying where steps are large.
     patience : int, default=20
         Epochs without progress on the held-out labels before training stops.
+    match_prior : float, default=0.0
+        Pull the mean prediction of each batch towards the class shares that the labels tell, with
+        this weight, so that no class dies; 0.1 is a start. It needs an invertible matrix, and
+        batches large enough to hold every class. See `naysay.losses.PriorMatching`.
     restarts : int, default=0
         Train again so many times, as long as the held-out labels say that a class is dead, merged
         or swapped, and keep the network of least held-out loss. No true label is needed; see
@@ -139,13 +145,15 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     ----------
     classes_ : ndarray of shape (n_classes,)
     transition_ : TransitionMatrix
-        The matrix used, given or estimated; where each annotator has one, their mean, weighted by
-        how much each answered.
+        The matrix used, given or estimated; where each annotator has one, that of all answers
+        together: as estimated, or the mean of those given, weighted by how much each answered.
     transitions_ : dict
         The matrix of each annotator by name; empty where one serves for all.
     habit_ : Habit or None
         Of ``transition="estimate"``: the ``transition``, the matrix ``from_anchors`` alone, and its
-        ``uncertainty``, with an interval for every entry, see `naysay.estimation.uncertainty`.
+        ``uncertainty``, with an interval for every entry, see `naysay.estimation.uncertainty`;
+        ``judgements``, P(Y | x) by networks that have not learned the answers, and
+        ``by_annotator``, the matrices of annotators who are told apart.
     learned_transition_ : TransitionMatrix
         Only of ``cpe-t``: the matrix it learned, starting from `transition_`.
     network_ : Module
@@ -205,6 +213,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         schedule: Schedule = cosine,
         max_norm: float | None = None,
         patience: int = 20,
+        match_prior: float = 0.0,
         restarts: int = 0,
         validation_fraction: float = 0.1,
         refine: bool = True,
@@ -230,6 +239,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         self.schedule = schedule
         self.max_norm = max_norm
         self.patience = patience
+        self.match_prior = match_prior
         self.restarts = restarts
         self.validation_fraction = validation_fraction
         self.refine = refine
@@ -290,18 +300,20 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
                 names,
                 refining=bool(self.refine),
                 allow_diagonal=bool(self.allow_diagonal),
+                tell_apart=method.takes_evidence,
             )
-            transitions = self.habit_.transition
+            transitions = self.habit_.by_annotator or self.habit_.transition
         else:
             transitions = TransitionMatrix.uniform(len(names), classes=names)
-        self.transition_ = pool(answers, transitions)
+        self.transition_ = self.habit_.transition if self.habit_ else pool(answers, transitions)
         self.transitions_ = dict(transitions) if isinstance(transitions, Mapping) else {}
         prior = class_prior(answers.label, self.transition_) if method.needs_prior else None
         setting = Setting(
             Q=self.transition_, prior=None if prior is None else torch.as_tensor(prior)
         )
         targets = make_targets(answers, transitions, method, setting)
-        loss = self.loss_ = targets.loss.to(device)
+        self.loss_ = targets.loss.to(device)
+        loss = hold_prior(self.loss_, answers, self.transition_, self.match_prior).to(device)
         examples, held_out = trainer.split(targets.example, targets.values)
         if anchored is not None and self.learn_from_anchors:
             if targets.values.ndim == 1:

@@ -211,7 +211,7 @@ def fit_own(
         unsure=_least_sure(own, probs),
         suspects=_suspects(own, probs, Q) if np.diagonal(np.asarray(Q)).any() else None,
         warnings=(*summary.warnings, *found, *find_problems(Q, y_anchor, predicted)),
-        advice=give_advice(summary, Q, accuracy, precision, y_anchor, name),
+        advice=give_advice(summary, Q, accuracy, precision, y_anchor, name, known),
         seed=seed,
         seconds=time.perf_counter() - start,
     )

@@ -9,6 +9,7 @@ from naysay._checks import as_real_numbers, check_class_names, check_label_indic
 from naysay._errors import InvalidInput, InvalidLabels
 
 _RANGE = (0.1, 10.0)
+_MOST_ROWS = 50_000  # evenly spread: they tell one number to a hundredth
 
 
 def calibrate(log_probs: ArrayLike, labels: ArrayLike) -> float:
@@ -19,7 +20,7 @@ def calibrate(log_probs: ArrayLike, labels: ArrayLike) -> float:
     Above 1 the model was too sure. The labels are what the model predicts: complementary labels
     for a network of P(Ȳ | x), true ones for P(Y | x). Divide the logits, or the log-probabilities,
     by the temperature and apply a softmax. It stays at 1 unless that gains more likelihood than
-    chance would (Schwarz' criterion).
+    chance would (Schwarz' criterion). Of very many examples 50,000 are used, evenly spread.
 
     Parameters
     ----------
@@ -45,7 +46,8 @@ def calibrate(log_probs: ArrayLike, labels: ArrayLike) -> float:
     """
     rule = "log_probs must be logarithms of probabilities, or logits, shape (n, n_classes)"
     scores = as_real_numbers(log_probs, rule, InvalidInput)
-    if scores.ndim != 2 or np.isnan(scores).any() or np.isposinf(scores).any():
+    largest = scores.max(initial=-np.inf)  # NaN if there is one
+    if scores.ndim != 2 or np.isnan(largest) or np.isposinf(largest):
         raise InvalidInput(f"{rule}, none of them NaN or +inf. Got shape {scores.shape}.")
     names = check_class_names(None, check_n_classes(scores.shape[1]))
     indices = check_label_indices(labels, names, name="labels")
@@ -54,6 +56,8 @@ def calibrate(log_probs: ArrayLike, labels: ArrayLike) -> float:
             f"labels must hold one label per row of log_probs, shape ({len(scores)},), and at "
             f"least one. Got shape {indices.shape}."
         )
+    some = slice(None, None, -(-len(scores) // _MOST_ROWS))
+    scores, indices = scores[some], indices[some]
     # relative to the greatest, and no less than the logarithm of the smallest float
     scores = np.maximum(scores - scores.max(axis=1, keepdims=True), -700.0)
     chosen = scores[np.arange(len(scores)), indices]

@@ -1,11 +1,11 @@
 """How sure the entries of Q are: an interval for each, and samples of the whole matrix."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaincinv, ndtr, ndtri
+from scipy.special import gammainc, gammaincinv, ndtr
 
 from naysay._checks import check_count, check_number, check_seed, named
 from naysay.estimation._mixture import Fit, Rows, as_matrix, check_rows, fit_matrix, spread
@@ -16,6 +16,7 @@ __all__ = ["Uncertainty", "uncertainty"]
 
 _N_CHOICE = 10_000  # rows that choose the temperature
 _LEAST = 1e-12
+_HALVINGS = 40  # of the distance of a bound from the estimate: to a few 1e-12
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -25,13 +26,14 @@ class Uncertainty:
     Attributes
     ----------
     lower, upper : ndarray of shape (n_classes, n_classes)
-        Bounds of each entry, which hold for each entry alone.
+        Bounds of each entry, which hold for each entry alone. The entry of the matrix that was
+        asked about is between them.
     samples : ndarray of shape (n_samples, n_classes, n_classes)
         Matrices drawn from what is known, for instance for
         ``metrics.accuracy_without_labels(…, Q_samples=…)``.
     row_error : ndarray of shape (n_classes,)
         How far off the row of each class is expected to be: mean L1 distance of the samples from
-        their mean, 0 to 2.
+        that of the matrix that was asked about, 0 to 2.
     """
 
     lower: NDArray[np.float64]
@@ -61,16 +63,16 @@ class Uncertainty:
 def uncertainty(
     probs: ArrayLike,
     comp_labels: ArrayLike,
-    initial: TransitionMatrix | ArrayLike,
+    Q: TransitionMatrix | ArrayLike,
     *,
     level: float = 0.95,
     n_samples: int = 200,
     allow_diagonal: bool = False,
     seed: int | np.random.Generator = 0,
 ) -> Uncertainty:
-    r"""Return an interval for every entry of Q, and samples of the matrix.
+    r"""Return an interval for every entry of an estimate of Q, and samples of the matrix.
 
-    The posterior of Q given the labels, with a Dirichlet prior of half a label per entry
+    The posterior of the matrix given the labels has a Dirichlet prior of half a label per entry
     (Jeffreys). Near its peak the likelihood is a normal distribution with one block per label j,
 
     .. math:: H_j = \sum_{i: ȳ_i = j} p_i p_i^\top / P(ȳ_i \mid x_i)^2
@@ -79,13 +81,20 @@ def uncertainty(
     near zero are not normal: each is drawn from the gamma distribution of that mean and variance,
     with the ranks of the normal draws. With sure probabilities this is the Dirichlet posterior.
 
+    The estimate is information too, and its distance from the peak tells how much: where chance
+    explains that distance, the labels and the estimate together leave less doubt than the labels
+    alone. Where it is larger, the labels count. The middle of each interval is the entry of Q,
+    unless 0 or 1 cuts it off, and it is as wide as it must be to hold `level` of what is left.
+
     What the intervals hold is the chance of the labels drawn. They take the probabilities as
     right, up to the temperature that `refine` fits too.
 
     Parameters
     ----------
-    probs, comp_labels, initial, allow_diagonal, seed
+    probs, comp_labels, allow_diagonal, seed
         As for `refine`; the probabilities again from a model that did not see these labels.
+    Q : TransitionMatrix or array of shape (n_classes, n_classes)
+        The estimate that the intervals are for, as `refine` or `from_anchors` gives it.
     level : float, default=0.95
         Share of cases in which the interval of an entry is to hold the true one.
     n_samples : int, default=200
@@ -99,7 +108,7 @@ def uncertainty(
     >>> bool(inside.mean() > 0.8)
     True
     """
-    start = as_matrix(initial, allow_diagonal=allow_diagonal)
+    start = as_matrix(Q, allow_diagonal=allow_diagonal)
     level = check_number(level, "level", above=0, below=1)
     n_samples = check_count(n_samples, "n_samples")
     array, labels = check_rows(probs, comp_labels, start.classes)
@@ -116,13 +125,71 @@ def uncertainty(
     choice = rng.permutation(len(array))[:_N_CHOICE]
     temperature = best_temperature(Rows.group(array[choice], labels[choice]), fit)
     rows = Rows.group(array, labels).tempered(temperature)
-    samples, quantile = _posterior(rows, fit(rows), half, n_samples, rng)
-    tail = (1 - level) / 2
-    lower, upper = quantile(tail), np.minimum(quantile(1 - tail), 1)
-    row_error = np.abs(samples - samples.mean(axis=0)).sum(axis=2).mean(axis=0)
+    estimate = np.asarray(start)
+    posterior = _posterior(rows, fit(rows), half, n_samples, rng).given(estimate)
+    reach = posterior.reach(estimate, level)
     return Uncertainty(
-        lower=lower, upper=upper, samples=samples, row_error=row_error, classes=start.classes
+        lower=np.maximum(estimate - reach, 0),
+        upper=np.minimum(estimate + reach, 1),
+        samples=posterior.samples,
+        row_error=np.abs(posterior.samples - estimate).sum(axis=2).mean(axis=0),
+        classes=start.classes,
     )
+
+
+class _Posterior(NamedTuple):
+    """Matrices drawn, and a gamma distribution for each entry; one without shape is certain."""
+
+    samples: NDArray[np.float64]
+    mean: NDArray[np.float64]
+    shape: NDArray[np.float64]
+
+    def given(self, estimate: NDArray[np.float64]) -> "_Posterior":
+        """Return what labels and estimate together tell of each entry.
+
+        In units of the errors that the labels leave, let d be the mean square of the distance of
+        the estimate from the peak. An estimate that knows nothing of the labels, of error
+        variance a² against their s², has d = 1 + a²/s², and both together leave s² (d - 1)/d.
+        One that is the best mean of such a matrix and of the labels has d = s²/(a² + s²), and
+        leaves s² (1 - d). So the distance tells what the estimate is worth, as far as d is known:
+        no less than two standard errors of d are left. A row farther away counts for itself.
+        """
+        certain = np.isinf(self.shape)
+        squares = np.where(certain, 0, (estimate - self.mean) ** 2 * self._precision)
+        n_free = np.maximum((~certain).sum(axis=1) - 1, 1)  # of each row: it sums to 1
+        of_row = squares.sum(axis=1) / n_free
+        of_all = squares.sum() / n_free.sum()
+        left = max(abs(1 - of_all) / max(1, of_all), min(1.0, 2 * np.sqrt(2 / n_free.sum())))
+        is_far = of_row > 1 + 2 * np.sqrt(2 / n_free)
+        shares = np.where(is_far, np.maximum(left, 1 - 1 / np.maximum(of_row, 1)), left)[:, None]
+        mean = estimate + shares * (self.mean - estimate)
+        variance = shares / np.where(certain, 1, self._precision)
+        possible = ~certain & (mean > _LEAST)
+        shape = np.where(possible, mean**2 / variance, np.inf)
+        drawn = np.maximum(mean + np.sqrt(shares) * (self.samples - self.mean), 0)
+        return _Posterior(drawn / drawn.sum(axis=2, keepdims=True), mean, shape)
+
+    @property
+    def _precision(self) -> NDArray[np.float64]:
+        """One over the variance of each entry; of no meaning where it is certain."""
+        return np.where(np.isinf(self.shape), 1, self.shape) / np.maximum(self.mean, _LEAST) ** 2
+
+    def reach(self, estimate: NDArray[np.float64], level: float) -> NDArray[np.float64]:
+        """Return how far from the estimate each entry is at most, in a share `level` of cases."""
+        certain = np.isinf(self.shape)
+        shape = np.where(certain, 1, self.shape)
+        scale = np.where(certain, 1, self.mean) / shape
+
+        def share_within(distance: NDArray[np.float64]) -> NDArray[np.float64]:
+            above = gammainc(shape, (estimate + distance) / scale)
+            return above - gammainc(shape, np.maximum(estimate - distance, 0) / scale)
+
+        least, most = np.zeros_like(estimate), np.full_like(estimate, 2.0)
+        for _ in range(_HALVINGS):
+            middle = (least + most) / 2
+            enough = share_within(middle) >= level
+            least, most = np.where(enough, least, middle), np.where(enough, middle, most)
+        return np.where(certain, np.abs(estimate - self.mean), most)
 
 
 def _posterior(
@@ -131,8 +198,8 @@ def _posterior(
     prior_counts: NDArray[np.float64],
     n_samples: int,
     rng: np.random.Generator,
-) -> tuple[NDArray[np.float64], Callable[[float], NDArray[np.float64]]]:
-    """Return matrices drawn from the posterior around its peak, and its quantiles by entry."""
+) -> _Posterior:
+    """Return the posterior around its peak: draws of the matrix, and the distribution by entry."""
     Q = fit.Q
     covariances = [_covariance(rows, fit, prior_counts, label) for label in range(len(Q))]
     normal = np.stack(
@@ -155,13 +222,8 @@ def _posterior(
     ranks = np.clip(ndtr(normal / deviation), 1e-9, 1 - 1e-9)
     shape = np.where(possible, (Q / deviation) ** 2, 1)
     drawn = np.where(possible, gammaincinv(shape, ranks) * Q / shape, Q)
-
-    def quantile(level: float) -> NDArray[np.float64]:
-        values = np.where(possible, gammaincinv(shape, level) * Q / shape, Q)
-        # a gamma variable is never zero, but an entry this near to it may be
-        return np.where(possible & (Q + ndtri(level) * deviation < 0), 0, values)
-
-    return drawn / drawn.sum(axis=2, keepdims=True), quantile
+    drawn /= drawn.sum(axis=2, keepdims=True)
+    return _Posterior(drawn, Q, np.where(possible, shape, np.inf))
 
 
 def _covariance(

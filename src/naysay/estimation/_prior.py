@@ -5,11 +5,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import nnls
 
 from naysay._checks import check_label_indices, named
-from naysay._errors import InvalidLabels
+from naysay._errors import InvalidLabels, InvalidTransitionMatrix
+from naysay.metrics._joint import invert
 from naysay.transition import TransitionMatrix
 
 
-def class_prior(comp_labels: ArrayLike, Q: TransitionMatrix | ArrayLike) -> NDArray[np.float64]:
+def class_prior(
+    comp_labels: ArrayLike, Q: TransitionMatrix | ArrayLike, *, shrink: bool = False
+) -> NDArray[np.float64]:
     r"""Estimate the share of each class from complementary labels alone.
 
     .. math:: \hat π = \arg\min_{π ≥ 0} \| Q^\top π - \barπ \|_2, \text{ divided by its sum}
@@ -25,6 +28,10 @@ def class_prior(comp_labels: ArrayLike, Q: TransitionMatrix | ArrayLike) -> NDAr
     comp_labels : array of shape (n,)
         As indices, or as names where Q has names.
     Q : TransitionMatrix or array-like of shape (K, K)
+    shrink : bool, default=False
+        Move the shares towards equal ones as far as chance explains that they differ from them
+        (Stein's rule): the expected square of their errors, over that of the differences. Equal
+        shares are what remains where labels are too few to tell. Q must be invertible.
 
     Returns
     -------
@@ -35,6 +42,8 @@ def class_prior(comp_labels: ArrayLike, Q: TransitionMatrix | ArrayLike) -> NDAr
     ------
     InvalidLabels
         If there is no label, or one whose column of Q is all zero.
+    InvalidTransitionMatrix
+        If the shares are to shrink and Q is singular, so that labels do not tell them.
 
     Examples
     --------
@@ -57,5 +66,24 @@ def class_prior(comp_labels: ArrayLike, Q: TransitionMatrix | ArrayLike) -> NDAr
             "zero, so that label could never occur. Re-estimate Q or drop the "
             f"{counts[label]} rows."
         )
-    shares = nnls(values.T, counts / labels.size)[0]
-    return shares / shares.sum()
+    frequencies = counts / labels.size
+    shares = nnls(values.T, frequencies)[0]
+    shares = shares / shares.sum()
+    if not shrink:
+        return shares
+    trust = _trust(values, frequencies, labels.size)
+    return trust * shares + (1 - trust) / matrix.n_classes
+
+
+def _trust(values: NDArray[np.float64], frequencies: NDArray[np.float64], n: int) -> float:
+    """Return which part of the differences from equal shares chance does not explain, 0 to 1."""
+    inverse = invert(values)
+    if inverse is None:
+        raise InvalidTransitionMatrix(
+            "Q must be invertible for labels to tell the share of each class; this one is "
+            "singular. Use shares that you know, or none."
+        )
+    unbiased = frequencies @ inverse
+    noise = (frequencies @ inverse**2 - unbiased**2).sum() / n
+    differences = ((unbiased - 1 / len(values)) ** 2).sum()
+    return float(max(0.0, 1 - noise / differences)) if differences > 0 else 0.0

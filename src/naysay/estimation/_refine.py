@@ -16,7 +16,7 @@ from naysay.estimation._mixture import (
     fit_matrix,
     fit_unsure,
     log_likelihoods,
-    spread,
+    normalise,
     temper,
 )
 from naysay.transition import TransitionMatrix
@@ -69,7 +69,9 @@ def refine(
     allow_diagonal : bool, default=False
         Let labels name the true class by mistake, in at most half of the cases.
     prior : TransitionMatrix or array, optional
-        The matrix towards which rows with few labels are pulled; `initial` when left out.
+        The matrix towards which rows with few labels are pulled, such as the scheme that annotators
+        were given; `initial` when left out. Its zeros are known: what a scheme never offers stays
+        zero, but for the diagonal where that is allowed.
     seed : int or numpy.random.Generator, default=0
         Of the folds.
 
@@ -91,8 +93,19 @@ def refine(
     choice = check_seed(seed).permutation(len(array))[:_N_CHOICE]
     contest = _Contest(array[choice], labels[choice])
     target = start if prior is None else as_matrix(prior, allow_diagonal=allow_diagonal)
-    pull, at_start = np.asarray(target), np.asarray(start)
-    grown = spread(at_start, _LEAST / n_classes, allow_diagonal=allow_diagonal)
+    pull = np.asarray(target)
+    possible = np.ones_like(pull, dtype=bool)
+    if prior is not None:
+        possible = (pull > 0) | (np.eye(n_classes, dtype=bool) & allow_diagonal)
+        start = _keep_to(possible, start, pull)
+    at_start = np.asarray(start)
+
+    def grow(Q: NDArray[np.float64], least: float) -> NDArray[np.float64]:
+        """Return Q with no zero where it may grow: EM could never leave one."""
+        raised = np.where(possible, np.maximum(Q, least / n_classes), 0)
+        return normalise(raised, pull, allow_diagonal=allow_diagonal)
+
+    grown = grow(at_start, _LEAST)
 
     def stays(Q: NDArray[np.float64]) -> Fitter:
         return lambda rows: fit_unsure(rows, Q, allow_diagonal=allow_diagonal)
@@ -110,21 +123,34 @@ def refine(
 
     uniform = TransitionMatrix.uniform(n_classes, classes=names if start.has_names else None)
     kept, score = start, contest.score(stays(at_start))
-    rival = contest.score(stays(np.asarray(uniform)))
-    if _is_better(rival, score):
-        kept, score = uniform, rival
+    if (possible | np.eye(n_classes, dtype=bool)).all():
+        rival = contest.score(stays(np.asarray(uniform)))
+        if _is_better(rival, score):
+            kept, score = uniform, rival
     temperature = contest.temperature(moves(_STRENGTHS[1]))
     refined = [contest.score(moves(strength), temperature) for strength in _STRENGTHS]
     best = int(np.argmax([each.sum() for each in refined]))
     if not _is_better(refined[best], score):
         return kept
     near = moves(_STRENGTHS[best])(contest.rows.tempered(temperature)).Q  # all rows take longer
-    begin = spread(near, _LEAST / 10 / n_classes, allow_diagonal=allow_diagonal)
+    begin = grow(near, _LEAST / 10)
     all_rows = Rows.group(array, labels).tempered(temperature)
     fitted = moves(_STRENGTHS[best], begin, 1e-4)(all_rows)
     return TransitionMatrix(
         fitted.Q, names if start.has_names else None, allow_diagonal=allow_diagonal
     )
+
+
+def _keep_to(
+    possible: NDArray[np.bool_], Q: TransitionMatrix, otherwise: NDArray[np.float64]
+) -> TransitionMatrix:
+    """Return Q without what is not possible; a row of nothing else is as `otherwise`."""
+    values = np.asarray(Q)
+    if possible[values > 0].all():
+        return Q
+    kept = normalise(np.where(possible, values, 0), otherwise, allow_diagonal=Q.allow_diagonal)
+    names = Q.classes if Q.has_names else None
+    return TransitionMatrix(kept, names, allow_diagonal=Q.allow_diagonal)
 
 
 def _is_better(scores: NDArray[np.float64], others: NDArray[np.float64]) -> bool:

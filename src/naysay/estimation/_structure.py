@@ -97,15 +97,19 @@ def from_structure(
 def _corners(probs: NDArray[np.float64], n_corners: int) -> NDArray[np.float64]:
     """Return points in the corners of a cloud, each a mean of the few that reach farthest."""
     n_mean = max(1, round(_CORNER * len(probs) / n_corners))
-    left = probs.copy()
+    squares = np.einsum("ij,ij->i", probs, probs)  # of what is left of each point
+    directions = np.zeros((0, probs.shape[1]))
     corners = []
     for _ in range(n_corners):
-        farthest = left[np.einsum("ij,ij->i", left, left).argmax()]
-        direction = farthest / max(np.linalg.norm(farthest), 1e-300)
-        reach = left @ direction
+        farthest = probs[squares.argmax()]
+        left = farthest - (directions @ farthest) @ directions
+        direction = left / max(np.linalg.norm(left), 1e-300)
+        # at right angles to all directions before: the same of the points and of what is left
+        reach = probs @ direction
         far = np.argpartition(-reach, n_mean - 1)[:n_mean]
         corners.append(probs[far].mean(axis=0))
-        left -= np.outer(reach, direction)
+        squares -= reach**2
+        directions = np.vstack([directions, direction])
     return np.array(corners)
 
 

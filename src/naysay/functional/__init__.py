@@ -3,7 +3,8 @@
 Notation: K classes, logits f, p = softmax(f), ȳ the complementary label ("not ȳ"),
 ``Q[i, j] = P(ȳ = j | class i)``, q = Qᵀ p. Shapes and reductions are those of
 `torch.nn.functional.cross_entropy`; risks of a whole batch (`non_negative_risk`,
-`gradient_ascent_risk`, `one_versus_rest_risk`) give one number.
+`gradient_ascent_risk`, `one_versus_rest_risk`) give one number. `prior_matching` knows no label and
+is added to a loss.
 """
 
 from naysay.functional._batch import as_transition as as_transition
@@ -33,6 +34,9 @@ from naysay.functional._margins import (
 )
 from naysay.functional._margins import (
     logistic as logistic,
+)
+from naysay.functional._prior import (
+    prior_matching as prior_matching,
 )
 from naysay.functional._rest import one_versus_rest_risk
 from naysay.functional._several import (

@@ -23,6 +23,7 @@ from naysay.losses._forward import (
 )
 from naysay.losses._likelihood import LikelihoodLoss
 from naysay.losses._margins import MultiLabel, OneVersusAll, PairwiseComparison, PartialLabel
+from naysay.losses._prior import PriorMatching
 from naysay.losses._rest import OneVersusRestRisk
 from naysay.losses._several import (
     SeveralLabelsAbsoluteError,
@@ -59,6 +60,7 @@ __all__ = [
     "PairwiseComparison",
     "PartialLabel",
     "PartialOutputConsistency",
+    "PriorMatching",
     "ReversedSoftmax",
     "SeveralLabelsAbsoluteError",
     "SeveralLabelsExponential",

@@ -1,17 +1,21 @@
 """Modules of estimates of P(Ȳ | x), read by the nearest row of Q."""
 
+import math
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
+from torch.nn.functional import logsigmoid
 
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
 from naysay._checks import check_number
 from naysay._columns import columns_of
 from naysay.losses._shells import TransitionLoss
 from naysay.transition import TransitionMatrix
+
+_INSIDE = (0.05, 0.95)  # of the bound: where a bounded diagonal may start, to be able to move
 
 
 class ComplementaryCrossEntropy(TransitionLoss):
@@ -49,8 +53,8 @@ class TrainedForwardCrossEntropy(TransitionLoss):
     """Module form of `naysay.functional.trained_forward_cross_entropy`, with the matrix.
 
     The matrix starts at Q and is trained with the network: each row is a softmax. Where the
-    diagonal of Q is zero it stays so. Other zeros start at ``floor``, for nothing could make them
-    grow from zero. K×K numbers are trained: not for very many classes.
+    diagonal of Q is zero it stays so, unless `max_error` is given. Other zeros start at ``floor``,
+    for nothing could make them grow from zero. K×K numbers are trained: not for very many classes.
 
     Parameters
     ----------
@@ -62,6 +66,10 @@ class TrainedForwardCrossEntropy(TransitionLoss):
         Weight of the divergence KL(start ‖ matrix), the mean over rows, added to the loss while
         training: how strongly the matrix is held near its start. Anchors hold it too, through the
         network.
+    max_error : float, optional
+        Annotators exclude the true class by mistake in at most this share of their answers: the
+        diagonal is trained between 0 and it, all of it, as `max_error` times a sigmoid, and the
+        rest of each row shares what it leaves. Entries of Q outside start well inside.
 
     Examples
     --------
@@ -80,30 +88,45 @@ class TrainedForwardCrossEntropy(TransitionLoss):
         *,
         floor: float = 1e-3,
         pull: float = 0.0,
+        max_error: float | None = None,
         weight: Tensor | None = None,
         ignore_index: int = -100,
         reduction: str = "mean",
     ) -> None:
         super().__init__(Q, weight=weight, ignore_index=ignore_index, reduction=reduction)
         self.pull = 0.0 if pull == 0 else check_number(pull, "pull", above=0)
+        if max_error is not None:
+            check_number(max_error, "max_error", above=0, below=1)
+        self.max_error = max_error
         start = torch.from_numpy(np.array(self.Q, dtype=np.float64))
-        impossible = torch.diag(start.diagonal() == 0)
+        diagonal = start.diagonal()
+        impossible = torch.diag(diagonal == 0) & (max_error is None)
         self.register_buffer("impossible", impossible, persistent=False)
-        start = start.clamp_min(floor).masked_fill(impossible, 1)  # log 1: a finite stand-in
-        self.row_logits = nn.Parameter(start.log().float())
+        row_logits = start.clamp_min(floor).masked_fill(impossible, 1).log()  # 1: a stand-in
+        if max_error is not None:
+            row_logits.diagonal().copy_((diagonal / max_error).clamp(*_INSIDE).logit())
+        self.row_logits = nn.Parameter(row_logits.float())
         self.register_buffer("start", self.log_Q.detach().softmax(1), persistent=False)
 
     @property
     def log_Q(self) -> Tensor:
         """The logarithm of the matrix as it is now, shape (K, K)."""
-        return self.row_logits.masked_fill(self.impossible, -torch.inf).log_softmax(1)
+        if self.max_error is None:
+            return self.row_logits.masked_fill(self.impossible, -torch.inf).log_softmax(1)
+        logits = self.row_logits.diagonal()
+        errors = math.log(self.max_error) + logsigmoid(logits)
+        own = torch.eye(len(logits), dtype=torch.bool, device=logits.device)
+        others = self.row_logits.masked_fill(own, -torch.inf).log_softmax(1)
+        left = torch.log1p(-errors.exp())[:, None]
+        return torch.where(own, errors[:, None], others.masked_fill(own, 0) + left)
 
     @property
     def learned_transition(self) -> TransitionMatrix:
         """The matrix as it is now."""
         rows = self.log_Q.detach().double().softmax(1).cpu().numpy()
         names = self.Q.classes if self.Q.has_names else None
-        return TransitionMatrix(rows, names, allow_diagonal=self.Q.allow_diagonal)
+        free = self.max_error is not None
+        return TransitionMatrix(rows, names, allow_diagonal=free or self.Q.allow_diagonal)
 
     def forward(self, logits: Tensor, comp_labels: Tensor) -> Tensor:
         """Return the loss of logits (N, K), or (N, K, d1, …)."""
