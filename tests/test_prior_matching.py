@@ -175,7 +175,7 @@ def test_a_copy_is_told_of_progress_by_itself_and_the_strength_is_part_of_the_fi
     loss: Any = PriorMatching(METHODS["pocr"].make_loss(Setting(Q=Q)), PRIOR)
     twin = copy.deepcopy(loss)
     twin.set_progress(0.25)
-    assert (twin.loss.progress, loss.loss.progress) == (0.25, 1.0)
+    assert (twin.loss._progress, loss.loss._progress) == (0.25, 1.0)
     assert not hasattr(PriorMatching(SurrogateLog(), PRIOR), "set_progress")
     assert of_loss(loss) != of_loss(PriorMatching(loss.loss, PRIOR, strength=2.0))
     with pytest.raises(InvalidInput, match="strength"):
