@@ -218,6 +218,27 @@ def test_training_goes_on_from_a_checkpoint_to_the_same_end(monkeypatch, tmp_pat
         torch.testing.assert_close(value, as_written[name], rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.filterwarnings("ignore:The AccumulateGrad node's stream")  # of the warm-up
+@pytest.mark.parametrize("travels", [False, True], ids=["on the GPU", "in host memory"])
+def test_on_a_gpu_a_captured_training_ends_as_the_one_as_written(travels):
+    cuda = torch.device("cuda")
+    X, labels, _ = trainings.make_data(120, 0)
+    X = torch.from_numpy(X)
+    examples = Examples(X if travels else X.to(cuda), torch.from_numpy(labels).to(cuda))
+    ends = []
+    for capture in (False, True):
+        with seeded(0, CPU):
+            network = MLP((2,), 4, widths=(8,), dropout=0).to(cuda)
+        options = training.Options(
+            epochs=4, batch_size=12, lr=0.01, weight_decay=0.1, patience=9, capture=capture
+        )
+        history = training.fit(network, examples, Hastening(), options)
+        ends.append((weights_of(network), torch.tensor([each["loss"] for each in history])))
+    for one, other in zip(*ends, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
+
+
 # --- many networks -------------------------------------------------------------------------------
 
 
