@@ -98,3 +98,13 @@ def test_gradients_of_many_sums_at_once_pass_through_it():
     for number, slope in enumerate(found):
         assert slope[number].abs().sum() > 0
         assert not slope[torch.arange(5) != number].any()
+
+
+@pytest.mark.parametrize("n", [1, 2])
+@pytest.mark.parametrize("Q", MATRICES.values(), ids=MATRICES)
+def test_logits_are_left_as_they_are(Q, n):
+    logits = torch.randn(n, Q.n_classes)
+    before = logits.clone()
+    for reduction in ("mean", "none"):
+        forward_cross_entropy(logits, torch.zeros(n, dtype=torch.int64), Q, reduction=reduction)
+    assert torch.equal(logits, before)
