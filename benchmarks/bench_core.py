@@ -49,8 +49,8 @@ def seconds(work: Callable[[], Any], repeats: int = 1) -> float:
 def times_in_turn(*works: Callable[[], Any], n_turns: int, repeats: int) -> list[list[float]]:
     """Return the times of one call of each, from the shortest, over runs that take turns.
 
-    Runs are shorter than the time for which a system lets a program run, so that on a machine that
-    others use too most of them are not interrupted.
+    Those of short calls are shorter than the time for which a system lets a program run, so that on
+    a machine that others use too most of them are not interrupted.
     """
     taken: list[list[float]] = [[] for _ in works]
     for _ in range(1 + n_turns):
@@ -84,7 +84,7 @@ def loss(n: int, n_classes: int, Q: TransitionMatrix) -> dict[str, float]:
         lambda: torch.nn.functional.cross_entropy(logits, labels).backward(),
         lambda: F.forward_cross_entropy(logits, labels, Q).backward(),
         n_turns=n_turns,
-        repeats=3 if is_short else 1,
+        repeats=3 if is_short else 5,
     )
     return {
         "microseconds": round(statistics.median(ours) * 1e6, 1),
@@ -116,11 +116,10 @@ def main() -> None:
         ):
             work = f"forward_cross_entropy {name} ({n}, {n_classes})"
             results[work] = loss(n, n_classes, Q)
-            if n_classes == 10:  # torch's own softmax of so few is done by all threads
-                threads = torch.get_num_threads()
-                torch.set_num_threads(1)
-                results[f"{work}, one thread"] = loss(n, n_classes, Q)
-                torch.set_num_threads(threads)
+            threads = torch.get_num_threads()
+            torch.set_num_threads(1)  # threads wait for one another, and others' work delays that
+            results[f"{work}, one thread"] = loss(n, n_classes, Q)
+            torch.set_num_threads(threads)
     results["peak_gb_100000_classes"] = {
         "uniform": memory("TransitionMatrix.uniform(100_000)"),
         "5 labels per row": memory("TransitionMatrix.with_zeros(100_000, 5)"),
