@@ -47,6 +47,7 @@ bench: $(VENV)/installed-test ## timings and the demo over 5 seeds, recorded in 
 gpubench: $(VENV)/installed-test ## timings on a GPU; DATA=folder of CIFAR-10's files, or an .npz
 	$(BIN)/python benchmarks/gpu_training.py
 	$(BIN)/python benchmarks/bench_ensemble.py --device cuda
+	$(BIN)/python benchmarks/gpu_profile.py
 	$(BIN)/python benchmarks/gpu_cifar.py $(DATA)
 
 clean: ## remove the virtual environment and caches

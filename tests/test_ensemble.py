@@ -89,8 +89,12 @@ def weights_of(network):
     return torch.cat([parameter.detach().flatten() for parameter in network.parameters()])
 
 
-def assert_together_is_as_alone(members, rtol=2e-4, atol=2e-5):
-    """Train copies one after another, then all at once."""
+def assert_together_is_as_alone(members, rtol=2e-4, atol=1e-4):
+    """Train copies one after another, then all at once.
+
+    A softmax rounds an example by its place in the batch, and Adam divides a gradient by its size,
+    so that rounding decides on a weight whose gradient is all but zero.
+    """
     alone = copy.deepcopy(members)
     for copied, member in zip(alone, members, strict=True):
         assert copied.network is not member.network

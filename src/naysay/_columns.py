@@ -3,9 +3,10 @@
 All forms offer the same operations on a batch, with p = softmax(logits) and q = Qᵀ p:
 ``log_q_of(logits, labels)`` gives log q_ȳ, shape (n,), ``q(probs)`` gives all of q, shape (n, K),
 and ``log_likelihoods(logits, labels)`` the columns log Q[:, ȳ], shape (n, K). Those of a table also
-give ``joint(probs, labels)``, the products Q[k, ȳ] p_k up to a factor, shape (n, K), from which
-`negative_log_q` takes its short way. None builds a K×K array unless Q itself is that dense. They
-are named tuples because compiled code takes those apart without a graph break.
+give ``joint(probs, labels, axis)``, the products Q[k, ȳ] p_k up to a factor, with the classes along
+that axis, from which `naysay._negative_log` takes its short way. None builds a K×K array unless Q
+itself is that dense, or small. They are named tuples because compiled code takes those apart
+without a graph break.
 """
 
 import math
@@ -21,12 +22,13 @@ from naysay.transition import TransitionMatrix, matrices
 
 # Up to this size a full table, 8 MB in float64, is faster than looking up single entries.
 _LARGEST_TABLE = 1000
-_REGISTER = 16  # numbers in float32 that a processor takes at once
+# Below this number of classes a table is faster than the closed form of a uniform matrix.
+_SMALLEST_CLOSED_FORM = 16
 _MIX_CHUNK = 1 << 24  # elements gathered at once when all of q is computed from sparse entries
 
 
 class UniformColumns(NamedTuple):
-    """Every other class equally likely: the closed form, without any table."""
+    """Every other class equally likely: the closed form for many classes, without any table."""
 
     n_others: int
     rules: str
@@ -37,9 +39,9 @@ class UniformColumns(NamedTuple):
         others = logits.scatter(1, labels[:, None], -math.inf)
         return log_share(others, None, logits) - math.log(self.n_others)
 
-    def joint(self, probs: Tensor, labels: Tensor) -> Tensor:
-        """Return p_k of the classes other than ȳ, and 0 for ȳ, shape (n, K)."""
-        return probs.scatter(1, labels[:, None], 0)
+    def joint(self, probs: Tensor, labels: Tensor, axis: int) -> Tensor:
+        """Return p_k of the classes other than ȳ, and 0 for ȳ; classes are along the axis."""
+        return probs.scatter(axis, labels.unsqueeze(axis), 0)
 
     @property
     def scale(self) -> float:
@@ -75,9 +77,10 @@ class DenseColumns(NamedTuple):
         """Return log Σ_k Q[k, ȳ] p_k."""
         return log_share(logits, self.log_columns[labels], logits)
 
-    def joint(self, probs: Tensor, labels: Tensor) -> Tensor:
-        """Return Q[k, ȳ] p_k of every class k, shape (n, K)."""
-        return self.columns.index_select(0, labels).mul_(probs)
+    def joint(self, probs: Tensor, labels: Tensor, axis: int) -> Tensor:
+        """Return Q[k, ȳ] p_k of every class k; classes are along the axis."""
+        table = self.columns if axis else self.values
+        return table.index_select(1 - axis, labels).mul_(probs)
 
     @property
     def scale(self) -> float:
@@ -140,98 +143,6 @@ class SparseColumns(NamedTuple):
 Columns = UniformColumns | DenseColumns | SparseColumns
 
 
-def negative_log_q(
-    columns: Columns, logits: Tensor, labels: Tensor, *, mean: bool = False
-) -> Tensor:
-    """Return -log q_ȳ, shape (n,), or the mean of them.
-
-    Where one can look at numbers without a wait, as on a CPU, it takes a short way unless that
-    underflows: one softmax, and a gradient that is written down. Both ways agree to rounding.
-    """
-    may_look = not (
-        logits.is_cuda
-        or torch.compiler.is_compiling()
-        or torch._C._are_functorch_transforms_active()
-    )
-    if may_look and not isinstance(columns, SparseColumns) and len(logits):
-        return cast("Tensor", _ShortWay.apply(logits, labels, columns, mean))
-    losses = -columns.log_q_of(logits, labels)
-    return losses.mean() if mean and len(losses) else losses
-
-
-class _ShortWay(torch.autograd.Function):
-    """-log Σ_k Q[k, ȳ] p_k, whose gradient is p less the posterior Q[k, ȳ] p_k / q_ȳ.
-
-    Every operation counts here: at 256 × 10 each takes as long as its call.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        logits: Tensor,
-        labels: Tensor,
-        columns: UniformColumns | DenseColumns,
-        mean: bool,
-    ) -> Tensor:
-        probs = _softmax(logits)
-        joint = columns.joint(probs, labels)
-        total = joint.sum(1, keepdim=True)
-        n = len(labels)
-        if total.amin().item() > _LEAST_TOTAL[total.dtype]:
-            gradient = probs.addcdiv_(joint, total, value=-1)
-            logs = total.log_()
-            if mean:
-                value = logs.sum().mul_(-1 / n).add_(math.log(columns.scale))
-            else:
-                value = math.log(columns.scale) - logs.squeeze(1)
-        else:
-            value, gradient = _long_way(logits.detach(), labels, columns)
-            value = value.mean() if mean else value
-        ctx.save_for_backward(logits)
-        ctx.rest = labels, columns, mean, gradient
-        return value
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
-        labels, columns, mean, gradient = ctx.rest
-        if torch.is_grad_enabled():  # second derivatives: autograd must see the formula
-            (logits,) = ctx.saved_tensors
-            losses = -columns.log_q_of(logits, labels)
-            gradient = torch.autograd.grad(losses.sum(), logits, create_graph=True)[0]
-        given = gradients[0] / len(labels) if mean else gradients[0][:, None]
-        return gradient * given, None, None, None
-
-
-# Below this a total of probabilities has lost digits to underflow.
-_LEAST_TOTAL = {
-    dtype: torch.finfo(dtype).tiny / torch.finfo(dtype).eps
-    for dtype in (torch.float32, torch.float64)
-}
-
-
-def _softmax(logits: Tensor) -> Tensor:
-    """Return the softmax of each row; for few classes without torch's, which is slow there.
-
-    Where a row is shorter than a vector register, torch goes through it number by number: for
-    10 classes that takes six times as long.
-    """
-    if logits.shape[1] >= _REGISTER:
-        return logits.softmax(1)
-    exponentials = (logits - logits.amax(1, keepdim=True)).exp_()
-    return exponentials.div_(exponentials.sum(1, keepdim=True))
-
-
-def _long_way(
-    logits: Tensor, labels: Tensor, columns: UniformColumns | DenseColumns
-) -> tuple[Tensor, Tensor]:
-    """Return -log q_ȳ and its gradient, in log space throughout."""
-    with torch.enable_grad():
-        logits.requires_grad_()
-        losses = -columns.log_q_of(logits, labels)
-        gradient = torch.autograd.grad(losses.sum(), logits)[0]
-    return losses.detach(), gradient
-
-
 def log_share(terms: Tensor, log_weights: Tensor | None, logits: Tensor) -> Tensor:
     """Return log Σ_m w_m exp(terms_m) - log Σ_k exp(logits_k), shape (n,).
 
@@ -268,7 +179,7 @@ def _columns_of_token(token: str, dtype: torch.dtype, device: torch.device) -> C
 
 
 def _make_columns(Q: TransitionMatrix, dtype: torch.dtype, device: torch.device) -> Columns:
-    if Q.is_uniform:
+    if Q.is_uniform and Q.n_classes >= _SMALLEST_CLOSED_FORM:
         return UniformColumns(Q.n_classes - 1, label_rules(Q.n_classes))
 
     def to_tensor(array: Any) -> Tensor:

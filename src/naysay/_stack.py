@@ -35,9 +35,10 @@ class StackedColumns(NamedTuple):
         """Return log Σ_k Q[k, ȳ] p_k."""
         return log_share(logits, self.log_columns[self._rows_of(labels)], logits)
 
-    def joint(self, probs: Tensor, labels: Tensor) -> Tensor:
-        """Return Q[k, ȳ] p_k of every class k, shape (n, K)."""
-        return self.columns.index_select(0, self._rows_of(labels)).mul_(probs)
+    def joint(self, probs: Tensor, labels: Tensor, axis: int) -> Tensor:
+        """Return Q[k, ȳ] p_k of every class k; classes are along the axis."""
+        table = self.columns if axis else self.columns.t()
+        return table.index_select(1 - axis, self._rows_of(labels)).mul_(probs)
 
     @property
     def scale(self) -> float:

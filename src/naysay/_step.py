@@ -1,7 +1,6 @@
-"""One step of training, run as written or captured in a CUDA graph and replayed."""
+"""The steps of an epoch of training, run as written or captured in a CUDA graph and replayed."""
 
-import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -9,14 +8,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
-from naysay._errors import NaysayWarning
+from naysay._capture import Captured, CudaRecorder, Recorder, Tables
 from naysay.augmentation import Augment
+from naysay.batches import Batch, Examples, batches
 
 #: Makes an optimiser: ``make(groups, lr=…, weight_decay=…)``.
 MakeOptimiser = Callable[..., torch.optim.Optimizer]
 
 _torch: Any = torch  # its operations on lists of tensors have no types
-_WARM_UPS = 3  # steps before the capture: libraries choose their kernels, the optimiser its state
 
 
 class Objective(nn.Module):
@@ -69,20 +68,22 @@ class Averages:
         self.averages = [value.clone() for value in self.current]
         self.counters = {k: v for k, v in state.items() if not v.is_floating_point()}
         self.weight = torch.zeros((), device=device)
+        self.may_look = device.type == "cpu"  # at the weight
 
-    def begin_step(self) -> None:
-        """Set how much the coming weights count, where a captured step reads it."""
-        self.weight.fill_(1 - min(self.decay, (1 + self.n_steps) / (10 + self.n_steps)))
-        self.n_steps += 1
+    def begin_epoch(self, n_steps: int) -> list[float]:
+        """Return how much the weights count after each of the coming steps."""
+        steps = range(self.n_steps, self.n_steps + n_steps)
+        self.n_steps += n_steps
+        return [1 - min(self.decay, (1 + step) / (10 + step)) for step in steps]
 
     def update(self) -> None:
         """Take in the present weights."""
-        if self.weight.is_cuda:
-            differences = _torch._foreach_sub(self.current, self.averages)
-            _torch._foreach_mul_(differences, self.weight)
-            _torch._foreach_add_(self.averages, differences)
-        else:  # in one pass
+        if self.may_look:  # in one pass
             _torch._foreach_lerp_(self.averages, self.current, self.weight.item())
+            return
+        differences = _torch._foreach_sub(self.current, self.averages)
+        _torch._foreach_mul_(differences, self.weight)
+        _torch._foreach_add_(self.averages, differences)
 
     def state(self) -> dict[str, Tensor]:
         """Return copies of the averages by name; counters are as they are."""
@@ -91,30 +92,46 @@ class Averages:
 
 
 class Step:
-    """Forward, backward, clipping, optimiser and average, once per call."""
+    """Forward, backward, clipping, optimiser and average, for every batch of an epoch."""
 
     def __init__(
         self,
         objective: nn.Module,
         optimiser: torch.optim.Optimizer,
         averages: Averages,
-        max_norm: float | None,
-        device: torch.device,
+        examples: Examples,
+        *,
+        max_norm: float | None = None,
+        set_progress: Callable[[Any], None] = lambda share: None,
     ) -> None:
         self.objective = objective
         self.optimiser = optimiser
         self.averages = averages
+        self.examples = examples
         self.max_norm = max_norm
+        self.set_progress = set_progress
         self.parameters = [p for group in optimiser.param_groups for p in group["params"]]
-        self.total = torch.zeros((), device=device)  # of the losses, until it is taken
+        self.total = torch.zeros((), device=examples.device)  # of the losses, until it is taken
+        self.share = torch.zeros((), device=examples.device)  # of training, where a graph reads it
 
-    def __call__(self, inputs: Tensor, labels: Tensor) -> None:
-        self.averages.begin_step()
-        self.optimiser.zero_grad()
-        self.work(inputs, labels)
+    def run_epoch(self, order: Tensor, rates: Sequence[float], shares: Sequence[float]) -> None:
+        """Take a step for each rate and share of training done, on equal parts of the order."""
+        weights = self.averages.begin_epoch(len(rates))
+        numbers = zip(rates, weights, shares, strict=True)
+        every = batches(self.examples, order, len(order) // len(rates))
+        for own, batch in zip(numbers, every, strict=True):
+            self.set_numbers(*own)
+            self.work(*batch)
+
+    def set_numbers(self, rate: Any, weight: Any, share: Any) -> None:
+        """Set learning rate, weight in the average and share of training, numbers or tensors."""
+        set_rate(self.optimiser, rate)
+        self.averages.weight.fill_(weight)
+        self.set_progress(self.share.fill_(share) if self.share.is_cuda else share)
 
     def work(self, inputs: Tensor, labels: Tensor) -> None:
         """Do what a step does on the device."""
+        self.optimiser.zero_grad()  # a graph of this then writes gradients, and adds none
         loss = self.objective(inputs, labels)
         loss.backward()
         if self.max_norm is not None:
@@ -131,58 +148,40 @@ class Step:
 
 
 class CapturedStep(Step):
-    """The same, captured in one CUDA graph after a few steps and replayed from then on.
+    """The same, captured in one CUDA graph, so that a step is nothing but its replay.
 
-    Batches must all have one shape. A network or loss that cannot be captured, because it looks at
-    numbers on the way, is run as written, with a warning.
+    Order, rates, weights and shares of an epoch lie on the device, and so does the number of the
+    step, which counts itself. Inputs that lie elsewhere are copied to one place, batch by batch.
     """
 
-    graph: torch.cuda.CUDAGraph | None = None
-    cannot = False  # be captured
-    n_warm_ups = 0  # in this process: a resumed training has steps behind it, but no kernels yet
-    inputs: Tensor
-    labels: Tensor
+    def __init__(self, *arguments: Any, recorder: Recorder | None = None, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.tables = Tables()
+        self.batch: Batch | None = None  # that has travelled
+        self.replay = Captured(self.next_step, recorder or CudaRecorder(self.examples.device))
 
-    def __call__(self, inputs: Tensor, labels: Tensor) -> None:
-        if self.n_warm_ups < _WARM_UPS:
-            self.n_warm_ups += 1
-            self._warm_up(inputs, labels)
+    def run_epoch(self, order: Tensor, rates: Sequence[float], shares: Sequence[float]) -> None:
+        """Do the same, from tables."""
+        n_steps = len(rates)
+        numbers = torch.tensor([rates, self.averages.begin_epoch(n_steps), shares]).T
+        parts = order.reshape(n_steps, -1)
+        self.tables.fill([each.to(self.examples.device) for each in (parts, numbers)])
+        if self.examples.are_there:
+            for _ in range(n_steps):
+                self.replay()
             return
-        if self.graph is None and not self.cannot:
-            try:
-                self.graph = self._capture(inputs, labels)
-            except RuntimeError as error:
-                warnings.warn(
-                    "This network or loss cannot be captured in a CUDA graph, so training is "
-                    f"slower: {str(error).splitlines()[0]}",
-                    NaysayWarning,
-                    stacklevel=2,
-                )
-                self.cannot = True
-        if self.graph is None:
-            super().__call__(inputs, labels)
-            return
-        self.averages.begin_step()
-        self.inputs.copy_(inputs)
-        self.labels.copy_(labels)
-        self.graph.replay()
+        for batch in batches(self.examples, order, parts.shape[1]):
+            if self.batch is None:
+                self.batch = batch[0].clone(), batch[1].clone()
+            for own, given in zip(self.batch, batch, strict=True):
+                own.copy_(given)
+            self.replay()
 
-    def _warm_up(self, inputs: Tensor, labels: Tensor) -> None:
-        """Do a step on another stream, as a capture will."""
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            super().__call__(inputs, labels)
-        torch.cuda.current_stream().wait_stream(stream)
-
-    def _capture(self, inputs: Tensor, labels: Tensor) -> torch.cuda.CUDAGraph:
-        self.inputs, self.labels = inputs.clone(), labels.clone()
-        self.optimiser.zero_grad()  # so that the backward pass writes gradients, not adds
-        torch.cuda.empty_cache()  # of the steps before: the graph has memory of its own
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self.work(self.inputs, self.labels)
-        return graph
+    def next_step(self) -> None:
+        """Do the next step of the tables."""
+        index, numbers = self.tables.next_rows()
+        self.set_numbers(*numbers)
+        self.work(*(self.examples.batch(index) if self.batch is None else self.batch))
 
 
 def make_optimiser(

@@ -5,7 +5,6 @@ the moving average are a few operations each, however many networks and layers t
 """
 
 import copy
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -13,12 +12,11 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from naysay._errors import NaysayWarning
+from naysay._capture import Tables
 from naysay._groups import Losses
 from naysay._updates import Update
 
 _torch: Any = torch  # its operations on lists of tensors have no types
-_WARM_UPS = 3  # steps before the capture: libraries choose their kernels
 _ALIGNED = 32  # numbers to whose multiples weights are aligned: fast kernels want 128 bytes
 
 
@@ -109,7 +107,8 @@ class ManyStep:
     """Forward, backward, clipping, optimiser and average of all networks, once per call.
 
     Networks may share a stream of batches, as settings of one trial do; `stream_of` says which of
-    the streams is each network's.
+    the streams is each network's. What changes from step to step is read from `tables`: the
+    indices and labels of each stream, and the numbers of the update and the average.
     """
 
     def __init__(
@@ -137,6 +136,7 @@ class ManyStep:
         self.gradient = torch.zeros_like(rows)
         self.gradients = networks.split(self.gradient)
         self.total = torch.zeros(len(rows), device=rows.device)  # of the losses, until it is taken
+        self.tables = Tables()
 
     def logits(self, parameters: Sequence[Tensor], index: Tensor) -> Tensor:
         """Return the logits of the examples that index names, both (n_networks, N, …)."""
@@ -144,8 +144,9 @@ class ManyStep:
         with torch.autocast(inputs.device.type, torch.bfloat16, enabled=self.uses_bfloat16):
             return self.networks(parameters, inputs.float()).float()
 
-    def __call__(self, index: Tensor, labels: Tensor, numbers: Tensor) -> None:
-        """Train on one batch of each stream; `numbers` are those of the update and the average."""
+    def __call__(self) -> None:
+        """Train on the next batch of each stream."""
+        index, labels, numbers = self.tables.next_rows()
         index, labels = (each.index_select(0, self.stream_of) for each in (index, labels))
         *of_update, of_average = numbers
         losses = self.losses(self.logits(self.parameters, index), labels)
@@ -165,51 +166,3 @@ class ManyStep:
         total = self.total.clone()
         self.total.zero_()
         return total
-
-
-class Captured:
-    """Work on tensors of one shape, in one CUDA graph after a few calls, replayed from then on."""
-
-    def __init__(self, work: Callable[..., None]) -> None:
-        self.work = work
-        self.n_calls = 0
-        self.graph: torch.cuda.CUDAGraph | None = None
-        self.tensors: list[Tensor] = []
-
-    def __call__(self, *tensors: Tensor) -> None:
-        self.n_calls += 1
-        if self.n_calls <= _WARM_UPS:
-            self._warm_up(*tensors)
-            return
-        if self.n_calls == _WARM_UPS + 1:
-            self._capture(*tensors)
-        if self.graph is None:
-            self.work(*tensors)
-            return
-        for own, given in zip(self.tensors, tensors, strict=True):
-            own.copy_(given)
-        self.graph.replay()
-
-    def _warm_up(self, *tensors: Tensor) -> None:
-        """Work on another stream, as a capture will."""
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            self.work(*tensors)
-        torch.cuda.current_stream().wait_stream(stream)
-
-    def _capture(self, *tensors: Tensor) -> None:
-        self.tensors = [tensor.clone() for tensor in tensors]
-        graph = torch.cuda.CUDAGraph()
-        try:
-            with torch.cuda.graph(graph):
-                self.work(*self.tensors)
-        except RuntimeError as error:
-            warnings.warn(
-                "These networks or losses cannot be captured in a CUDA graph, so training is "
-                f"slower: {str(error).splitlines()[0]}",
-                NaysayWarning,
-                stacklevel=3,
-            )
-            return
-        self.graph = graph

@@ -47,6 +47,11 @@ class Examples:
         """Where to train."""
         return self.labels.device
 
+    @property
+    def are_there(self) -> bool:
+        """Whether the inputs lie where to train, and need not travel."""
+        return self.X.device == self.device
+
     def rows_of(self, index: Tensor) -> Tensor:
         """Return where the inputs of these labels are."""
         index = index.to(self.X.device)
@@ -60,6 +65,10 @@ class Examples:
         inputs = self.X.index_select(0, rows.clamp(max=len(self.X) - 1))
         others = self.more.index_select(0, beyond.clamp(min=0))
         return torch.where((beyond >= 0).reshape(-1, *[1] * (inputs.ndim - 1)), others, inputs)
+
+    def batch(self, index: Tensor) -> Batch:
+        """Return the inputs, where X is, and the labels of these examples."""
+        return self.pick(self.rows_of(index)), self.labels[index]
 
     def inputs(self, most: int = 4096, numbers: int = 2**21) -> Iterator[Tensor]:
         """Yield the inputs of all labels in order, on the device, a part at a time.
@@ -116,8 +125,7 @@ def batches(examples: Examples, order: Tensor, size: int) -> Iterator[Batch]:
     def send(part: Tensor) -> Tensor:
         return examples.pick(part).pin_memory().to(examples.device, non_blocking=True)
 
-    is_there = examples.X.device == examples.device
-    inputs = map(examples.pick, rows) if is_there else fetch_ahead(send, rows)
+    inputs = map(examples.pick, rows) if examples.are_there else fetch_ahead(send, rows)
     yield from zip(inputs, labels, strict=True)
 
 

@@ -13,10 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from naysay._capture import Captured, CudaRecorder
 from naysay._errors import InvalidInput
 from naysay._groups import Losses
 from naysay._members import Member, check_members
-from naysay._together import Captured, ManyStep, Networks
+from naysay._together import ManyStep, Networks
 from naysay._updates import UPDATES
 from naysay.batches import Examples, batch_size_of, epoch_order
 from naysay.training import EpochRecord
@@ -169,7 +170,9 @@ class _Program:
             bfloat16=self.options.bfloat16,
         )
         captures = self.device.type == "cuda" and self.options.capture
-        self.run_step: Callable[..., None] = Captured(self.step) if captures else self.step
+        self.run_step: Callable[[], None] = self.step
+        if captures:
+            self.run_step = Captured(self.step, CudaRecorder(self.device))
 
         self.rates = np.array([each.options.lr for each in members], dtype=np.float64)
         self.decays = np.array([each.options.weight_decay for each in members], dtype=np.float64)
@@ -187,8 +190,9 @@ class _Program:
         """Train for one epoch; return the records of the members that had not stopped."""
         start = time.perf_counter()
         self._train(True)
-        for batch in zip(*self.coming, strict=True):
-            self.run_step(*batch)
+        self.step.tables.fill(self.coming)
+        for _ in range(self.n_batches):
+            self.run_step()
         self.epoch += 1
         if self.epoch < self.options.epochs:
             self.coming = self._batches()  # while a GPU still works

@@ -39,11 +39,10 @@ from naysay._step import (
     adam,
     adamw,
     make_optimiser,
-    set_rate,
     sgd,
 )
 from naysay.augmentation import Augment
-from naysay.batches import Examples, batch_size_of, batches, derive_seed, epoch_order
+from naysay.batches import Examples, batch_size_of, derive_seed, epoch_order
 from naysay.schedules import Schedule, cosine
 
 __all__ = [
@@ -185,10 +184,15 @@ def fit(
     averages = Averages(objective, options.average, device)
     captures = on_gpu and options.capture and n_processes == 1
     make_step = CapturedStep if captures else Step
-    step = make_step(shared, optimiser, averages, options.max_norm, device)
+    step = make_step(
+        shared,
+        optimiser,
+        averages,
+        examples,
+        max_norm=options.max_norm,
+        set_progress=getattr(module, "set_progress", lambda share: None),
+    )
     evaluated = copy.deepcopy(nn.ModuleDict({"network": network, "loss": module})).eval()
-    set_progress = getattr(module, "set_progress", None)
-    share_on_device = torch.zeros((), device=device)
 
     n_batches, size = batch_size_of(len(examples), options.batch_size, n_processes)
     state = State(objective, optimiser, averages)
@@ -201,15 +205,12 @@ def fit(
         order = epoch_order(len(examples), n_batches * size, options.seed, epoch)
         rank = _processes.rank()
         mine = order.reshape(-1, n_processes)[:, rank]
+        shares = [(epoch + number / n_batches) / options.epochs for number in range(n_batches)]
+        rates = [options.lr * options.schedule(share) for share in shares]
         # every batch has one shape, so it pays to try which convolution is fastest
         fastest = torch.backends.cudnn.flags(enabled=True, benchmark=True)
         with seeded(derive_seed(options.seed, epoch, 1 + rank), device), fastest:
-            for number, batch in enumerate(batches(examples, mine, size // n_processes)):
-                share = (epoch + number / n_batches) / options.epochs
-                set_rate(optimiser, options.lr * options.schedule(share))
-                if set_progress is not None:
-                    set_progress(share_on_device.fill_(share) if on_gpu else share)
-                step(*batch)
+            step.run_epoch(mine, rates, shares)
         record = {"epoch": epoch + 1, "loss": _processes.mean(step.take_total()) / n_batches}
         seconds = time.perf_counter() - start
         record["samples_per_second"] = len(order) / seconds

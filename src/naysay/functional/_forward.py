@@ -6,8 +6,9 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from naysay._columns import columns_of, negative_log_q
+from naysay._columns import columns_of
 from naysay._errors import InvalidInput
+from naysay._negative_log import mean_in_short, negative_log_q
 from naysay.functional._batch import Batch, as_transition, described, flatten, reduce
 from naysay.transition import TransitionMatrix
 
@@ -65,11 +66,11 @@ def forward_cross_entropy(
     tensor([0.7110, 4.0360])
     """
     matrix = as_transition(Q)
-    batch = flatten(logits, comp_labels, ignore_index, matrix)
-    columns = columns_of(matrix, batch.logits.dtype, batch.logits.device)
-    if reduction == "mean" and weight is None and batch.kept is None and len(batch.labels):
-        return negative_log_q(columns, batch.logits, batch.labels, mean=True)
-    losses = negative_log_q(columns, batch.logits, batch.labels)
+    if weight is None and reduction == "mean":
+        mean = mean_in_short(logits, comp_labels, matrix, ignore_index)
+        if mean is not None:
+            return mean
+    losses, batch = _negative_log_q(logits, comp_labels, matrix, ignore_index)
     return reduce(losses, batch, weight, reduction)
 
 
@@ -221,7 +222,7 @@ def forward_loss(
 def _negative_log_q(
     logits: Tensor, comp_labels: Tensor, Q: TransitionMatrix | ArrayLike, ignore_index: int
 ) -> tuple[Tensor, Batch]:
-    """Return -log q_ȳ of each example, shape (n,), and the batch."""
+    """Return -log q_ȳ of each example, shape (n,), and the batch, checked."""
     matrix = as_transition(Q)
     batch = flatten(logits, comp_labels, ignore_index, matrix)
     columns = columns_of(matrix, batch.logits.dtype, batch.logits.device)

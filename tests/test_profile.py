@@ -1,0 +1,35 @@
+"""The profile of training steps can be taken anywhere; on a GPU it is what says what to mend."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+
+
+def test_a_few_steps_are_profiled_on_a_cpu(tmp_path):
+    options = ["--device=cpu", "--steps=2", "--batch-size=4", f"--folder={tmp_path}"]
+    subprocess.run([sys.executable, "gpu_profile.py", *options], cwd=BENCHMARKS, check=True)
+    text = (tmp_path / "profile_cpu.txt").read_text("utf-8")
+    header, *pages = text.split("\n\n")
+    assert "2 steps" in header
+    for name, operation in (("5 LeNet-5 at once", "addmm"), ("ResNet-18", "batch_norm")):
+        page, table = pages.pop(0), pages.pop(0)
+        assert page.startswith(f"{name}, batches of 4")
+        figures = [float(line.split()[-2]) for line in page.splitlines()[1:]]
+        assert figures[0] > 100  # microseconds a step
+        assert len(table.splitlines()) == 1 + 12
+        listed = [line.split() for line in table.splitlines()[1:]]
+        times = [float(cells[0]) for cells in listed]
+        assert times == sorted(times, reverse=True)
+        assert sum(times) < 1.05 * figures[1]
+        assert any(operation in cells[2] for cells in listed)
+
+
+def test_time_covered_counts_what_overlaps_once():
+    script = (
+        "from gpu_profile import covered; print(covered([(0, 2), (5, 6), (1, 3)]), covered([]))"
+    )
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, cwd=BENCHMARKS, capture_output=True, text=True, check=True)
+    assert done.stdout == "4 0\n"
