@@ -33,14 +33,14 @@ def partial_output_consistency(
     With a uniform Q this is the loss of the source's code, but for a constant: "SCL-NL" on the
     label, and the divergences of two views, summed. Any other Q, in both terms, is ours.
 
+    Parameters not listed are those of `forward_cross_entropy`.
+
     Parameters
     ----------
     view_logits : Tensor of shape (V, N, K) or (V, N, K, d1, …)
         Logits of other views (augmentations) of the same examples.
     consistency : float or Tensor of shape (), default=1.0
         λ. The source raises it from 0 to 1 over the first half of training.
-
-    The other parameters are those of `forward_cross_entropy`.
 
     References
     ----------

@@ -46,13 +46,13 @@ def trained_forward_cross_entropy(
 
     .. math:: \ell(f, ȳ) = -\log \sum_k Q_{k ȳ} \, \mathrm{softmax}(f)_k
 
+    Parameters not listed are those of `forward_cross_entropy`.
+
     Parameters
     ----------
     log_Q : Tensor of shape (K, K)
         Logarithm of Q, -inf where Q is 0; gets a gradient. A label whose column is -inf
         throughout cannot occur and must not be given.
-
-    The other parameters are those of `forward_cross_entropy`.
 
     References
     ----------

@@ -149,12 +149,12 @@ def forward_generalised_cross_entropy(
     Between the cross-entropy (gamma → 0) and half the absolute error (gamma = 1). Not a
     proper loss, so Theorem 1 does not cover it.
 
+    Parameters not listed are those of `forward_cross_entropy`.
+
     Parameters
     ----------
     gamma : float, default=0.7
         Above 0, at most 1; the default is that of the source.
-
-    The other parameters are those of `forward_cross_entropy`.
 
     References
     ----------
@@ -181,14 +181,14 @@ def forward_loss(
 
     .. math:: \ell(f, ȳ) = \mathrm{base}(Q^\top \mathrm{softmax}(f), ȳ)
 
+    Parameters not listed are those of `forward_cross_entropy`.
+
     Parameters
     ----------
     base : callable
         ``base(q, labels)`` with probabilities q of shape (n, K) and labels of shape (n,) gives
         the losses of shape (n,). If it is proper and Q invertible, Theorem 1 holds. For the
         cross-entropy use `forward_cross_entropy`, which is exact where q underflows.
-
-    The other parameters are those of `forward_cross_entropy`.
 
     References
     ----------

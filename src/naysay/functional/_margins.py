@@ -86,12 +86,12 @@ def partial_label(
     ψ is a loss on one margin. The source leaves it open; the logistic loss is the default here.
     It knows no Q.
 
+    Parameters not listed are those of `forward_cross_entropy`.
+
     Parameters
     ----------
     binary_loss : callable, default=logistic
         ψ: takes margins of any shape and gives their losses, same shape.
-
-    The other parameters are those of `forward_cross_entropy`.
 
     References
     ----------
@@ -120,12 +120,12 @@ def multi_label(
     ψ is a loss on one margin. The source leaves it open; the logistic loss is the default here.
     It knows no Q.
 
+    Parameters not listed are those of `forward_cross_entropy`.
+
     Parameters
     ----------
     binary_loss : callable, default=logistic
         ψ: takes margins of any shape and gives their losses, same shape.
-
-    The other parameters are those of `forward_cross_entropy`.
 
     References
     ----------

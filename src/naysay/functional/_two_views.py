@@ -34,6 +34,8 @@ def two_views(
     and 1 - λ times the view's own posterior. So views that agree learn what
     `forward_cross_entropy` teaches, whatever λ is, and the order of the views does not matter.
 
+    Parameters not listed are those of `forward_cross_entropy`.
+
     Parameters
     ----------
     other_logits : Tensor of the shape of logits
@@ -41,8 +43,6 @@ def two_views(
     consistency : float or Tensor of shape (), default=0.9
         λ, from 0, the label alone, to 1, the target alone. Raise it from 0 while the posteriors
         are still guesses, as `naysay.losses.TwoViews` does.
-
-    The other parameters are those of `forward_cross_entropy`.
 
     References
     ----------
@@ -84,12 +84,12 @@ def two_views_likelihood(
     An example of which nothing was observed, L = 1 everywhere, is drawn towards the mean of what
     is predicted of both views; one whose class is known has that class as the target.
 
+    Parameters not listed are those of `two_views` and `likelihood_loss`.
+
     Parameters
     ----------
     log_likelihood : floating point Tensor of the shape of logits
         log L, as for `likelihood_loss`.
-
-    The other parameters are those of `two_views` and `likelihood_loss`.
 
     References
     ----------
