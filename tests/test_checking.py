@@ -169,4 +169,7 @@ def test_answers_about_other_classes_are_refused(model, tmp_path):
     TransitionMatrix.uniform(4).write(tmp_path / "Q.csv")
     path.write_text("x,y,not\n0,0,cat\n")
     done = run("check", model, path, "--label=not", "--transition", tmp_path / "Q.csv")
-    assert "about the 3 classes of the model. Got 3 classes and 4 rows" in done.stderr
+    assert "must have the classes 'cat', 'dog', 'owl', in this order" in done.stderr
+    TransitionMatrix.uniform(3, classes=["owl", "dog", "cat"]).write(tmp_path / "Q.csv")
+    done = run("check", model, path, "--label=not", "--transition", tmp_path / "Q.csv")
+    assert "in this order. It has 'owl', 'dog', 'cat'." in done.stderr

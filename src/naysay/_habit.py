@@ -6,6 +6,7 @@
    examples, and say of the other half what they think. They cost as much as one on all examples,
    and no example is judged by a network that knows its label.
 4. On those judgements the matrix is refined, if that makes it surely better.
+5. Where annotators are told apart, the judgements say how each of them differs from all.
 """
 
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ from naysay._trainer import Trainer
 from naysay.estimation import Uncertainty, calibrate, from_anchors, refine, uncertainty
 from naysay.losses import ForwardCrossEntropy
 from naysay.observations import Observations
+from naysay.quality import annotators
 from naysay.training import Examples
 from naysay.transition import TransitionMatrix
 
@@ -33,13 +35,15 @@ class Habit(NamedTuple):
     """The matrix, what the anchors alone gave, and how sure it is, where answers can say.
 
     ``judgements`` are P(Y | x) of all examples, each from a network that has not learned its
-    answers: what `naysay.quality` wants.
+    answers: what `naysay.quality` wants. ``by_annotator`` has a matrix for each annotator, where
+    they are told apart.
     """
 
     transition: TransitionMatrix
     from_anchors: TransitionMatrix
     uncertainty: Uncertainty | None
     judgements: NDArray[np.float64] | None
+    by_annotator: dict[str, TransitionMatrix]
 
 
 def estimate_habit(
@@ -76,13 +80,17 @@ def estimate_habit(
         _softmax(at_anchors), anchors[1], len(names), classes=names, allow_diagonal=allow_diagonal
     )
     if not refining or len(answers.label) < _FEWEST:
-        return Habit(first, first, None, None)
+        return Habit(first, first, None, None, {})
     seed = int(trainer.random.randint(2**31 - 1))
     probs = _judge_halves(trainer, answers, anchors, first, seed)
     judged = (probs[answers.example], answers.label)
     refined = refine(*judged, first, allow_diagonal=allow_diagonal, seed=seed)
     known = uncertainty(*judged, refined, allow_diagonal=allow_diagonal, seed=seed)
-    return Habit(refined, first, known, probs)
+    by_annotator: dict[str, TransitionMatrix] = {}
+    if answers.annotator is not None:
+        found = annotators(answers, probs, refined, allow_diagonal=allow_diagonal)
+        by_annotator = found.transitions
+    return Habit(refined, first, known, probs, by_annotator)
 
 
 def _judge_halves(

@@ -2,13 +2,14 @@
 
 import os
 import secrets
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from naysay._errors import InvalidInput
 
-__all__ = ["check_target", "replacing"]
+__all__ = ["check_folder", "check_target", "replacing", "replacing_folder"]
 
 
 def check_target(path: str | Path, *, usual: str = "file") -> Path:
@@ -57,3 +58,49 @@ def replacing(path: str | Path, *, usual: str = "file") -> Iterator[Path]:
         os.replace(part, target)
     finally:
         part.unlink(missing_ok=True)
+
+
+def check_folder(path: str | Path, *, of: Callable[[Path], bool], what: str) -> Path:
+    """Return the path if a folder can be written there; ask before a long computation.
+
+    Parameters
+    ----------
+    of : callable
+        Whether a folder that is there, and not empty, may be replaced.
+    what : str
+        What it is then, in words.
+    """
+    target = Path(path)
+    if target.exists() and not (_is_empty(target) or of(target)):
+        raise InvalidInput(
+            f"{target} must be a new folder or {what}. It exists and is neither; nothing was "
+            "written. Choose another path."
+        )
+    return target
+
+
+def _is_empty(target: Path) -> bool:
+    """Whether a folder is empty; the current one, which cannot be replaced, is taken as full."""
+    return bool(target.name) and target.is_dir() and not any(target.iterdir())
+
+
+@contextmanager
+def replacing_folder(path: str | Path, *, of: Callable[[Path], bool], what: str) -> Iterator[Path]:
+    """Yield a new folder; it takes the place of `path` at the end, also of one that is there.
+
+    Parameters are those of `check_folder`. Folders above it are made.
+    """
+    target = check_folder(path, of=of, what=what)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as scratch:
+        new, old = Path(scratch, "new"), Path(scratch, "old")
+        new.mkdir()
+        yield new
+        try:
+            if target.exists():
+                target.rename(old)
+            new.rename(target)
+        except BaseException:  # Ctrl-C between the two must not cost the old folder
+            if old.exists() and not target.exists():
+                old.rename(target)
+            raise

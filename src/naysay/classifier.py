@@ -78,8 +78,8 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         A key of `naysay.methods.METHODS`; ``naysay methods`` lists them with what each needs.
     transition : {"uniform", "estimate"}, TransitionMatrix, array or dict, default="uniform"
         How annotators choose the class they exclude. ``"estimate"`` learns it from anchors, a few
-        examples whose true class is known, given to `fit`. A dict has a matrix for each annotator
-        by name.
+        examples whose true class is known, given to `fit`; of annotators who are told apart, each
+        gets a matrix where the method can use it. A dict has a matrix for each annotator by name.
     network : None, Module or callable, default=None
         None is an `MLP` that standardises its inputs. A module is copied and trained further from
         the weights it has. A callable is called as ``network(input_shape, n_classes)``.
@@ -290,10 +290,11 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
                 refining=bool(self.refine),
                 allow_diagonal=bool(self.allow_diagonal),
             )
-            transitions = self.habit_.transition
+            each = self.habit_.by_annotator if method.takes_evidence else {}
+            transitions = each or self.habit_.transition
         else:
             transitions = TransitionMatrix.uniform(len(names), classes=names)
-        self.transition_ = pool(answers, transitions)
+        self.transition_ = pool(answers.annotator, transitions)
         self.transitions_ = dict(transitions) if isinstance(transitions, Mapping) else {}
         prior = class_prior(answers.label, self.transition_) if method.needs_prior else None
         setting = Setting(

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from naysay.cli._matrices import read_transition
+
 
 def check(
     model: Annotated[Path, typer.Argument(help="Folder of a saved model.")],
@@ -33,7 +35,11 @@ def check(
     decimal: Annotated[str, typer.Option(help="Decimal mark of a CSV file.")] = ".",
     transition: Annotated[
         Path | None,
-        typer.Option(metavar="Q.csv", help="Matrix of these answers; the model's if left out."),
+        typer.Option(
+            metavar="Q.csv|FOLDER",
+            help="Matrix of these answers, or a folder with one ANNOTATOR.csv each; the model's "
+            "if left out.",
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -53,14 +59,11 @@ def check(
     """
     from naysay.checking import check_file
     from naysay.classifier import ComplementaryClassifier
-    from naysay.transition import TransitionMatrix
 
     found = check_file(
         ComplementaryClassifier.load(model),
         data,
-        transition=None
-        if transition is None
-        else TransitionMatrix.read(transition, allow_diagonal=True),
+        transition=None if transition is None else read_transition(transition, allow_diagonal=True),
         label=label,
         annotator=annotator,
         example_id=example_id,

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from naysay.cli._matrices import AllowDiagonal, class_names, read_transition
 from naysay.cli._reading import AsJson, DataFile, Reading, reads_data
 
 if TYPE_CHECKING:
@@ -43,11 +44,12 @@ def fit(
     transition: Annotated[
         str | None,
         typer.Option(
-            metavar="Q.csv|uniform|estimate",
-            help="How annotators choose the class they exclude; estimate if anchors are given, "
-            "else uniform.",
+            metavar="Q.csv|FOLDER|uniform|estimate",
+            help="How annotators choose the class they exclude: a matrix, a folder with one "
+            "ANNOTATOR.csv each, or a word; estimate if anchors are given, else uniform.",
         ),
     ] = None,
+    allow_diagonal: AllowDiagonal = False,
     method: Annotated[str, typer.Option(help="See: naysay methods.")] = "forward",
     network: Annotated[str, typer.Option(help="A class of naysay.networks.")] = "mlp",
     epochs: Epochs = 100,
@@ -70,19 +72,19 @@ def fit(
     from naysay.cli.data_info import print_summary
     from naysay.datasets.summary import summarise
     from naysay.persistence import check_model_path
-    from naysay.transition import TransitionMatrix
 
     check_model_path(out)  # before the work, not after it
-    is_file = transition not in (None, "uniform", "estimate")
-    Q = TransitionMatrix.read(str(transition)) if is_file else None
-    own = reading.read(data, classes=Q.classes if Q is not None and Q.has_names else None)
+    given = None
+    if transition not in (None, "uniform", "estimate"):
+        given = read_transition(str(transition), allow_diagonal=allow_diagonal)
+    own = reading.read(data, classes=None if given is None else class_names(given))
     if not as_json:
         print_summary(summarise(own))
     known = None
     if anchors is not None:
         known = reading.read_anchors(anchors, own, true_label=anchor_label)
     n_anchors = (0 if known is None else len(known[1])) + int((own.true_labels >= 0).sum())
-    chosen = Q if Q is not None else transition or ("estimate" if n_anchors else "uniform")
+    usual = "estimate" if n_anchors else "uniform"
 
     from naysay.fitting import fit_own  # loads torch, after what needs no time was checked
     from naysay.report.fit_page import render_fit_page
@@ -90,7 +92,8 @@ def fit(
     clf, report = fit_own(
         own,
         anchors=known,
-        transition=chosen,
+        transition=given or transition or usual,
+        allow_diagonal=allow_diagonal,
         method=method,
         network=find_network(network),
         epochs=epochs,
@@ -126,6 +129,9 @@ def _print(report: "FitReport") -> None:
     table = Table("class", box=None, pad_edge=False)
     for heading in ("predicted", "right when predicted", "95 % interval"):
         table.add_column(heading, justify="right")
+    if report.transitions:
+        how = "estimated" if report.transition_from == "estimate" else "given"
+        console.print(f"A matrix for each of {len(report.transitions)} annotators was {how}.")
     classes = report.transition.classes
     for name, count, each in zip(classes, report.n_predicted, report.precision, strict=True):
         table.add_row(Text(name), f"{count:,}", _value(each), _interval(each))
