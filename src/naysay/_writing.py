@@ -2,7 +2,7 @@
 
 import os
 import secrets
-import tempfile
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -57,7 +57,11 @@ def replacing(path: str | Path, *, usual: str = "file") -> Iterator[Path]:
         yield part
         os.replace(part, target)
     finally:
-        part.unlink(missing_ok=True)
+        try:
+            part.unlink(missing_ok=True)
+        except BaseException:  # Ctrl-C, just now
+            part.unlink(missing_ok=True)
+            raise
 
 
 def check_folder(path: str | Path, *, of: Callable[[Path], bool], what: str) -> Path:
@@ -91,16 +95,24 @@ def replacing_folder(path: str | Path, *, of: Callable[[Path], bool], what: str)
     Parameters are those of `check_folder`. Folders above it are made.
     """
     target = check_folder(path, of=of, what=what)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as scratch:
-        new, old = Path(scratch, "new"), Path(scratch, "old")
-        new.mkdir()
+    scratch = target.with_name(f".{target.name}-{secrets.token_hex(8)}")
+    new = scratch / "new"
+    try:
+        new.mkdir(parents=True)
         yield new
+        if target.exists():
+            target.rename(scratch / "old")
+        new.rename(target)
+    finally:
         try:
-            if target.exists():
-                target.rename(old)
-            new.rename(target)
-        except BaseException:  # Ctrl-C between the two must not cost the old folder
-            if old.exists() and not target.exists():
-                old.rename(target)
+            _clean_up(scratch, target)
+        except BaseException:  # Ctrl-C, just now
+            _clean_up(scratch, target)
             raise
+
+
+def _clean_up(scratch: Path, target: Path) -> None:
+    """Put the old folder back if no new one took its place, and remove what is left."""
+    if (scratch / "old").exists() and not target.exists():
+        (scratch / "old").rename(target)
+    shutil.rmtree(scratch, ignore_errors=True)

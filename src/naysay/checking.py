@@ -21,6 +21,7 @@ from naysay.classifier import ComplementaryClassifier
 from naysay.datasets._preprocess import Recipe
 from naysay.datasets.folders import ImageRecipe
 from naysay.datasets.own import OwnData, read_features, read_own
+from naysay.datasets.tables import read_table
 from naysay.metrics import Estimate, accuracy_without_labels
 from naysay.observations import Observations
 from naysay.quality import (
@@ -138,12 +139,14 @@ def check_file(
             reading |= {"size": (recipe.height, recipe.width), "mode": recipe.mode}
         own = read_own(data, classes=names, **reading)
         return check_model(model, own, own.X, transition=transition)
-    if str(data) == "-":
-        raise InvalidInput("data must be a file that can be read twice. Standard input cannot.")
+    options = {name: reading[name] for name in ("delimiter", "decimal") if name in reading}
+    if str(data) == "-":  # standard input can be read once
+        roles = (reading.get(role) for role in ("label", "annotator", "example_id", "true_label"))
+        named = [name for name in roles if name is not None]
+        data = read_table("-", text=[*recipe.categorical, *named], **options)
     if not str(data).endswith(".npz"):
         reading["features"] = [column.name for column in recipe.columns]
     own = read_own(data, classes=names, **reading)
-    options = {name: reading[name] for name in ("delimiter", "decimal") if name in reading}
     X = read_features(data, recipe, **options)[own.row]  # as in training, not as these data say
     return check_model(model, own, X, transition=transition)
 
@@ -227,10 +230,12 @@ def _choose_matrices(
         matrices = check_matrices(own, transition)
         return pool(who, matrices), matrices, []
     matrices = model.transitions_
-    if not matrices:
-        return model.transition_, {}, []
-    strangers = [name for name in own.annotators if name not in matrices]
     notes = []
+    if model.transition == "estimate":
+        notes.append("The matrix was estimated, and the intervals take it as exact.")
+    if not matrices:
+        return model.transition_, {}, notes
+    strangers = [name for name in own.annotators if name not in matrices]
     if not own.annotators:
         notes.append(
             "The model has a matrix for each annotator. These answers do not say who gave them, "

@@ -227,11 +227,13 @@ def _named(Q: TransitionMatrix, classes: Sequence[str]) -> TransitionMatrix:
 def _by_answers(
     own: OwnData, matrices: Mapping[str, TransitionMatrix]
 ) -> dict[str, TransitionMatrix]:
-    """Return the matrices of those who answered, most answers first."""
+    """Return the matrices of those annotators who answered, most answers first."""
     names, counts = np.unique(who_answered(own), return_counts=True)
     order = names[np.argsort(-counts, kind="stable")].tolist()
     return {
-        name or "nobody": _named(matrices[name], own.classes) for name in order if name in matrices
+        name: _named(matrices[name], own.classes)
+        for name in order
+        if name in matrices and name != NOBODY
     }
 
 
@@ -245,7 +247,8 @@ def _check_consistent(own: OwnData, transition: Any, allow_diagonal: bool) -> No
         raise InvalidLabels(
             f"The answers about an example must leave it some class. Those about "
             f"{own.name_of(int(excluded[0]))} exclude every class (examples like that: "
-            f"{len(excluded)}). Drop them, or say that annotators err: allow_diagonal (--allow-diagonal)."
+            f"{len(excluded)}). Drop them, or say that annotators err: allow_diagonal "
+            "(--allow-diagonal)."
         )
 
 

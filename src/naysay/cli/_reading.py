@@ -47,6 +47,10 @@ class Reading:
     features: Annotated[
         str | None, _option(about="Feature columns, separated by commas; all if left out.")
     ] = None
+    ignore: Annotated[
+        str | None,
+        _option(about="Columns that are no features, such as a date, separated by commas."),
+    ] = None
     categorical: Annotated[
         str | None, _option(about="Columns to take as categories, separated by commas.")
     ] = None
@@ -72,6 +76,7 @@ class Reading:
             file,
             label=self.label,
             features=split_names(self.features),
+            ignore=split_names(self.ignore) or [],
             true_label=self.true_label,
             annotator=self.annotator,
             example_id=self.example_id,
@@ -90,7 +95,7 @@ class Reading:
         """Read a file of anchors that belong to the data."""
         from naysay.datasets.anchors import read_anchors
 
-        ignored = (self.label, self.annotator, self.example_id)
+        ignored = (self.label, self.annotator, self.example_id, *(split_names(self.ignore) or ()))
         return read_anchors(
             file,
             own,

@@ -12,7 +12,8 @@ from naysay.cli._matrices import read_transition
 def check(
     model: Annotated[Path, typer.Argument(help="Folder of a saved model.")],
     data: Annotated[
-        str, typer.Argument(help="CSV, Parquet or .npz file, or image folder, with answers.")
+        str,
+        typer.Argument(help="CSV, Parquet or .npz file, image folder, or - for CSV on stdin."),
     ],
     label: Annotated[
         str | None, typer.Option(help="Column of complementary labels (needed for tables).")

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from naysay.cli._matrices import AllowDiagonal, class_names, read_transition
 from naysay.cli._reading import AsJson, DataFile, Reading, reads_data
+from naysay.cli.data_info import print_summary, print_warning
 
 if TYPE_CHECKING:
     from naysay.fitting import FitReport
@@ -69,7 +70,6 @@ def fit(
 
         naysay fit flowers.csv --label not --true-label is --out flowers-model
     """
-    from naysay.cli.data_info import print_summary
     from naysay.datasets.summary import summarise
     from naysay.persistence import check_model_path
 
@@ -125,13 +125,11 @@ def find_network(name: str) -> Any:
 def _print(report: "FitReport") -> None:
     console = Console()
     for warning in report.warnings[len(report.summary.warnings) :]:
-        console.print(Text(f"warning: {warning}", style="yellow"))
+        print_warning(console, warning)
     table = Table("class", box=None, pad_edge=False)
     for heading in ("predicted", "right when predicted", "95 % interval"):
         table.add_column(heading, justify="right")
-    if report.transitions:
-        how = "estimated" if report.transition_from == "estimate" else "given"
-        console.print(f"A matrix for each of {len(report.transitions)} annotators was {how}.")
+    console.print(Text(f"{_habit(report)}\n"))
     classes = report.transition.classes
     for name, count, each in zip(classes, report.n_predicted, report.precision, strict=True):
         table.add_row(Text(name), f"{count:,}", _value(each), _interval(each))
@@ -145,6 +143,17 @@ def _print(report: "FitReport") -> None:
         f"from {report.accuracy.n_labels:,} complementary labels set aside, without a true label",
         highlight=False,
     )
+
+
+def _habit(report: "FitReport") -> str:
+    """Say which matrix was used, and how it came about."""
+    n_annotators = len(report.transitions)
+    whose = f"of each of {n_annotators} annotators" if n_annotators else "of the annotators"
+    if report.transition_from == "uniform":
+        return "Assumed: annotators exclude every other class equally often (--transition uniform)."
+    if report.transition_from == "estimate":
+        return f"Estimated from {report.n_anchors:,} true labels: the habit {whose}."
+    return f"Given: the habit {whose}."
 
 
 def _value(estimate: "Estimate") -> str:

@@ -65,6 +65,8 @@ def predict(
     if as_json:
         names = table["prediction"].value_counts().to_pylist()
         counts = {each["values"]: each["counts"] for each in names}
-        typer.echo(json.dumps({"rows": len(table), "out": out, "predicted": counts}))
+        typer.echo(
+            json.dumps({"rows": len(table), "out": out, "predicted": counts}, ensure_ascii=False)
+        )
     else:
         typer.echo(f"{len(table):,} predictions: {out}")

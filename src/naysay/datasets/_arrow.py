@@ -69,8 +69,8 @@ def to_numbers(column: pa.ChunkedArray, name: str, source: str) -> NDArray[np.fl
         numbers = pc.cast(plain, pa.float64(), safe=False)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise InvalidData(
-            f"Column {name!r} of {source} must hold numbers. It holds {plain.type}: "
-            f"{shorten(str(error))}."
+            f"Column {name!r} of {source} must hold numbers. {shorten(str(error))}. Of numbers "
+            "such as 1,5 say so: decimal=',' (--decimal ,)."
         ) from None
     return numbers.to_numpy(zero_copy_only=False)
 

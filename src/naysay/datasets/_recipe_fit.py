@@ -1,6 +1,7 @@
 """Learn a recipe from the first table: which columns are numbers, which categories, what fills."""
 
 import re
+import shlex
 from collections.abc import Collection, Sequence
 from typing import NoReturn
 
@@ -77,6 +78,11 @@ def fit_recipe(
     return Recipe(columns=tuple(columns), dropped=tuple(dropped))
 
 
+def _ignoring(name: str) -> str:
+    """Return how to leave a column out, in Python and on the command line."""
+    return f"ignore=[{name!r}] (--ignore {shlex.quote(name)})"
+
+
 def _fit_numeric(
     cells: pa.ChunkedArray, name: str, standardise: bool, source: str
 ) -> NumericColumn | None:
@@ -84,7 +90,7 @@ def _fit_numeric(
         raise InvalidData(
             f"Column {name!r} of {source} holds dates or times ({cells.type}), which are no "
             "features yet.\nTurn it into numbers, such as days since a fixed date, or leave it "
-            "out with features=."
+            f"out: {_ignoring(name)}."
         )
     numbers = finite_numbers(cells, name, source)
     known = numbers[~np.isnan(numbers)]
@@ -138,11 +144,11 @@ def _refuse_free_text(values: list[str], n_known: int, name: str, source: str) -
     if all(_DECIMAL_COMMA.fullmatch(value) for value in sample):
         raise InvalidData(
             f"Column {name!r} of {source} must be numbers or categories. Its cells look like "
-            f"numbers with a decimal comma, such as {sample[0]!r}: pass decimal=','."
+            f"numbers with a decimal comma, such as {sample[0]!r}: pass decimal=',' (--decimal ,)."
         )
     raise InvalidData(
         f"Column {name!r} of {source} must be numbers or a few categories. It is text with "
         f"{len(values)} distinct values in {n_known} rows, such as {shorten(values[0])}.\n"
-        f"Leave it out with features=, or keep its {MOST_CATEGORIES} most frequent values with "
-        f"categorical=[{name!r}]."
+        f"Leave it out: {_ignoring(name)}. Or keep its {MOST_CATEGORIES} most frequent values: "
+        f"categorical=[{name!r}] (--categorical)."
     )

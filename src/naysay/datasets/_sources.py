@@ -46,6 +46,7 @@ class Columns:
     example_id: str | None
     images: str | None
     features: Sequence[str] | None
+    ignore: Sequence[str] = ()
 
     @property
     def named(self) -> dict[str, str]:
@@ -132,12 +133,16 @@ def _text(cells: pa.ChunkedArray, column: str, role: str, source: str) -> pa.Arr
 
 
 def _feature_columns(table: pa.Table, columns: Columns, source: str) -> list[str]:
+    for role, listed in (("features", columns.features), ("ignore", columns.ignore)):
+        if isinstance(listed, str):
+            raise InvalidInput(f"{role} must be a list of columns. Got the text {shorten(listed)}.")
+    for name in columns.ignore:
+        find_column(table, name, source, role="ignore")
     if columns.features is None:
-        return [name for name in table.column_names if name not in columns.named.values()]
-    if isinstance(columns.features, str):
-        raise InvalidInput(
-            f"features must be a list of columns. Got the text {shorten(columns.features)}."
-        )
+        other = {*columns.named.values(), *columns.ignore}
+        return [name for name in table.column_names if name not in other]
+    if columns.ignore:
+        raise InvalidInput("features and ignore must not both be given. Leave one of them out.")
     names = list(dict.fromkeys(columns.features))
     for name in names:
         find_column(table, name, source, role="features")

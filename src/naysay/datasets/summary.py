@@ -16,6 +16,7 @@ from naysay.datasets.own import OwnData
 
 __all__ = ["Summary", "summarise"]
 
+_FEWEST_ROWS = 10  # a column that counts fewer may well be something else
 _MOST_LINES = 20  # of a listing by class or annotator, before the rest is only counted
 
 
@@ -55,6 +56,8 @@ class Summary:
     """Examples whose known true class is excluded."""
     class_columns: tuple[str, ...] = ()
     """Feature columns that hold class names, as a column of true classes would."""
+    id_columns: tuple[str, ...] = ()
+    """Feature columns that count the rows, as an id does."""
 
     @property
     def never_named(self) -> tuple[str, ...]:
@@ -85,8 +88,9 @@ class Summary:
             (self.true_excluded, "the known true class is excluded: one of the two is wrong"),
             (
                 self.class_columns,
-                "a feature that holds class names: true classes belong in true_label, not there",
+                "a feature that holds class names: true classes belong in --true-label",
             ),
+            (self.id_columns, "a feature that counts the rows, as an id does: --ignore or --id?"),
             (self.constant_features, "always the same value, so nothing to learn from"),
             (tuple(self.dropped_columns), "set aside: every value is missing"),
         ]
@@ -116,6 +120,7 @@ class Summary:
             "all_excluded": list(self.all_excluded),
             "true_excluded": list(self.true_excluded),
             "class_columns": list(self.class_columns),
+            "id_columns": list(self.id_columns),
             "warnings": list(self.warnings),
         }
 
@@ -193,6 +198,7 @@ def summarise(own: OwnData) -> Summary:
             and len(column.categories) > 1
             and set(column.categories) <= set(own.classes)
         ),
+        id_columns=_id_columns(own),
     )
 
 
@@ -225,6 +231,17 @@ def _constant_features(own: OwnData) -> tuple[str, ...]:
         return ()
     same = np.ptp(own.X, axis=0) == 0
     return tuple(name for name, is_same in zip(own.feature_names, same, strict=True) if is_same)
+
+
+def _id_columns(own: OwnData) -> tuple[str, ...]:
+    """Find whole numbers that only grow by small steps from row to row."""
+    if own.n_examples < _FEWEST_ROWS or not own.feature_names:
+        return ()
+    steps = np.diff(own.X, axis=0)
+    whole = (steps == np.floor(steps)) & (steps > 0)
+    small = np.median(steps, axis=0) == 1  # some rows may have been left out
+    found = whole.all(axis=0) & small
+    return tuple(name for name, is_id in zip(own.feature_names, found, strict=True) if is_id)
 
 
 def _all_excluded(own: OwnData) -> tuple[str, ...]:
