@@ -114,7 +114,16 @@ def test_estimating_gives_each_annotator_a_matrix():
     assert "Each of 2 annotators" in render_fit_page(report)
     clf, report = fit_own(own, transition="estimate", method="pc", epochs=1)
     assert clf.transitions_ == {}
-    assert "One matrix was estimated for all annotators together" in " ".join(report.warnings)
+    assert "method 'pc' cannot use one for each" in " ".join(report.warnings)
+
+
+def test_annotators_of_one_habit_share_a_matrix():
+    habits = dict.fromkeys(HABITS, HABITS["ann"])
+    own = read_own(make_frame(400, habits=habits)[0], **ROLES)
+    clf, report = fit_own(own, transition="estimate", epochs=5)
+    assert clf.transitions_ == {}
+    assert "do not show that their habits differ" in " ".join(report.warnings)
+    assert "All answers." in render_fit_page(report)
 
 
 def test_an_estimate_writes_a_folder_that_a_fit_reads(folder, tmp_path):

@@ -6,10 +6,12 @@
    examples, and say of the other half what they think. They cost as much as one on all examples,
    and no example is judged by a network that knows its label.
 4. On those judgements the matrix is refined, if that makes it surely better.
-5. Where annotators are told apart, the judgements say how each of them differs from all.
+5. Where annotators are told apart, the judgements say how each of them differs from all, if they
+   surely do.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -36,7 +38,7 @@ class Habit(NamedTuple):
 
     ``judgements`` are P(Y | x) of all examples, each from a network that has not learned its
     answers: what `naysay.quality` wants. ``by_annotator`` has a matrix for each annotator, where
-    they are told apart.
+    they are told apart and surely differ.
     """
 
     transition: TransitionMatrix
@@ -86,11 +88,54 @@ def estimate_habit(
     judged = (probs[answers.example], answers.label)
     refined = refine(*judged, first, allow_diagonal=allow_diagonal, seed=seed)
     known = uncertainty(*judged, refined, allow_diagonal=allow_diagonal, seed=seed)
-    by_annotator: dict[str, TransitionMatrix] = {}
-    if answers.annotator is not None:
-        found = annotators(answers, probs, refined, allow_diagonal=allow_diagonal)
-        by_annotator = found.transitions
-    return Habit(refined, first, known, probs, by_annotator)
+    each = _each_annotator(answers, probs, refined, allow_diagonal=allow_diagonal, seed=seed)
+    return Habit(refined, first, known, probs, each)
+
+
+def _each_annotator(
+    answers: Observations,
+    probs: NDArray[np.float64],
+    Q: TransitionMatrix,
+    *,
+    allow_diagonal: bool,
+    seed: int,
+) -> dict[str, TransitionMatrix]:
+    """Return a matrix for each annotator, if they explain answers they were not made from better.
+
+    Each half of the answers is explained by matrices made from the other one, and by Q. The mean
+    gain in log-likelihood must exceed twice its standard error: few answers, or poor judgements,
+    would give everybody a habit by chance.
+    """
+    if answers.annotator is None or len(np.unique(answers.annotator)) < 2:
+        return {}
+
+    def fit(part: NDArray[np.bool_]) -> dict[str, TransitionMatrix]:
+        some = replace(
+            answers,
+            example=answers.example[part],
+            label=answers.label[part],
+            annotator=answers.annotator[part],  # pyright: ignore[reportOptionalSubscript]
+        )
+        return annotators(some, probs, Q, allow_diagonal=allow_diagonal).transitions
+
+    half = np.random.default_rng(seed).permutation(len(answers.label)) % 2
+    gain = np.zeros(len(answers.label))
+    for own in range(2):
+        for name, matrix in fit(half != own).items():
+            at = (half == own) & (answers.annotator == name)
+            judged, said = probs[answers.example[at]], answers.label[at]
+            gain[at] = _log_likely(matrix, judged, said) - _log_likely(Q, judged, said)
+    if gain.mean() < 2 * gain.std() / np.sqrt(len(gain)):
+        return {}
+    return fit(np.ones(len(gain), dtype=bool))
+
+
+def _log_likely(
+    Q: TransitionMatrix, probs: NDArray[np.float64], labels: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return log P(label | x), but never less than log 0.001: no single answer shall decide."""
+    likely = np.einsum("ik,ik->i", probs, np.asarray(Q).T[labels])
+    return np.log(np.maximum(likely, 1e-3))
 
 
 def _judge_halves(

@@ -79,7 +79,8 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     transition : {"uniform", "estimate"}, TransitionMatrix, array or dict, default="uniform"
         How annotators choose the class they exclude. ``"estimate"`` learns it from anchors, a few
         examples whose true class is known, given to `fit`; of annotators who are told apart, each
-        gets a matrix where the method can use it. A dict has a matrix for each annotator by name.
+        gets a matrix if they surely differ and the method can use it. A dict has a matrix for each
+        annotator by name.
     network : None, Module or callable, default=None
         None is an `MLP` that standardises its inputs. A module is copied and trained further from
         the weights it has. A callable is called as ``network(input_shape, n_classes)``.

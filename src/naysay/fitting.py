@@ -186,7 +186,7 @@ def estimate_own(
     Habit
         ``transition`` is the matrix; ``uncertainty`` has ``lower`` and ``upper``, the bounds of
         each entry, and is None where they are not known; ``by_annotator`` has a matrix for each
-        annotator, where the data say who answered.
+        annotator, where the data say who answered and show that they differ.
 
     Raises
     ------
@@ -255,9 +255,11 @@ def _check_consistent(own: OwnData, transition: Any, allow_diagonal: bool) -> No
 def _about_annotators(own: OwnData, clf: ComplementaryClassifier, transition: Any) -> Iterator[str]:
     """Say what was done about annotators that a reader might not expect."""
     if transition == "estimate" and own.annotators and not clf.transitions_:
-        yield (
-            "One matrix was estimated for all annotators together: method "
-            f"{find_method(clf.method).name!r} or these data do not allow one for each"
+        method = find_method(clf.method)
+        yield "One matrix was estimated for all annotators together: " + (
+            "these answers do not show that their habits differ"
+            if method.takes_evidence
+            else f"method {method.name!r} cannot use one for each"
         )
     if isinstance(transition, Mapping):
         idle = sorted(set(transition) - set(own.annotators))

@@ -88,8 +88,13 @@ def estimate(
         typer.echo(f"warning: {each.message}", err=True)
     Q = habit.transition
     entries = _entries(Q, habit.uncertainty)
-    each = {name: matrix for name, matrix in habit.by_annotator.items() if name}  # not nobody's
+    each = {name: habit.by_annotator.get(name, Q) for name in own.annotators}
     if by_annotator is not None:
+        if not habit.by_annotator:
+            typer.echo(
+                "warning: these answers do not show that annotators differ; all get one matrix",
+                err=True,
+            )
         write_matrices(each, by_annotator)
     if out != "-":
         with replacing(out) as part:
