@@ -10,11 +10,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow.parquet as pq
+from PIL import Image
+from pyarrow import csv
 from typer.testing import CliRunner
 
 from naysay import TransitionMatrix
 from naysay.cli import app
 from naysay.example_data import write_example
+from naysay.matrix_folder import write_matrices
 
 SECONDS = 20  # more than this is a hang
 MARKS = [b",", b'"', b"\n", b"|", b"\0", b"1e999", b"nan", b";", b"\r", b"\xff"]
@@ -89,20 +93,41 @@ KINDS = {
     "CSV: data info": Kind("flowers.csv", damage_bytes, "data info flowers.csv --label not"),
     "CSV: check": Kind("flowers.csv", damage_bytes, "check model flowers.csv --label not"),
     "CSV: fit": Kind("flowers.csv", damage_bytes, _FIT, "new"),
+    "Parquet: data info": Kind(
+        "flowers.parquet", damage_bytes, "data info flowers.parquet --label not"
+    ),
+    "Arrays (.npz): data info": Kind("arrays.npz", damage_bytes, "data info arrays.npz"),
+    "Image: data info": Kind("photos/cat/1.png", damage_bytes, "data info photos"),
     "Q.csv: inspect": Kind("Q.csv", damage_bytes, "inspect Q.csv"),
     "Q.csv: check": Kind(
         "Q.csv", damage_bytes, "check model flowers.csv --label not --transition Q.csv"
+    ),
+    "Q.csv of an annotator: fit": Kind(
+        "habits/ann.csv",
+        damage_bytes,
+        "fit answers.csv --label not --annotator who --id flower --epochs 1 --transition habits "
+        "--out new",
+        "new",
     ),
     "Q.csv: fit": Kind("Q.csv", damage_bytes, f"{_FIT} --transition Q.csv", "new"),
 }
 
 
 def write_whole(folder: Path) -> None:
-    """Write the undamaged files: a table, its matrix and a model made from both."""
+    """Write the undamaged files: tables, arrays, images, matrices, and a model."""
     write_example(folder / "flowers.csv")
-    TransitionMatrix.uniform(3, classes=["setosa", "versicolor", "virginica"]).write(
-        folder / "Q.csv"
-    )
+    write_example(folder / "answers.csv", annotators=True)
+    pq.write_table(csv.read_csv(folder / "flowers.csv"), folder / "flowers.parquet")
+    rng = np.random.default_rng(0)
+    labels = np.arange(60) % 3
+    np.savez(folder / "arrays.npz", X=rng.normal(size=(60, 4)), labels=labels)
+    for number in range(12):
+        path = folder / "photos" / ("cat", "dog", "owl")[number % 3] / f"{number // 3}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(256, size=(8, 8, 3)).astype(np.uint8)).save(path)
+    Q = TransitionMatrix.uniform(3, classes=["setosa", "versicolor", "virginica"])
+    Q.write(folder / "Q.csv")
+    write_matrices(dict.fromkeys(["ann", "bob", "cho"], Q), folder / "habits")
     arguments = ["fit", folder / "flowers.csv", "--label=not", "--epochs=1", "--out"]
     done = CliRunner().invoke(app, [*map(str, arguments), str(folder / "model")])
     if done.exit_code:

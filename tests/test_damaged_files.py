@@ -9,7 +9,7 @@ import pytest
 
 from damages import KINDS, try_damage, write_whole
 
-N_DAMAGES = 45  # of each kind of file
+N_DAMAGES = 36  # of each kind of file
 
 
 @pytest.fixture(scope="module")
