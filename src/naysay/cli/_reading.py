@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from naysay._progress import waiting
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -72,22 +74,23 @@ class Reading:
         """Read the data; `classes` are used where the option does not list them."""
         from naysay.datasets.own import read_own
 
-        return read_own(
-            file,
-            label=self.label,
-            features=split_names(self.features),
-            ignore=split_names(self.ignore) or [],
-            true_label=self.true_label,
-            annotator=self.annotator,
-            example_id=self.example_id,
-            images=self.images,
-            classes=split_names(self.classes) or classes,
-            separator=self.separator,
-            delimiter=self.delimiter,
-            decimal=self.decimal,
-            categorical=split_names(self.categorical) or [],
-            size=self.size,
-        )
+        with waiting(f"reading {file}"):
+            return read_own(
+                file,
+                label=self.label,
+                features=split_names(self.features),
+                ignore=split_names(self.ignore) or [],
+                true_label=self.true_label,
+                annotator=self.annotator,
+                example_id=self.example_id,
+                images=self.images,
+                classes=split_names(self.classes) or classes,
+                separator=self.separator,
+                delimiter=self.delimiter,
+                decimal=self.decimal,
+                categorical=split_names(self.categorical) or [],
+                size=self.size,
+            )
 
     def read_anchors(
         self, file: Path, own: "OwnData", *, true_label: str | None

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from naysay._progress import waiting
 from naysay.cli._matrices import read_transition
 
 
@@ -61,17 +62,21 @@ def check(
     from naysay.checking import check_file
     from naysay.classifier import ComplementaryClassifier
 
-    found = check_file(
-        ComplementaryClassifier.load(model),
-        data,
-        transition=None if transition is None else read_transition(transition, allow_diagonal=True),
-        label=label,
-        annotator=annotator,
-        example_id=example_id,
-        true_label=true_label,
-        images=images,
-        separator=separator,
-        delimiter=delimiter,
-        decimal=decimal,
-    )
+    matrices = None
+    if transition is not None:
+        matrices = read_transition(transition, allow_diagonal=True)
+    with waiting(f"naysay check: {data}"):
+        found = check_file(
+            ComplementaryClassifier.load(model),
+            data,
+            transition=matrices,
+            label=label,
+            annotator=annotator,
+            example_id=example_id,
+            true_label=true_label,
+            images=images,
+            separator=separator,
+            delimiter=delimiter,
+            decimal=decimal,
+        )
     typer.echo(json.dumps(found.to_dict(), ensure_ascii=False) if as_json else str(found))
