@@ -197,7 +197,8 @@ def estimate_own(
     if not len(y_anchor):
         raise NoAnchorPoints(
             "The estimate needs anchors: examples whose true class is known, 5 or 10 of each "
-            "class. Name their column in true_label, or pass a file of them."
+            "class. Name their column in true_label (--true-label), or pass a file of them "
+            "(--anchors)."
         )
     labelled = np.flatnonzero(own.labels_per_example > 0)
     if len(labelled) < _FEWEST_EXAMPLES:

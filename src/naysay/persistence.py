@@ -195,8 +195,9 @@ def _read_facts(folder: Path) -> dict[str, Any]:
     try:
         facts = json.loads((folder / "model.json").read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
         raise InvalidModelFile(
-            f"{folder} must be a model folder with a readable model.json: {error}."
+            f"{folder} must be a model folder with a readable model.json: {reason}."
         ) from None
     if not isinstance(facts, dict) or facts.get("format") != _FORMAT:
         raise InvalidModelFile(f"{folder / 'model.json'} must describe a naysay model.")

@@ -25,6 +25,7 @@ __all__ = ["fit_recipe"]
 MOST_CATEGORIES = 100
 _FEW = 20  # so many distinct values are categories even where most rows have their own
 _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d|$)|\d{1,2}([./-])\d{1,2}\2\d{4}([T ,]|$)")
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+\s*|\s*[-+]?\d+\s*")
 
 
@@ -83,15 +84,19 @@ def _ignoring(name: str) -> str:
     return f"ignore=[{name!r}] (--ignore {shlex.quote(name)})"
 
 
+def _refuse_dates(such_as: str, name: str, source: str) -> NoReturn:
+    raise InvalidData(
+        f"Column {name!r} of {source} holds dates or times ({such_as}), which are no features "
+        "yet.\nTurn it into numbers, such as days since a fixed date, or leave it out: "
+        f"{_ignoring(name)}."
+    )
+
+
 def _fit_numeric(
     cells: pa.ChunkedArray, name: str, standardise: bool, source: str
 ) -> NumericColumn | None:
     if pa.types.is_temporal(cells.type):
-        raise InvalidData(
-            f"Column {name!r} of {source} holds dates or times ({cells.type}), which are no "
-            "features yet.\nTurn it into numbers, such as days since a fixed date, or leave it "
-            f"out: {_ignoring(name)}."
-        )
+        _refuse_dates(str(cells.type), name, source)
     numbers = finite_numbers(cells, name, source)
     known = numbers[~np.isnan(numbers)]
     if not len(known):
@@ -114,6 +119,8 @@ def _fit_categorical(
     seen = np.flatnonzero(counts)
     if not len(seen):
         return None
+    if not is_wanted and all(_DATE.match(values[index]) for index in seen):
+        _refuse_dates(values[seen[0]], name, source)
     n_known = int(counts.sum())
     is_free_text = len(seen) > MOST_CATEGORIES or (len(seen) > _FEW and len(seen) > n_known / 2)
     if is_free_text and not is_wanted:

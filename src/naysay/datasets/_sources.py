@@ -101,6 +101,7 @@ def _open_table(
             f"label must name the column of complementary labels in {name}. Its columns are "
             f"{shorten(table.column_names)}."
         )
+    _refuse_two_roles(columns, name)
     found = {
         role: find_column(table, column, name, role=role) for role, column in columns.named.items()
     }
@@ -153,6 +154,16 @@ def _feature_columns(table: pa.Table, columns: Columns, source: str) -> list[str
                 "learn to read its answer there."
             )
     return names
+
+
+def _refuse_two_roles(columns: Columns, source: str) -> None:
+    roles: dict[str, str] = {}
+    for role, column in columns.named.items():
+        other = roles.setdefault(column, role)
+        if other != role and {other, role} != {"example_id", "images"}:
+            raise InvalidInput(
+                f"{other} and {role} must be two columns of {source}. Both are {column!r}."
+            )
 
 
 def _refuse_features(columns: Columns, reason: str) -> None:

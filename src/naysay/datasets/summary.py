@@ -1,6 +1,7 @@
 """A first look at the user's own data: what is there, and what cannot work."""
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from naysay.datasets.own import OwnData
 
 __all__ = ["Summary", "summarise"]
 
+_FRACTION = re.compile(r"-?[0-9]*[.,][0-9]*[1-9]")
 _FEWEST_ROWS = 10  # a column that counts fewer may well be something else
 _MOST_LINES = 20  # of a listing by class or annotator, before the rest is only counted
 
@@ -78,12 +80,18 @@ class Summary:
         return tuple(name for name in self.labels_per_class if name in MISSING_WORDS)
 
     @property
+    def fractions(self) -> tuple[str, ...]:
+        """Classes whose name is a number with decimals, as a measure has."""
+        return tuple(name for name in self.labels_per_class if _FRACTION.fullmatch(name))
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What cannot work or deserves a look, one sentence each; empty if all is well."""
         found = [
             (self.never_named, "never named as complementary, so these cannot be learned"),
             (self.look_alikes, "classes that differ only in capitals or spaces: the same class?"),
             (self.looks_missing, "a class, or a missing value? Leave the cell empty if missing"),
+            (self.fractions, "class names that are numbers with decimals: are these the labels?"),
             (self.all_excluded, "all classes are excluded: at least one answer is wrong"),
             (self.true_excluded, "the known true class is excluded: one of the two is wrong"),
             (
