@@ -1,6 +1,7 @@
 """A matrix for each annotator: from a folder, from an estimate, in the report and in a check."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -251,6 +252,16 @@ def test_only_the_annotator_who_errs_is_suspected():
     rows = [int(each.name.removeprefix("data row ")) - 1 for each in report.suspects]
     assert len(rows) == 12
     assert set(frame["who"][rows]) == {"bob"}
+
+
+def test_the_page_has_the_figures_of_the_record():
+    root = Path(__file__).parent.parent
+    lines = (root / "benchmarks" / "results" / "annotators.jsonl").read_text("utf-8").splitlines()
+    differ, alike = json.loads(lines[-1])["results"].values()
+    page = " ".join((root / "docs" / "command-line.md").read_text("utf-8").split())
+    assert f"from {differ['one_matrix']} % to {differ['each_annotator']} %" in page
+    assert alike["one_matrix"] == alike["each_annotator"]
+    assert f"stayed at {alike['one_matrix']} %" in page
 
 
 @pytest.mark.parametrize("name", ["../up", "a/b", ".dot", "50 %", "é", 'q"?', "..", "nul\0"])

@@ -3,7 +3,9 @@
 ``python benchmarks/bench_damages.py`` tries ten thousand of them and writes down what it saw.
 """
 
+import json
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -28,3 +30,11 @@ def test_damage_is_one_line_or_no_matter(whole, tmp_path, monkeypatch, name):
     faults = {seed: each.faults for seed, each in enumerate(outcomes) if each.faults}
     assert faults == {}
     assert any(each.is_refused for each in outcomes)
+
+
+def test_ten_thousand_damaged_files_are_on_record():
+    root = Path(__file__).parent.parent
+    lines = (root / "benchmarks" / "results" / "damages.jsonl").read_text("utf-8").splitlines()
+    found = json.loads(lines[-1])["results"]["all"]
+    assert found["damaged"] >= 10_000
+    assert found["faults"] == 0

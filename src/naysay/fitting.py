@@ -200,6 +200,7 @@ def estimate_own(
             "class. Name their column in true_label (--true-label), or pass a file of them "
             "(--anchors)."
         )
+    _check_consistent(own, None, allow_diagonal)
     labelled = np.flatnonzero(own.labels_per_example > 0)
     if len(labelled) < _FEWEST_EXAMPLES:
         raise InvalidData(
@@ -222,7 +223,9 @@ def estimate_own(
 
 def _named(Q: TransitionMatrix, classes: Sequence[str]) -> TransitionMatrix:
     """Return a matrix with the class names of the data."""
-    return TransitionMatrix(Q.entries, classes, allow_diagonal=Q.allow_diagonal)
+    if Q.classes == tuple(classes):
+        return Q
+    return TransitionMatrix(np.asarray(Q), classes, allow_diagonal=Q.allow_diagonal)
 
 
 def _by_answers(

@@ -88,14 +88,14 @@ def estimate(
         typer.echo(f"warning: {each.message}", err=True)
     Q = habit.transition
     entries = _entries(Q, habit.uncertainty)
-    each = {name: habit.by_annotator.get(name, Q) for name in own.annotators}
+    matrices = {name: habit.by_annotator.get(name, Q) for name in own.annotators}
     if by_annotator is not None:
         if not habit.by_annotator:
             typer.echo(
                 "warning: these answers do not show that annotators differ; all get one matrix",
                 err=True,
             )
-        write_matrices(each, by_annotator)
+        write_matrices(matrices, by_annotator)
     if out != "-":
         with replacing(out) as part:
             Q.write(part)
@@ -110,7 +110,7 @@ def estimate(
             "transition": Q.entries.toarray().tolist(),
             "entries": entries,
             "by_annotator": {
-                name: matrix.entries.toarray().tolist() for name, matrix in each.items()
+                name: each.entries.toarray().tolist() for name, each in matrices.items()
             },
             "diagnosis": Q.diagnose().to_dict(),
             "out": None if out == "-" else out,
