@@ -43,6 +43,8 @@ bench: $(VENV)/installed-test ## timings and the demo over 5 seeds, recorded in 
 	$(BIN)/python benchmarks/bench_data.py
 	$(BIN)/python benchmarks/bench_statistics.py
 	$(BIN)/python benchmarks/bench_ensemble.py
+	$(BIN)/python benchmarks/bench_annotators.py
+	$(BIN)/python benchmarks/bench_damages.py
 
 gpubench: $(VENV)/installed-test ## timings on a GPU; DATA=folder of CIFAR-10's files, or an .npz
 	$(BIN)/python benchmarks/gpu_training.py

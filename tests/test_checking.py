@@ -1,5 +1,6 @@
 """``naysay check``: a saved model against a file of answers."""
 
+import io
 import json
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from naysay import ComplementaryClassifier, InvalidInput, TransitionMatrix
+from naysay import ComplementaryClassifier, TransitionMatrix
 from naysay.checking import check_file
 from naysay.cli import app
 from naysay.datasets.folders import ImageRecipe
@@ -107,7 +108,7 @@ def test_several_answers_about_an_example_count_once_for_the_accuracy(model, tmp
     assert found["accuracy"]["n_labels"] == 2
 
 
-def test_features_are_made_as_in_training_where_the_model_knows_how(model, tmp_path):
+def test_features_are_made_as_in_training_where_the_model_knows_how(model, tmp_path, monkeypatch):
     """A gap becomes the median of the first table; that of the new one is another number."""
     X, _, labels = make_animals(200, MISTAKES, seed=3)
     first = read_own(write_table(tmp_path / "first.csv", X, labels, who=["a"] * 200), label="not")
@@ -120,8 +121,9 @@ def test_features_are_made_as_in_training_where_the_model_knows_how(model, tmp_p
     clf.recipe_ = recipe
     check_file(clf, path, label="not")
     assert seen[0][1].tolist() == pytest.approx([np.median(first.X[:, 0]), 0], abs=1e-6)
-    with pytest.raises(InvalidInput, match="read twice"):
-        check_file(clf, "-", label="not")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
+    check_file(clf, "-", label="not")  # which can be read only once
+    assert seen[1].tolist() == seen[0].tolist()
 
 
 def test_arrays_and_images_are_read_as_in_training_too(model, tmp_path):
@@ -169,4 +171,7 @@ def test_answers_about_other_classes_are_refused(model, tmp_path):
     TransitionMatrix.uniform(4).write(tmp_path / "Q.csv")
     path.write_text("x,y,not\n0,0,cat\n")
     done = run("check", model, path, "--label=not", "--transition", tmp_path / "Q.csv")
-    assert "about the 3 classes of the model. Got 3 classes and 4 rows" in done.stderr
+    assert "must have the classes 'cat', 'dog', 'owl', in this order" in done.stderr
+    TransitionMatrix.uniform(3, classes=["owl", "dog", "cat"]).write(tmp_path / "Q.csv")
+    done = run("check", model, path, "--label=not", "--transition", tmp_path / "Q.csv")
+    assert "in this order. It has 'owl', 'dog', 'cat'." in done.stderr

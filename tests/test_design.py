@@ -264,7 +264,7 @@ def test_a_file_that_is_no_scheme_is_refused(tmp_path):
 @pytest.mark.parametrize(
     "arguments,wording",
     [
-        ({"n_classes": 5, "n_offered": 1}, "n_offered must be at least 2, so that one label"),
+        ({"n_classes": 5, "n_offered": 1}, "must be at least 2, so that one label"),
         ({"n_classes": 5, "n_offered": 6}, r"at most the 5 classes\. Got 6"),
         ({"n_classes": 5, "n_offered": 2, "n_groups": 3}, "3 lists of 2 labels do not, of 5"),
         ({"n_classes": 5, "n_offered": 2, "n_groups": 0}, "n_groups must be an integer"),
@@ -317,7 +317,10 @@ def test_command_takes_a_number_a_file_and_a_prior(tmp_path):
     assert {each["group"]: tuple(each["offered"]) for each in said["groups"]} == scheme.groups
     assert said["diagnosis"] == scheme.diagnose().to_dict()
     assert "and 20 more" in run("design", "--classes", 40, "--offered", 8).output
-    assert "error: n_offered must be" in run("design", "--classes", 3, "--offered", 9).stderr
+    assert (
+        "error: n_offered (--offered) must be"
+        in run("design", "--classes", 3, "--offered", 9).stderr
+    )
     (tmp_path / "prior.csv").write_text("class,share\nowl,0.2\ncat,0.8\n")
     done = run("design", "--classes", tmp_path / "names.txt", *options)
     assert done.exit_code == 1

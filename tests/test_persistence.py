@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from naysay import InvalidModelFile, NaysayError, TransitionMatrix, persistence
+from naysay import InvalidInput, InvalidModelFile, NaysayError, TransitionMatrix, persistence
 from naysay.networks import MLP
 from naysay.persistence import SavedModel, load_model, save_model
 
@@ -241,10 +241,6 @@ def foreign_folder(target):
     (target / "letter.txt").write_text("dear")
 
 
-def empty_folder(target):
-    target.mkdir()
-
-
 def model_of_another_tool(target):
     target.mkdir()
     (target / "model.json").write_text('{"format": "layers-model"}')
@@ -265,7 +261,6 @@ def model_with_notes_beside(target):
     [
         foreign_file,
         foreign_folder,
-        empty_folder,
         model_of_another_tool,
         damaged_description,
         model_with_notes_beside,
@@ -275,9 +270,15 @@ def test_what_is_not_a_model_of_ours_is_refused_and_left_untouched(tmp_path, mak
     target = tmp_path / "model"
     make(target)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    with pytest.raises(InvalidModelFile, match="exists and is neither; nothing was written"):
+    with pytest.raises(InvalidInput, match="exists and is neither; nothing was written"):
         save(target)
     assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
+
+
+def test_an_empty_folder_may_be_filled(tmp_path):
+    (tmp_path / "model").mkdir()
+    save(tmp_path / "model")
+    assert load_model(tmp_path / "model").transition == NAMED
 
 
 @pytest.mark.parametrize("older", [False, True])

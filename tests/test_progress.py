@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from naysay._progress import _summary, epoch_bar, run_bar
+from naysay._progress import _summary, epoch_bar, run_bar, waiting
 
 
 @pytest.mark.parametrize(
@@ -76,3 +76,14 @@ def test_several_runs_are_named_as_they_start(monkeypatch):
         start("the second")
     assert "the second" in shown(terminal)
     assert "1/3" in shown(terminal)
+
+
+def test_waiting_is_shown_on_a_terminal_only(monkeypatch):
+    stream = make_terminal(monkeypatch)
+    with waiting("reading [b]odd[/b].csv"):
+        pass
+    assert "reading [b]odd[/b].csv" in shown(stream)
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with waiting("reading"):
+        pass
+    assert sys.stderr.getvalue() == ""

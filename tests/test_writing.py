@@ -1,9 +1,13 @@
 """Files appear whole or not at all."""
 
+import itertools
+import sys
+from pathlib import Path
+
 import pytest
 
 from naysay import InvalidInput
-from naysay._writing import check_target, replacing
+from naysay._writing import check_target, replacing, replacing_folder
 
 
 def test_ctrl_c_leaves_the_old_file_and_nothing_else(tmp_path):
@@ -38,3 +42,64 @@ def test_what_cannot_be_written_is_refused_before(tmp_path):
         check_target(tmp_path / "none" / "a.csv")
     with pytest.raises(InvalidInput, match="a device or a pipe"):
         check_target("/dev/null")
+
+
+def interrupted_at(point, write):
+    """Run, with Ctrl-C at the given call of any function; return whether it came so far."""
+    n_calls = 0
+
+    def count(frame, event, argument):
+        nonlocal n_calls
+        n_calls += event in ("call", "c_call")
+        if n_calls == point:
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+
+    sys.setprofile(count)
+    try:
+        write()
+        sys.setprofile(None)
+    except KeyboardInterrupt:
+        pass
+    return n_calls >= point
+
+
+def write_file(folder, text):
+    with replacing(folder / "a.txt") as part:
+        part.write_text(text)
+
+
+def write_folder(folder, text):
+    with replacing_folder(folder / "b", of=Path.is_dir, what="one") as new:
+        (new / "first.txt").write_text(text)
+        (new / "second.txt").write_text(text)
+
+
+@pytest.mark.parametrize("write", [write_file, write_folder])
+@pytest.mark.parametrize("older", [False, True])
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_ctrl_c_at_any_moment_leaves_the_old_or_the_new_and_nothing_else(tmp_path, write, older):
+    def texts(folder):
+        return {str(path.relative_to(folder)): path.read_text() for path in all_files(folder)}
+
+    def all_files(folder):
+        return [path for path in folder.rglob("*") if path.is_file()]
+
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    write(whole, "old")
+    old = texts(whole) if older else {}
+    write(whole, "new")
+    new = texts(whole)
+    for point in itertools.count(1):
+        folder = tmp_path / str(point)
+        folder.mkdir()
+        if older:
+            write(folder, "old")
+        was_reached = interrupted_at(point, lambda folder=folder: write(folder, "new"))
+        assert texts(folder) in (old, new), point
+        assert len(list(folder.iterdir())) <= 1, point
+        if not was_reached:
+            break
+    assert point > 30
+    assert texts(folder) == new

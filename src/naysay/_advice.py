@@ -73,8 +73,9 @@ def give_advice(
         advice.append(doubt.advice)
     low, high = accuracy.interval
     if high - low > _WIDE:
+        more = "answers and true labels" if transition_from == "estimate" else "answers"
         advice.append(
-            f"More answers: the accuracy is only known to lie between {low:.0%} and {high:.0%}. "
+            f"More {more}: the accuracy is only known to lie between {low:.0%} and {high:.0%}. "
             f"Four times as many ({4 * summary.n_answers:,}) would halve that range."
         )
     known = [(each.value, name) for each, name in zip(precision, Q.classes, strict=True)]

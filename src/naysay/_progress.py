@@ -1,10 +1,11 @@
 """Progress bars for what takes seconds; nothing where nobody looks."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
 
 def _bar(*columns: TextColumn, enabled: bool = True) -> Progress:
@@ -57,3 +58,11 @@ def run_bar(description: str, n_runs: int) -> Iterator[Callable[[str], None]]:
             n_started += 1
 
         yield start
+
+
+@contextmanager
+def waiting(description: str) -> Iterator[None]:
+    """Show that something goes on whose end nobody knows, if there is a terminal."""
+    console = Console(stderr=True)
+    with console.status(Text(description)) if console.is_terminal else nullcontext():
+        yield

@@ -77,21 +77,20 @@ def make_targets(
     )
 
 
-def pool(answers: Observations, transitions: Transitions) -> TransitionMatrix:
-    """Return one matrix for all annotators: theirs, weighted by how much each answered."""
+def pool(annotator: NDArray[Any] | None, transitions: Transitions) -> TransitionMatrix:
+    """Return one matrix for all answers: the annotators', weighted by how much each answered."""
     if isinstance(transitions, TransitionMatrix):
         return transitions
-    names, counts = np.unique(
-        [] if answers.annotator is None else answers.annotator, return_counts=True
-    )
+    names, counts = np.unique([] if annotator is None else annotator, return_counts=True)
     if not len(names):
         return next(iter(transitions.values()))
     values = sum(
         count * np.asarray(transitions[name])
         for name, count in zip(names.tolist(), counts / counts.sum(), strict=True)
     )
-    first = transitions[names.tolist()[0]]
-    return TransitionMatrix(values, first.classes, allow_diagonal=True)
+    used = [transitions[name] for name in names.tolist()]
+    may_err = any(Q.allow_diagonal for Q in used)
+    return TransitionMatrix(values, used[0].classes, allow_diagonal=may_err)
 
 
 def hold_prior(

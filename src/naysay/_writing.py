@@ -2,13 +2,14 @@
 
 import os
 import secrets
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from naysay._errors import InvalidInput
 
-__all__ = ["check_target", "replacing"]
+__all__ = ["check_folder", "check_target", "replacing", "replacing_folder"]
 
 
 def check_target(path: str | Path, *, usual: str = "file") -> Path:
@@ -56,4 +57,62 @@ def replacing(path: str | Path, *, usual: str = "file") -> Iterator[Path]:
         yield part
         os.replace(part, target)
     finally:
-        part.unlink(missing_ok=True)
+        try:
+            part.unlink(missing_ok=True)
+        except BaseException:  # Ctrl-C, just now
+            part.unlink(missing_ok=True)
+            raise
+
+
+def check_folder(path: str | Path, *, of: Callable[[Path], bool], what: str) -> Path:
+    """Return the path if a folder can be written there; ask before a long computation.
+
+    Parameters
+    ----------
+    of : callable
+        Whether a folder that is there, and not empty, may be replaced.
+    what : str
+        What it is then, in words.
+    """
+    target = Path(path)
+    if target.exists() and not (_is_empty(target) or of(target)):
+        raise InvalidInput(
+            f"{target} must be a new folder or {what}. It exists and is neither; nothing was "
+            "written. Choose another path."
+        )
+    return target
+
+
+def _is_empty(target: Path) -> bool:
+    """Whether a folder is empty; the current one, which cannot be replaced, is taken as full."""
+    return bool(target.name) and target.is_dir() and not any(target.iterdir())
+
+
+@contextmanager
+def replacing_folder(path: str | Path, *, of: Callable[[Path], bool], what: str) -> Iterator[Path]:
+    """Yield a new folder; it takes the place of `path` at the end, also of one that is there.
+
+    Parameters are those of `check_folder`. Folders above it are made.
+    """
+    target = check_folder(path, of=of, what=what)
+    scratch = target.with_name(f".{target.name}-{secrets.token_hex(8)}")
+    new = scratch / "new"
+    try:
+        new.mkdir(parents=True)
+        yield new
+        if target.exists():
+            target.rename(scratch / "old")
+        new.rename(target)
+    finally:
+        try:
+            _clean_up(scratch, target)
+        except BaseException:  # Ctrl-C, just now
+            _clean_up(scratch, target)
+            raise
+
+
+def _clean_up(scratch: Path, target: Path) -> None:
+    """Put the old folder back if no new one took its place, and remove what is left."""
+    if (scratch / "old").exists() and not target.exists():
+        (scratch / "old").rename(target)
+    shutil.rmtree(scratch, ignore_errors=True)

@@ -1,16 +1,27 @@
 """A trained model against a user's answers: how good it is, and what looks wrong."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from naysay._annotated import (
+    check_classes,
+    check_matrices,
+    complete,
+    find_wrong_answers,
+    who_answered,
+)
+from naysay._checks import shorten
 from naysay._errors import InvalidInput, InvalidTransitionMatrix
+from naysay._targets import pool
 from naysay.classifier import ComplementaryClassifier
 from naysay.datasets._preprocess import Recipe
 from naysay.datasets.folders import ImageRecipe
 from naysay.datasets.own import OwnData, read_features, read_own
+from naysay.datasets.tables import read_table
 from naysay.metrics import Estimate, accuracy_without_labels
 from naysay.observations import Observations
 from naysay.quality import (
@@ -19,13 +30,13 @@ from naysay.quality import (
     WrongLabels,
     annotators,
     find_collapsed_classes,
-    find_wrong_labels,
 )
 from naysay.transition import TransitionMatrix
 
 __all__ = ["ModelCheck", "check_file", "check_model"]
 
 _LISTED = 100  # doubtful answers in the JSON form
+_SHOWN = 20  # annotators
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -38,6 +49,8 @@ class ModelCheck:
     wrong_labels: WrongLabels | None
     """Over all answers, in the order of ``own.label``; None where Q knows no mistakes."""
     annotators: Annotators | None
+    off_their_matrix: Mapping[str, float]
+    """How far each annotator answers from the matrix of their own, 0 to 1; empty without such."""
     notes: tuple[str, ...]
     """Why something could not be said."""
 
@@ -70,7 +83,10 @@ class ModelCheck:
             "collapsed": None if self.collapsed is None else self.collapsed.to_dict(),
             "n_wrong_expected": None if wrong is None else wrong.n_expected,
             "doubtful": self.doubtful[:_LISTED],
-            "annotators": [each.to_dict() for each in self.annotators or ()],
+            "annotators": [
+                {**each.to_dict(), "off_their_matrix": self.off_their_matrix.get(each.name)}
+                for each in self.annotators or ()
+            ],
             "notes": list(self.notes),
         }
 
@@ -88,6 +104,10 @@ class ModelCheck:
             parts.append("\n".join([head, *listed]))
         if self.annotators is not None:
             parts.append(str(self.annotators))
+        if self.off_their_matrix:
+            most = sorted(self.off_their_matrix.items(), key=lambda item: -item[1])[:_SHOWN]
+            listed = ", ".join(f"{name} {distance:.2f}" for name, distance in most)
+            parts.append(f"Distance from the matrix of their own (0 to 1): {listed}")
         parts += [f"Note: {note}" for note in self.notes]
         return "\n".join(parts)
 
@@ -96,7 +116,7 @@ def check_file(
     model: ComplementaryClassifier,
     data: Any,
     *,
-    transition: TransitionMatrix | None = None,
+    transition: TransitionMatrix | Mapping[str, TransitionMatrix] | None = None,
     **reading: Any,
 ) -> ModelCheck:
     """Check a model against a file of answers.
@@ -107,8 +127,8 @@ def check_file(
         Fitted.
     data : path or data frame
         Answers that the model was not trained on, in the form of its training data.
-    transition : TransitionMatrix, optional
-        How the annotators of these answers choose; that of the model when left out.
+    transition : TransitionMatrix, or one for each annotator by name, optional
+        How the annotators of these answers choose; those of the model when left out.
     **reading
         As in `naysay.datasets.own.read_own`: ``label``, ``annotator`` and so on.
     """
@@ -119,12 +139,14 @@ def check_file(
             reading |= {"size": (recipe.height, recipe.width), "mode": recipe.mode}
         own = read_own(data, classes=names, **reading)
         return check_model(model, own, own.X, transition=transition)
-    if str(data) == "-":
-        raise InvalidInput("data must be a file that can be read twice. Standard input cannot.")
+    options = {name: reading[name] for name in ("delimiter", "decimal") if name in reading}
+    if str(data) == "-":  # standard input can be read once
+        roles = (reading.get(role) for role in ("label", "annotator", "example_id", "true_label"))
+        named = [name for name in roles if name is not None]
+        data = read_table("-", text=[*recipe.categorical, *named], **options)
     if not str(data).endswith(".npz"):
         reading["features"] = [column.name for column in recipe.columns]
     own = read_own(data, classes=names, **reading)
-    options = {name: reading[name] for name in ("delimiter", "decimal") if name in reading}
     X = read_features(data, recipe, **options)[own.row]  # as in training, not as these data say
     return check_model(model, own, X, transition=transition)
 
@@ -134,46 +156,46 @@ def check_model(
     own: OwnData,
     X: NDArray[Any],
     *,
-    transition: TransitionMatrix | None = None,
+    transition: TransitionMatrix | Mapping[str, TransitionMatrix] | None = None,
 ) -> ModelCheck:
     """Check a model against answers, with the features of their examples.
 
     The accuracy and the collapsed classes come from the first answer about each example: further
     ones about the same example would not be independent.
     """
-    Q = model.transition_ if transition is None else transition
-    if tuple(map(str, model.classes_)) != own.classes or Q.n_classes != own.n_classes:
+    if tuple(map(str, model.classes_)) != own.classes:
         raise InvalidInput(
-            f"The answers and the matrix must be about the {len(model.classes_)} classes of the "
-            f"model. Got {own.n_classes} classes and {Q.n_classes} rows."
+            f"The answers must be about the {len(model.classes_)} classes of the model. Got "
+            f"{own.n_classes} classes."
         )
     if X.shape[1:] != model.input_shape_:
         raise InvalidInput(
             f"{own.source} must give examples of shape {model.input_shape_}, as the model was "
             f"trained on. It gives {X.shape[1:]}. Name the columns that are no features."
         )
-    probs = model.predict_proba(X)
     examples, first = np.unique(own.example, return_index=True)
+    who = who_answered(own)
+    Q, own_matrices, notes = _choose_matrices(model, own, transition, who[first])
+    matrices = complete(who, own_matrices, Q)
+    probs = model.predict_proba(X)
     labels, answered = own.label[first], probs[examples]
-    notes = []
-    collapsed = wrong_labels = habits = None
+    collapsed = habits = None
     try:
         collapsed = find_collapsed_classes(answered, labels, Q)
     except InvalidTransitionMatrix as problem:
         notes.append(str(problem))
-    if np.asarray(Q).diagonal().any():
-        wrong_labels = find_wrong_labels(probs[own.example], own.label, Q)
-    else:
+    wrong_labels = find_wrong_answers(own, probs, matrices)
+    if wrong_labels is None:
         notes.append(
             "Wrong answers were not looked for: the matrix has a zero diagonal. Estimate it with "
-            "allow_diagonal=True."
+            "allow_diagonal=True (naysay estimate --allow-diagonal)."
         )
     if own.annotator is not None and (own.annotator >= 0).any():
         known = own.annotator >= 0
         answers = Observations(
             example=own.example[known],
             label=own.label[known],
-            annotator=np.array(own.annotators)[own.annotator[known]],
+            annotator=who[known],
             n_examples=len(probs),
         )
         habits = annotators(answers, probs, Q)
@@ -183,5 +205,51 @@ def check_model(
         collapsed=collapsed,
         wrong_labels=wrong_labels,
         annotators=habits,
+        off_their_matrix={
+            each.name: _distance(
+                each.transition, own_matrices[each.name], probs[own.example[who == each.name]]
+            )
+            for each in habits or ()
+            if each.name in own_matrices
+        },
         notes=tuple(notes),
     )
+
+
+def _choose_matrices(
+    model: ComplementaryClassifier,
+    own: OwnData,
+    transition: TransitionMatrix | Mapping[str, TransitionMatrix] | None,
+    who: NDArray[np.str_],
+) -> tuple[TransitionMatrix, Mapping[str, TransitionMatrix], list[str]]:
+    """Return the matrix of the answers by `who`, those that annotators have, and what to note."""
+    if isinstance(transition, TransitionMatrix):
+        check_classes(transition, own, "The matrix")
+        return transition, {}, []
+    if transition is not None:
+        matrices = check_matrices(own, transition)
+        return pool(who, matrices), matrices, []
+    matrices = model.transitions_
+    notes = []
+    if model.transition == "estimate":
+        notes.append("The matrix was estimated, and the intervals take it as exact.")
+    if not matrices:
+        return model.transition_, {}, notes
+    strangers = [name for name in own.annotators if name not in matrices]
+    if not own.annotators:
+        notes.append(
+            "The model has a matrix for each annotator. These answers do not say who gave them, "
+            "so the mean of all was used: name the column with annotator (--annotator)."
+        )
+    elif strangers:
+        notes.append(
+            f"The model has no matrix of {shorten(strangers)}; the mean of all was used for their "
+            "answers."
+        )
+    return pool(who, complete(who, matrices, model.transition_)), matrices, notes
+
+
+def _distance(Q: TransitionMatrix, other: TransitionMatrix, probs: NDArray[np.float64]) -> float:
+    """Return the mean distance of rows (total variation) over examples of these probabilities."""
+    rows = np.abs(np.asarray(Q) - np.asarray(other)).sum(axis=1) / 2
+    return float(probs.mean(axis=0) @ rows)

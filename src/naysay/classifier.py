@@ -305,7 +305,9 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             transitions = self.habit_.by_annotator or self.habit_.transition
         else:
             transitions = TransitionMatrix.uniform(len(names), classes=names)
-        self.transition_ = self.habit_.transition if self.habit_ else pool(answers, transitions)
+        self.transition_ = (
+            self.habit_.transition if self.habit_ else pool(answers.annotator, transitions)
+        )
         self.transitions_ = dict(transitions) if isinstance(transitions, Mapping) else {}
         prior = class_prior(answers.label, self.transition_) if method.needs_prior else None
         setting = Setting(

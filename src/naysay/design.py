@@ -27,6 +27,7 @@ from naysay._checks import (
 )
 from naysay._errors import InvalidData, InvalidInput
 from naysay._scheme_diagnosis import SchemeDiagnosis, compare_with_uniform
+from naysay._writing import replacing
 from naysay.diagnosis import check_prior
 from naysay.observations import Observations
 from naysay.transition import TransitionMatrix
@@ -195,31 +196,31 @@ class Scheme:
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        with (folder / "lists.csv").open("w", encoding="utf-8", newline="") as file:
+        with (
+            replacing(folder / "lists.csv") as part,
+            part.open("w", encoding="utf-8", newline="") as file,
+        ):
             writer = csv.writer(file)
             places = [f"offered {place}" for place in range(1, self.lists.shape[1] + 1)]
             writer.writerow(["group", "share", *places])
             for share, (name, offered) in zip(self.shares, self.groups.items(), strict=True):
                 writer.writerow([name, f"{share:.6g}", *offered])
-        (folder / "scheme.json").write_text(
-            json.dumps(
-                {
-                    "classes": list(self.classes),
-                    "instruction": {"name": self.instruction.name, "text": self.instruction.text},
-                    "lists": self.lists.tolist(),
-                    "shares": self.shares.tolist(),
-                    "prior": self.prior.tolist(),
-                },
-                ensure_ascii=False,
-            ),
-            "utf-8",
-        )
+        facts = {
+            "classes": list(self.classes),
+            "instruction": {"name": self.instruction.name, "text": self.instruction.text},
+            "lists": self.lists.tolist(),
+            "shares": self.shares.tolist(),
+            "prior": self.prior.tolist(),
+        }
+        with replacing(folder / "scheme.json") as part:
+            part.write_text(json.dumps(facts, ensure_ascii=False), "utf-8")
         if len(self.lists) * len(self.classes) ** 2 <= _MOST_CELLS_ON_DISK:
             (folder / "matrices").mkdir(exist_ok=True)
             for old in (folder / "matrices").glob("list-*.csv"):  # of another scheme
                 old.unlink()
             for name, Q in self.matrices.items():
-                Q.write(folder / "matrices" / f"{name}.csv")
+                with replacing(folder / "matrices" / f"{name}.csv") as part:
+                    Q.write(part)
 
     @classmethod
     def read(cls, folder: str | Path, *, instruction: Instruction | None = None) -> Self:
@@ -302,8 +303,8 @@ def propose(
     names = check_class_names(classes, n_classes)
     if check_count(n_offered, "n_offered") < 2 or n_offered > n_classes:
         raise InvalidInput(
-            "n_offered must be at least 2, so that one label is always wrong, and at most the "
-            f"{n_classes} classes. Got {n_offered}."
+            "n_offered (--offered) must be at least 2, so that one label is always wrong, and at "
+            f"most the {n_classes} classes. Got {n_offered}."
         )
     pi = check_prior(prior, n_classes)
     if not (pi > 0).all():
@@ -338,8 +339,8 @@ def propose(
     if best is None:
         raise InvalidInput(
             f"The lists must tell all classes apart. {numbers[-1]} lists of {n_offered} labels "
-            f"do not, of {n_classes} classes. Raise n_groups (leave it out to have it chosen)"
-            " or n_offered."
+            f"do not, of {n_classes} classes. Raise n_groups (--groups; left out, it is chosen) or "
+            "n_offered (--offered)."
         )
     lists, columns, group = best
     shares = np.full(len(lists), 1 / len(lists))

@@ -6,23 +6,25 @@ the end how often the model is right.
 
 import time
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from naysay import __version__, metrics, quality
+from naysay import __version__, metrics
 from naysay._advice import find_problems, give_advice
-from naysay._checks import check_number, check_seed
-from naysay._errors import InvalidData, NaysayWarning, NoAnchorPoints
+from naysay._annotated import NOBODY, check_matrices, complete, find_wrong_answers, who_answered
+from naysay._checks import check_number, check_seed, shorten
+from naysay._errors import InvalidData, InvalidLabels, NaysayWarning, NoAnchorPoints
+from naysay._fit_report import FitReport, ShownExample, least_sure, suspects
+from naysay._habit import Habit
+from naysay._targets import pool
 from naysay.classifier import ComplementaryClassifier
-from naysay.datasets._preprocess import Recipe
 from naysay.datasets.own import OwnData
-from naysay.datasets.summary import Summary, summarise
-from naysay.methods import Method
+from naysay.datasets.summary import summarise
+from naysay.methods import Method, find_method
 from naysay.observations import Observations
 from naysay.persistence import NetworkFactory
 from naysay.transition import TransitionMatrix
@@ -30,89 +32,16 @@ from naysay.transition import TransitionMatrix
 __all__ = ["FitReport", "ShownExample", "estimate_own", "fit_own"]
 
 _FEWEST_EXAMPLES = 10
-_N_SHOWN = 12  # examples of each kind in the report
 
 Anchors = tuple[NDArray[Any], NDArray[np.int64]]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ShownExample:
-    """One example that a person should look at."""
-
-    name: str
-    image: NDArray[np.uint8] | None
-    """(channels, height, width); None for a table."""
-    cells: dict[str, str]
-    """The row of a table; empty for images."""
-    said: tuple[str, ...]
-    """The classes that annotators excluded."""
-    guesses: tuple[tuple[str, float], ...]
-    """The two most probable classes, with their probabilities."""
-    doubt: float
-    """What it is listed by: how unsure the model is, or how probably a label is wrong."""
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class FitReport:
-    """What was learned from, how well it went, and what to do next; no network in it."""
-
-    summary: Summary
-    method: str
-    transition: TransitionMatrix
-    transition_from: str
-    """``uniform``, ``estimate`` or ``given``."""
-    habits: dict[str, NDArray[np.float64]]
-    """The share of each class among the answers of each annotator."""
-    n_anchors: int
-    n_training: int
-    n_held_out: int
-    accuracy: metrics.Estimate
-    """On the examples set aside, from their complementary labels."""
-    precision: tuple[metrics.Estimate, ...]
-    """How often a prediction of each class is right."""
-    n_predicted: tuple[int, ...]
-    """How often each class is predicted, over all examples."""
-    unsure: tuple[ShownExample, ...]
-    suspects: tuple[ShownExample, ...] | None
-    """Labels that look wrong; None where the matrix says that none is."""
-    warnings: tuple[str, ...]
-    advice: tuple[str, ...]
-    seed: int
-    seconds: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the figures as plain values for JSON."""
-        classes = self.transition.classes
-        return {
-            "data": self.summary.to_dict(),
-            "method": self.method,
-            "transition": {
-                "from": self.transition_from,
-                "values": np.asarray(self.transition).tolist(),
-                "identifiable": self.transition.diagnose().identifiable,
-            },
-            "anchors": self.n_anchors,
-            "training_examples": self.n_training,
-            "held_out_examples": self.n_held_out,
-            "accuracy": self.accuracy.to_dict(),
-            "precision": {
-                name: each.to_dict() for name, each in zip(classes, self.precision, strict=True)
-            },
-            "predicted": dict(zip(classes, self.n_predicted, strict=True)),
-            "unsure": [each.name for each in self.unsure],
-            "suspects": None if self.suspects is None else [each.name for each in self.suspects],
-            "warnings": list(self.warnings),
-            "advice": list(self.advice),
-            "seed": self.seed,
-            "seconds": self.seconds,
-        }
 
 
 def fit_own(
     own: OwnData,
     *,
     anchors: Anchors | None = None,
-    transition: str | TransitionMatrix = "uniform",
+    transition: str | TransitionMatrix | Mapping[str, TransitionMatrix] = "uniform",
+    allow_diagonal: bool = False,
     method: str | Method = "forward",
     network: NetworkFactory | None = None,
     epochs: int = 100,
@@ -129,9 +58,9 @@ def fit_own(
         What `naysay.datasets.own.read_own` gave. True classes in it are anchors.
     anchors : pair of arrays, optional
         More anchors, as `naysay.datasets.anchors.read_anchors` gives them.
-    transition : {"uniform", "estimate"} or TransitionMatrix
+    transition : {"uniform", "estimate"}, TransitionMatrix, or one for each annotator by name
         As in `ComplementaryClassifier`.
-    method, network, epochs, progress
+    allow_diagonal, method, network, epochs, progress
         As in `ComplementaryClassifier`.
     held_out : float, default=0.2
         Share of the examples that is set aside to estimate the accuracy; none of them is learned
@@ -160,12 +89,15 @@ def fit_own(
     """
     start = time.perf_counter()
     rng = check_seed(seed)
+    given = check_matrices(own, transition) if isinstance(transition, Mapping) else transition
+    _check_consistent(own, given, allow_diagonal)
     is_held_out = _set_aside(own, held_out, rng)
     X_anchor, y_anchor = _join(own.anchors, anchors)
     names = np.array(own.classes)
     clf = ComplementaryClassifier(
         method=method,
-        transition=transition,
+        transition=given,
+        allow_diagonal=allow_diagonal,
         network=network,
         classes=own.classes,
         epochs=epochs,
@@ -180,15 +112,18 @@ def fit_own(
             _answers_about(own, kept),
             anchors=(X_anchor, names[y_anchor]) if len(y_anchor) else None,
         )
-    Q = TransitionMatrix(
-        np.asarray(clf.transition_), own.classes, allow_diagonal=clf.transition_.allow_diagonal
-    )
+    habit = clf.habit_
+    Q = _named(clf.transition_ if habit is None else habit.transition, own.classes)
+    who = who_answered(own)
+    matrices = complete(who, clf.transitions_, clf.transition_)
     probs = clf.predict_proba(own.X)
     predicted = probs.argmax(axis=1)
-    examples, labels = _one_answer_each(own, is_held_out, rng)
-    known = _uncertainty_of(clf)
+    answers = _one_answer_each(own, is_held_out, rng)
+    known = None if habit is None else habit.uncertainty
     doubts = None if known is None or not Q.diagnose().identifiable else known.samples
-    about = (predicted[examples], labels, Q)
+    # of given matrices the mean over the very answers that are judged by it
+    judge = Q if habit is not None else _named(pool(who[answers], matrices), own.classes)
+    about = (predicted[own.example[answers]], own.label[answers], judge)
     accuracy = metrics.accuracy_without_labels(*about, Q_samples=doubts)
     precision = metrics.precision_without_labels(*about, Q_samples=doubts)
     summary = summarise(own)
@@ -196,20 +131,23 @@ def fit_own(
     found = [str(each.message) for each in caught if issubclass(each.category, NaysayWarning)]
     if name == "estimate" and doubts is None:
         found.append("Q is an estimate too, and the intervals of the accuracy take it as exact")
+    found += _about_annotators(own, clf, transition)
+    wrong = find_wrong_answers(own, _as_shares(probs), matrices)
     report = FitReport(
         summary=summary,
         method=clf.method if isinstance(clf.method, str) else clf.method.name,
         transition=Q,
         transition_from=name,
+        transitions=_by_answers(own, clf.transitions_),
         habits=_habits(own),
         n_anchors=len(y_anchor),
         n_training=len(kept),
-        n_held_out=len(examples),
+        n_held_out=len(answers),
         accuracy=accuracy,
         precision=precision,
         n_predicted=tuple(np.bincount(predicted, minlength=own.n_classes).tolist()),
-        unsure=_least_sure(own, probs),
-        suspects=_suspects(own, probs, Q) if np.diagonal(np.asarray(Q)).any() else None,
+        unsure=least_sure(own, probs),
+        suspects=None if wrong is None else suspects(own, probs, wrong),
         warnings=(*summary.warnings, *found, *find_problems(Q, y_anchor, predicted)),
         advice=give_advice(summary, Q, accuracy, precision, y_anchor, name, known),
         seed=seed,
@@ -236,17 +174,19 @@ def estimate_own(
     anchors: Anchors | None = None,
     epochs: int = 100,
     seed: int = 0,
+    allow_diagonal: bool = False,
     progress: bool = False,
-) -> tuple[TransitionMatrix, Any]:
+) -> Habit:
     """Estimate how the annotators of a user's own data choose, from anchors.
 
     Parameters are those of `fit_own`; nothing is set aside.
 
     Returns
     -------
-    Q : TransitionMatrix
-    uncertainty : naysay.estimation.Uncertainty or None
-        With ``lower`` and ``upper``, the bounds of each entry; None where they are not known.
+    Habit
+        ``transition`` is the matrix; ``uncertainty`` has ``lower`` and ``upper``, the bounds of
+        each entry, and is None where they are not known; ``by_annotator`` has a matrix for each
+        annotator, where the data say who answered and show that they differ.
 
     Raises
     ------
@@ -257,8 +197,10 @@ def estimate_own(
     if not len(y_anchor):
         raise NoAnchorPoints(
             "The estimate needs anchors: examples whose true class is known, 5 or 10 of each "
-            "class. Name their column in true_label, or pass a file of them."
+            "class. Name their column in true_label (--true-label), or pass a file of them "
+            "(--anchors)."
         )
+    _check_consistent(own, None, allow_diagonal)
     labelled = np.flatnonzero(own.labels_per_example > 0)
     if len(labelled) < _FEWEST_EXAMPLES:
         raise InvalidData(
@@ -267,6 +209,7 @@ def estimate_own(
         )
     clf = ComplementaryClassifier(
         transition="estimate",
+        allow_diagonal=allow_diagonal,
         classes=own.classes,
         epochs=epochs,
         progress=progress,
@@ -274,13 +217,63 @@ def estimate_own(
     )
     known = X_anchor, np.array(own.classes)[y_anchor]
     clf.fit(own.X[labelled], _answers_about(own, labelled), anchors=known)
-    return clf.transition_, _uncertainty_of(clf)
+    assert clf.habit_ is not None  # it is, with transition="estimate"
+    return clf.habit_
 
 
-def _uncertainty_of(clf: ComplementaryClassifier) -> Any:
-    """Return how sure an estimated matrix is; None of one that was given."""
-    habit = getattr(clf, "habit_", None)
-    return None if habit is None else habit.uncertainty
+def _named(Q: TransitionMatrix, classes: Sequence[str]) -> TransitionMatrix:
+    """Return a matrix with the class names of the data."""
+    if Q.classes == tuple(classes):
+        return Q
+    return TransitionMatrix(np.asarray(Q), classes, allow_diagonal=Q.allow_diagonal)
+
+
+def _by_answers(
+    own: OwnData, matrices: Mapping[str, TransitionMatrix]
+) -> dict[str, TransitionMatrix]:
+    """Return the matrices of those annotators who answered, most answers first."""
+    names, counts = np.unique(who_answered(own), return_counts=True)
+    order = names[np.argsort(-counts, kind="stable")].tolist()
+    return {
+        name: _named(matrices[name], own.classes)
+        for name in order
+        if name in matrices and name != NOBODY
+    }
+
+
+def _check_consistent(own: OwnData, transition: Any, allow_diagonal: bool) -> None:
+    """Refuse answers that exclude every class of an example, where annotators never err."""
+    matrices = transition.values() if isinstance(transition, Mapping) else [transition]
+    if allow_diagonal or any(getattr(Q, "allow_diagonal", False) for Q in matrices):
+        return
+    excluded = np.flatnonzero(own.ruled_out.all(axis=1))
+    if len(excluded):
+        raise InvalidLabels(
+            f"The answers about an example must leave it some class. Those about "
+            f"{own.name_of(int(excluded[0]))} exclude every class (examples like that: "
+            f"{len(excluded)}). Drop them, or say that annotators err: allow_diagonal "
+            "(--allow-diagonal)."
+        )
+
+
+def _about_annotators(own: OwnData, clf: ComplementaryClassifier, transition: Any) -> Iterator[str]:
+    """Say what was done about annotators that a reader might not expect."""
+    if transition == "estimate" and own.annotators and not clf.transitions_:
+        method = find_method(clf.method)
+        yield "One matrix was estimated for all annotators together: " + (
+            "these answers do not show that their habits differ"
+            if method.takes_evidence
+            else f"method {method.name!r} cannot use one for each"
+        )
+    if isinstance(transition, Mapping):
+        idle = sorted(set(transition) - set(own.annotators))
+        if idle:
+            yield f"{shorten(idle)}: a matrix, but no answer"
+        if NOBODY in clf.transitions_:
+            yield (
+                "Some answers do not say who gave them; they are taken to follow the mean of all "
+                "matrices"
+            )
 
 
 def _set_aside(own: OwnData, share: float, rng: np.random.Generator) -> NDArray[np.bool_]:
@@ -321,21 +314,26 @@ def _answers_about(own: OwnData, examples: NDArray[np.int64]) -> Any:
     place[examples] = np.arange(len(examples))
     chosen = place[own.example] >= 0
     labels = np.array(own.classes)[own.label[chosen]]
-    if (own.labels_per_example[examples] == 1).all():
+    if not own.annotators and (own.labels_per_example[examples] == 1).all():
         return labels  # answers are in the order of the examples
-    return Observations(example=place[own.example[chosen]], label=labels, n_examples=len(examples))
+    return Observations(
+        example=place[own.example[chosen]],
+        label=labels,
+        annotator=who_answered(own)[chosen] if own.annotators else None,
+        n_examples=len(examples),
+    )
 
 
 def _one_answer_each(
     own: OwnData, is_held_out: NDArray[np.bool_], rng: np.random.Generator
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the examples set aside and one answer about each.
+) -> NDArray[np.int64]:
+    """Return one answer about each of the examples set aside.
 
     Several answers about one example are not independent; one each keeps the interval honest.
     """
     order = rng.permutation(np.flatnonzero(is_held_out[own.example]))
-    examples, first = np.unique(own.example[order], return_index=True)
-    return examples, own.label[order[first]]
+    _, first = np.unique(own.example[order], return_index=True)
+    return order[first]
 
 
 def _habits(own: OwnData) -> dict[str, NDArray[np.float64]]:
@@ -348,40 +346,5 @@ def _habits(own: OwnData) -> dict[str, NDArray[np.float64]]:
     return shares
 
 
-def _least_sure(own: OwnData, probs: NDArray[np.float64]) -> tuple[ShownExample, ...]:
-    doubt = 1 - probs.max(axis=1)
-    return _shown(own, probs, np.argsort(-doubt, kind="stable")[:_N_SHOWN], doubt)
-
-
-def _suspects(
-    own: OwnData, probs: NDArray[np.float64], Q: TransitionMatrix
-) -> tuple[ShownExample, ...]:
-    shares = probs / probs.sum(axis=1, keepdims=True)  # some methods give scores only
-    found = quality.find_wrong_labels(shares[own.example], own.label, Q)
-    doubt = np.zeros(own.n_examples)
-    np.maximum.at(doubt, own.example[found.indices], found.probabilities)
-    listed = [index for index in np.argsort(-doubt, kind="stable")[:_N_SHOWN] if doubt[index] > 0.5]
-    return _shown(own, probs, listed, doubt)
-
-
-def _shown(
-    own: OwnData,
-    probs: NDArray[np.float64],
-    examples: Sequence[int] | NDArray[np.int64],
-    doubt: NDArray[np.float64],
-) -> tuple[ShownExample, ...]:
-    is_table = isinstance(own.recipe, Recipe)
-    return tuple(
-        ShownExample(
-            name=own.name_of(int(index)),
-            image=None if is_table else own.X[index],
-            cells=own.recipe.describe(own.X[index]) if isinstance(own.recipe, Recipe) else {},
-            said=tuple(own.classes[label] for label in own.label[own.example == index]),
-            guesses=tuple(
-                (own.classes[place], float(probs[index, place]))
-                for place in np.argsort(-probs[index], kind="stable")[:2]
-            ),
-            doubt=float(doubt[index]),
-        )
-        for index in examples
-    )
+def _as_shares(probs: NDArray[np.float64]) -> NDArray[np.float64]:
+    return probs / probs.sum(axis=1, keepdims=True)  # some methods give scores only

@@ -3,7 +3,6 @@
 import copy
 import hashlib
 import json
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +18,7 @@ from torch import Tensor, nn
 
 from naysay._checks import shorten
 from naysay._errors import InvalidModelFile
+from naysay._writing import check_folder, replacing_folder
 from naysay.networks import NETWORKS
 from naysay.transition import TransitionMatrix
 
@@ -50,13 +50,7 @@ class SavedModel:
 
 def check_model_path(path: str | Path) -> Path:
     """Return the path if a model folder can be written there; ask before training."""
-    target = Path(path)
-    if target.exists() and not _is_model_folder(target):
-        raise InvalidModelFile(
-            f"{target} must be a new folder or an earlier model. It exists and is neither; "
-            "nothing was written. Choose another path."
-        )
-    return target
+    return check_folder(path, of=_is_model_folder, what="an earlier model")
 
 
 def save_model(
@@ -66,26 +60,13 @@ def save_model(
 
     `report` is a page about the model, written beside it as ``report.html``.
     """
-    target = check_model_path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as scratch:
-        new, old = Path(scratch, "new"), Path(scratch, "old")
-        new.mkdir()
+    with replacing_folder(path, of=_is_model_folder, what="an earlier model") as new:
         weights = save(_tensors(model))
         (new / "model.safetensors").write_bytes(weights)
         facts = {**_facts(model, version), "sha256": hashlib.sha256(weights).hexdigest()}
         (new / "model.json").write_text(json.dumps(facts, indent=1), "utf-8")
         if report is not None:
             (new / "report.html").write_text(report, "utf-8", newline="\n")
-        if not target.exists():
-            new.rename(target)
-            return
-        target.rename(old)
-        try:
-            new.rename(target)
-        except BaseException:
-            old.rename(target)
-            raise
 
 
 def _is_model_folder(folder: Path) -> bool:
@@ -214,8 +195,9 @@ def _read_facts(folder: Path) -> dict[str, Any]:
     try:
         facts = json.loads((folder / "model.json").read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
         raise InvalidModelFile(
-            f"{folder} must be a model folder with a readable model.json: {error}."
+            f"{folder} must be a model folder with a readable model.json: {reason}."
         ) from None
     if not isinstance(facts, dict) or facts.get("format") != _FORMAT:
         raise InvalidModelFile(f"{folder / 'model.json'} must describe a naysay model.")

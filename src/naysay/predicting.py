@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from naysay._errors import InvalidInput, InvalidModelFile
-from naysay._writing import replacing
+from naysay._writing import check_target, replacing
 from naysay.classifier import ComplementaryClassifier
 from naysay.datasets._arrow import to_text
 from naysay.datasets.folders import find_images
@@ -88,11 +88,14 @@ def _text_columns(recipe: Any, *names: str | None) -> list[str]:
 
 
 def check_table_path(path: str | Path) -> None:
-    """Refuse a name that does not say which kind of table to write; ``-`` is CSV."""
-    if str(path) != "-" and Path(path).suffix.lower() not in _SUFFIXES:
+    """Refuse a name that does not say which kind of table to write, or where none can be."""
+    if str(path) == "-":  # CSV on standard output
+        return
+    if Path(path).suffix.lower() not in _SUFFIXES:
         raise InvalidInput(
             f"out must end in .csv or .parquet, or be - for standard output. Got {str(path)!r}."
         )
+    check_target(path, usual="predictions.csv")
 
 
 def write_table(table: pa.Table, path: str | Path) -> None:

@@ -328,7 +328,7 @@ def test_images_for_a_table_recipe_and_the_reverse_are_refused(table, tmp_path):
     np.savez(tmp_path / "t.npz", X=np.zeros((2, 3, 4, 4), np.uint8), labels=["a", "b"])
     with pytest.raises(InvalidData, match="not images"):
         read_features(tmp_path / "t.npz", recipe)
-    with pytest.raises(InvalidInput, match="images must name the column"):
+    with pytest.raises(InvalidInput, match="must name the column"):
         read_features(table, read_own(tmp_path / "t.npz").recipe)
 
 

@@ -85,6 +85,8 @@ def test_a_column_without_any_value_is_set_aside_with_the_reason():
         ({"x": [*map(str, range(30))]}, "numbers stored as text"),
         ({"x": ["word " * 50]}, "at most 200 characters.*free text"),
         ({"x": pa.array([1], pa.date32())}, "holds dates or times.*days since"),
+        ({"x": ["2024-01-31", "2024-02-01"]}, r"holds dates or times \(2024-01-31\).*ignore="),
+        ({"x": ["3/1/2024 9:00", "4/1/2024 10:30"]}, "holds dates or times"),
         ({"x": [[1, 2]]}, "must hold numbers. It holds list"),
         ({"x": pa.nulls(2)}, "at least one feature column"),
     ],

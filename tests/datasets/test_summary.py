@@ -133,5 +133,5 @@ def test_true_classes_among_the_features_are_a_warning():
     )
     found = summarise(read_own(frame, label="not"))
     assert found.class_columns == ("is",)
-    assert any("true classes belong in true_label" in warning for warning in found.warnings)
+    assert any("true classes belong in --true-label" in warning for warning in found.warnings)
     assert summarise(read_own(frame, label="not", true_label="is")).class_columns == ()

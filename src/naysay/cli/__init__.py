@@ -34,9 +34,17 @@ class _OneLineErrors(TyperGroup):
         except (NaysayError, OSError) as error:
             if ctx.params["debug"] or isinstance(error, BrokenPipeError):
                 raise  # a closed pipe, as of `naysay predict … | head`, is no news: see click
-            sentences = (f"{line.rstrip('.')}." for line in str(error).splitlines())
-            typer.echo(f"error: {' '.join(sentences)}", err=True)
+            typer.echo(f"error: {_one_line(error)}", err=True)
             raise typer.Exit(1) from None
+
+
+def _one_line(error: Exception) -> str:
+    """Return what went wrong in whole sentences; the number of an OSError helps nobody."""
+    text = str(error)
+    if isinstance(error, OSError) and error.errno is not None:
+        text = text.removeprefix(f"[Errno {error.errno}] ")
+    lines = (line.rstrip() for line in text.splitlines() if line.strip())
+    return " ".join(line if line.endswith((".", "?", "!")) else f"{line}." for line in lines)
 
 
 app = typer.Typer(

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from naysay._progress import waiting
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -47,6 +49,10 @@ class Reading:
     features: Annotated[
         str | None, _option(about="Feature columns, separated by commas; all if left out.")
     ] = None
+    ignore: Annotated[
+        str | None,
+        _option(about="Columns that are no features, such as a date, separated by commas."),
+    ] = None
     categorical: Annotated[
         str | None, _option(about="Columns to take as categories, separated by commas.")
     ] = None
@@ -68,21 +74,23 @@ class Reading:
         """Read the data; `classes` are used where the option does not list them."""
         from naysay.datasets.own import read_own
 
-        return read_own(
-            file,
-            label=self.label,
-            features=split_names(self.features),
-            true_label=self.true_label,
-            annotator=self.annotator,
-            example_id=self.example_id,
-            images=self.images,
-            classes=split_names(self.classes) or classes,
-            separator=self.separator,
-            delimiter=self.delimiter,
-            decimal=self.decimal,
-            categorical=split_names(self.categorical) or [],
-            size=self.size,
-        )
+        with waiting(f"reading {file}"):
+            return read_own(
+                file,
+                label=self.label,
+                features=split_names(self.features),
+                ignore=split_names(self.ignore) or [],
+                true_label=self.true_label,
+                annotator=self.annotator,
+                example_id=self.example_id,
+                images=self.images,
+                classes=split_names(self.classes) or classes,
+                separator=self.separator,
+                delimiter=self.delimiter,
+                decimal=self.decimal,
+                categorical=split_names(self.categorical) or [],
+                size=self.size,
+            )
 
     def read_anchors(
         self, file: Path, own: "OwnData", *, true_label: str | None
@@ -90,7 +98,7 @@ class Reading:
         """Read a file of anchors that belong to the data."""
         from naysay.datasets.anchors import read_anchors
 
-        ignored = (self.label, self.annotator, self.example_id)
+        ignored = (self.label, self.annotator, self.example_id, *(split_names(self.ignore) or ()))
         return read_anchors(
             file,
             own,

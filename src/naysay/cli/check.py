@@ -6,11 +6,15 @@ from typing import Annotated
 
 import typer
 
+from naysay._progress import waiting
+from naysay.cli._matrices import read_transition
+
 
 def check(
     model: Annotated[Path, typer.Argument(help="Folder of a saved model.")],
     data: Annotated[
-        str, typer.Argument(help="CSV, Parquet or .npz file, or image folder, with answers.")
+        str,
+        typer.Argument(help="CSV, Parquet or .npz file, image folder, or - for CSV on stdin."),
     ],
     label: Annotated[
         str | None, typer.Option(help="Column of complementary labels (needed for tables).")
@@ -33,7 +37,11 @@ def check(
     decimal: Annotated[str, typer.Option(help="Decimal mark of a CSV file.")] = ".",
     transition: Annotated[
         Path | None,
-        typer.Option(metavar="Q.csv", help="Matrix of these answers; the model's if left out."),
+        typer.Option(
+            metavar="Q.csv|FOLDER",
+            help="Matrix of these answers, or a folder with one ANNOTATOR.csv each; the model's "
+            "if left out.",
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -53,21 +61,22 @@ def check(
     """
     from naysay.checking import check_file
     from naysay.classifier import ComplementaryClassifier
-    from naysay.transition import TransitionMatrix
 
-    found = check_file(
-        ComplementaryClassifier.load(model),
-        data,
-        transition=None
-        if transition is None
-        else TransitionMatrix.read(transition, allow_diagonal=True),
-        label=label,
-        annotator=annotator,
-        example_id=example_id,
-        true_label=true_label,
-        images=images,
-        separator=separator,
-        delimiter=delimiter,
-        decimal=decimal,
-    )
+    matrices = None
+    if transition is not None:
+        matrices = read_transition(transition, allow_diagonal=True)
+    with waiting(f"naysay check: {data}"):
+        found = check_file(
+            ComplementaryClassifier.load(model),
+            data,
+            transition=matrices,
+            label=label,
+            annotator=annotator,
+            example_id=example_id,
+            true_label=true_label,
+            images=images,
+            separator=separator,
+            delimiter=delimiter,
+            decimal=decimal,
+        )
     typer.echo(json.dumps(found.to_dict(), ensure_ascii=False) if as_json else str(found))

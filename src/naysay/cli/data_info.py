@@ -15,7 +15,7 @@ from naysay.cli._reading import AsJson, DataFile, Reading, reads_data
 if TYPE_CHECKING:
     from naysay.datasets.summary import Summary
 
-__all__ = ["info", "print_summary"]
+__all__ = ["info", "print_summary", "print_warning"]
 
 _MOST_ROWS = 20  # of a listing by class or annotator
 
@@ -49,7 +49,12 @@ def print_summary(summary: "Summary", *, stderr: bool = False) -> None:
     if summary.annotators:
         console.print(_count_table("answers by", summary.annotators))
     for warning in summary.warnings:
-        console.print(Text(f"warning: {warning}", style="yellow"))
+        print_warning(console, warning)
+
+
+def print_warning(console: Console, warning: str) -> None:
+    """Print a warning in one line, which a program can find."""
+    console.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
 
 
 def _count_table(title: str, counts: Mapping[str, int]) -> Table:

@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from naysay._errors import InvalidInput
+
 _MOST_ROWS = 20  # lists shown
 
 
@@ -90,11 +92,10 @@ def design(
     if out is None:
         typer.echo("Next: add --out FOLDER to write the lists and their matrices.")
         return
-    matrices = out / "matrices"
     typer.echo(
         f"Next: put each example into a group at random, by the shares in {out / 'lists.csv'}. "
-        "Record example, group and answer; train with the group as annotator and the matrices "
-        + (f"in {matrices}." if matrices.exists() else "of design.Scheme.read.")
+        "Record the group and the answer in the table of examples, then:\n"
+        f"naysay fit TABLE --label ANSWER --annotator GROUP --transition {out} --out model"
     )
 
 
@@ -104,5 +105,10 @@ def _class_names(given: str) -> list[str] | None:
         return None
     if "," in given:
         return next(csv.reader([given], skipinitialspace=True))
+    if not Path(given).is_file():
+        raise InvalidInput(
+            "--classes must be a number, a file with one name in each line, or names with commas "
+            f"between. There is no file {given!r}."
+        )
     lines = Path(given).read_text("utf-8-sig").splitlines()
     return [line.strip() for line in lines if line.strip()]

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from naysay.cli._matrices import AllowDiagonal
 from naysay.cli._reading import AsJson, DataFile, Reading, reads_data
 from naysay.cli.fit import AnchorLabel, Anchors, Epochs, Seed
 
@@ -35,6 +36,14 @@ def estimate(
         Path | None,
         typer.Option(metavar="FILE", help="CSV file for the 95 % interval of each entry."),
     ] = None,
+    by_annotator: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Folder for a matrix of each annotator, one CSV file each; needs --annotator.",
+        ),
+    ] = None,
+    allow_diagonal: AllowDiagonal = False,
     epochs: Epochs = 100,
     seed: Seed = 0,
     as_json: AsJson = False,
@@ -49,10 +58,15 @@ def estimate(
     """
     from naysay._errors import NaysayWarning
     from naysay._writing import check_target, replacing
+    from naysay.matrix_folder import check_matrix_folder, write_matrices
 
     for target in (out, intervals):
         if target is not None and str(target) != "-":
             check_target(target, usual="Q.csv")  # before the work, not after it
+    if by_annotator is not None:
+        if reading.annotator is None:
+            raise typer.BadParameter("--by-annotator needs --annotator, who gave each answer.")
+        check_matrix_folder(by_annotator)
     own = reading.read(data)
     known = None
     if anchors is not None:
@@ -62,10 +76,26 @@ def estimate(
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", NaysayWarning)
-        Q, doubt = estimate_own(own, anchors=known, epochs=epochs, seed=seed, progress=True)
+        habit = estimate_own(
+            own,
+            anchors=known,
+            allow_diagonal=allow_diagonal,
+            epochs=epochs,
+            seed=seed,
+            progress=True,
+        )
     for each in caught:
         typer.echo(f"warning: {each.message}", err=True)
-    entries = _entries(Q, doubt)
+    Q = habit.transition
+    entries = _entries(Q, habit.uncertainty)
+    matrices = {name: habit.by_annotator.get(name, Q) for name in own.annotators}
+    if by_annotator is not None:
+        if not habit.by_annotator:
+            typer.echo(
+                "warning: these answers do not show that annotators differ; all get one matrix",
+                err=True,
+            )
+        write_matrices(matrices, by_annotator)
     if out != "-":
         with replacing(out) as part:
             Q.write(part)
@@ -79,6 +109,9 @@ def estimate(
             "classes": list(Q.classes),
             "transition": Q.entries.toarray().tolist(),
             "entries": entries,
+            "by_annotator": {
+                name: each.entries.toarray().tolist() for name, each in matrices.items()
+            },
             "diagnosis": Q.diagnose().to_dict(),
             "out": None if out == "-" else out,
         }
@@ -88,6 +121,8 @@ def estimate(
     else:
         _print(entries)
         typer.echo(f"{Q.diagnose()}\nThe matrix: {out}")
+        if by_annotator is not None:
+            typer.echo(f"The matrix of each annotator: {by_annotator}")
 
 
 def _entries(Q: "TransitionMatrix", doubt: Any) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from naysay._progress import waiting
 from naysay.cli._reading import AsJson
 from naysay.cli.predict import Model
 
@@ -30,7 +31,8 @@ def export(
     from naysay.export import export as write
 
     loaded = ComplementaryClassifier.load(model, device="cpu")
-    write(loaded, out)
+    with waiting(f"naysay export: {out}"):
+        write(loaded, out)
     about = describe(loaded)
     if as_json:
         typer.echo(json.dumps({**about, "out": str(out)}, indent=1, ensure_ascii=False))

@@ -11,7 +11,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from naysay.cli._matrices import AllowDiagonal, class_names, read_transition
 from naysay.cli._reading import AsJson, DataFile, Reading, reads_data
+from naysay.cli.data_info import print_summary, print_warning
 
 if TYPE_CHECKING:
     from naysay.fitting import FitReport
@@ -43,11 +45,12 @@ def fit(
     transition: Annotated[
         str | None,
         typer.Option(
-            metavar="Q.csv|uniform|estimate",
-            help="How annotators choose the class they exclude; estimate if anchors are given, "
-            "else uniform.",
+            metavar="Q.csv|FOLDER|uniform|estimate",
+            help="How annotators choose the class they exclude: a matrix, a folder with one "
+            "ANNOTATOR.csv each, or a word; estimate if anchors are given, else uniform.",
         ),
     ] = None,
+    allow_diagonal: AllowDiagonal = False,
     method: Annotated[str, typer.Option(help="See: naysay methods.")] = "forward",
     network: Annotated[str, typer.Option(help="A class of naysay.networks.")] = "mlp",
     epochs: Epochs = 100,
@@ -67,22 +70,21 @@ def fit(
 
         naysay fit flowers.csv --label not --true-label is --out flowers-model
     """
-    from naysay.cli.data_info import print_summary
     from naysay.datasets.summary import summarise
     from naysay.persistence import check_model_path
-    from naysay.transition import TransitionMatrix
 
     check_model_path(out)  # before the work, not after it
-    is_file = transition not in (None, "uniform", "estimate")
-    Q = TransitionMatrix.read(str(transition)) if is_file else None
-    own = reading.read(data, classes=Q.classes if Q is not None and Q.has_names else None)
+    given = None
+    if transition not in (None, "uniform", "estimate"):
+        given = read_transition(str(transition), allow_diagonal=allow_diagonal)
+    own = reading.read(data, classes=None if given is None else class_names(given))
     if not as_json:
         print_summary(summarise(own))
     known = None
     if anchors is not None:
         known = reading.read_anchors(anchors, own, true_label=anchor_label)
     n_anchors = (0 if known is None else len(known[1])) + int((own.true_labels >= 0).sum())
-    chosen = Q if Q is not None else transition or ("estimate" if n_anchors else "uniform")
+    usual = "estimate" if n_anchors else "uniform"
 
     from naysay.fitting import fit_own  # loads torch, after what needs no time was checked
     from naysay.report.fit_page import render_fit_page
@@ -90,7 +92,8 @@ def fit(
     clf, report = fit_own(
         own,
         anchors=known,
-        transition=chosen,
+        transition=given or transition or usual,
+        allow_diagonal=allow_diagonal,
         method=method,
         network=find_network(network),
         epochs=epochs,
@@ -122,10 +125,11 @@ def find_network(name: str) -> Any:
 def _print(report: "FitReport") -> None:
     console = Console()
     for warning in report.warnings[len(report.summary.warnings) :]:
-        console.print(Text(f"warning: {warning}", style="yellow"))
+        print_warning(console, warning)
     table = Table("class", box=None, pad_edge=False)
     for heading in ("predicted", "right when predicted", "95 % interval"):
         table.add_column(heading, justify="right")
+    console.print(Text(f"{_habit(report)}\n"))
     classes = report.transition.classes
     for name, count, each in zip(classes, report.n_predicted, report.precision, strict=True):
         table.add_row(Text(name), f"{count:,}", _value(each), _interval(each))
@@ -139,6 +143,17 @@ def _print(report: "FitReport") -> None:
         f"from {report.accuracy.n_labels:,} complementary labels set aside, without a true label",
         highlight=False,
     )
+
+
+def _habit(report: "FitReport") -> str:
+    """Say which matrix was used, and how it came about."""
+    n_annotators = len(report.transitions)
+    whose = f"of each of {n_annotators} annotators" if n_annotators else "of the annotators"
+    if report.transition_from == "uniform":
+        return "Assumed: annotators exclude every other class equally often (--transition uniform)."
+    if report.transition_from == "estimate":
+        return f"Estimated from {report.n_anchors:,} true labels: the habit {whose}."
+    return f"Given: the habit {whose}."
 
 
 def _value(estimate: "Estimate") -> str:

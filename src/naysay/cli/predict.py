@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from naysay._progress import waiting
+
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A folder that naysay fit wrote.")]
 
 
@@ -47,14 +49,15 @@ def predict(
     from naysay.classifier import ComplementaryClassifier
     from naysay.predicting import json_lines, predict_file, write_table
 
-    table = predict_file(
-        ComplementaryClassifier.load(model),
-        data,
-        images=images,
-        example_id=example_id,
-        delimiter=delimiter,
-        decimal=decimal,
-    )
+    with waiting(f"naysay predict: {data}"):
+        table = predict_file(
+            ComplementaryClassifier.load(model),
+            data,
+            images=images,
+            example_id=example_id,
+            delimiter=delimiter,
+            decimal=decimal,
+        )
     if as_json and out == "-":
         for line in json_lines(table):
             typer.echo(line)
@@ -65,6 +68,8 @@ def predict(
     if as_json:
         names = table["prediction"].value_counts().to_pylist()
         counts = {each["values"]: each["counts"] for each in names}
-        typer.echo(json.dumps({"rows": len(table), "out": out, "predicted": counts}))
+        typer.echo(
+            json.dumps({"rows": len(table), "out": out, "predicted": counts}, ensure_ascii=False)
+        )
     else:
         typer.echo(f"{len(table):,} predictions: {out}")

@@ -145,7 +145,7 @@ def _name_classes(
     if len(names) < 2:
         raise InvalidLabels(
             f"There must be at least 2 classes. {source} names only {shorten(names)}.\n"
-            "If there are classes that no label names, list all of them in classes=."
+            "If there are classes that no label names, list all of them in classes= (--classes)."
         )
     return names
 
@@ -166,7 +166,8 @@ def _translate(
     if unknown:
         raise InvalidLabels(
             f"The {role} column of {source} must name the classes {shorten(names)}. "
-            f"It also names {shorten(unknown)}.\nMend the labels, or add these to classes=."
+            f"It also names {shorten(unknown)}.\nMend the labels, or add these to classes= "
+            "(--classes)."
         )
     table = np.array([*(index_of[name] for name in found), -1], dtype=np.int64)
     return table[codes]  # the last entry answers for -1

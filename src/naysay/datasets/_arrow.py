@@ -68,9 +68,10 @@ def to_numbers(column: pa.ChunkedArray, name: str, source: str) -> NDArray[np.fl
             plain = pc.cast(plain, pa.uint8())
         numbers = pc.cast(plain, pa.float64(), safe=False)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        hint = " If it has numbers like 1,5 pass decimal=',' (--decimal ,)."
         raise InvalidData(
             f"Column {name!r} of {source} must hold numbers. It holds {plain.type}: "
-            f"{shorten(str(error))}."
+            f"{shorten(str(error))}.{hint if is_text(plain.type) else ''}"
         ) from None
     return numbers.to_numpy(zero_copy_only=False)
 

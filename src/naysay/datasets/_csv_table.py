@@ -74,6 +74,11 @@ def parse_csv(
 def _refuse_nul(data: bytes, source: str) -> None:
     at = data.find(b"\0")
     if at >= 0:
+        if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise InvalidData(
+                f"{source} must be text in UTF-8. It is in UTF-16. Save it again as UTF-8 (in "
+                "Excel: 'CSV UTF-8')."
+            )
         raise InvalidData(
             f"{source} must be text. Line {_line(data, at)} holds a NUL byte: the file is damaged, "
             "or not a CSV file in UTF-8."

@@ -212,7 +212,7 @@ def categories_of(
     column: pa.ChunkedArray, name: str, source: str
 ) -> tuple[NDArray[np.int64], list[str]]:
     """Return each cell's position among the distinct values (-1: missing), and these."""
-    advice = "It is free text, no category: leave the column out with features=."
+    advice = "It is free text, no category: leave the column out with ignore= (--ignore)."
     codes, values = codes_of(to_text(column, name, source, advice=advice))
     missing = [index for index, value in enumerate(values) if value in MISSING_WORDS]
     codes[np.isin(codes, missing)] = -1

@@ -1,6 +1,7 @@
 """Learn a recipe from the first table: which columns are numbers, which categories, what fills."""
 
 import re
+import shlex
 from collections.abc import Collection, Sequence
 from typing import NoReturn
 
@@ -24,6 +25,7 @@ __all__ = ["fit_recipe"]
 MOST_CATEGORIES = 100
 _FEW = 20  # so many distinct values are categories even where most rows have their own
 _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d|$)|\d{1,2}([./-])\d{1,2}\2\d{4}([T ,]|$)")
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+\s*|\s*[-+]?\d+\s*")
 
 
@@ -77,15 +79,24 @@ def fit_recipe(
     return Recipe(columns=tuple(columns), dropped=tuple(dropped))
 
 
+def _ignoring(name: str) -> str:
+    """Return how to leave a column out, in Python and on the command line."""
+    return f"ignore=[{name!r}] (--ignore {shlex.quote(name)})"
+
+
+def _refuse_dates(such_as: str, name: str, source: str) -> NoReturn:
+    raise InvalidData(
+        f"Column {name!r} of {source} holds dates or times ({such_as}), which are no features "
+        "yet.\nTurn it into numbers, such as days since a fixed date, or leave it out: "
+        f"{_ignoring(name)}."
+    )
+
+
 def _fit_numeric(
     cells: pa.ChunkedArray, name: str, standardise: bool, source: str
 ) -> NumericColumn | None:
     if pa.types.is_temporal(cells.type):
-        raise InvalidData(
-            f"Column {name!r} of {source} holds dates or times ({cells.type}), which are no "
-            "features yet.\nTurn it into numbers, such as days since a fixed date, or leave it "
-            "out with features=."
-        )
+        _refuse_dates(str(cells.type), name, source)
     numbers = finite_numbers(cells, name, source)
     known = numbers[~np.isnan(numbers)]
     if not len(known):
@@ -108,6 +119,8 @@ def _fit_categorical(
     seen = np.flatnonzero(counts)
     if not len(seen):
         return None
+    if not is_wanted and all(_DATE.match(values[index]) for index in seen):
+        _refuse_dates(values[seen[0]], name, source)
     n_known = int(counts.sum())
     is_free_text = len(seen) > MOST_CATEGORIES or (len(seen) > _FEW and len(seen) > n_known / 2)
     if is_free_text and not is_wanted:
@@ -138,11 +151,11 @@ def _refuse_free_text(values: list[str], n_known: int, name: str, source: str) -
     if all(_DECIMAL_COMMA.fullmatch(value) for value in sample):
         raise InvalidData(
             f"Column {name!r} of {source} must be numbers or categories. Its cells look like "
-            f"numbers with a decimal comma, such as {sample[0]!r}: pass decimal=','."
+            f"numbers with a decimal comma, such as {sample[0]!r}: pass decimal=',' (--decimal ,)."
         )
     raise InvalidData(
         f"Column {name!r} of {source} must be numbers or a few categories. It is text with "
         f"{len(values)} distinct values in {n_known} rows, such as {shorten(values[0])}.\n"
-        f"Leave it out with features=, or keep its {MOST_CATEGORIES} most frequent values with "
-        f"categorical=[{name!r}]."
+        f"Leave it out: {_ignoring(name)}. Or keep its {MOST_CATEGORIES} most frequent values: "
+        f"categorical=[{name!r}] (--categorical)."
     )

@@ -46,6 +46,7 @@ class Columns:
     example_id: str | None
     images: str | None
     features: Sequence[str] | None
+    ignore: Sequence[str] = ()
 
     @property
     def named(self) -> dict[str, str]:
@@ -100,6 +101,7 @@ def _open_table(
             f"label must name the column of complementary labels in {name}. Its columns are "
             f"{shorten(table.column_names)}."
         )
+    _refuse_two_roles(columns, name)
     found = {
         role: find_column(table, column, name, role=role) for role, column in columns.named.items()
     }
@@ -132,12 +134,16 @@ def _text(cells: pa.ChunkedArray, column: str, role: str, source: str) -> pa.Arr
 
 
 def _feature_columns(table: pa.Table, columns: Columns, source: str) -> list[str]:
+    for role, listed in (("features", columns.features), ("ignore", columns.ignore)):
+        if isinstance(listed, str):
+            raise InvalidInput(f"{role} must be a list of columns. Got the text {shorten(listed)}.")
+    for name in columns.ignore:
+        find_column(table, name, source, role="ignore")
     if columns.features is None:
-        return [name for name in table.column_names if name not in columns.named.values()]
-    if isinstance(columns.features, str):
-        raise InvalidInput(
-            f"features must be a list of columns. Got the text {shorten(columns.features)}."
-        )
+        other = {*columns.named.values(), *columns.ignore}
+        return [name for name in table.column_names if name not in other]
+    if columns.ignore:
+        raise InvalidInput("features and ignore must not both be given. Leave one of them out.")
     names = list(dict.fromkeys(columns.features))
     for name in names:
         find_column(table, name, source, role="features")
@@ -148,6 +154,16 @@ def _feature_columns(table: pa.Table, columns: Columns, source: str) -> list[str
                 "learn to read its answer there."
             )
     return names
+
+
+def _refuse_two_roles(columns: Columns, source: str) -> None:
+    roles: dict[str, str] = {}
+    for role, column in columns.named.items():
+        other = roles.setdefault(column, role)
+        if other != role and {other, role} != {"example_id", "images"}:
+            raise InvalidInput(
+                f"{other} and {role} must be two columns of {source}. Both are {column!r}."
+            )
 
 
 def _refuse_features(columns: Columns, reason: str) -> None:

@@ -93,8 +93,8 @@ def _guess_column(
     if len(left) == 1:
         return left[0]
     raise InvalidInput(
-        f"true_label must name the column of {source} that holds the true classes. It may be any "
-        f"of {shorten(left or columns)}."
+        f"true_label (--anchor-label) must name the column of {source} that holds the true "
+        f"classes. It may be any of {shorten(left or columns)}."
     )
 
 

@@ -178,7 +178,7 @@ def plan_images(
         raise InvalidData(
             f"All images must have one size. {n_usual} of {len(looks)} are {usual[0]}x{usual[1]} "
             f"(height x width), but {paths[at]} is {looks[at].height}x{looks[at].width}.\n"
-            f"Pass size=({usual[0]}, {usual[1]}) to bring all to that size."
+            f"Pass size=({usual[0]}, {usual[1]}) (--size {usual[0]} {usual[1]}) to bring all to it."
         )
     height, width = usual if size is None else size
     if mode is None:

@@ -128,6 +128,7 @@ def read_own(
     *,
     label: str | None = None,
     features: Sequence[str] | None = None,
+    ignore: Sequence[str] = (),
     true_label: str | None = None,
     annotator: str | None = None,
     example_id: str | None = None,
@@ -153,6 +154,8 @@ def read_own(
         ``cat|dog``; a Parquet column may hold lists. Labels are text: ``007`` stays ``007``.
     features : sequence of str, optional
         The feature columns; all columns with no other role when left out.
+    ignore : sequence of str
+        Columns that are neither features nor anything else, such as a date.
     true_label : str, optional
         A column of true classes, empty where they are not known.
     annotator : str, optional
@@ -209,6 +212,7 @@ def read_own(
         example_id=example_id,
         images=images,
         features=features,
+        ignore=ignore,
     )
     options = Options(
         delimiter=delimiter,
@@ -268,6 +272,10 @@ def read_features(
     name = source_name(data)
     is_path = not is_frame(data) and str(data) != "-"
     if isinstance(recipe, Recipe):
+        if is_path and Path(data).is_dir():
+            raise InvalidInput(
+                f"{name} must be a table, as the training data were. It is a folder."
+            )
         if is_path and Path(data).suffix.lower() == ".npz":
             table = _npz.split_features(_array(data, name), name)
         else:
@@ -280,7 +288,9 @@ def read_features(
     if is_path and Path(data).suffix.lower() == ".npz":
         return _matching_images(_array(data, name), recipe, name)
     if images is None:
-        raise InvalidInput(f"images must name the column of {name} that holds the image paths.")
+        raise InvalidInput(
+            f"images (--images) must name the column of {name} that holds the image paths."
+        )
     table = read_table(data, text=[images], delimiter=delimiter, decimal=decimal)
     cells = to_text(find_column(table, images, name, role="images"), images, name, longest=4096)
     base = Path(data).parent if is_path else Path.cwd()

@@ -1,6 +1,7 @@
 """A first look at the user's own data: what is there, and what cannot work."""
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from naysay.datasets.own import OwnData
 
 __all__ = ["Summary", "summarise"]
 
+_FRACTION = re.compile(r"-?[0-9]*[.,][0-9]*[1-9]")
+_FEWEST_ROWS = 10  # a column that counts fewer may well be something else
 _MOST_LINES = 20  # of a listing by class or annotator, before the rest is only counted
 
 
@@ -55,6 +58,8 @@ class Summary:
     """Examples whose known true class is excluded."""
     class_columns: tuple[str, ...] = ()
     """Feature columns that hold class names, as a column of true classes would."""
+    id_columns: tuple[str, ...] = ()
+    """Feature columns that count the rows, as an id does."""
 
     @property
     def never_named(self) -> tuple[str, ...]:
@@ -75,18 +80,25 @@ class Summary:
         return tuple(name for name in self.labels_per_class if name in MISSING_WORDS)
 
     @property
+    def fractions(self) -> tuple[str, ...]:
+        """Classes whose name is a number with decimals, as a measure has."""
+        return tuple(name for name in self.labels_per_class if _FRACTION.fullmatch(name))
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What cannot work or deserves a look, one sentence each; empty if all is well."""
         found = [
             (self.never_named, "never named as complementary, so these cannot be learned"),
             (self.look_alikes, "classes that differ only in capitals or spaces: the same class?"),
             (self.looks_missing, "a class, or a missing value? Leave the cell empty if missing"),
+            (self.fractions, "class names that are numbers with decimals: are these the labels?"),
             (self.all_excluded, "all classes are excluded: at least one answer is wrong"),
             (self.true_excluded, "the known true class is excluded: one of the two is wrong"),
             (
                 self.class_columns,
-                "a feature that holds class names: true classes belong in true_label, not there",
+                "a feature that holds class names: true classes belong in --true-label",
             ),
+            (self.id_columns, "a feature that counts the rows, as an id does: --ignore or --id?"),
             (self.constant_features, "always the same value, so nothing to learn from"),
             (tuple(self.dropped_columns), "set aside: every value is missing"),
         ]
@@ -116,6 +128,7 @@ class Summary:
             "all_excluded": list(self.all_excluded),
             "true_excluded": list(self.true_excluded),
             "class_columns": list(self.class_columns),
+            "id_columns": list(self.id_columns),
             "warnings": list(self.warnings),
         }
 
@@ -193,6 +206,7 @@ def summarise(own: OwnData) -> Summary:
             and len(column.categories) > 1
             and set(column.categories) <= set(own.classes)
         ),
+        id_columns=_id_columns(own),
     )
 
 
@@ -225,6 +239,17 @@ def _constant_features(own: OwnData) -> tuple[str, ...]:
         return ()
     same = np.ptp(own.X, axis=0) == 0
     return tuple(name for name, is_same in zip(own.feature_names, same, strict=True) if is_same)
+
+
+def _id_columns(own: OwnData) -> tuple[str, ...]:
+    """Find whole numbers that only grow by small steps from row to row."""
+    if own.n_examples < _FEWEST_ROWS or not own.feature_names:
+        return ()
+    steps = np.diff(own.X, axis=0)
+    whole = (steps == np.floor(steps)) & (steps > 0)
+    small = np.median(steps, axis=0) == 1  # some rows may have been left out
+    found = whole.all(axis=0) & small
+    return tuple(name for name, is_id in zip(own.feature_names, found, strict=True) if is_id)
 
 
 def _all_excluded(own: OwnData) -> tuple[str, ...]:

@@ -98,6 +98,7 @@ def annotators(
     Q: TransitionMatrix | ArrayLike,
     *,
     strength: float = 10.0,
+    allow_diagonal: bool = True,
 ) -> Annotators:
     r"""Estimate the matrix, the bias and the mistakes of each annotator.
 
@@ -120,6 +121,9 @@ def annotators(
         The first guess for all. If its diagonal is zero, 2 % of mistakes are the first guess.
     strength : float, default=10
         The number s.
+    allow_diagonal : bool, default=True
+        Whether annotators may exclude the true class by mistake. False: where Q says that they
+        never do, so do the matrices of all.
 
     Returns
     -------
@@ -138,6 +142,7 @@ def annotators(
     [('b', 0.3), ('a', 0.0)]
     """
     matrix = as_matrix(Q)
+    may_err = allow_diagonal or matrix.allow_diagonal
     check_number(strength, "strength", above=0)
     if observations.annotator is None or not len(observations.example):
         raise InvalidInput("observations must hold answers with annotator=, and at least one.")
@@ -149,7 +154,7 @@ def annotators(
     indices = check_label_indices(observations.label, matrix.classes, name="label")
     names, codes = np.unique(observations.annotator, return_inverse=True)
     start = np.asarray(matrix)
-    if not start.diagonal().any():
+    if allow_diagonal and not start.diagonal().any():
         start = (1 - _FIRST_GUESS) * start + _FIRST_GUESS * np.eye(matrix.n_classes)
     groups = _groups(array, observations.example, indices, codes, len(names), matrix.n_classes)
     everyone = [group for own in groups for group in own]
@@ -166,7 +171,7 @@ def annotators(
             Annotator(
                 name=name,
                 n_answers=sum(len(group.probs) for group in own),
-                transition=TransitionMatrix(values, matrix.classes, allow_diagonal=True),
+                transition=TransitionMatrix(values, matrix.classes, allow_diagonal=may_err),
                 bias=_distance(values, pooled, weights),
                 distance_from_uniform=_distance(values, uniform, weights),
                 error_rate=rate,
@@ -175,7 +180,7 @@ def annotators(
         )
     return Annotators(
         listed=tuple(sorted(listed, key=lambda each: -each.error_rate)),
-        pooled=TransitionMatrix(pooled, matrix.classes, allow_diagonal=True),
+        pooled=TransitionMatrix(pooled, matrix.classes, allow_diagonal=may_err),
     )
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from naysay.report.heatmap import Cell, make_cells, make_heat_maps
+from naysay.report.heatmap import Cell, HeatMap, make_cells, make_heat_maps
 from naysay.report.page import render, used_versions, write_page
 from naysay.report.thumbnail import make_thumbnail
 
@@ -17,6 +17,7 @@ __all__ = ["render_fit_page", "write_fit_page"]
 
 _MOST_CLASSES = 30  # in a heat map; of more classes the strongest habits are listed
 _MOST_HABITS = 20
+_MOST_MAPS = 6  # annotators whose own matrix is drawn
 _MOST_CELLS = 6  # columns of a table shown for one example
 
 
@@ -44,6 +45,7 @@ def render_fit_page(report: "FitReport") -> str:
         ],
         heat_map=make_heat_maps(Q)[0] if is_small else None,
         strongest=[] if is_small else _strongest_habits(report),
+        own_maps=_own_maps(report) if is_small else [],
         annotator_map=_annotator_map(report) if is_small and report.habits else None,
         diagnosis=Q.diagnose(),
         unsure=[_shown(each) for each in report.unsure],
@@ -88,6 +90,12 @@ def _strongest_habits(report: "FitReport") -> list[tuple[str, str, float]]:
     order = np.argsort(-values, axis=None, kind="stable")[:_MOST_HABITS]
     places = zip(*np.unravel_index(order, values.shape), strict=True)
     return [(classes[row], classes[column], float(values[row, column])) for row, column in places]
+
+
+def _own_maps(report: "FitReport") -> list[tuple[str, HeatMap]]:
+    """Return the matrices of those annotators who answered most, on one scale."""
+    shown = dict(list(report.transitions.items())[:_MOST_MAPS])
+    return list(zip(shown, make_heat_maps(*shown.values()), strict=True)) if shown else []
 
 
 def _annotator_map(report: "FitReport") -> tuple[list[tuple[str, list[Cell]]], float]:

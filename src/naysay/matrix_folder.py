@@ -1,0 +1,89 @@
+"""A folder with the matrix of each annotator: one CSV file each, named after the annotator."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from naysay._checks import shorten
+from naysay._errors import InvalidTransitionMatrix
+from naysay._writing import check_folder, replacing_folder
+from naysay.transition import TransitionMatrix
+
+__all__ = ["check_matrix_folder", "read_matrices", "write_matrices"]
+
+_NOT_IN_NAMES = re.compile(r'[\x00-\x1f%/\\:*?"<>|]|^\.')
+
+
+def _holds_csv_only(folder: Path) -> bool:
+    return folder.is_dir() and all(file.suffix == ".csv" for file in folder.iterdir())
+
+
+_KIND: Any = {"of": _holds_csv_only, "what": "one of CSV files"}  # what may be replaced
+
+
+def read_matrices(
+    folder: str | Path, *, allow_diagonal: bool = False
+) -> dict[str, TransitionMatrix]:
+    """Read one matrix per annotator, as ``ComplementaryClassifier(transition=…)`` takes them.
+
+    Each file is what `TransitionMatrix.read` reads; its name without ``.csv`` is the annotator's.
+    All have the same classes in the same order. Hidden files and those of other kinds are ignored.
+
+    Raises
+    ------
+    InvalidTransitionMatrix
+        If there is no CSV file, one is no matrix, or their classes differ.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_matrices({"ann": TransitionMatrix.uniform(3)}, Path(folder, "matrices"))
+    ...     sorted(read_matrices(Path(folder, "matrices")))
+    ['ann']
+    """
+    files = sorted(file for file in Path(folder).glob("*.csv") if not file.name.startswith("."))
+    if not files:
+        raise InvalidTransitionMatrix(
+            f"{folder} must be a folder with one CSV file per annotator. It holds none."
+        )
+    matrices = {unquote(file.stem): _read(file, allow_diagonal) for file in files}
+    first = next(iter(matrices.values()))
+    for file, Q in zip(files, matrices.values(), strict=True):
+        if Q.classes != first.classes:
+            raise InvalidTransitionMatrix(
+                f"All matrices in {folder} must have the same classes, in the same order. "
+                f"{files[0].name} has {shorten(first.classes)}, {file.name} {shorten(Q.classes)}."
+            )
+    return matrices
+
+
+def write_matrices(matrices: Mapping[str, TransitionMatrix], folder: str | Path) -> None:
+    """Write what `read_matrices` gives back: a new folder, or one that holds such files only.
+
+    What no file may be called is written with a percent sign: ``a/b`` becomes ``a%2Fb.csv``.
+    """
+    with replacing_folder(folder, **_KIND) as new:
+        for name, Q in matrices.items():
+            Q.write(new / file_name(name))
+
+
+def check_matrix_folder(folder: str | Path) -> Path:
+    """Return the path if `write_matrices` can write there; ask before a long computation."""
+    return check_folder(folder, **_KIND)
+
+
+def file_name(annotator: str) -> str:
+    """Return the name of an annotator's file."""
+    return f"{_NOT_IN_NAMES.sub(lambda found: f'%{ord(found[0]):02X}', annotator)}.csv"
+
+
+def _read(file: Path, allow_diagonal: bool) -> TransitionMatrix:
+    try:
+        return TransitionMatrix.read(file, allow_diagonal=allow_diagonal)
+    except InvalidTransitionMatrix as problem:
+        if str(file) in str(problem):
+            raise
+        raise InvalidTransitionMatrix(f"{file}: {problem}") from None

@@ -1,0 +1,281 @@
+"""A matrix for each annotator: from a folder, from an estimate, in the report and in a check."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from naysay import ComplementaryClassifier, InvalidInput, InvalidTransitionMatrix, TransitionMatrix
+from naysay.cli import app
+from naysay.datasets.own import read_own
+from naysay.design import propose
+from naysay.fitting import estimate_own, fit_own
+from naysay.matrix_folder import file_name, read_matrices, write_matrices
+from naysay.report.fit_page import render_fit_page
+
+CLASSES = ("cat", "dog", "owl")
+CENTRES = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
+HABITS = {
+    "ann": TransitionMatrix([[0, 0.9, 0.1], [0.9, 0, 0.1], [0.9, 0.1, 0]], CLASSES),
+    "bob": TransitionMatrix([[0, 0.1, 0.9], [0.1, 0, 0.9], [0.1, 0.9, 0]], CLASSES),
+}
+ROLES = {"label": "not", "annotator": "who", "true_label": "is"}
+OPTIONS = ["--label=not", "--annotator=who", "--true-label=is", "--epochs=2"]
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(each) for each in arguments])
+
+
+def make_frame(n=600, *, habits=HABITS, n_known=30, seed=0):
+    """Return a table of answers, and the true classes."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(3, size=n)
+    who = rng.choice(list(habits), size=n)
+    said = np.empty(n, dtype=np.int64)
+    for name, Q in habits.items():
+        said[who == name] = Q.sample(y[who == name], seed=rng)
+    X = CENTRES[y] + rng.normal(size=(n, 2))
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "not": np.array(CLASSES)[said], "who": who})
+    frame["is"] = [CLASSES[label] if row < n_known else None for row, label in enumerate(y)]
+    return frame, y
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("annotated")
+    make_frame()[0].to_csv(folder / "answers.csv", index=False)
+    write_matrices(HABITS, folder / "habits")
+    (folder / "habits" / ".hidden.csv").write_text("no matrix")
+    (folder / "habits" / "readme.txt").write_text("no matrix either")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def fitted(folder):
+    arguments = [
+        *OPTIONS,
+        "--epochs=15",
+        "--transition",
+        folder / "habits",
+        "--out",
+        folder / "model",
+    ]
+    done = run("fit", folder / "answers.csv", *arguments, "--json")
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def test_a_folder_of_matrices_is_learned_from_saved_and_loaded(folder, fitted):
+    frame, y = make_frame()
+    assert fitted["transition"]["from"] == "given"
+    assert {name: np.asarray(Q).tolist() for name, Q in HABITS.items()} == fitted["transitions"]
+    clf = ComplementaryClassifier.load(folder / "model")
+    assert clf.transitions_ == HABITS
+    right = clf.predict(read_own(frame, **ROLES).X) == np.array(CLASSES)[y]
+    assert right.mean() > 0.9
+    low, high = fitted["accuracy"]["interval"]
+    assert low < right.mean() < high
+    done = run("predict", folder / "model", folder / "answers.csv")
+    assert done.stdout.startswith("prediction,P(cat),P(dog),P(owl)\n")
+
+
+def test_the_mean_of_opposite_habits_would_teach_less():
+    """Ann and Bob together look uniform: who said it is half of what an answer tells."""
+    frame, y = make_frame(300, n_known=0)
+    own = read_own(frame.drop(columns="is"), label="not", annotator="who")
+    scores = []
+    for transition in (HABITS, "uniform"):
+        clf, report = fit_own(own, transition=transition, epochs=15)
+        probs = clf.predict_proba(own.X)
+        scores.append(np.log(probs[np.arange(len(y)), y]).mean())
+        assert bool(report.transitions) == (transition is HABITS)
+    assert scores[0] > scores[1]
+
+
+def test_the_page_shows_the_matrix_of_each_annotator(folder, fitted):
+    page = (folder / "model" / "report.html").read_text("utf-8")
+    assert "Each of 2 annotators has a table of their own" in page
+    assert "<b>ann</b>" in page
+    assert "<b>bob</b>" in page
+
+
+def test_estimating_gives_each_annotator_a_matrix():
+    frame, _ = make_frame(800)
+    own = read_own(frame, **ROLES)
+    habit = estimate_own(own, epochs=6)
+    for name, Q in HABITS.items():
+        assert np.abs(np.asarray(habit.by_annotator[name]) - np.asarray(Q)).max() < 0.12
+        assert not habit.by_annotator[name].allow_diagonal
+    clf, report = fit_own(own, transition="estimate", epochs=3)
+    assert set(clf.transitions_) == set(report.transitions) == {"ann", "bob"}
+    assert "Each of 2 annotators" in render_fit_page(report)
+    clf, report = fit_own(own, transition="estimate", method="pc", epochs=1)
+    assert clf.transitions_ == {}
+    assert "method 'pc' cannot use one for each" in " ".join(report.warnings)
+
+
+def test_annotators_of_one_habit_share_a_matrix():
+    habits = dict.fromkeys(HABITS, HABITS["ann"])
+    own = read_own(make_frame(400, habits=habits)[0], **ROLES)
+    clf, report = fit_own(own, transition="estimate", epochs=5)
+    assert clf.transitions_ == {}
+    assert "do not show that their habits differ" in " ".join(report.warnings)
+    assert "All answers." in render_fit_page(report)
+
+
+def test_an_estimate_writes_a_folder_that_a_fit_reads(folder, tmp_path):
+    target = tmp_path / "each"
+    arguments = ["estimate", folder / "answers.csv", *OPTIONS, "--out", tmp_path / "Q.csv"]
+    done = run(*arguments, "--by-annotator", target)
+    assert done.exit_code == 0, done.output
+    assert sorted(read_matrices(target)) == ["ann", "bob"]
+    again = run(*arguments, "--by-annotator", target, "--json")
+    assert set(json.loads(again.stdout)["by_annotator"]) == {"ann", "bob"}
+    without = [each for each in arguments if each != "--annotator=who"]
+    assert run(*without, "--by-annotator", target).exit_code == 2
+    refused = run(*arguments, "--by-annotator", folder)
+    assert "exists and is neither" in refused.stderr
+
+
+def test_the_folder_of_a_design_is_a_folder_of_matrices(tmp_path):
+    scheme = propose(3, 2, classes=CLASSES)
+    frame, y = make_frame(400, n_known=0)
+    answers = scheme.sample(y, seed=0)
+    frame = frame[["a", "b"]].assign(
+        group=answers.annotator, answer=np.array(CLASSES)[answers.label]
+    )
+    frame.to_csv(tmp_path / "answers.csv", index=False)
+    scheme.write(tmp_path / "task")
+    for where in ("task", "task/matrices"):
+        done = run(
+            "fit", tmp_path / "answers.csv", "--label=answer", "--annotator=group", "--epochs=10",
+            "--transition", tmp_path / where, "--out", tmp_path / "model", "--json",
+        )  # fmt: skip
+        assert done.exit_code == 0, done.output
+        assert json.loads(done.stdout)["transitions"].keys() == set(scheme.names)
+
+
+def test_what_does_not_fit_is_named(folder, tmp_path):
+    def refusal(habits, *more, data=folder / "answers.csv", options=OPTIONS):
+        write_matrices(habits, tmp_path / "habits")
+        arguments = ["--transition", tmp_path / "habits", "--out", tmp_path / "model"]
+        done = run("fit", data, *options, *arguments, *more)
+        assert done.exit_code == 1, done.output
+        assert done.stderr.count("\n") == 1
+        assert not (tmp_path / "model").exists()
+        return done.stderr
+
+    assert "'bob' has none: add 'bob.csv'" in refusal({"ann": HABITS["ann"]})
+    without = [each for each in OPTIONS if each != "--annotator=who"]
+    assert "Name that column: annotator (--annotator)" in refusal(HABITS, options=without)
+    other = TransitionMatrix.uniform(3, classes=["cat", "dog", "fox"])
+    assert "ann.csv has 'cat', 'dog', 'owl', bob.csv 'cat', 'dog', 'fox'" in refusal(
+        {**HABITS, "bob": other}
+    )
+    assert "must name the classes 'cat', 'dog', 'fox'. It also names 'owl'" in refusal(
+        {"ann": other, "bob": other}
+    )
+    silent = TransitionMatrix([[0, 1, 0], [1, 0, 0], [0.5, 0.5, 0]], CLASSES)
+    assert "'bob' says 'not owl'" in refusal({**HABITS, "bob": silent})
+    assert "cannot use a matrix for each annotator" in refusal(HABITS, "--method=pc")
+    (tmp_path / "habits" / "eve.csv").write_text("true class,cat,dog\ncat,0,1\ndog,0.5,0.4\n")
+    done = run("fit", folder / "answers.csv", "--transition", tmp_path / "habits", "--out=m")
+    assert "eve.csv: Q must have rows that sum to 1" in done.stderr
+    done = run("fit", folder / "answers.csv", "--transition", folder, "--out=m")
+    assert "answers.csv" in done.stderr
+    (tmp_path / "empty").mkdir()
+    done = run("fit", folder / "answers.csv", "--transition", tmp_path / "empty", "--out=m")
+    assert "must be a folder with one CSV file per annotator" in done.stderr
+
+
+def test_matrices_without_answers_and_answers_by_nobody_are_told():
+    frame, _ = make_frame(200)
+    frame.loc[40:49, "who"] = None
+    own = read_own(frame, **ROLES)
+    clf, report = fit_own(own, transition={**HABITS, "eve": HABITS["ann"]}, epochs=2)
+    told = " ".join(report.warnings)
+    assert "'eve': a matrix, but no answer" in told
+    assert "Some answers do not say who gave them" in told
+    counts = frame["who"].value_counts()
+    mean = sum(counts[name] * np.asarray(Q) for name, Q in HABITS.items()) / counts.sum()
+    np.testing.assert_allclose(np.asarray(clf.transitions_[""]), mean)
+
+
+def test_answers_that_exclude_every_class_need_annotators_who_err():
+    frame, _ = make_frame(200, n_known=0)
+    frame.loc[7, "not"] = "cat|dog|owl"
+    own = read_own(frame.drop(columns="is"), label="not", annotator="who")
+    with pytest.raises(ValueError, match="Those about data row 8 exclude every class"):
+        fit_own(own, epochs=1)
+    erring = {
+        name: TransitionMatrix(0.9 * np.asarray(Q) + 0.1 * np.eye(3), CLASSES, allow_diagonal=True)
+        for name, Q in HABITS.items()
+    }
+    _, report = fit_own(own, transition=erring, epochs=1)
+    assert report.suspects is not None
+
+
+def test_check_uses_and_compares_the_matrix_of_each_annotator(folder, fitted, tmp_path):
+    frame, _ = make_frame(3000, seed=1)
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    arguments = ["check", folder / "model", tmp_path / "new.csv", *OPTIONS[:3]]
+    found = json.loads(run(*arguments, "--json").stdout)
+    assert found["accuracy"]["value"] > 0.9
+    assert all(each["off_their_matrix"] < 0.1 for each in found["annotators"])
+    swapped = {"ann": HABITS["bob"], "bob": HABITS["ann"]}
+    write_matrices(swapped, tmp_path / "swapped")
+    printed = run(*arguments, "--transition", tmp_path / "swapped").stdout
+    assert "Distance from the matrix of their own (0 to 1): " in printed
+    off = json.loads(run(*arguments, "--transition", tmp_path / "swapped", "--json").stdout)
+    assert all(each["off_their_matrix"] > 0.5 for each in off["annotators"])
+    without = [each for each in arguments if each != "--annotator=who"]
+    assert "so the mean of all was used" in run(*without).stdout
+    frame["who"] = "eve"
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    assert "The model has no matrix of 'eve'" in run(*arguments).stdout
+    refused = run(*arguments, "--transition", tmp_path / "swapped")
+    assert "'eve' has none" in refused.stderr
+
+
+def test_only_the_annotator_who_errs_is_suspected():
+    erring = TransitionMatrix(
+        0.6 * np.asarray(HABITS["bob"]) + 0.4 * np.eye(3), CLASSES, allow_diagonal=True
+    )
+    habits = {"ann": HABITS["ann"], "bob": erring}
+    frame, _ = make_frame(600, habits=habits, n_known=0)
+    own = read_own(frame.drop(columns="is"), label="not", annotator="who")
+    _, report = fit_own(own, transition=habits, epochs=15)
+    rows = [int(each.name.removeprefix("data row ")) - 1 for each in report.suspects]
+    assert len(rows) == 12
+    assert set(frame["who"][rows]) == {"bob"}
+
+
+def test_the_page_has_the_figures_of_the_record():
+    root = Path(__file__).parent.parent
+    lines = (root / "benchmarks" / "results" / "annotators.jsonl").read_text("utf-8").splitlines()
+    differ, alike = json.loads(lines[-1])["results"].values()
+    page = " ".join((root / "docs" / "command-line.md").read_text("utf-8").split())
+    assert f"from {differ['one_matrix']} % to {differ['each_annotator']} %" in page
+    assert alike["one_matrix"] == alike["each_annotator"]
+    assert f"stayed at {alike['one_matrix']} %" in page
+
+
+@pytest.mark.parametrize("name", ["../up", "a/b", ".dot", "50 %", "é", 'q"?', "..", "nul\0"])
+def test_any_name_gets_a_file_in_the_folder(tmp_path, name):
+    write_matrices({name: HABITS["ann"]}, tmp_path / "habits")
+    assert read_matrices(tmp_path / "habits") == {name: HABITS["ann"]}
+    assert [path.name for path in (tmp_path / "habits").iterdir()] == [file_name(name)]
+    assert [path.name for path in tmp_path.iterdir()] == ["habits"]
+
+
+def test_a_folder_of_other_files_is_not_replaced(tmp_path):
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(InvalidInput, match="exists and is neither"):
+        write_matrices(HABITS, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+    with pytest.raises(InvalidTransitionMatrix, match="It holds none"):
+        read_matrices(tmp_path)
