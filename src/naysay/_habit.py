@@ -25,7 +25,6 @@ from naysay._trainer import Trainer
 from naysay.estimation import Uncertainty, calibrate, from_anchors, refine, uncertainty
 from naysay.losses import ForwardCrossEntropy
 from naysay.observations import Observations
-from naysay.quality import annotators
 from naysay.training import Examples
 from naysay.transition import TransitionMatrix
 
