@@ -122,6 +122,7 @@ def test_json_of_every_command_is_one_document(flowers, tmp_path):
         succeed("estimate", data, "--label=not", "--true-label=is", "--epochs=2", "--json").stdout
     )
     assert np.sum(estimated["transition"]) == pytest.approx(3)
+    assert "would help most" in estimated["advice"]
     out = tmp_path / "p.csv"
     predicted = json.loads(
         succeed("predict", folder / "model", data, "--out", out, "--json").stdout
@@ -143,6 +144,7 @@ def test_the_matrix_may_be_given_estimated_or_uniform(flowers, tmp_path):
         "--intervals", tmp_path / "i.csv", "--epochs=5",
     )  # fmt: skip
     assert "identifiable" in done.stdout
+    assert "More anchors of class" in done.stdout
     Q = TransitionMatrix.read(tmp_path / "Q.csv")
     entries = list(csv.DictReader(io.StringIO((tmp_path / "i.csv").read_text("utf-8"))))
     assert len(entries) == 6

@@ -24,7 +24,7 @@ from naysay._errors import (
 )
 from naysay._habit import Habit, estimate_habit
 from naysay._labels import check_all_named, encode, find_classes, is_ruled_out, read_answers
-from naysay._model_parts import rebuild_loss, rebuild_recipe
+from naysay._model_parts import fill_from_saved, to_saved
 from naysay._parameters import (
     checked_options,
     choose_augmentation,
@@ -45,9 +45,9 @@ from naysay._targets import (
 from naysay._trainer import Trainer, as_inputs, find_device, place
 from naysay.augmentation import Augment
 from naysay.estimation import class_prior
-from naysay.methods import METHODS, Method, Setting, find_method
+from naysay.methods import Method, Setting, find_method
 from naysay.observations import Observations
-from naysay.persistence import NetworkFactory, SavedModel, load_model, save_model
+from naysay.persistence import NetworkFactory, load_model, save_model
 from naysay.schedules import Schedule, cosine
 from naysay.transition import TransitionMatrix
 
@@ -56,18 +56,6 @@ if TYPE_CHECKING:
     from naysay.datasets.folders import ImageRecipe
 
 __all__ = ["ComplementaryClassifier"]
-
-
-_NOT_SAVED = (  # code, and what is of no use once fitted
-    "network",
-    "augment",
-    "optimiser",
-    "schedule",
-    "device",
-    "classes",
-    "checkpoint",
-    "progress",
-)
 
 
 class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
@@ -358,28 +346,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         `recipe_` and `provenance_` go along where they are set, and a `report` in HTML.
         """
         check_is_fitted(self)
-        method = find_method(self.method)
-        is_known = METHODS.get(method.name) is method
-        if hasattr(self.loss_, "log_scores") and not is_known:
-            raise InvalidInput(
-                f"A model file cannot hold how the loss of your own method {method.name!r} reads "
-                "logits. Save network_ and loss_ with torch.save."
-            )
-        names = getattr(self, "feature_names_in_", None)
-        model = SavedModel(
-            network=self.network_,
-            classes=self.classes_,
-            transition=self.transition_,
-            transitions=self.transitions_,
-            input_shape=self.input_shape_,
-            parameters=self._plain_parameters(),
-            history=self.history_,
-            feature_names=None if names is None else names.tolist(),
-            loss_state=self.loss_.state_dict() if is_known else {},
-            preprocessing=None if self.recipe_ is None else self.recipe_.to_dict(),
-            provenance=self.provenance_,
-        )
-        save_model(model, path, version=__version__, report=report)
+        save_model(to_saved(self), path, version=__version__, report=report)
 
     @classmethod
     def load(
@@ -398,31 +365,8 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
                 f"{path} must hold the parameters of a ComplementaryClassifier: {error}. "
                 "Save the model again."
             ) from None
-        self.classes_ = model.classes
-        self.transition_ = model.transition
-        self.transitions_ = model.transitions
-        self.input_shape_ = model.input_shape
-        self.history_ = model.history
-        self.network_ = model.network.to(find_device(device))
-        self.loss_ = rebuild_loss(self.method, model, path).to(find_device(device))
-        self.n_features_in_ = model.input_shape[0]
-        if model.feature_names is not None:
-            self.feature_names_in_ = np.array(model.feature_names, dtype=object)
-        self.recipe_ = rebuild_recipe(model, path)
-        self.provenance_ = model.provenance
+        fill_from_saved(self, model, path)
         return self
-
-    def _plain_parameters(self) -> dict[str, Any]:
-        """Return the constructor's arguments that a model file can hold."""
-        parameters = self.get_params(deep=False)
-        for name in _NOT_SAVED:
-            parameters.pop(name)
-        if not isinstance(parameters["random_state"], int | None):
-            parameters["random_state"] = None
-        parameters["method"] = find_method(self.method).name
-        if not isinstance(self.transition, str):
-            parameters["transition"] = "uniform"  # the matrix itself is saved as transition_
-        return parameters
 
     def _checked_answers(
         self, X: Any, y: Any, given: Transitions | None

@@ -113,6 +113,7 @@ def estimate(
                 name: each.entries.toarray().tolist() for name, each in matrices.items()
             },
             "diagnosis": Q.diagnose().to_dict(),
+            "advice": None if habit.uncertainty is None else habit.uncertainty.advice,
             "out": None if out == "-" else out,
         }
         typer.echo(json.dumps(figures, indent=1, ensure_ascii=False))
@@ -120,6 +121,8 @@ def estimate(
         Q.write(sys.stdout)
     else:
         _print(entries)
+        if habit.uncertainty is not None:
+            typer.echo(habit.uncertainty.advice)
         typer.echo(f"{Q.diagnose()}\nThe matrix: {out}")
         if by_annotator is not None:
             typer.echo(f"The matrix of each annotator: {by_annotator}")
