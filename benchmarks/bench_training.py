@@ -23,7 +23,7 @@ from record import write_record
 
 EPOCHS = 2
 BATCH = 256
-N_RUNS = 5
+N_RUNS = 11
 THREADS = 2
 
 
