@@ -43,6 +43,7 @@ bench: $(VENV)/installed-test ## timings and the demo over 5 seeds, recorded in 
 	$(BIN)/python benchmarks/bench_data.py
 	$(BIN)/python benchmarks/bench_statistics.py
 	$(BIN)/python benchmarks/bench_ensemble.py
+	$(BIN)/python benchmarks/bench_threads.py
 	$(BIN)/python benchmarks/bench_annotators.py
 	$(BIN)/python benchmarks/bench_damages.py
 

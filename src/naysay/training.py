@@ -41,6 +41,7 @@ from naysay._step import (
     make_optimiser,
     sgd,
 )
+from naysay._threads import as_many_as_pay
 from naysay.augmentation import Augment
 from naysay.batches import Examples, batch_size_of, derive_seed, epoch_order
 from naysay.schedules import Schedule, cosine
@@ -198,39 +199,40 @@ def fit(
     state = State(objective, optimiser, averages)
     if checkpoint is not None:
         state.read(checkpoint, fingerprint)
-    while not state.is_over(options.epochs, options.patience):
-        epoch = len(state.history)
-        start = time.perf_counter()
-        objective.train()
-        order = epoch_order(len(examples), n_batches * size, options.seed, epoch)
-        rank = _processes.rank()
-        mine = order.reshape(-1, n_processes)[:, rank]
-        shares = [(epoch + number / n_batches) / options.epochs for number in range(n_batches)]
-        rates = [options.lr * options.schedule(share) for share in shares]
-        # every batch has one shape, so it pays to try which convolution is fastest
-        fastest = torch.backends.cudnn.flags(enabled=True, benchmark=True)
-        with seeded(derive_seed(options.seed, epoch, 1 + rank), device), fastest:
-            step.run_epoch(mine, rates, shares)
-        record = {"epoch": epoch + 1, "loss": _processes.mean(step.take_total()) / n_batches}
-        seconds = time.perf_counter() - start
-        record["samples_per_second"] = len(order) / seconds
-        _check_finite(record)
-        averaged = None
-        if held_out is not None:
-            averaged = averages.state()
-            _processes.agree(averaged)
-            evaluated.load_state_dict(averaged)
-            logits = predict_logits(evaluated["network"], held_out, bfloat16=options.bfloat16)
-            with torch.no_grad():
-                held_out_loss = evaluated["loss"](logits, held_out.labels)
-            record["held_out_loss"] = _processes.mean(held_out_loss)
+    with as_many_as_pay(network, size):
+        while not state.is_over(options.epochs, options.patience):
+            epoch = len(state.history)
+            start = time.perf_counter()
+            objective.train()
+            order = epoch_order(len(examples), n_batches * size, options.seed, epoch)
+            rank = _processes.rank()
+            mine = order.reshape(-1, n_processes)[:, rank]
+            shares = [(epoch + number / n_batches) / options.epochs for number in range(n_batches)]
+            rates = [options.lr * options.schedule(share) for share in shares]
+            # every batch has one shape, so it pays to try which convolution is fastest
+            fastest = torch.backends.cudnn.flags(enabled=True, benchmark=True)
+            with seeded(derive_seed(options.seed, epoch, 1 + rank), device), fastest:
+                step.run_epoch(mine, rates, shares)
+            record = {"epoch": epoch + 1, "loss": _processes.mean(step.take_total()) / n_batches}
+            seconds = time.perf_counter() - start
+            record["samples_per_second"] = len(order) / seconds
             _check_finite(record)
-            record |= measure(logits, held_out.labels)
-        record["seconds"] = time.perf_counter() - start
-        state.add(record, averaged)
-        if checkpoint is not None and rank == 0:
-            state.write(checkpoint, fingerprint)
-        on_epoch(record)
+            averaged = None
+            if held_out is not None:
+                averaged = averages.state()
+                _processes.agree(averaged)
+                evaluated.load_state_dict(averaged)
+                logits = predict_logits(evaluated["network"], held_out, bfloat16=options.bfloat16)
+                with torch.no_grad():
+                    held_out_loss = evaluated["loss"](logits, held_out.labels)
+                record["held_out_loss"] = _processes.mean(held_out_loss)
+                _check_finite(record)
+                record |= measure(logits, held_out.labels)
+            record["seconds"] = time.perf_counter() - start
+            state.add(record, averaged)
+            if checkpoint is not None and rank == 0:
+                state.write(checkpoint, fingerprint)
+            on_epoch(record)
     if state.history:
         final = state.final()
         _processes.agree(final)

@@ -1,0 +1,50 @@
+"""Small steps are computed with one thread, others with as many as torch was told."""
+
+import pytest
+import torch
+
+from naysay import ComplementaryClassifier
+from naysay._threads import as_many_as_pay
+from naysay.networks import MLP, LeNet5
+
+
+@pytest.fixture
+def two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(
+    "network, batch_size, expected",
+    [
+        (MLP((64,), 10), 128, 1),
+        (MLP((64,), 10), 1024, 2),  # 1.9e7 products
+        (MLP((784,), 10, widths=(500,)), 256, 2),
+        (LeNet5((1, 28, 28), 10), 16, 2),  # each of its weights is used many times
+    ],
+)
+def test_a_second_thread_must_pay(two_threads, network, batch_size, expected):
+    with as_many_as_pay(network, batch_size):
+        assert torch.get_num_threads() == expected
+    assert torch.get_num_threads() == 2
+
+
+def test_threads_come_back_after_an_error(two_threads):
+    with pytest.raises(KeyError), as_many_as_pay(MLP((64,), 10), 8):
+        raise KeyError
+    assert torch.get_num_threads() == 2
+
+
+def test_a_small_training_takes_one_thread(two_threads):
+    seen = []
+
+    def augment(inputs):
+        seen.append(torch.get_num_threads())
+        return inputs
+
+    X, labels = torch.randn(60, 4).numpy(), torch.arange(60).numpy() % 3
+    ComplementaryClassifier(epochs=1, augment=augment, random_state=0).fit(X, labels)
+    assert seen[-1] == 1  # of the training; a sample was tried before
+    assert torch.get_num_threads() == 2
