@@ -46,7 +46,7 @@ def run_shell_block(text):
         if before:
             shell = ["bash", "-c", before]
             piped = subprocess.run(shell, check=True, capture_output=True, text=True).stdout
-        done = CliRunner().invoke(app, shlex.split(last)[1:], input=piped)
+        done = CliRunner().invoke(app, shlex.split(last, comments=True)[1:], input=piped)
         assert done.exit_code == 0, f"{line}\n{done.output}"
 
 
@@ -352,7 +352,9 @@ def test_results_and_report_are_those_of_the_records():
     found = page.partition("<!-- results: begin -->\n")[2].partition("<!-- results: end -->")[0]
     assert found == markdown(summarise(SUITES.values(), records)), "see docs/results.md"
     report = (ROOT / "docs" / "report.html").read_text("utf-8")
-    assert report == render_report_page(records), "run: naysay report, as docs/results.md says"
+    assert report == render_report_page(records), (
+        "run: naysay report RECORDS --out docs/report.html"
+    )
 
 
 def anchors(page):
