@@ -89,12 +89,8 @@ def weights_of(network):
     return torch.cat([parameter.detach().flatten() for parameter in network.parameters()])
 
 
-def assert_together_is_as_alone(members, rtol=2e-4, atol=1e-4):
-    """Train copies one after another, then all at once.
-
-    A softmax rounds an example by its place in the batch, and Adam divides a gradient by its size,
-    so that rounding decides on a weight whose gradient is all but zero.
-    """
+def assert_together_is_as_alone(members, rtol=2e-4, atol=2e-5):
+    """Train copies one after another, then all at once."""
     alone = copy.deepcopy(members)
     for copied, member in zip(alone, members, strict=True):
         assert copied.network is not member.network
@@ -142,9 +138,15 @@ LOSSES = {
 }
 
 
+#: A softmax rounds an example by its place in the batch, and Adam divides a gradient by its size:
+#: in these, rounding decides on one weight whose gradient is all but zero, by up to 7e-5.
+ROUNDED = {"forward-gce, two gammas", "different kinds"}
+
+
 @pytest.mark.parametrize("name", LOSSES)
 def test_each_member_is_as_if_trained_alone(name):
-    assert_together_is_as_alone(make_members(loss=LOSSES[name], held_out=True))
+    atol = 1e-4 if name in ROUNDED else 2e-5
+    assert_together_is_as_alone(make_members(loss=LOSSES[name], held_out=True), atol=atol)
 
 
 @pytest.mark.parametrize("name", METHODS)
