@@ -42,7 +42,13 @@ RECIPES: dict[str, dict[str, Any]] = {
         "augment": crop,
     },
     "cifar-10": {**RECIPE, "epochs": 25},
-    "human": {**RECIPE, "epochs": 20},
+    "human": {
+        **RECIPE,
+        "method": "two-views",
+        "epochs": 40,
+        "patience": 40,
+        "estimation_epochs": 10,  # of 135,000 answers
+    },
 }
 N_ANCHORS = 10
 

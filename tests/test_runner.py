@@ -20,10 +20,11 @@ from naysay import InvalidInput, datasets
 from naysay.datasets._registry import REGISTRY
 from naysay.experiments import data as run_data
 from naysay.experiments.data import load_run_data
+from naysay.experiments.groups import train_group
 from naysay.experiments.records import RecordFile
 from naysay.experiments.runner import run
 from naysay.experiments.spec import RunSpec
-from naysay.experiments.trainers import classifier_arguments, train_group, train_one
+from naysay.experiments.trainers import classifier_arguments, train_one
 from naysay.suites import SUITES
 
 SOURCE = str(Path(__file__).parents[1] / "src")
@@ -126,9 +127,19 @@ def test_tables_are_standardised_on_the_training_part():
     assert abs(data.X_test.mean()) > 1e-4
 
 
-def test_one_run_of_each_kind_of_knowledge():
+def train_together(spec, data, *, device):
+    """Train two trials at once; return the outcome of the first."""
+    options = {**spec.options, "network": "d-100-c", "grid": {}}
+    specs = [replace(spec, options=options, trial=trial) for trial in (0, 1)]
+    outcomes = train_group(specs, [data, load_run_data(specs[1])], device=device)
+    assert not np.array_equal(outcomes[0].predictions, outcomes[1].predictions)
+    return outcomes[0]
+
+
+@pytest.mark.parametrize("train", [train_one, train_together])
+def test_one_run_of_each_kind_of_knowledge(train):
     outcomes = {
-        knows: train_one(
+        knows: train(
             spec := make_spec(
                 knows=knows,
                 setting="none" if knows == "true labels" else "with0",
@@ -145,6 +156,8 @@ def test_one_run_of_each_kind_of_knowledge():
     assert accuracies["true Q"] > 0.6
     assert accuracies["no Q"] < accuracies["true Q"]
     assert set(outcomes["estimated Q"].matrices) == {"estimated"}
+    assert outcomes["estimated Q"].transition == outcomes["estimated Q"].matrices["estimated"]
+    assert outcomes["true labels"].transition is None
     assert outcomes["no Q"].transition is None  # labels are not uniform, and it cannot know
     assert len(outcomes["true Q"].history) == 15
 
@@ -173,13 +186,14 @@ def test_a_group_is_trained_one_by_one_where_a_loss_grows_beyond_all_bounds():
     assert outcome.chosen["lr"] == 0.03
 
 
-def test_a_single_run_sees_no_true_label_but_those_of_the_anchors():
+@pytest.mark.parametrize("train", [train_one, train_together])
+def test_a_run_sees_no_true_label_but_those_of_the_anchors(train):
     spec = make_spec(knows="estimated Q", anchors=5, options={**OPTIONS, "epochs": 3})
     data = load_run_data(spec)
     y = np.zeros_like(data.y)
     y[data.anchors] = data.y[data.anchors]
-    before = train_one(spec, data, device=CPU)
-    after = train_one(spec, replace(data, y=y, y_test=data.y_test * 0), device=CPU)
+    before = train(spec, data, device=CPU)
+    after = train(spec, replace(data, y=y, y_test=data.y_test * 0), device=CPU)
     np.testing.assert_array_equal(before.predictions, after.predictions)
 
 

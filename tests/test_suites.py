@@ -109,8 +109,8 @@ def test_recipes_have_the_papers_hyper_parameters():
 
 def test_where_adds_options_to_some_cells_only():
     by_name = {cell.name: spec for cell, spec in SUITES["table3"].specs("best", trials=1)}
-    assert by_name["LM/T, uniform"].options["epochs"] == 100
-    assert by_name["LM/T, with0"].options["epochs"] == 25
+    assert by_name["LM/T, uniform"].options["epochs"] == 120
+    assert by_name["LM/T, with0"].options["epochs"] == 35
     assert by_name["LM/E, with0"].options["refine"] is True
     assert by_name["LM/T, with0"].method == "two-views"
     assert by_name["PC/S, with0"].method == "pc"

@@ -78,13 +78,16 @@ def estimate_habit(
     """
     trained, held_out = trainer.split(answers.example, answers.label)
     network, _ = trainer.train(cross_entropy, trained, held_out, "estimating Q")
-    temperature = 1.0
+    scored = None
     if held_out is not None:
-        held_out_scores = trainer.log_probs(network, held_out)
-        temperature = calibrate(held_out_scores, held_out.labels.cpu().numpy())
-    at_anchors = trainer.log_probs(network, _examples_of(trainer, anchors)) / temperature
-    first = from_anchors(
-        _softmax(at_anchors), anchors[1], len(names), classes=names, allow_diagonal=allow_diagonal
+        scored = trainer.log_probs(network, held_out), held_out.labels.cpu().numpy()
+    first = from_scores(
+        trainer.log_probs(network, _examples_of(trainer, anchors)),
+        anchors[1],
+        len(names),
+        held_out=scored,
+        classes=names,
+        allow_diagonal=allow_diagonal,
     )
     if not refining or len(answers.label) < _FEWEST:
         return Habit(first, first, None, None, {})
@@ -97,6 +100,29 @@ def estimate_habit(
     if tell_apart and answers.annotator is not None:
         own = _habits_apart(answers, probs, refined, allow_diagonal=allow_diagonal, seed=seed)
     return Habit(refined, first, known, probs, own)
+
+
+def from_scores(
+    at_anchors: NDArray[np.floating],
+    true: NDArray[np.int64],
+    n_classes: int,
+    *,
+    held_out: tuple[NDArray[np.floating], NDArray[np.int64]] | None,
+    classes: Sequence[str] | None = None,
+    allow_diagonal: bool = False,
+) -> TransitionMatrix:
+    """Return the paper's estimate, from what a network for the labels says at the anchors.
+
+    Scores are logits or logarithms of probabilities; held-out ones, with their labels, calibrate.
+    """
+    temperature = 1.0 if held_out is None else calibrate(*held_out)
+    return from_anchors(
+        _softmax(at_anchors / temperature),
+        true,
+        n_classes,
+        classes=classes,
+        allow_diagonal=allow_diagonal,
+    )
 
 
 def _habits_apart(

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -42,6 +43,13 @@ def checked_options(clf: Any) -> training.Options:
         max_norm=clf.max_norm,
         compile=bool(clf.compile),
     )
+
+
+def estimation_options(clf: Any, options: training.Options) -> training.Options:
+    """Return how to train the networks that estimate the matrix."""
+    if clf.estimation_epochs is None:
+        return options
+    return replace(options, epochs=check_count(clf.estimation_epochs, "estimation_epochs"))
 
 
 def given_transition(transition: Any, classes: Sequence[Any] | None) -> Transitions | None:

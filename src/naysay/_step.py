@@ -35,8 +35,9 @@ class Objective(nn.Module):
     ) -> None:
         super().__init__()
         self.network = network
-        # in a tuple, or its weights would be listed twice
-        self.call_network = (torch.compile(network) if compiled else network,)
+        # in a tuple, or its weights would be listed twice; anew for each size of batch, of which
+        # there are few: code for any size is slower
+        self.call_network = (torch.compile(network, dynamic=False) if compiled else network,)
         self.loss = loss
         self.augment = partial(augment)  # no part of the state, even where it is a module
         self.uses_bfloat16 = bfloat16

@@ -28,6 +28,7 @@ from naysay._model_parts import fill_from_saved, to_saved
 from naysay._parameters import (
     checked_options,
     choose_augmentation,
+    estimation_options,
     given_transition,
     make_network,
     wants_bfloat16,
@@ -103,6 +104,9 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         Of ``transition="estimate"``: improve on what the anchors give, by networks that judge
         examples whose answers they have not learned, where that makes the matrix surely better.
         False keeps to the paper's estimate, and trains two networks less.
+    estimation_epochs : int, optional
+        Of ``transition="estimate"``: epochs of the networks that serve to estimate the matrix, if
+        other than `epochs`. A classifier may gain from many more than they need.
     allow_diagonal : bool, default=False
         Of ``transition="estimate"``: annotators may exclude the true class by mistake, and how
         often they do is estimated too.
@@ -205,6 +209,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         restarts: int = 0,
         validation_fraction: float = 0.1,
         refine: bool = True,
+        estimation_epochs: int | None = None,
         allow_diagonal: bool = False,
         learn_from_anchors: bool = True,
         augment: Augment | None = None,
@@ -231,6 +236,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         self.restarts = restarts
         self.validation_fraction = validation_fraction
         self.refine = refine
+        self.estimation_epochs = estimation_epochs
         self.allow_diagonal = allow_diagonal
         self.learn_from_anchors = learn_from_anchors
         self.augment = augment
@@ -282,7 +288,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             transitions = given
         elif is_estimate and anchored is not None:
             self.habit_ = estimate_habit(
-                trainer,
+                replace(trainer, options=estimation_options(self, options)),
                 answers,
                 anchored,
                 names,

@@ -14,10 +14,11 @@ from naysay import metrics
 from naysay._errors import NaysayError, NaysayWarning
 from naysay._trainer import find_device
 from naysay.experiments.data import RunData, load_run_data
+from naysay.experiments.groups import train_group
 from naysay.experiments.provenance import device_name, git_commit, now, used_versions
 from naysay.experiments.records import RecordFile, RunRecord
 from naysay.experiments.spec import RunSpec
-from naysay.experiments.trainers import Outcome, train_group, train_one
+from naysay.experiments.trainers import Outcome, train_one
 
 __all__ = ["Progress", "run"]
 
@@ -95,7 +96,7 @@ def run(
 
 
 def _groups(specs: Iterable[RunSpec]) -> list[list[RunSpec]]:
-    """Return the runs to do together: the trials of a grid, every other run on its own."""
+    """Return the runs to do together: trials with a grid, every other run on its own."""
     groups: dict[str, list[RunSpec]] = {}
     for spec in dict.fromkeys(specs):  # each once, in the order given
         groups.setdefault(spec.group if spec.is_grid else spec.hash, []).append(spec)

@@ -50,7 +50,8 @@ class RunSpec:
         Examples of each class whose true class is told, to estimate Q from.
     options : mapping
         How to train, in values that JSON knows. ``grid`` maps an option to several values, of
-        which one is chosen on held-out complementary labels.
+        which one is chosen on held-out complementary labels; the trials are trained at once then,
+        with an empty grid too.
 
     Examples
     --------
@@ -117,7 +118,7 @@ class RunSpec:
 
     @property
     def is_grid(self) -> bool:
-        """Whether some options have several values to choose from."""
+        """Whether it has a grid of options, be it of one setting, and is trained with its trials."""
         return "grid" in self.options
 
     def __eq__(self, other: object) -> bool:

@@ -1,12 +1,11 @@
-"""How a spec is trained: one by one through the classifier, or a group of small networks."""
+"""How a spec is trained through the classifier, and what its options mean."""
 
-import itertools
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,15 +15,19 @@ from naysay import networks, schedules, training
 from naysay._errors import InvalidInput
 from naysay.augmentation import compose, crop, cutout, flip
 from naysay.classifier import ComplementaryClassifier
-from naysay.datasets.tasks import split_validation
-from naysay.ensemble import Member, fit_many
 from naysay.experiments.data import RunData
 from naysay.experiments.spec import RunSpec
-from naysay.methods import Setting, find_method
 from naysay.networks import MLP
 from naysay.transition import TransitionMatrix
 
-__all__ = ["Outcome", "train_group", "train_one", "unknown_options"]
+__all__ = [
+    "Outcome",
+    "believed",
+    "classifier_arguments",
+    "told",
+    "train_one",
+    "unknown_options",
+]
 
 #: What the names in a spec mean. Networks are also known by the name of their class.
 _NETWORKS = {
@@ -48,10 +51,11 @@ _NAMED = {
 }
 
 #: Options that go to the parameter of the same name, and those that are translated.
-_SAME = {"epochs", "batch_size", "lr", "weight_decay", "max_norm", "patience", "restarts"}
-_TRANSLATED = {*_NAMED, "iterations", "steps", "grid", "refine"}
-
-_NEVER = 10**9  # epochs of patience: the grid is chosen at the end
+_SAME = {
+    *("epochs", "estimation_epochs", "batch_size", "lr", "weight_decay"),
+    *("max_norm", "patience", "restarts"),
+}
+_TRANSLATED = {*_NAMED, "iterations", "steps", "grid", "refine", "compile"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,153 +112,58 @@ def unknown_options(spec: RunSpec) -> list[str]:
     ]
 
 
+def told(spec: RunSpec, data: RunData) -> tuple[NDArray[np.int64], TransitionMatrix | None]:
+    """Return the labels that a method learns from, and the matrix it is told, if it is."""
+    if spec.knows == "true labels":
+        # "the label given is the true class", so the same losses learn from true labels
+        return data.y, TransitionMatrix(np.eye(data.n_classes), allow_diagonal=True)
+    if spec.knows == "estimated Q":
+        return data.comp_labels, None
+    uniform = TransitionMatrix.uniform(data.n_classes)
+    return data.comp_labels, uniform if spec.knows == "no Q" else data.Q
+
+
+def believed(spec: RunSpec, data: RunData, used: TransitionMatrix) -> TransitionMatrix | None:
+    """Return the matrix that was used, where complementary labels can be judged by it.
+
+    A method without Q could only take labels for uniform, and may be wrong in that.
+    """
+    if spec.knows == "true labels":
+        return None
+    is_right_to = spec.knows != "no Q" or (data.Q is not None and data.Q.is_uniform)
+    return used if is_right_to else None
+
+
 def train_one(spec: RunSpec, data: RunData, *, device: torch.device) -> Outcome:
     """Train and test one spec through `ComplementaryClassifier`."""
     start = time.perf_counter()
     arguments = classifier_arguments(spec, len(data.X))
-    given, transition, anchors = data.comp_labels, cast("Any", data.Q), None
-    if spec.knows == "true labels":
-        given = data.y
-        # "the label given is the true class", so the same classifier learns from true labels
-        transition = TransitionMatrix(np.eye(data.n_classes), allow_diagonal=True)
-    elif spec.knows == "estimated Q":
-        transition, anchors = "estimate", (data.X[data.anchors], data.y[data.anchors])
-    elif spec.knows == "no Q":
-        transition = TransitionMatrix.uniform(data.n_classes)
-    classes = None if isinstance(transition, TransitionMatrix) else range(data.n_classes)
+    labels, Q = told(spec, data)
     clf = ComplementaryClassifier(
         **arguments,
         method=spec.method,
-        transition=transition,
-        classes=classes,
+        transition="estimate" if Q is None else Q,
+        classes=range(data.n_classes) if Q is None else None,
         learn_from_anchors=False,
         refine=bool(spec.options.get("refine", False)),
+        # on a CPU it would take longer than it saves
+        compile=bool(spec.options.get("compile", False)) and device.type == "cuda",
         device=device,
         random_state=spec.trial,
     )
-    clf.fit(data.X, given, anchors=anchors)
+    anchors = (data.X[data.anchors], data.y[data.anchors]) if Q is None else None
+    clf.fit(data.X, labels, anchors=anchors)
     predictions = np.asarray(clf.predict(data.X_test)).astype(np.int64)
     matrices = {}
     if clf.habit_ is not None:
         matrices["estimated"] = clf.habit_.from_anchors
         if spec.options.get("refine"):
             matrices["refined"] = clf.habit_.transition
-    # a method without Q could only take labels for uniform, and may be wrong in that
-    believed = None if spec.knows == "true labels" else clf.transition_
-    is_right_to = spec.knows != "no Q" or (data.Q is not None and data.Q.is_uniform)
     return Outcome(
         accuracy=float((predictions == data.y_test).mean()),
         seconds=time.perf_counter() - start,
         history=clf.history_,
         predictions=predictions,
-        transition=believed if is_right_to else None,
+        transition=believed(spec, data, clf.transition_),
         matrices=matrices,
     )
-
-
-def train_group(
-    specs: Sequence[RunSpec], datas: Sequence[RunData], *, device: torch.device
-) -> list[Outcome]:
-    """Train the trials of one experiment, each with every value of its grid, and choose.
-
-    Of each trial the network with the least loss on held-out complementary labels is kept, the
-    method's own loss. All networks are trained at once; where that is not possible, because a
-    learning rate lets a loss grow beyond all bounds for instance, one after another.
-    """
-    start = time.perf_counter()
-    grids = [_members(spec, data, device) for spec, data in zip(specs, datas, strict=True)]
-    try:
-        found = fit_many([member for grid in grids for member in grid])
-    except InvalidInput:
-        grids = [_members(spec, data, device) for spec, data in zip(specs, datas, strict=True)]
-        found = [_fit_alone(member) for grid in grids for member in grid]
-    histories = iter(found)
-    trained = [(grid, [next(histories) for _ in grid]) for grid in grids]
-    seconds = (time.perf_counter() - start) / len(specs)
-    return [
-        _choose(spec, data, grid, own, seconds)
-        for spec, data, (grid, own) in zip(specs, datas, trained, strict=True)
-    ]
-
-
-def _members(spec: RunSpec, data: RunData, device: torch.device) -> list[Member]:
-    """Return what is to be trained in one trial: a network for every setting of the grid."""
-    if data.Q is None or spec.knows not in ("true Q", "no Q"):
-        raise InvalidInput("A grid is chosen on complementary labels, with Q known or not used.")
-    method = find_method(spec.method)
-    common = classifier_arguments(spec, len(data.X))
-    make_network = common.pop("network")
-    train_at, held_out_at = split_validation(len(data.X), seed=spec.trial)
-    inputs = torch.as_tensor(data.X, device=device)
-    labels = torch.as_tensor(data.comp_labels, device=device)
-    examples = training.Examples(inputs[train_at], labels[train_at])
-    held_out = training.Examples(inputs[held_out_at], labels[held_out_at])
-    members = []
-    for number, setting in enumerate(combinations(spec.options["grid"])):
-        seed = 1000 * spec.trial + number
-        options = training.Options(**{"patience": _NEVER, **common, **setting}, seed=seed)
-        with training.seeded(seed, device):
-            network = make_network(data.X.shape[1:], data.n_classes).to(device)
-        loss = method.make_loss(Setting(Q=data.Q)).to(device)
-        members.append(
-            Member(
-                network=network, examples=examples, loss=loss, options=options, held_out=held_out
-            )
-        )
-    return members
-
-
-def _fit_alone(member: Member) -> list[dict[str, float]] | None:
-    """Train one network; nothing where its loss grows beyond all bounds."""
-    try:
-        return training.fit(
-            member.network, member.examples, member.loss, member.options, held_out=member.held_out
-        )
-    except InvalidInput:
-        return None
-
-
-def _choose(
-    spec: RunSpec,
-    data: RunData,
-    members: Sequence[Member],
-    histories: Sequence[list[dict[str, float]] | None],
-    seconds: float,
-) -> Outcome:
-    """Return the outcome of the member with the least loss on held-out complementary labels."""
-    settings = combinations(spec.options["grid"])
-    best = min(
-        (
-            (min(record["held_out_loss"] for record in history), number)
-            for number, history in enumerate(histories)
-            if history is not None
-        ),
-        default=None,
-    )
-    if best is None:
-        raise InvalidInput("Every setting of the grid let the loss grow beyond all bounds.")
-    number = best[1]
-    device = members[number].examples.device
-    logits = training.predict_logits(
-        members[number].network, torch.as_tensor(data.X_test, device=device)
-    )
-    predictions = logits.argmax(1).cpu().numpy()
-    return Outcome(
-        accuracy=float((predictions == data.y_test).mean()),
-        seconds=seconds,
-        history=histories[number] or [],
-        predictions=predictions,
-        transition=data.Q,
-        chosen=settings[number],
-    )
-
-
-def combinations(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """Return every combination of values.
-
-    Examples
-    --------
-    >>> combinations({"lr": [0.1, 0.01], "weight_decay": [0]})
-    [{'lr': 0.1, 'weight_decay': 0}, {'lr': 0.01, 'weight_decay': 0}]
-    """
-    return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]

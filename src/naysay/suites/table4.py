@@ -52,10 +52,10 @@ SUITE = Suite(
         ),
         "best": replace(
             _BEST,
-            options={**_BEST.options, "network": "ResNet34", "epochs": 60, "patience": 60},
+            options={**_BEST.options, "network": "ResNet34", "compile": False},
             where={
-                "LM*": TWO_VIEWS,
-                "LM/E*": {"refine": True},
+                "LM*": {**TWO_VIEWS, "restarts": 0},
+                "LM/E*": {"refine": True, "estimation_epochs": 20},
                 _TINY: {"network": "ResNet18-unpadded", "batch_size": 256, "lr": 0.1},
             },
             deviations=(

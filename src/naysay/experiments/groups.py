@@ -1,0 +1,187 @@
+"""How the trials of an experiment with a small network are trained: all at once."""
+
+import itertools
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from naysay import training
+from naysay._errors import InvalidInput
+from naysay._habit import from_scores
+from naysay.datasets.tasks import split_validation
+from naysay.ensemble import Member, fit_many
+from naysay.experiments.data import RunData
+from naysay.experiments.spec import RunSpec
+from naysay.experiments.trainers import Outcome, believed, classifier_arguments, told
+from naysay.methods import Setting, find_method
+from naysay.transition import TransitionMatrix
+
+__all__ = ["combinations", "train_group"]
+
+_NEVER = 10**9  # epochs of patience, where none is said: a grid is chosen at the end
+_SAMPLE = 10_000  # images by which networks scale theirs
+
+History = list[dict[str, float]]
+
+
+def train_group(
+    specs: Sequence[RunSpec], datas: Sequence[RunData], *, device: torch.device
+) -> list[Outcome]:
+    """Train the trials of one experiment, each with every value of its grid, and choose.
+
+    Of each trial the network with the least loss on held-out labels is kept, the method's own
+    loss. All networks are trained at once; where that is not possible, because a learning rate
+    lets a loss grow beyond all bounds for instance, one after another. A matrix that is to be
+    estimated is read off anchors beforehand, from networks that learn the labels.
+    """
+    start = time.perf_counter()
+    trials = [_Trial(spec, data, device) for spec, data in zip(specs, datas, strict=True)]
+    found = _fit([trial.members() for trial in _estimate(trials)])
+    seconds = (time.perf_counter() - start) / len(specs)
+    return [
+        trial.choose(members, histories, seconds)
+        for trial, (members, histories) in zip(trials, found, strict=True)
+    ]
+
+
+def _estimate(trials: list["_Trial"]) -> list["_Trial"]:
+    """Give each trial the matrix that its anchors and a network for the labels say, if it must."""
+    unsure = [trial for trial in trials if trial.Q is None]
+    groups = [trial.members(nn.CrossEntropyLoss(), settings=[{}]) for trial in unsure]
+    if groups:
+        for trial, ((member,), _) in zip(unsure, _fit(groups), strict=True):
+            trial.Q = trial.estimated = trial.read_anchors(member)
+    return trials
+
+
+def _fit(
+    groups: list[list[Member]],
+) -> list[tuple[list[Member], list[History | None]]]:
+    """Train all members; one whose loss grows beyond all bounds has no history."""
+    starts = [
+        {name: value.clone() for name, value in member.network.state_dict().items()}
+        for members in groups
+        for member in members
+    ]
+    everyone = [member for members in groups for member in members]
+    found: Sequence[History | None]
+    try:
+        found = fit_many(everyone)
+    except InvalidInput:
+        for member, state in zip(everyone, starts, strict=True):
+            member.network.load_state_dict(state)
+        found = [_fit_alone(member) for member in everyone]
+    histories = iter(found)
+    return [(members, [next(histories) for _ in members]) for members in groups]
+
+
+def _fit_alone(member: Member) -> History | None:
+    try:
+        return training.fit(
+            member.network, member.examples, member.loss, member.options, held_out=member.held_out
+        )
+    except InvalidInput:
+        return None
+
+
+class _Trial:
+    """One trial: its examples on the device, and the matrix it uses, once that is known."""
+
+    def __init__(self, spec: RunSpec, data: RunData, device: torch.device) -> None:
+        self.spec = spec
+        self.data = data
+        self.device = device
+        labels, self.Q = told(spec, data)
+        self.estimated: TransitionMatrix | None = None
+        self.inputs = torch.as_tensor(data.X, device=device)
+        self.examples, self.held_out = (
+            training.Examples(
+                self.inputs,
+                torch.as_tensor(labels[part], device=device),
+                torch.as_tensor(part, device=device),
+            )
+            for part in split_validation(len(data.X), seed=spec.trial)
+        )
+
+    def members(
+        self, loss: nn.Module | None = None, settings: list[dict[str, Any]] | None = None
+    ) -> list[Member]:
+        """Return what is to be trained: a network for every setting of the grid."""
+        common = classifier_arguments(self.spec, len(self.data.X))
+        make_network = common.pop("network")
+        members = []
+        for number, setting in enumerate(settings or combinations(self.spec.options["grid"])):
+            seed = 1000 * self.spec.trial + number
+            options = training.Options(**{"patience": _NEVER, **common, **setting}, seed=seed)
+            with training.seeded(seed, self.device):
+                network = make_network(self.data.X.shape[1:], self.data.n_classes).to(self.device)
+            if self.inputs.ndim == 4:  # bytes, which the network scales
+                network.standardise(next(self.examples.inputs(_SAMPLE)))
+            members.append(
+                Member(
+                    network=network,
+                    examples=self.examples,
+                    loss=(loss or self._loss()).to(self.device),
+                    options=options,
+                    held_out=self.held_out,
+                )
+            )
+        return members
+
+    def _loss(self) -> nn.Module:
+        return find_method(self.spec.method).make_loss(Setting(Q=self.Q))
+
+    def read_anchors(self, member: Member) -> TransitionMatrix:
+        """Return the matrix that a network for the labels gives at the anchors."""
+        chosen = torch.as_tensor(self.data.anchors, device=self.device)
+        return from_scores(
+            training.predict_logits(member.network, self.inputs[chosen]).cpu().numpy(),
+            self.data.y[self.data.anchors],
+            self.data.n_classes,
+            held_out=(
+                training.predict_logits(member.network, self.held_out).cpu().numpy(),
+                self.held_out.labels.cpu().numpy(),
+            ),
+        )
+
+    def choose(
+        self, members: list[Member], histories: list[History | None], seconds: float
+    ) -> Outcome:
+        """Return the outcome of the member with the least loss on held-out labels."""
+        least = [
+            min((record["held_out_loss"] for record in history or []), default=np.inf)
+            for history in histories
+        ]
+        number = int(np.argmin(least))
+        if np.isinf(least[number]) or self.Q is None:
+            raise InvalidInput("Every setting of the grid let the loss grow beyond all bounds.")
+        predictions = self._predict(members[number].network)
+        return Outcome(
+            accuracy=float((predictions == self.data.y_test).mean()),
+            seconds=seconds,
+            history=histories[number] or [],
+            predictions=predictions,
+            transition=believed(self.spec, self.data, self.Q),
+            matrices={} if self.estimated is None else {"estimated": self.estimated},
+            chosen=combinations(self.spec.options["grid"])[number],
+        )
+
+    def _predict(self, network: nn.Module) -> NDArray[np.int64]:
+        inputs = torch.as_tensor(self.data.X_test, device=self.device)
+        return training.predict_logits(network, inputs).argmax(1).cpu().numpy()
+
+
+def combinations(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Return every combination of values; of an empty grid, the one without any.
+
+    Examples
+    --------
+    >>> combinations({"lr": [0.1, 0.01], "weight_decay": [0]})
+    [{'lr': 0.1, 'weight_decay': 0}, {'lr': 0.01, 'weight_decay': 0}]
+    """
+    return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
