@@ -118,7 +118,7 @@ class RunSpec:
 
     @property
     def is_grid(self) -> bool:
-        """Whether it has a grid of options, be it of one setting, and is trained with its trials."""
+        """Whether it has a grid of options, be it of one setting, and is trained with others."""
         return "grid" in self.options
 
     def __eq__(self, other: object) -> bool:
