@@ -2,6 +2,7 @@
 
 import copy
 import math
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -413,12 +414,21 @@ def test_a_network_in_two_members_is_refused():
         ({"loss": TrainedForwardCrossEntropy(make_Q(0))}, "asks for parameters to train"),
         ({"loss": PartialOutputConsistency(make_Q(0))}, "asks for several views"),
         ({"options": make_options(optimiser=torch.optim.Adagrad)}, "must be adamw, adam or sgd"),
-        ({"options": make_options(compile=True)}, "Set compile=False"),
     ],
 )
 def test_what_can_only_be_trained_alone_is_refused(change, message):
     with pytest.raises(InvalidInput, match=message):
         fit_many([changed(0, **change)])
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch.compile's own
+def test_compiled_members_end_as_others_do(monkeypatch):
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
+    members, compiled = (make_members(3) for _ in range(2))
+    fit_many(members)
+    fit_many([replace(each, options=replace(each.options, compile=True)) for each in compiled])
+    for one, other in zip(compiled, members, strict=True):
+        torch.testing.assert_close(weights_of(one.network), weights_of(other.network))
 
 
 def test_a_loss_that_is_not_finite_names_its_member():

@@ -190,6 +190,6 @@ def _possible(Q: TransitionMatrix) -> TransitionMatrix:
     return TransitionMatrix(0.99 * values + 0.01 * uniform, allow_diagonal=True)
 
 
-def _softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+def _softmax(scores: NDArray[np.floating]) -> NDArray[np.floating]:
     powers = np.exp(scores - scores.max(axis=1, keepdims=True))
     return powers / powers.sum(axis=1, keepdims=True)

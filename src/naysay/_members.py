@@ -38,8 +38,6 @@ def check_members(members: Sequence[Member]) -> None:
             "The optimiser of many at once must be adamw, adam or sgd of naysay.training. Got "
             f"{first.options.optimiser!r}. Train with another one alone, with training.fit."
         )
-    if first.options.compile:
-        raise InvalidInput("Many at once are not compiled. Set compile=False in their options.")
     expected = _shared_facts(first)
     for number, member in enumerate(members):
         _check_loss(member.loss, number)

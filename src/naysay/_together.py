@@ -122,6 +122,7 @@ class ManyStep:
         *,
         max_norm: float | None,
         bfloat16: bool,
+        compiled: bool,
     ) -> None:
         self.networks = networks
         self.losses = losses
@@ -131,6 +132,8 @@ class ManyStep:
         self.update = update
         self.max_norm = max_norm
         self.uses_bfloat16 = bfloat16
+        # not the losses, as in a training alone: they hold matrices of their own
+        self.logits_now = torch.compile(self.logits, dynamic=False) if compiled else self.logits
         self.averages = rows.clone()
         self.parameters = [part.detach().requires_grad_() for part in networks.split(rows)]
         self.gradient = torch.zeros_like(rows)
@@ -149,7 +152,7 @@ class ManyStep:
         index, labels, numbers = self.tables.next_rows()
         index, labels = (each.index_select(0, self.stream_of) for each in (index, labels))
         *of_update, of_average = numbers
-        losses = self.losses(self.logits(self.parameters, index), labels)
+        losses = self.losses(self.logits_now(self.parameters, index), labels)
         gradients = torch.autograd.grad(losses.sum(), self.parameters)
         self.networks.join()
         with torch.no_grad():

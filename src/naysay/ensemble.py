@@ -168,6 +168,7 @@ class _Program:
             self.update,
             max_norm=self.options.max_norm,
             bfloat16=self.options.bfloat16,
+            compiled=self.options.compile,
         )
         captures = self.device.type == "cuda" and self.options.capture
         self.run_step: Callable[[], None] = self.step

@@ -1,5 +1,6 @@
 """How the trials of an experiment with a small network are trained: all at once."""
 
+import copy
 import itertools
 import time
 from collections.abc import Mapping, Sequence
@@ -13,11 +14,18 @@ from torch import nn
 from naysay import training
 from naysay._errors import InvalidInput
 from naysay._habit import from_scores
+from naysay._parameters import wants_bfloat16
 from naysay.datasets.tasks import split_validation
 from naysay.ensemble import Member, fit_many
 from naysay.experiments.data import RunData
 from naysay.experiments.spec import RunSpec
-from naysay.experiments.trainers import Outcome, believed, classifier_arguments, told
+from naysay.experiments.trainers import (
+    Outcome,
+    believed,
+    classifier_arguments,
+    told,
+    wants_compiled,
+)
 from naysay.methods import Setting, find_method
 from naysay.transition import TransitionMatrix
 
@@ -112,12 +120,18 @@ class _Trial:
         self, loss: nn.Module | None = None, settings: list[dict[str, Any]] | None = None
     ) -> list[Member]:
         """Return what is to be trained: a network for every setting of the grid."""
+        loss = loss or self._loss()
         common = classifier_arguments(self.spec, len(self.data.X))
         make_network = common.pop("network")
         members = []
         for number, setting in enumerate(settings or combinations(self.spec.options["grid"])):
             seed = 1000 * self.spec.trial + number
-            options = training.Options(**{"patience": _NEVER, **common, **setting}, seed=seed)
+            options = training.Options(
+                **{"patience": _NEVER, **common, **setting},
+                seed=seed,
+                bfloat16=wants_bfloat16(None, self.data.X, self.device),
+                compile=wants_compiled(self.spec, self.device),
+            )
             with training.seeded(seed, self.device):
                 network = make_network(self.data.X.shape[1:], self.data.n_classes).to(self.device)
             if self.inputs.ndim == 4:  # bytes, which the network scales
@@ -126,7 +140,7 @@ class _Trial:
                 Member(
                     network=network,
                     examples=self.examples,
-                    loss=(loss or self._loss()).to(self.device),
+                    loss=copy.deepcopy(loss).to(self.device),
                     options=options,
                     held_out=self.held_out,
                 )
@@ -134,6 +148,8 @@ class _Trial:
         return members
 
     def _loss(self) -> nn.Module:
+        if self.Q is None:
+            raise InvalidInput("The matrix must be known, or estimated first.")
         return find_method(self.spec.method).make_loss(Setting(Q=self.Q))
 
     def read_anchors(self, member: Member) -> TransitionMatrix:

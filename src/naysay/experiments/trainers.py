@@ -27,6 +27,7 @@ __all__ = [
     "told",
     "train_one",
     "unknown_options",
+    "wants_compiled",
 ]
 
 #: What the names in a spec mean. Networks are also known by the name of their class.
@@ -134,6 +135,11 @@ def believed(spec: RunSpec, data: RunData, used: TransitionMatrix) -> Transition
     return used if is_right_to else None
 
 
+def wants_compiled(spec: RunSpec, device: torch.device) -> bool:
+    """Whether to compile the network; on a CPU it would take longer than it saves."""
+    return bool(spec.options.get("compile", False)) and device.type == "cuda"
+
+
 def train_one(spec: RunSpec, data: RunData, *, device: torch.device) -> Outcome:
     """Train and test one spec through `ComplementaryClassifier`."""
     start = time.perf_counter()
@@ -146,8 +152,7 @@ def train_one(spec: RunSpec, data: RunData, *, device: torch.device) -> Outcome:
         classes=range(data.n_classes) if Q is None else None,
         learn_from_anchors=False,
         refine=bool(spec.options.get("refine", False)),
-        # on a CPU it would take longer than it saves
-        compile=bool(spec.options.get("compile", False)) and device.type == "cuda",
+        compile=wants_compiled(spec, device),
         device=device,
         random_state=spec.trial,
     )

@@ -59,6 +59,7 @@ MNIST = {
             "iterations": 60_000,
             "patience": 40,
             "grid": {},  # one setting; all trials are trained at once
+            "compile": True,
         },
         where={"PC/S*": {"lr": 1e-4}},
         trials=5,
