@@ -43,6 +43,7 @@ _AUGMENTATIONS = {
     "crop2": partial(crop, padding=2),
     "crop4-flip": compose(partial(crop, padding=4), flip),
     "crop4-flip-cutout8": compose(partial(crop, padding=4), flip, partial(cutout, size=8)),
+    "crop4-flip-cutout12": compose(partial(crop, padding=4), flip, partial(cutout, size=12)),
 }
 _NAMED = {
     "network": _NETWORKS,

@@ -140,8 +140,13 @@ CIFAR10 = {
             "compile": True,
         },
         where={
-            "*uniform*": {"epochs": 120, "patience": 120, "max_norm": 0.5},
-            "*without0*": {"augment": "crop4-flip-cutout8"},
+            "*uniform*": {
+                "epochs": 120,
+                "patience": 120,
+                "max_norm": 0.5,
+                "augment": "crop4-flip-cutout8",
+            },
+            "*without0*": {"epochs": 40, "patience": 40, "augment": "crop4-flip-cutout12"},
             "*with0*": {"epochs": 35, "patience": 35},
             "*LM*": TWO_VIEWS,
             "*LM/E*": {"refine": True, "estimation_epochs": 20},
@@ -156,7 +161,7 @@ CIFAR10 = {
         deviations=(
             "SGD with Nesterov momentum, learning rate 0.2 with warm-up over a fifth of training "
             "and a linear descent to 0, batch 512, gradients clipped, random crops and flips; "
-            "under without0 a square is cut out too.",
+            "under uniform and without0 a square is cut out too.",
             "LM learns from two views of each image: the target of both is the mean of what they "
             "make of the label (method two-views, ours).",
             "LM is trained again, once at most, where held-out complementary labels say that a "
