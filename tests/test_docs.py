@@ -282,9 +282,10 @@ def test_accuracies_of_two_views_are_those_of_the_record():
         assert f"| {name} | {cells} | {each['held_out_loss_mean']:.3f} |" in page
 
 
-def last_record(name):
+def last_record(name, *, on_gpu=False):
     lines = (ROOT / "benchmarks" / "results" / f"{name}.jsonl").read_text("utf-8").splitlines()
-    return [json.loads(line)["results"] for line in lines][-1]
+    records = map(json.loads, lines)
+    return [each["results"] for each in records if bool(each["hardware"]["gpu"]) == on_gpu][-1]
 
 
 def test_speeds_are_those_of_the_records():
@@ -299,8 +300,26 @@ def test_speeds_are_those_of_the_records():
         assert f"| {uniform:.2f} uniform, {dense:.2f} dense |" in page
     many = last_record("ensemble")["300 networks 16-3-10"]
     assert f"| {many['times_faster_than_one_after_another']} |" in page
-    gpu = last_record("gpu_training")
-    assert f"{gpu['ResNet-18 captured and compiled']['images_per_second']:,}" in page
+
+
+def test_speeds_on_a_gpu_are_those_of_the_records():
+    page = (ROOT / "docs" / "performance.md").read_text("utf-8")
+    training, many, cifar = (
+        last_record(name, on_gpu=True) for name in ("gpu_training", "ensemble", "gpu_cifar")
+    )
+    written, captured, compiled = (
+        training[f"ResNet-18 {how}"] for how in ("as written", "captured", "captured and compiled")
+    )
+    assert f"| {compiled['images_per_second']:,} |" in page
+    assert f"| {captured['images_per_second']:,} · {written['images_per_second']:,} |" in page
+    peaks = f"{compiled['peak_memory_gb']:.1f} · {compiled['peak_reserved_gb']:.1f} GB"
+    assert f"| {peaks} |" in page
+    small, lenets = many["300 networks 16-3-10"], many["5 LeNet-5"]
+    assert f"16-3-10, {small['steps']:,} steps | ≤ 3 s | {small['seconds']:.1f} s |" in page
+    assert f"5 trials × {lenets['steps']:,} steps" in page
+    assert f"| ≤ 30 s | {lenets['seconds']:.1f} s |" in page
+    accuracy = f"{cifar['accuracy_mean']:.1f} % ± {cifar['accuracy_sd']:.1f}"
+    assert f"| {accuracy} in {cifar['seconds_mean']:.1f} s |" in page
 
 
 def test_what_threads_cost_is_that_of_the_record():

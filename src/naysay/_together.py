@@ -6,6 +6,7 @@ the moving average are a few operations each, however many networks and layers t
 
 import copy
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -18,6 +19,10 @@ from naysay._updates import Update
 
 _torch: Any = torch  # its operations on lists of tensors have no types
 _ALIGNED = 32  # numbers to whose multiples weights are aligned: fast kernels want 128 bytes
+
+
+def _as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
+    return function
 
 
 class Networks:
@@ -132,8 +137,11 @@ class ManyStep:
         self.update = update
         self.max_norm = max_norm
         self.uses_bfloat16 = bfloat16
-        # not the losses, as in a training alone: they hold matrices of their own
-        self.logits_now = torch.compile(self.logits, dynamic=False) if compiled else self.logits
+        # all but the losses, which hold matrices of their own and would be compiled for each
+        compile_ = partial(torch.compile, dynamic=False) if compiled else _as_it_is
+        self.next_batch = compile_(self._next_batch)
+        self.training_logits = compile_(self.logits)
+        self.take_step = compile_(self._take_step)
         self.averages = rows.clone()
         self.parameters = [part.detach().requires_grad_() for part in networks.split(rows)]
         self.gradient = torch.zeros_like(rows)
@@ -149,12 +157,19 @@ class ManyStep:
 
     def __call__(self) -> None:
         """Train on the next batch of each stream."""
-        index, labels, numbers = self.tables.next_rows()
-        index, labels = (each.index_select(0, self.stream_of) for each in (index, labels))
-        *of_update, of_average = numbers
-        losses = self.losses(self.logits_now(self.parameters, index), labels)
+        index, labels, numbers = self.next_batch()
+        losses = self.losses(self.training_logits(self.parameters, index), labels)
         gradients = torch.autograd.grad(losses.sum(), self.parameters)
         self.networks.join()
+        self.take_step(gradients, numbers, losses.detach())
+
+    def _next_batch(self) -> tuple[Tensor, Tensor, Tensor]:
+        index, labels, numbers = self.tables.next_rows()
+        of = self.stream_of
+        return index.index_select(0, of), labels.index_select(0, of), numbers
+
+    def _take_step(self, gradients: Sequence[Tensor], numbers: Tensor, losses: Tensor) -> None:
+        *of_update, of_average = numbers
         with torch.no_grad():
             _torch._foreach_copy_(self.gradients, gradients)
             if self.max_norm is not None:
@@ -162,7 +177,7 @@ class ManyStep:
                 self.gradient *= (self.max_norm / (norms + 1e-6)).clamp_max(1)
             self.update(self.rows, self.gradient, of_update)
             self.averages.lerp_(self.rows, of_average)
-            self.total += losses.detach()
+            self.total += losses
 
     def take_total(self) -> Tensor:
         """Return the sums of the losses since they were last taken."""
