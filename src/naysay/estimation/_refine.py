@@ -21,7 +21,7 @@ from naysay.estimation._mixture import (
 )
 from naysay.transition import TransitionMatrix
 
-_N_CHOICE = 10_000  # rows that choose between matrices; all rows fit the one chosen
+_CHOICE = 2**21  # numbers in the rows that choose between matrices; all rows fit the one chosen
 _N_FOLDS = 4
 _STRENGTHS = (1.0, 10.0, 100.0, 1000.0)  # pseudo-counts of a row, towards the prior
 _SURE = 1.64  # standard errors by which a refined matrix must win: 95 %, one-sided
@@ -90,7 +90,7 @@ def refine(
     start = as_matrix(initial, allow_diagonal=allow_diagonal)
     names, n_classes = start.classes, start.n_classes
     array, labels = check_rows(probs, comp_labels, names)
-    choice = check_seed(seed).permutation(len(array))[:_N_CHOICE]
+    choice = check_seed(seed).permutation(len(array))[: max(1, _CHOICE // n_classes)]
     contest = _Contest(array[choice], labels[choice])
     target = start if prior is None else as_matrix(prior, allow_diagonal=allow_diagonal)
     pull = np.asarray(target)

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 from naysay.experiments.suite import Recipe
 
-__all__ = ["CIFAR10", "MNIST", "QUICK_SPEED", "TWO_VIEWS"]
+__all__ = ["CIFAR10", "DRAWN", "MNIST", "ONE_CYCLE", "QUICK_SPEED", "TWO_VIEWS"]
 
-_DRAWN = (
+#: What every recipe that draws matrices, labels and anchors must say.
+DRAWN = (
     "The matrix, the labels, the anchors and the held-out examples are drawn anew in each trial "
     "(seed = number of the trial); the paper does not say whether its trials share a matrix.",
     "Labels are drawn again if some class is never named: the paper says that it could not be "
@@ -40,7 +41,7 @@ _QUICK_IMAGES = Recipe(
         "patience": 12,
     },
     trials=2,
-    deviations=(*_QUICK, *_DRAWN),
+    deviations=(*_QUICK, *DRAWN),
     seconds=5,
     measured_on=QUICK_SPEED,
     comparable=False,
@@ -69,7 +70,7 @@ MNIST = {
             "over the batch of 128 would make 1e-4 about 1e-2. PC/S trains with the printed 1e-4 "
             "and keeps it.",
             _MOMENTUM,
-            *_DRAWN,
+            *DRAWN,
         ),
     ),
     "best": Recipe(
@@ -91,7 +92,7 @@ MNIST = {
             "images moved by up to 2 pixels; the paper uses SGD with momentum, a constant learning "
             "rate, and 60,000 batches of 128.",
             "LM/E refines the estimated Q (expectation-maximisation) and trains again with it.",
-            *_DRAWN,
+            *DRAWN,
         ),
     ),
     "quick": _QUICK_IMAGES,
@@ -102,6 +103,12 @@ _SGD = {
     "weight_decay": 5e-4,
     "batch_size": 128,
 }
+
+#: How networks for colour images are trained in `best`.
+ONE_CYCLE = (
+    "SGD with Nesterov momentum, learning rate 0.2 with warm-up over a fifth of training and a "
+    "linear descent to 0, batch 512, gradients clipped, random crops and flips."
+)
 
 #: How LM is trained in `best` on colour images. The settings' own options stand beside it.
 TWO_VIEWS = {"method": "two-views", "restarts": 1}
@@ -123,7 +130,7 @@ CIFAR10 = {
             "stops early, but does not say after how many epochs at the latest.",
             "No augmentation: the paper mentions none.",
             _MOMENTUM,
-            *_DRAWN,
+            *DRAWN,
         ),
     ),
     "best": Recipe(
@@ -159,16 +166,15 @@ CIFAR10 = {
         },
         trials=5,
         deviations=(
-            "SGD with Nesterov momentum, learning rate 0.2 with warm-up over a fifth of training "
-            "and a linear descent to 0, batch 512, gradients clipped, random crops and flips; "
-            "under uniform and without0 a square is cut out too.",
+            ONE_CYCLE,
+            "Under uniform and without0 a square is cut out of each image too.",
             "LM learns from two views of each image: the target of both is the mean of what they "
             "make of the label (method two-views, ours).",
             "LM is trained again, once at most, where held-out complementary labels say that a "
             "class is dead, merged or swapped; the network of least held-out loss is kept.",
             "LM/E refines the estimated Q (expectation-maximisation), on networks that are trained "
             "for 20 epochs, and trains again with it.",
-            *_DRAWN,
+            *DRAWN,
         ),
     ),
     "quick": replace(
