@@ -4,8 +4,9 @@
 
 DATA is a folder of the official files, or an .npz with X_train, y_train, X_test and y_test.
 ResNet-18 learns through `ComplementaryClassifier` with the true Q, a new Q and new labels in each
-trial, from all examples: so short a training need not stop early. The network is compiled in a first
-training of one epoch, which is not counted. True labels score at the end. Appends to results/gpu_cifar.jsonl.
+trial, from all examples: so short a training need not stop early. It is compiled in a first
+training of one epoch, which is not counted. True labels score at the end. Appends to
+results/gpu_cifar.jsonl.
 """
 
 import statistics
