@@ -71,6 +71,33 @@ def test_a_matrix_that_was_given_leaves_no_habit():
     assert clf.habit_ is None
 
 
+@pytest.mark.parametrize("more, n_epochs", [({}, 4 * 3), ({"estimation_epochs": 1}, 3 * 1 + 3)])
+def test_networks_that_estimate_may_be_trained_for_less_long(more, n_epochs):
+    views = []
+    ComplementaryClassifier(
+        transition="estimate",
+        classes=range(10),
+        epochs=3,
+        batch_size=len(X),  # a batch is an epoch
+        augment=lambda inputs: views.append(len(inputs)) or inputs,
+        random_state=0,
+        **more,
+    ).fit(X, Q.sample(y), anchors=(X[ANCHORS], y[ANCHORS]))
+    assert len(views) == n_epochs + 4  # each network is made for a view, too
+
+
+def test_networks_that_refine_are_held_near_the_prior():
+    annotators = TransitionMatrix.human("clcifar10")  # some of whose rows are nearly alike
+    labels = annotators.sample(y, seed=0)
+    least = []
+    for strength in (0.0, 1.0):
+        clf = classifier(match_prior=strength, allow_diagonal=True, classes=range(10))
+        clf.set_params(epochs=5).fit(X, labels, anchors=(X[ANCHORS], y[ANCHORS]))
+        least.append(clf.habit_.judgements.mean(axis=0).min())
+    assert least[1] > least[0]
+    assert least[1] > 0.05
+
+
 # --- annotators who are told apart --------------------------------------------------------------
 
 X4, y4 = load_digits(n_class=4, return_X_y=True)

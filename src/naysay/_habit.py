@@ -20,7 +20,7 @@ from torch.nn.functional import cross_entropy
 
 from naysay._checks import shorten
 from naysay._errors import NaysayWarning
-from naysay._targets import TrueLabelsToo
+from naysay._targets import TrueLabelsToo, hold_prior
 from naysay._trainer import Trainer
 from naysay.estimation import Uncertainty, calibrate, from_anchors, refine, uncertainty
 from naysay.losses import ForwardCrossEntropy
@@ -59,6 +59,7 @@ def estimate_habit(
     refining: bool = True,
     allow_diagonal: bool = False,
     tell_apart: bool = True,
+    match_prior: float = 0.0,
 ) -> Habit:
     """Estimate Q from answers, with labels as indices, and anchors.
 
@@ -75,6 +76,8 @@ def estimate_habit(
         Whether annotators may exclude the true class by mistake.
     tell_apart : bool
         Whether annotators, where answers name them, may have matrices of their own.
+    match_prior : float
+        How strongly the networks of step 3 are held near the class prior.
     """
     trained, held_out = trainer.split(answers.example, answers.label)
     network, _ = trainer.train(cross_entropy, trained, held_out, "estimating Q")
@@ -92,7 +95,7 @@ def estimate_habit(
     if not refining or len(answers.label) < _FEWEST:
         return Habit(first, first, None, None, {})
     seed = int(trainer.random.randint(2**31 - 1))
-    probs = _judge_halves(trainer, answers, anchors, first, seed)
+    probs = _judge_halves(trainer, answers, anchors, first, seed, match_prior)
     judged = (probs[answers.example], answers.label)
     refined = refine(*judged, first, allow_diagonal=allow_diagonal, seed=seed)
     known = uncertainty(*judged, refined, allow_diagonal=allow_diagonal, seed=seed)
@@ -158,10 +161,16 @@ def _habits_apart(
 
 
 def _judge_halves(
-    trainer: Trainer, answers: Observations, anchors: Anchors, Q: TransitionMatrix, seed: int
+    trainer: Trainer,
+    answers: Observations,
+    anchors: Anchors,
+    Q: TransitionMatrix,
+    seed: int,
+    match_prior: float,
 ) -> NDArray[np.float64]:
     """Return P(Y | x) of all examples, each from a network that has not learned its answers."""
     n_classes, n_examples = Q.n_classes, len(trainer.inputs)
+    possible = _possible(Q)
     half = np.random.default_rng(seed).permutation(n_examples) % 2
     probs = np.empty((n_examples, n_classes))
     for own in range(2):
@@ -170,7 +179,9 @@ def _judge_halves(
             for part in (half[answers.example] != own, half[answers.example] == own)
         )
         others = trainer.add(others, anchors[0], anchors[1] + n_classes)
-        loss = TrueLabelsToo(ForwardCrossEntropy(_possible(Q)), n_classes).to(trainer.device)
+        loss = TrueLabelsToo(
+            hold_prior(ForwardCrossEntropy(possible), answers, possible, match_prior), n_classes
+        ).to(trainer.device)
         network, _ = trainer.train(loss, others, judged, f"refining Q {own + 1} of 2")
         rows = np.flatnonzero(half == own)
         probs[rows] = _softmax(trainer.log_probs(network, trainer.pick(rows, rows)))

@@ -92,7 +92,8 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     match_prior : float, default=0.0
         Pull the mean prediction of each batch towards the class shares that the labels tell, with
         this weight, so that no class dies; 0.1 is a start. It needs an invertible matrix, and
-        batches large enough to hold every class. See `naysay.losses.PriorMatching`.
+        batches large enough to hold every class. The networks that refine an estimated matrix are
+        held so too. See `naysay.losses.PriorMatching`.
     restarts : int, default=0
         Train again so many times, as long as the held-out labels say that a class is dead, merged
         or swapped, and keep the network of least held-out loss. No true label is needed; see
@@ -295,6 +296,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
                 refining=bool(self.refine),
                 allow_diagonal=bool(self.allow_diagonal),
                 tell_apart=method.takes_evidence,
+                match_prior=self.match_prior,
             )
             transitions = self.habit_.by_annotator or self.habit_.transition
         else:
