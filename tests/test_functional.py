@@ -13,15 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as torch_functional
 
-from loss_contract import (
-    LossContract,
-    TransitionLossContract,
+from loss_cases import (
     make_logits,
     make_transition,
     possible_labels,
     saturated_logits,
     with_gradient,
 )
+from loss_contract import LossContract, TransitionLossContract
 from loss_references import (
     generalised_cross_entropy,
     reference_cross_entropy,

@@ -9,18 +9,16 @@ import pytest
 import torch
 
 import loss_references as reference
-from loss_contract import (
+from loss_cases import (
     FEW,
     FEW_CASES,
-    LossContract,
-    PlainLossContract,
-    TransitionLossContract,
     make_logits,
     make_transition,
     possible_labels,
     saturated_logits,
     with_gradient,
 )
+from loss_contract import LossContract, PlainLossContract, TransitionLossContract
 from loss_references import (
     reference_cross_entropy,
 )

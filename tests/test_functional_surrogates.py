@@ -6,15 +6,14 @@ import pytest
 import torch
 
 import loss_references as reference
-from loss_contract import (
-    PlainLossContract,
-    TransitionLossContract,
+from loss_cases import (
     make_logits,
     make_transition,
     possible_labels,
     saturated_logits,
     with_gradient,
 )
+from loss_contract import PlainLossContract, TransitionLossContract
 from loss_references import (
     reference_generalised,
 )

@@ -8,8 +8,7 @@ import torch
 from torch.nn import functional as torch_functional
 
 import loss_references as reference
-from loss_contract import (
-    LossContract,
+from loss_cases import (
     PlainMatrix,
     make_logits,
     make_transition,
@@ -17,6 +16,7 @@ from loss_contract import (
     saturated_logits,
     with_gradient,
 )
+from loss_contract import LossContract
 from naysay import InvalidInput, InvalidLabels, InvalidTransitionMatrix, TransitionMatrix, losses
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
 from naysay.functional._unbiased import _class_risks

@@ -12,15 +12,8 @@ from hypothesis import strategies as st
 from torch.nn.functional import cross_entropy, one_hot
 
 import loss_references as reference
-from loss_contract import (
-    FEW,
-    FEW_CASES,
-    TransitionLossContract,
-    make_logits,
-    make_transition,
-    possible_labels,
-    with_gradient,
-)
+from loss_cases import FEW, FEW_CASES, make_logits, make_transition, possible_labels, with_gradient
+from loss_contract import TransitionLossContract
 from naysay import ComplementaryClassifier, InvalidInput, InvalidLabels, TransitionMatrix, losses
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
 from naysay.networks import MLP
