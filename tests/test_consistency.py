@@ -6,6 +6,7 @@ import torch
 
 import loss_references as reference
 from loss_cases import FEW, FEW_CASES, make_logits, make_transition, possible_labels, with_gradient
+from loss_compilation import TORCH_INTERNAL, assert_compiles
 from loss_contract import TransitionLossContract
 from naysay import InvalidInput, TransitionMatrix, losses
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
@@ -129,7 +130,7 @@ def test_a_schedule_that_makes_no_sense_is_refused(options):
         losses.PartialOutputConsistency(Q, **options)
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # raised inside torch's own compiler
+@TORCH_INTERNAL
 @pytest.mark.parametrize(
     "loss",
     [
@@ -139,10 +140,4 @@ def test_a_schedule_that_makes_no_sense_is_refused(options):
     ids=["consistency", "uniform consistency"],
 )
 def test_losses_compile_without_a_graph_break(loss):
-    torch._dynamo.reset()
-    logits, labels = make_logits(4, 10), torch.tensor([0, 1, -100, 9])
-    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
-    value, gradient = with_gradient(compiled, logits, labels)
-    expected, slopes = with_gradient(loss, logits, labels)
-    torch.testing.assert_close(value, expected)
-    torch.testing.assert_close(gradient, slopes)
+    assert_compiles(loss, make_logits(4, 10), torch.tensor([0, 1, -100, 9]))

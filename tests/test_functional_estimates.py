@@ -14,6 +14,7 @@ from loss_cases import (
     saturated_logits,
     with_gradient,
 )
+from loss_compilation import TORCH_INTERNAL, assert_compiles
 from loss_contract import LossContract, PlainLossContract
 from loss_references import reference_cross_entropy
 from naysay import InvalidInput, losses
@@ -95,7 +96,7 @@ def test_reading_by_the_nearest_row_does_not_change_the_loss():
     assert torch.equal(found, losses.ForwardCrossEntropy(Q)(logits, labels))
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # raised inside torch's own compiler
+@TORCH_INTERNAL
 @pytest.mark.parametrize(
     "loss",
     [
@@ -105,10 +106,4 @@ def test_reading_by_the_nearest_row_does_not_change_the_loss():
     ids=["complementary", "trained"],
 )
 def test_losses_compile_without_a_graph_break(loss):
-    torch._dynamo.reset()
-    logits, labels = make_logits(4, 10), torch.tensor([0, 1, -100, 9])
-    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
-    value, gradient = with_gradient(compiled, logits, labels)
-    expected, slopes = with_gradient(loss, logits, labels)
-    torch.testing.assert_close(value, expected)
-    torch.testing.assert_close(gradient, slopes)
+    assert_compiles(loss, make_logits(4, 10), torch.tensor([0, 1, -100, 9]))

@@ -13,6 +13,7 @@ from torch.nn.functional import cross_entropy, one_hot
 
 import loss_references as reference
 from loss_cases import FEW, FEW_CASES, make_logits, make_transition, possible_labels, with_gradient
+from loss_compilation import TORCH_INTERNAL, assert_compiles
 from loss_contract import TransitionLossContract
 from naysay import ComplementaryClassifier, InvalidInput, InvalidLabels, TransitionMatrix, losses
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
@@ -225,15 +226,12 @@ def test_a_schedule_that_makes_no_sense_is_refused(module, observed, options, me
         module(**options)
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # raised inside torch's own compiler
+@TORCH_INTERNAL
 @pytest.mark.parametrize("kind", ["uniform", "without zeros"])
 def test_it_compiles_without_a_graph_break(kind):
-    torch._dynamo.reset()
     matrix = make_transition(kind, 10)
     logits, labels = make_logits(4, 10), torch.tensor([0, 1, -100, 9])
-    compiled = torch.compile(TestTwoViews.function, fullgraph=True, backend="aot_eager")
-    found = with_gradient(compiled, logits, labels, matrix)
-    torch.testing.assert_close(found, with_gradient(TestTwoViews.function, logits, labels, matrix))
+    assert_compiles(lambda f, y: TestTwoViews.function(f, y, matrix), logits, labels)
 
 
 # --- trainings -----------------------------------------------------------------------------------
