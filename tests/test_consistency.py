@@ -32,6 +32,10 @@ class TestPartialOutputConsistency(TransitionLossContract):
         views = cls.views(logits) if isinstance(logits, torch.Tensor) else None
         return F.partial_output_consistency(logits, *arguments, view_logits=views, **options)
 
+    def by_module(self, logits, labels, Q, **options):
+        stacked = torch.cat([logits[None], self.views(logits)])
+        return losses.PartialOutputConsistency(Q, n_views=3, **options)(stacked, labels)
+
     @FEW_CASES
     def test_gradient_passes_the_check_by_finite_differences(self, kind, n_classes):
         Q = self.transition(kind, n_classes)
@@ -48,16 +52,6 @@ class TestPartialOutputConsistency(TransitionLossContract):
         )
         _, expected = with_gradient(F.forward_cross_entropy, logits, labels, Q)
         torch.testing.assert_close(gradient, expected)
-
-    @FEW_CASES
-    def test_the_module_equals_the_function(self, kind, n_classes):
-        Q = self.transition(kind, n_classes)
-        logits, labels = make_logits(4, n_classes), possible_labels(Q, 4)
-        weight = torch.linspace(1, 2, n_classes, dtype=torch.float64)
-        options = {"weight": weight, "ignore_index": int(labels[0]), "reduction": "sum"}
-        module = losses.PartialOutputConsistency(Q, n_views=3, **options)
-        stacked = torch.cat([logits[None], self.views(logits)])
-        assert torch.equal(module(stacked, labels), self.loss(logits, labels, Q, **options))
 
     def test_without_weight_on_it_the_loss_is_that_of_the_label(self):
         Q = self.transition("with zeros", 10)

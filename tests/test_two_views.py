@@ -39,6 +39,10 @@ class TestTwoViews(TransitionLossContract):
         other = reference.OTHER_VIEW * logits if isinstance(logits, torch.Tensor) else None
         return F.two_views(logits, *arguments, other_logits=other, **options)
 
+    def by_module(self, logits, labels, Q, **options):
+        stacked = torch.stack([logits, reference.OTHER_VIEW * logits])
+        return losses.TwoViews(Q, **options)(stacked, labels)
+
     @FEW_CASES
     def test_gradient_passes_the_check_by_finite_differences(self, kind, n_classes):
         Q = self.transition(kind, n_classes)
@@ -59,16 +63,6 @@ class TestTwoViews(TransitionLossContract):
             lambda v: F.two_views(v[0], labels, Q, other_logits=v[1], reduction="none"), views
         )
         torch.testing.assert_close(found, expected)
-
-    @FEW_CASES
-    def test_the_module_equals_the_function(self, kind, n_classes):
-        Q = self.transition(kind, n_classes)
-        logits, labels = make_logits(4, n_classes), possible_labels(Q, 4)
-        weight = torch.linspace(1, 2, n_classes, dtype=torch.float64)
-        options = {"weight": weight, "ignore_index": int(labels[0]), "reduction": "sum"}
-        stacked = torch.stack([logits, reference.OTHER_VIEW * logits])
-        found = losses.TwoViews(Q, **options)(stacked, labels)
-        assert torch.equal(found, self.loss(logits, labels, Q, **options))
 
     def test_another_view_of_another_shape_is_refused(self):
         for other in (torch.zeros(3, 3), None):
