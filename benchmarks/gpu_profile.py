@@ -22,14 +22,11 @@ from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
 from bench_ensemble import make_members
-from naysay import TransitionMatrix
-from naysay.augmentation import compose, crop, flip
+from gpu_training import train_resnet
 from naysay.ensemble import fit_many
 from naysay.experiments.provenance import cpu_name, now, used_versions
-from naysay.losses import ForwardCrossEntropy
-from naysay.networks import LeNet5, ResNet18
-from naysay.schedules import one_cycle
-from naysay.training import Examples, Options, fit, seeded, sgd
+from naysay.networks import LeNet5
+from naysay.training import seeded
 
 RESULTS = Path(__file__).parent / "results"
 N_LISTED = 12
@@ -135,27 +132,8 @@ def lenets(device: torch.device, n_steps: int, size: int, on_epoch: OnEpoch, **_
 def resnet(
     device: torch.device, n_steps: int, size: int, on_epoch: OnEpoch, *, compiled: bool
 ) -> None:
-    n = n_steps * size
-    Q = TransitionMatrix.with_zeros(10, seed=0)
-    X = torch.randint(256, (n, 3, 32, 32), dtype=torch.uint8, device=device)
-    labels = torch.randint(10, (n,), device=device)
-    network = ResNet18((3, 32, 32), 10).to(device)
-    network.standardise(X[:10_000])
-    options = Options(
-        epochs=3,
-        batch_size=size,
-        lr=0.1,
-        weight_decay=5e-4,
-        patience=9,
-        optimiser=sgd,
-        schedule=one_cycle,
-        max_norm=1.0,
-        bfloat16=device.type == "cuda",
-        compile=compiled,
-    )
-    loss = ForwardCrossEntropy(Q).to(device)
-    views = compose(crop, flip)
-    fit(network, Examples(X, labels), loss, options, augment=views, on_epoch=on_epoch)
+    options = {"epochs": 3, "batch_size": size, "compile": compiled}
+    train_resnet(device, n_steps * size, on_epoch, **options)
 
 
 def main(arguments: list[str] | None = None) -> Path:

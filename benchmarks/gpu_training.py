@@ -10,7 +10,7 @@ Appends to results/gpu_training.jsonl. CI has no GPU; this is run by hand.
 """
 
 import gc
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -51,6 +51,38 @@ def same_end() -> dict[str, Any]:
     return {"relative distance of weights": distance}
 
 
+def train_resnet(
+    device: torch.device, n_images: int, on_epoch: Callable[[Any], None], **changes: Any
+) -> list[dict[str, float]]:
+    """Train ResNet-18 on random images of CIFAR-10's shape; return the history."""
+    with seeded(0, device):
+        X = torch.randint(256, (n_images, 3, 32, 32), dtype=torch.uint8, device=device)
+        labels = torch.randint(10, (n_images,), device=device)
+        network = ResNet18((3, 32, 32), 10).to(device)
+        network.standardise(X[:10_000])
+    settings: dict[str, Any] = {
+        "epochs": 5,
+        "batch_size": 512,
+        "lr": 0.1,
+        "weight_decay": 5e-4,
+        "patience": 5,
+        "optimiser": sgd,
+        "schedule": one_cycle,
+        "max_norm": 1.0,
+        "bfloat16": device.type == "cuda",
+        **changes,
+    }
+    loss = ForwardCrossEntropy(Q).to(device)
+    return fit(
+        network,
+        Examples(X, labels),
+        loss,
+        Options(**settings),
+        augment=compose(crop, flip),
+        on_epoch=on_epoch,
+    )
+
+
 def speed(**changes: Any) -> dict[str, float]:
     """Return images per second after the first epoch, and peaks of memory, in it and later.
 
@@ -65,26 +97,7 @@ def speed(**changes: Any) -> dict[str, float]:
     gc.collect()  # of the graph before
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
-    with seeded(0, DEVICE):
-        X = torch.randint(256, (N_IMAGES, 3, 32, 32), dtype=torch.uint8, device=DEVICE)
-        labels = torch.randint(10, (N_IMAGES,), device=DEVICE)
-        network = ResNet18((3, 32, 32), 10).to(DEVICE)
-        network.standardise(X[:10_000])
-    options = Options(
-        epochs=5,
-        batch_size=512,
-        lr=0.1,
-        weight_decay=5e-4,
-        patience=5,
-        optimiser=sgd,
-        schedule=one_cycle,
-        max_norm=1.0,
-        bfloat16=True,
-        **changes,
-    )
-    views = compose(crop, flip)
-    loss = ForwardCrossEntropy(Q).to(DEVICE)
-    history = fit(network, Examples(X, labels), loss, options, augment=views, on_epoch=note_peaks)
+    history = train_resnet(DEVICE, N_IMAGES, note_peaks, **changes)
     later = [record["samples_per_second"] for record in history[2:]]
     return {
         "images_per_second": round(max(later)),

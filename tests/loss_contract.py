@@ -6,104 +6,32 @@ at a time, in float64 and with exact sums, in log space by hand so that it holds
 """
 
 import itertools
-from functools import cache
 
 import numpy as np
 import pytest
 import torch
 
+from loss_cases import (
+    CASES,
+    FEW,
+    FEW_CASES,
+    KINDS,
+    LARGE,
+    SMALL,
+    make_logits,
+    make_transition,
+    plain,
+    possible_labels,
+    saturated_logits,
+    with_gradient,
+)
+from loss_layouts import Layouts
+from loss_reductions import Reductions
 from loss_refusals import Refusals
 from naysay import InvalidInput, InvalidLabels, TransitionMatrix
 
-KINDS = ("uniform", "without zeros", "with zeros", "singular", "with diagonal")
-#: (kind of Q, number of classes); more than 1,000 classes take the path for sparse matrices
-SMALL = [(kind, n_classes) for n_classes in (2, 3, 10) for kind in KINDS]
-LARGE = [(kind, 1000) for kind in KINDS] + [("with zeros", 1200), ("uneven", 1200)]
-FEW = [("uniform", 2), ("uniform", 10), ("with zeros", 10), ("with diagonal", 3), ("uneven", 1200)]
 
-
-def CASES(test):  # noqa: N802  (reads as a mark)
-    """Run a test of the contract in all `cases` of its class."""
-    test.cases = "cases"
-    return test
-
-
-def FEW_CASES(test):  # noqa: N802  (reads as a mark)
-    """Run a test of the contract in the `few_cases` of its class."""
-    test.cases = "few_cases"
-    return test
-
-
-@cache
-def make_transition(kind, n_classes):
-    """Return a matrix of some kind in which every label can occur, but for ``uneven``."""
-    rng = np.random.default_rng(n_classes)
-    values = np.zeros((n_classes, n_classes))
-    if kind == "uniform":
-        return TransitionMatrix.uniform(n_classes)
-    if kind == "without zeros":
-        shares = {2: (1.0,), 3: (0.8, 0.2)}.get(n_classes, (0.6, 0.3, 0.1))
-        return TransitionMatrix.without_zeros(n_classes, shares, seed=1)
-    if kind == "with zeros":
-        return TransitionMatrix.with_zeros(n_classes, min(3, n_classes - 1), seed=1)
-    if kind == "singular":
-        if n_classes == 2:
-            return TransitionMatrix([[0.5, 0.5], [0.5, 0.5]], allow_diagonal=True)
-        values[:] = rng.random((n_classes, n_classes))
-        np.fill_diagonal(values, 0)
-        values[0, 1] = 0
-        values[1] = values[0]
-    elif kind == "with diagonal":
-        values[:] = rng.random((n_classes, n_classes)) ** 4
-    elif kind == "uneven":  # columns of very different length; label 1 never occurs
-        values[:, 0] = 0.5
-        values[:, 2:6] = rng.random((n_classes, 4)) * (rng.random((n_classes, 4)) < 0.3)
-        rows = np.arange(n_classes)
-        values[rows, np.maximum(2, (rows + 7) % n_classes)] += 0.1
-        np.fill_diagonal(values, 0)
-    values /= values.sum(axis=1, keepdims=True)
-    return TransitionMatrix(values, allow_diagonal=kind == "with diagonal")
-
-
-class PlainMatrix:
-    """Q as Python lists, for the references."""
-
-    def __init__(self, Q):
-        self.rows = np.asarray(Q).tolist()
-        self.columns = np.asarray(Q).T.tolist()
-
-
-@cache
-def plain(kind, n_classes):
-    return PlainMatrix(make_transition(kind, n_classes))
-
-
-def possible_labels(Q, n, seed=0):
-    """Return labels that can occur, as they come when classes are equally likely."""
-    rng = np.random.default_rng(seed)
-    return torch.from_numpy(Q.sample(rng.integers(Q.n_classes, size=n), seed=rng))
-
-
-def make_logits(n, n_classes, seed=0, dtype=torch.float64):
-    rng = np.random.default_rng(seed)
-    return torch.from_numpy(rng.normal(scale=2, size=(n, n_classes))).to(dtype)
-
-
-def saturated_logits(n, n_classes, seed=0):
-    rng = np.random.default_rng(seed)
-    levels = [-1000, -999, -100, -5, 0, 1, 99, 100, 998, 1000]
-    return torch.from_numpy(rng.choice(levels, size=(n, n_classes)).astype(np.float64))
-
-
-def with_gradient(function, logits, *arguments, **options):
-    """Return the value of a loss and its gradient with respect to the logits."""
-    leaf = logits.detach().clone().requires_grad_()
-    value = function(leaf, *arguments, **options)
-    (gradient,) = torch.autograd.grad(value.sum(), leaf)
-    return value.detach(), gradient
-
-
-class LossContract(Refusals):
+class LossContract(Layouts, Reductions, Refusals):
     """What every loss must do. Subclasses give `function`, `module` and `reference`."""
 
     #: function(logits, comp_labels, Q, weight=None, *, ignore_index, reduction)
@@ -122,6 +50,8 @@ class LossContract(Refusals):
     single_saturated = (2e-6, 1e-6)
     #: absolute distance of a gradient in half precision
     half_gradient = 1e-4
+    #: relative distance of the module from the function
+    module_rtol = 0.0
 
     def pytest_generate_tests(self, metafunc):
         cases = getattr(metafunc.function, "cases", None)
@@ -137,6 +67,9 @@ class LossContract(Refusals):
 
     def loss(self, *arguments, **options):
         return type(self).function(*arguments, **options)
+
+    def by_module(self, logits, labels, Q, **options):
+        return type(self).module(Q, **options)(logits, labels)
 
     def assert_equals_reference(self, kind, n_classes, logits, rtol, atol):
         labels = possible_labels(self.transition(kind, n_classes), len(logits))
@@ -213,127 +146,6 @@ class LossContract(Refusals):
         )
         np.testing.assert_allclose(gradient.sum(1), 0, atol=1e-12)
 
-    @FEW_CASES
-    def test_reductions_are_mean_and_sum_of_the_losses(self, kind, n_classes):
-        Q = self.transition(kind, n_classes)
-        logits, labels = make_logits(5, n_classes), possible_labels(Q, 5)
-        losses = self.loss(logits, labels, Q, reduction="none")
-        assert losses.shape == (5,)
-        torch.testing.assert_close(self.loss(logits, labels, Q, reduction="sum"), losses.sum())
-        torch.testing.assert_close(self.loss(logits, labels, Q, reduction="mean"), losses.mean())
-        torch.testing.assert_close(self.loss(logits, labels, Q), losses.mean())
-
-    @FEW_CASES
-    def test_weight_counts_each_label_and_its_mean_is_weighted(self, kind, n_classes):
-        Q = self.transition(kind, n_classes)
-        logits, labels = make_logits(6, n_classes), possible_labels(Q, 6)
-        weight = torch.arange(1.0, n_classes + 1, dtype=torch.float64)
-        losses = self.loss(logits, labels, Q, reduction="none")
-        weighted = losses * weight[labels]
-        for reduction, expected in (
-            ("none", weighted),
-            ("sum", weighted.sum()),
-            ("mean", weighted.sum() / weight[labels].sum()),
-        ):
-            found = self.loss(logits, labels, Q, weight, reduction=reduction)
-            torch.testing.assert_close(found, expected)
-
-    def test_weight_of_another_precision_does_not_change_that_of_the_loss(self):
-        Q = self.transition("uniform", 3)
-        for weight in (torch.ones(3, dtype=torch.float64), torch.tensor([1, 1, 1])):
-            value = self.loss(
-                make_logits(2, 3, dtype=torch.float32), torch.tensor([0, 1]), Q, weight
-            )
-            assert value.dtype == torch.float32
-
-    def test_mean_under_weights_of_zero_is_zero(self):
-        Q = self.transition("uniform", 3)
-        value, gradient = with_gradient(
-            self.loss, make_logits(2, 3), torch.tensor([0, 1]), Q, torch.zeros(3)
-        )
-        assert value == 0
-        assert not gradient.any()
-
-    @FEW_CASES
-    @pytest.mark.parametrize("weighted", [False, True])
-    def test_ignored_examples_count_nothing(self, kind, n_classes, weighted):
-        Q = self.transition(kind, n_classes)
-        logits, labels = make_logits(6, n_classes), possible_labels(Q, 6)
-        weight = torch.arange(1.0, n_classes + 1).double() if weighted else None
-        kept = torch.tensor([True, False, True, True, False, True])
-        with_ignored = labels.where(kept, -100)
-        for reduction in ("mean", "sum"):
-            value, gradient = with_gradient(
-                self.loss, logits, with_ignored, Q, weight, reduction=reduction
-            )
-            expected, slopes = with_gradient(
-                self.loss, logits[kept], labels[kept], Q, weight, reduction=reduction
-            )
-            torch.testing.assert_close(value, expected)
-            torch.testing.assert_close(gradient[kept], slopes)
-            assert not gradient[~kept].any()
-        losses = self.loss(logits, with_ignored, Q, weight, reduction="none")
-        assert not losses[~kept].any()
-        assert losses[kept].all()
-
-    @pytest.mark.parametrize("ignore_index", [-1, -7, 0, 2, 255])
-    def test_any_index_can_be_the_ignored_one(self, ignore_index):
-        Q = self.transition("with zeros", 10)
-        labels = torch.tensor([5, ignore_index, 6, ignore_index])
-        logits = make_logits(4, 10)
-        found = self.loss(logits, labels, Q, ignore_index=ignore_index)
-        expected = self.loss(logits[[0, 2]], labels[[0, 2]], Q)
-        torch.testing.assert_close(found, expected)
-
-    def test_an_index_to_ignore_that_does_not_occur_changes_nothing(self):
-        Q = self.transition("with zeros", 10)
-        logits, labels = make_logits(3, 10), torch.tensor([1, 2, 3])
-        torch.testing.assert_close(
-            self.loss(logits, labels, Q, ignore_index=9), self.loss(logits, labels, Q)
-        )
-
-    @FEW_CASES
-    @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
-    def test_a_batch_of_which_all_is_ignored_gives_zero(self, kind, n_classes, reduction):
-        Q = self.transition(kind, n_classes)
-        for weight in (None, torch.ones(n_classes)):
-            value, gradient = with_gradient(
-                self.loss,
-                saturated_logits(3, n_classes),
-                torch.full((3,), -100),
-                Q,
-                weight,
-                reduction=reduction,
-            )
-            assert not value.any()
-            assert not gradient.any()
-
-    @FEW_CASES
-    def test_maps_of_labels_equal_the_same_examples_in_a_row(self, kind, n_classes):
-        Q = self.transition(kind, n_classes)
-        flat_logits, flat_labels = make_logits(2 * 3 * 4, n_classes), possible_labels(Q, 24)
-        flat_labels[5] = -100
-        logits = flat_logits.reshape(2, 3, 4, n_classes).permute(0, 3, 1, 2)
-        labels = flat_labels.reshape(2, 3, 4)
-        weight = torch.linspace(0.5, 2, n_classes, dtype=torch.float64)
-        losses = self.loss(logits, labels, Q, weight, reduction="none")
-        assert losses.shape == (2, 3, 4)
-        torch.testing.assert_close(
-            losses.reshape(-1), self.loss(flat_logits, flat_labels, Q, weight, reduction="none")
-        )
-        value, gradient = with_gradient(self.loss, logits, labels, Q, weight)
-        expected, slopes = with_gradient(self.loss, flat_logits, flat_labels, Q, weight)
-        torch.testing.assert_close(value, expected)
-        torch.testing.assert_close(gradient.permute(0, 2, 3, 1).reshape(24, n_classes), slopes)
-
-    def test_one_further_axis_is_taken_too(self):
-        Q = self.transition("with zeros", 10)
-        logits, labels = make_logits(6, 10), possible_labels(Q, 6)
-        folded = logits.reshape(2, 3, 10).transpose(1, 2)
-        torch.testing.assert_close(
-            self.loss(folded, labels.reshape(2, 3), Q), self.loss(logits, labels, Q)
-        )
-
     @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
     @FEW_CASES
     def test_half_precision_is_computed_in_single(self, dtype, kind, n_classes):
@@ -369,51 +181,6 @@ class LossContract(Refusals):
         assert value.item() == pytest.approx(first)
         assert gradient.isfinite().all()
 
-    @FEW_CASES
-    def test_order_of_the_classes_does_not_matter(self, kind, n_classes):
-        Q = self.transition(kind, n_classes)
-        logits, labels = make_logits(4, n_classes), possible_labels(Q, 4)
-        order = np.random.default_rng(3).permutation(n_classes)
-        permuted = TransitionMatrix(np.asarray(Q)[np.ix_(order, order)], allow_diagonal=True)
-        new_labels = torch.from_numpy(np.argsort(order))[labels]
-        value, gradient = with_gradient(self.loss, logits, labels, Q)
-        other, slopes = with_gradient(self.loss, logits[:, order], new_labels, permuted)
-        torch.testing.assert_close(value, other)
-        torch.testing.assert_close(gradient[:, order], slopes)
-
-    @FEW_CASES
-    def test_order_of_the_examples_does_not_matter_and_a_batch_of_one_is_one_of_many(
-        self, kind, n_classes
-    ):
-        Q = self.transition(kind, n_classes)
-        logits, labels = make_logits(4, n_classes), possible_labels(Q, 4)
-        losses = self.loss(logits, labels, Q, reduction="none")
-        for i in range(4):
-            one = self.loss(logits[i : i + 1], labels[i : i + 1], Q)
-            torch.testing.assert_close(one, losses[i])
-
-    @FEW_CASES
-    @pytest.mark.parametrize("shape", [(0,), (0, 2, 2), (2, 0)])
-    def test_an_empty_batch_gives_zero(self, kind, n_classes, shape):
-        Q = self.transition(kind, n_classes)
-        logits = torch.zeros(shape[0], n_classes, *shape[1:])
-        labels = torch.zeros(shape, dtype=torch.int64)
-        for reduction in ("mean", "sum"):
-            value, gradient = with_gradient(self.loss, logits, labels, Q, reduction=reduction)
-            assert value == 0
-            assert gradient.shape == logits.shape
-        assert self.loss(logits, labels, Q, reduction="none").shape == shape
-
-    @pytest.mark.parametrize(
-        "dtype", [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
-    )
-    def test_labels_of_any_integer_kind_are_taken(self, dtype):
-        Q = self.transition("with zeros", 10)
-        labels = torch.tensor([0, 4, 9])
-        logits = make_logits(3, 10)
-        expected = self.loss(logits, labels, Q)
-        torch.testing.assert_close(self.loss(logits, labels.to(dtype), Q), expected)
-
     def test_nothing_given_is_changed(self):
         Q = self.transition("with zeros", 10)
         logits, labels, weight = make_logits(3, 10), torch.tensor([1, -100, 3]), torch.ones(10)
@@ -428,15 +195,9 @@ class LossContract(Refusals):
         logits, labels = make_logits(4, n_classes), possible_labels(Q, 4)
         weight = torch.linspace(1, 2, n_classes, dtype=torch.float64)
         options = {"weight": weight, "ignore_index": int(labels[0]), "reduction": "sum"}
-        found = type(self).module(Q, **options)(logits, labels)
-        assert torch.equal(found, self.loss(logits, labels, Q, **options))
-
-    def test_logits_that_are_not_contiguous_give_the_same(self):
-        Q = self.transition("without zeros", 10)
-        logits, labels = make_logits(10, 10), possible_labels(Q, 10)
-        torch.testing.assert_close(
-            self.loss(logits.T, labels, Q), self.loss(logits.T.contiguous(), labels, Q)
-        )
+        found = self.by_module(logits, labels, Q, **options)
+        expected = self.loss(logits, labels, Q, **options)
+        torch.testing.assert_close(found, expected, rtol=self.module_rtol, atol=0)
 
 
 class PlainLossContract(LossContract):

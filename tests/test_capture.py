@@ -6,7 +6,7 @@ CI has no GPU, so there this page is skipped; run it by hand where there is one.
 import pytest
 import torch
 
-from loss_contract import make_logits, make_transition, possible_labels
+from loss_cases import make_logits, make_transition, possible_labels
 from naysay._targets import TrueLabelsToo
 from naysay.losses import (
     LikelihoodLoss,

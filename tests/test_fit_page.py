@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from html_reader import Page
 from naysay import TransitionMatrix
 from naysay.datasets.own import read_own
 from naysay.fitting import fit_own
 from naysay.report import render_fit_page, write_fit_page
 from naysay.report.thumbnail import make_thumbnail
-from test_report import Page
 
 NAMES = ("<b>cat</b>", "dog", "ow&l")
 ERRING = TransitionMatrix(

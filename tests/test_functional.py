@@ -1,6 +1,5 @@
-"""Every loss as a function: the contract, identities, theorems, compilation and memory."""
+"""Every loss as a function: the contract, identities, theorems, devices and memory."""
 
-import shutil
 import subprocess
 import sys
 import textwrap
@@ -13,15 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as torch_functional
 
-from loss_contract import (
-    LossContract,
-    TransitionLossContract,
+from loss_cases import (
     make_logits,
     make_transition,
     possible_labels,
     saturated_logits,
     with_gradient,
 )
+from loss_contract import LossContract, TransitionLossContract
 from loss_references import (
     generalised_cross_entropy,
     reference_cross_entropy,
@@ -253,116 +251,6 @@ def test_property_losses_and_gradients_are_finite_and_bounded(data, n_classes, s
         assert (value > -1e-5).all()
         assert gradient.isfinite().all()
         assert gradient.abs().max() <= 2 * n_classes
-
-
-# --- compilation --------------------------------------------------------------------------------
-
-TORCH_INTERNAL = pytest.mark.filterwarnings(
-    "ignore::DeprecationWarning"  # raised inside torch's own compiler, not by us
-)
-
-
-def assert_compiled_equals_eager(loss, kind, n_classes, backend):
-    torch._dynamo.reset()
-    Q = make_transition(kind, n_classes)
-    logits, labels = make_logits(4, n_classes), possible_labels(Q, 4)
-    labels[1] = -100
-    expected, slopes = with_gradient(loss, logits, labels, Q)
-    compiled = torch.compile(
-        lambda f, y: loss(f, y, Q),
-        fullgraph=True,  # a graph break is an error
-        backend=backend,
-    )
-    value, gradient = with_gradient(compiled, logits, labels)
-    torch.testing.assert_close(value, expected)
-    torch.testing.assert_close(gradient, slopes)
-    return compiled
-
-
-@TORCH_INTERNAL
-@pytest.mark.parametrize(
-    "kind, n_classes", [("uniform", 10), ("without zeros", 10), ("with zeros", 1200)]
-)
-@pytest.mark.parametrize("loss", [F.forward_cross_entropy, F.forward_squared_error])
-def test_compiled_losses_equal_eager_ones_without_a_graph_break(loss, kind, n_classes):
-    compiled = assert_compiled_equals_eager(loss, kind, n_classes, "aot_eager")
-    for bad in (-1, n_classes):
-        labels = torch.tensor([0, 0, bad, 0])
-        with pytest.raises(
-            RuntimeError, match=rf"comp_labels must be integers 0\.\.{n_classes - 1}"
-        ):
-            compiled(make_logits(4, n_classes), labels)
-
-
-@TORCH_INTERNAL
-@pytest.mark.parametrize("loss", [F.forward_cross_entropy, F.forward_squared_error])
-def test_a_compiled_loss_refuses_a_label_that_cannot_occur(loss):
-    compiled = assert_compiled_equals_eager(loss, "uneven", 1200, "aot_eager")
-    with pytest.raises(RuntimeError, match="never class 1, whose column of Q is all zero"):
-        compiled(make_logits(4, 1200), torch.tensor([0, 1, 0, 0]))
-
-
-@TORCH_INTERNAL
-def test_a_compiled_loss_tells_one_matrix_from_another():
-    torch._dynamo.reset()
-    compiled = torch.compile(F.forward_cross_entropy, fullgraph=True, backend="aot_eager")
-    logits, labels = make_logits(4, 10), torch.tensor([0, 1, 2, 3])
-    twins = [TransitionMatrix.with_zeros(10, 9, seed=seed) for seed in range(3)]
-    for Q in (TransitionMatrix.uniform(10), *twins, make_transition("with diagonal", 10), twins[0]):
-        value, gradient = with_gradient(compiled, logits, labels, Q)
-        expected, slopes = with_gradient(F.forward_cross_entropy, logits, labels, Q)
-        torch.testing.assert_close(value, expected)
-        torch.testing.assert_close(gradient, slopes)
-
-
-@TORCH_INTERNAL
-@pytest.mark.parametrize("module", [losses.ForwardCrossEntropy, losses.ForwardSquaredError])
-def test_a_network_and_its_loss_compile_together(module):
-    torch._dynamo.reset()
-    network, loss = torch.nn.Linear(5, 10), module(make_transition("without zeros", 10))
-    X, labels = make_logits(4, 5, dtype=torch.float32), torch.tensor([0, 1, 2, 3])
-    compiled = torch.compile(
-        lambda X, labels: loss(network(X), labels), fullgraph=True, backend="aot_eager"
-    )
-    torch.testing.assert_close(compiled(X, labels), loss(network(X), labels))
-
-
-@TORCH_INTERNAL
-def test_pairwise_comparison_compiles_too():
-    torch._dynamo.reset()
-    logits, labels = make_logits(4, 10), torch.tensor([0, 1, -100, 9])
-    compiled = torch.compile(F.pairwise_comparison, fullgraph=True, backend="aot_eager")
-    value, gradient = with_gradient(compiled, logits, labels)
-    expected, slopes = with_gradient(F.pairwise_comparison, logits, labels)
-    torch.testing.assert_close(value, expected)
-    torch.testing.assert_close(gradient, slopes)
-    with pytest.raises(RuntimeError, match=r"comp_labels must be integers 0\.\.9"):
-        compiled(logits, torch.tensor([0, 1, 2, 10]))
-
-
-@TORCH_INTERNAL
-@pytest.mark.skipif(
-    not any(map(shutil.which, ("c++", "g++", "clang++"))), reason="inductor needs a C++ compiler"
-)
-@pytest.mark.filterwarnings("ignore:Skipping serialization:UserWarning")  # torch 2.6's own
-def test_the_default_compiler_gives_the_same_loss():
-    assert_compiled_equals_eager(F.forward_cross_entropy, "without zeros", 10, "inductor")
-
-
-def test_the_check_made_on_devices_agrees_with_the_one_on_the_cpu(monkeypatch):
-    Q = make_transition("uneven", 1200)
-    logits, labels = make_logits(4, 1200), possible_labels(Q, 4)
-    labels[1] = -100
-    expected, slopes = with_gradient(F.forward_cross_entropy, logits, labels, Q)
-    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
-    value, gradient = with_gradient(F.forward_cross_entropy, logits, labels, Q)
-    torch.testing.assert_close(value, expected)
-    torch.testing.assert_close(gradient, slopes)
-    with pytest.raises(RuntimeError, match="never class 1, whose column of Q is all zero"):
-        F.forward_cross_entropy(logits, labels.where(labels == -100, 1), Q)
-    with pytest.raises(RuntimeError, match=r"comp_labels must be integers 0\.\.9 or ignore_index"):
-        F.pairwise_comparison(make_logits(1, 10), torch.tensor([10]))
-    assert F.forward_cross_entropy(logits[:0], labels[:0], Q) == 0
 
 
 # --- devices and memory -------------------------------------------------------------------------

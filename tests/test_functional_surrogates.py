@@ -6,15 +6,15 @@ import pytest
 import torch
 
 import loss_references as reference
-from loss_contract import (
-    PlainLossContract,
-    TransitionLossContract,
+from loss_cases import (
     make_logits,
     make_transition,
     possible_labels,
     saturated_logits,
     with_gradient,
 )
+from loss_compilation import TORCH_INTERNAL, assert_compiles
+from loss_contract import PlainLossContract, TransitionLossContract
 from loss_references import (
     reference_generalised,
 )
@@ -230,7 +230,7 @@ def test_the_loss_on_margins_can_be_chosen(function):
     assert squared.item() == pytest.approx((1 - 3) ** 2 + (1 - 2) ** 2)
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # raised inside torch's own compiler
+@TORCH_INTERNAL
 @pytest.mark.parametrize(
     "contract",
     [
@@ -242,29 +242,17 @@ def test_the_loss_on_margins_can_be_chosen(function):
     ids=lambda contract: contract.__name__,
 )
 def test_losses_compile_without_a_graph_break(contract):
-    torch._dynamo.reset()
     Q = make_transition("without zeros", 10)
     logits, labels = make_logits(4, 10), torch.tensor([0, 1, -100, 9])
-    compiled = torch.compile(
-        lambda f, y: contract.function(f, y, Q), fullgraph=True, backend="aot_eager"
-    )
-    value, gradient = with_gradient(compiled, logits, labels)
-    expected, slopes = with_gradient(contract.function, logits, labels, Q)
-    torch.testing.assert_close(value, expected)
-    torch.testing.assert_close(gradient, slopes)
+    compiled = assert_compiles(lambda f, y: contract.function(f, y, Q), logits, labels)
     with pytest.raises(RuntimeError, match=r"comp_labels must be integers 0\.\.9"):
         compiled(logits, torch.tensor([0, 1, 2, 10]))
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@TORCH_INTERNAL
 def test_a_compiled_loss_takes_sets_and_refuses_those_that_leave_no_class():
-    torch._dynamo.reset()
-    compiled = torch.compile(F.several_labels_log, fullgraph=True, backend="aot_eager")
     logits = make_logits(3, 4)
     ruled_out = torch.tensor([[1, 1, 0, 0], [0, 0, 0, 0], [0, 0, 0, 1]]).bool()
-    value, gradient = with_gradient(compiled, logits, ruled_out)
-    expected, slopes = with_gradient(F.several_labels_log, logits, ruled_out)
-    torch.testing.assert_close(value, expected)
-    torch.testing.assert_close(gradient, slopes)
+    compiled = assert_compiles(F.several_labels_log, logits, ruled_out)
     with pytest.raises(RuntimeError, match="must leave each example a class"):
         compiled(logits, torch.ones(3, 4, dtype=torch.bool))

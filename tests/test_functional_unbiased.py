@@ -8,8 +8,7 @@ import torch
 from torch.nn import functional as torch_functional
 
 import loss_references as reference
-from loss_contract import (
-    LossContract,
+from loss_cases import (
     PlainMatrix,
     make_logits,
     make_transition,
@@ -17,6 +16,8 @@ from loss_contract import (
     saturated_logits,
     with_gradient,
 )
+from loss_compilation import TORCH_INTERNAL, assert_compiles
+from loss_contract import LossContract
 from naysay import InvalidInput, InvalidLabels, InvalidTransitionMatrix, TransitionMatrix, losses
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
 from naysay.functional._unbiased import _class_risks
@@ -351,15 +352,10 @@ def test_the_module_of_a_risk_equals_its_function(risk, module):
 
 @RISKS
 @pytest.mark.parametrize("kind", ["uniform", "without zeros"])
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # raised inside torch's own compiler
+@TORCH_INTERNAL
 def test_risks_compile_without_a_graph_break(risk, module, kind):
-    torch._dynamo.reset()
     logits, labels, Q = batch_with_an_absent_label(kind)
-    compiled = torch.compile(lambda f, y: risk(f, y, Q), fullgraph=True, backend="aot_eager")
-    value, gradient = with_gradient(compiled, logits, labels)
-    expected, slopes = with_gradient(risk, logits, labels, Q)
-    torch.testing.assert_close(value, expected)
-    torch.testing.assert_close(gradient, slopes)
+    assert_compiles(lambda f, y: risk(f, y, Q), logits, labels)
 
 
 @RISKS

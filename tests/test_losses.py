@@ -8,11 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from loss_contract import (
-    make_logits,
-    make_transition,
-    possible_labels,
-)
+from loss_cases import make_logits, make_transition, possible_labels
 from loss_references import (
     generalised_cross_entropy,
 )

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from loss_contract import make_logits, possible_labels, saturated_logits, with_gradient
+from loss_cases import make_logits, possible_labels, saturated_logits, with_gradient
 from naysay import TransitionMatrix
 from naysay.methods import METHODS, Setting
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
-from loss_contract import make_logits, possible_labels
+from loss_cases import make_logits, possible_labels
 from naysay import ComplementaryClassifier, InvalidInput, InvalidTransitionMatrix, TransitionMatrix
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
 from naysay._fingerprint import of_loss

@@ -4,18 +4,17 @@ import html
 import re
 import shutil
 import subprocess
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 
+from html_reader import Page
 from naysay import TransitionMatrix
 from naysay.experiments.records import RunRecord
 from naysay.report import render_report_page, write_report_page
 from naysay.report.convergence import Point, make_convergence
 from naysay.suites import SUITES
 
-VOID = {"meta", "br", "hr", "img", "link", "input"}
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
@@ -66,36 +65,13 @@ def text_of(page):
     return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", body)).replace("\xa0", " ").split())
 
 
-class Balance(HTMLParser):
-    """Collects ids, links, and tags that are left open or closed twice."""
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.ids, self.links, self.wrong = [], [], [], []
-
-    def handle_starttag(self, tag, attrs):
-        values = dict(attrs)
-        self.ids += [values["id"]] if "id" in values else []
-        self.links += [values["href"]] if tag == "a" else []
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        pass
-
-    def handle_endtag(self, tag):
-        if not self.open or self.open.pop() != tag:
-            self.wrong.append(tag)
-
-
 def test_the_page_is_well_formed_and_its_links_lead_somewhere(page):
-    parser = Balance()
-    parser.feed(page)
-    assert parser.wrong == []
-    assert parser.open == []
-    assert len(set(parser.ids)) == len(parser.ids)
-    assert parser.links
-    assert {link.removeprefix("#") for link in parser.links} <= set(parser.ids)
+    read = Page(page)  # it refuses a tag left open, or closed twice
+    ids = [element["id"] for element in read.elements if "id" in element]
+    links = [link["href"] for link in read.all("a")]
+    assert len(set(ids)) == len(ids)
+    assert links
+    assert {link.removeprefix("#") for link in links} <= set(ids)
 
 
 def test_nothing_is_loaded_and_nothing_is_run(page):

@@ -12,15 +12,9 @@ from hypothesis import strategies as st
 from torch.nn.functional import cross_entropy, one_hot
 
 import loss_references as reference
-from loss_contract import (
-    FEW,
-    FEW_CASES,
-    TransitionLossContract,
-    make_logits,
-    make_transition,
-    possible_labels,
-    with_gradient,
-)
+from loss_cases import FEW, FEW_CASES, make_logits, make_transition, possible_labels, with_gradient
+from loss_compilation import TORCH_INTERNAL, assert_compiles
+from loss_contract import TransitionLossContract
 from naysay import ComplementaryClassifier, InvalidInput, InvalidLabels, TransitionMatrix, losses
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
 from naysay.networks import MLP
@@ -45,6 +39,10 @@ class TestTwoViews(TransitionLossContract):
         other = reference.OTHER_VIEW * logits if isinstance(logits, torch.Tensor) else None
         return F.two_views(logits, *arguments, other_logits=other, **options)
 
+    def by_module(self, logits, labels, Q, **options):
+        stacked = torch.stack([logits, reference.OTHER_VIEW * logits])
+        return losses.TwoViews(Q, **options)(stacked, labels)
+
     @FEW_CASES
     def test_gradient_passes_the_check_by_finite_differences(self, kind, n_classes):
         Q = self.transition(kind, n_classes)
@@ -65,16 +63,6 @@ class TestTwoViews(TransitionLossContract):
             lambda v: F.two_views(v[0], labels, Q, other_logits=v[1], reduction="none"), views
         )
         torch.testing.assert_close(found, expected)
-
-    @FEW_CASES
-    def test_the_module_equals_the_function(self, kind, n_classes):
-        Q = self.transition(kind, n_classes)
-        logits, labels = make_logits(4, n_classes), possible_labels(Q, 4)
-        weight = torch.linspace(1, 2, n_classes, dtype=torch.float64)
-        options = {"weight": weight, "ignore_index": int(labels[0]), "reduction": "sum"}
-        stacked = torch.stack([logits, reference.OTHER_VIEW * logits])
-        found = losses.TwoViews(Q, **options)(stacked, labels)
-        assert torch.equal(found, self.loss(logits, labels, Q, **options))
 
     def test_another_view_of_another_shape_is_refused(self):
         for other in (torch.zeros(3, 3), None):
@@ -232,15 +220,12 @@ def test_a_schedule_that_makes_no_sense_is_refused(module, observed, options, me
         module(**options)
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # raised inside torch's own compiler
+@TORCH_INTERNAL
 @pytest.mark.parametrize("kind", ["uniform", "without zeros"])
 def test_it_compiles_without_a_graph_break(kind):
-    torch._dynamo.reset()
     matrix = make_transition(kind, 10)
     logits, labels = make_logits(4, 10), torch.tensor([0, 1, -100, 9])
-    compiled = torch.compile(TestTwoViews.function, fullgraph=True, backend="aot_eager")
-    found = with_gradient(compiled, logits, labels, matrix)
-    torch.testing.assert_close(found, with_gradient(TestTwoViews.function, logits, labels, matrix))
+    assert_compiles(lambda f, y: TestTwoViews.function(f, y, matrix), logits, labels)
 
 
 # --- trainings -----------------------------------------------------------------------------------

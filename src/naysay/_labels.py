@@ -1,19 +1,56 @@
-"""Class labels as the user writes them, and as indices."""
+"""Labels as the user writes them, checked beside their examples, and as indices."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d, validate_data
 
 from naysay._checks import shorten
 from naysay._errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix
+from naysay._targets import Transitions
+from naysay._trainer import as_inputs
 from naysay.observations import Observations
 from naysay.transition import TransitionMatrix
 
 
-def is_ruled_out(y: Any) -> bool:
+def checked_answers(
+    clf: Any, X: Any, y: Any, given: Transitions | None
+) -> tuple[NDArray[Any], Observations, NDArray[Any]]:
+    """Check X and y for a classifier; return X, the answers with labels as indices, and classes."""
+    if isinstance(y, Observations) or _is_ruled_out(y):
+        X = cast("Any", validate_data(clf, X, allow_nd=True, ensure_min_samples=2))
+    else:
+        X, y = cast("Any", validate_data(clf, X, y, allow_nd=True, ensure_min_samples=2))
+        y = Observations(example=np.arange(len(X)), label=column_or_1d(y, warn=True))
+    matrices = list(given.values()) if isinstance(given, Mapping) else [given]
+    answers, named = _read_answers(y, len(X), clf.classes, matrices[0])
+    check_classification_targets(answers.label)
+    *_, classes = (_find_classes(answers.label, named, Q) for Q in matrices)  # every Q must fit
+    labels = _encode(answers.label, classes, name="y")
+    if given is None:
+        _check_all_named(labels, classes)
+    return X, replace(answers, label=labels), classes
+
+
+def checked_anchors(clf: Any, anchors: tuple[Any, Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Check anchors for a classifier that knows its classes; return inputs and class indices."""
+    if not isinstance(anchors, tuple | list) or len(anchors) != 2:
+        raise InvalidInput(f"anchors must be a pair (X_anchor, y_anchor). Got {shorten(anchors)}.")
+    X_anchor = cast("Any", validate_data(clf, anchors[0], allow_nd=True, reset=False))
+    y_anchor = column_or_1d(anchors[1])
+    if len(y_anchor) != len(X_anchor):
+        raise InvalidLabels(
+            f"anchors must have one true class per example. Got {len(X_anchor)} examples and "
+            f"{len(y_anchor)} classes."
+        )
+    return as_inputs(X_anchor), _encode(y_anchor, clf.classes_, name="y_anchor")
+
+
+def _is_ruled_out(y: Any) -> bool:
     """Say whether y is a boolean matrix of excluded classes."""
     try:
         array = np.asarray(y)
@@ -22,7 +59,7 @@ def is_ruled_out(y: Any) -> bool:
     return array.ndim == 2 and array.dtype == bool
 
 
-def read_answers(
+def _read_answers(
     y: Any, n_samples: int, classes: Sequence[Any] | None, given: TransitionMatrix | None
 ) -> tuple[Observations, Sequence[Any] | None]:
     """Return answers about `n_samples` examples, and the classes as far as y or Q names them.
@@ -48,7 +85,7 @@ def read_answers(
     return replace(answers, label=np.asarray(classes)[answers.label]), classes
 
 
-def find_classes(
+def _find_classes(
     y: NDArray[Any], classes: Sequence[Any] | None, given: TransitionMatrix | None
 ) -> NDArray[Any]:
     """Return all classes, in the order of the rows of Q."""
@@ -90,7 +127,7 @@ def _check_fits(classes: NDArray[Any], Q: TransitionMatrix) -> None:
         )
 
 
-def encode(labels: NDArray[Any], classes: NDArray[Any], *, name: str) -> NDArray[np.int64]:
+def _encode(labels: NDArray[Any], classes: NDArray[Any], *, name: str) -> NDArray[np.int64]:
     """Return the index of each label among the classes."""
     order = np.argsort(classes)
     unknown = np.setdiff1d(labels, classes)
@@ -102,7 +139,7 @@ def encode(labels: NDArray[Any], classes: NDArray[Any], *, name: str) -> NDArray
     return order[np.searchsorted(classes, labels, sorter=order)].astype(np.int64)
 
 
-def check_all_named(labels: NDArray[np.int64], classes: NDArray[Any]) -> None:
+def _check_all_named(labels: NDArray[np.int64], classes: NDArray[Any]) -> None:
     never = classes[np.bincount(labels, minlength=len(classes)) == 0].tolist()
     if never:
         raise InvalidLabels(

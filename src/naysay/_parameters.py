@@ -3,16 +3,20 @@
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
 from naysay import training
 from naysay._checks import check_count, check_number, shorten
 from naysay._errors import InvalidInput
 from naysay._targets import Transitions
+from naysay._trainer import Trainer, as_inputs, place
 from naysay.augmentation import Augment, default_for
 from naysay.functional import as_transition
 from naysay.methods import Method
@@ -76,7 +80,36 @@ def wants_bfloat16(asked: bool | None, X: NDArray[Any], device: torch.device) ->
     return device.type == "cuda" and X.ndim == 4 if asked is None else bool(asked)
 
 
-def make_network(
+def make_trainer(
+    clf: Any, X: NDArray[Any], method: Method, options: training.Options, device: torch.device
+) -> Trainer:
+    """Draw what is held out, and say how networks are made and trained."""
+    if clf.checkpoint is not None and not isinstance(clf.random_state, int | np.integer):
+        raise InvalidInput(
+            "checkpoint needs random_state to be a number, so that training can be resumed. "
+            f"Got random_state={clf.random_state!r}."
+        )
+    random = check_random_state(clf.random_state)
+    order = np.argsort(random.permutation(len(X)))
+
+    def make(sample: Tensor) -> tuple[nn.Module, Augment]:
+        augment = _choose_augmentation(clf.augment, method, sample)
+        return _make_network(clf.network, sample, len(clf.classes_), augment), augment
+
+    return Trainer(
+        inputs=place(as_inputs(X), device),
+        order=order,
+        is_held_out=order < round(clf.validation_fraction * len(X)),
+        options=replace(options, bfloat16=wants_bfloat16(clf.bfloat16, X, device)),
+        device=device,
+        random=random,
+        make_network=make,
+        progress=clf.progress,
+        checkpoint=None if clf.checkpoint is None else Path(clf.checkpoint),
+    )
+
+
+def _make_network(
     network: nn.Module | NetworkFactory | None, sample: Tensor, n_classes: int, augment: Augment
 ) -> nn.Module:
     """Return a new network for inputs such as the sample, standardised on it if it can be."""
@@ -93,7 +126,7 @@ def make_network(
     return made
 
 
-def choose_augmentation(augment: Augment | None, method: Method, sample: Tensor) -> Augment:
+def _choose_augmentation(augment: Augment | None, method: Method, sample: Tensor) -> Augment:
     """Return what the user gave, or what the method needs for inputs such as the sample."""
     if augment is not None:
         if not callable(augment):

@@ -9,33 +9,18 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from naysay import __version__, training
-from naysay._checks import check_count, shorten
-from naysay._errors import (
-    InvalidInput,
-    InvalidLabels,
-    InvalidModelFile,
-    NoAnchorPoints,
-)
+from naysay._checks import check_count
+from naysay._errors import InvalidInput, InvalidModelFile, NoAnchorPoints
 from naysay._habit import Habit, estimate_habit
-from naysay._labels import check_all_named, encode, find_classes, is_ruled_out, read_answers
+from naysay._labels import checked_anchors, checked_answers
 from naysay._model_parts import fill_from_saved, to_saved
-from naysay._parameters import (
-    checked_options,
-    choose_augmentation,
-    estimation_options,
-    given_transition,
-    make_network,
-    wants_bfloat16,
-)
+from naysay._parameters import checked_options, estimation_options, given_transition, make_trainer
 from naysay._restarts import train_sound
 from naysay._targets import (
-    Transitions,
     TrueLabelsToo,
     accuracy_measure,
     hold_prior,
@@ -43,11 +28,10 @@ from naysay._targets import (
     make_targets,
     pool,
 )
-from naysay._trainer import Trainer, as_inputs, find_device, place
+from naysay._trainer import as_inputs, find_device, place
 from naysay.augmentation import Augment
 from naysay.estimation import class_prior
 from naysay.methods import Method, Setting, find_method
-from naysay.observations import Observations
 from naysay.persistence import NetworkFactory, load_model, save_model
 from naysay.schedules import Schedule, cosine
 from naysay.transition import TransitionMatrix
@@ -273,8 +257,8 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         restarts = check_count(self.restarts + 1, "restarts + 1") - 1
         device = find_device(self.device)
         given = given_transition(self.transition, self.classes)
-        X, answers = self._checked_answers(X, y, given)
-        anchored = None if anchors is None else self._checked_anchors(anchors)
+        X, answers, self.classes_ = checked_answers(self, X, y, given)
+        anchored = None if anchors is None else checked_anchors(self, anchors)
         is_estimate = isinstance(self.transition, str) and self.transition == "estimate"
         if is_estimate and anchored is None:
             raise NoAnchorPoints(
@@ -282,7 +266,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
                 "of each class. Pass fit(X, comp_labels, anchors=(X_anchor, y_anchor))."
             )
 
-        trainer = self._make_trainer(X, method, options, device)
+        trainer = make_trainer(self, X, method, options, device)
         names = list(map(str, self.classes_))
         self.habit_ = None
         if given is not None:
@@ -375,67 +359,6 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             ) from None
         fill_from_saved(self, model, path)
         return self
-
-    def _checked_answers(
-        self, X: Any, y: Any, given: Transitions | None
-    ) -> tuple[NDArray[Any], Observations]:
-        """Check X and y, find the classes, and return X and the answers with labels as indices."""
-        if isinstance(y, Observations) or is_ruled_out(y):
-            X = cast("Any", validate_data(self, X, allow_nd=True, ensure_min_samples=2))
-        else:
-            X, y = cast("Any", validate_data(self, X, y, allow_nd=True, ensure_min_samples=2))
-            y = Observations(example=np.arange(len(X)), label=column_or_1d(y, warn=True))
-        matrices = list(given.values()) if isinstance(given, Mapping) else [given]
-        answers, classes = read_answers(y, len(X), self.classes, matrices[0])
-        check_classification_targets(answers.label)
-        for Q in matrices:
-            self.classes_ = find_classes(answers.label, classes, Q)
-        labels = encode(answers.label, self.classes_, name="y")
-        if given is None:
-            check_all_named(labels, self.classes_)
-        return X, replace(answers, label=labels)
-
-    def _make_trainer(
-        self, X: NDArray[Any], method: Method, options: training.Options, device: torch.device
-    ) -> Trainer:
-        """Draw what is held out, and say how networks are made and trained."""
-        if self.checkpoint is not None and not isinstance(self.random_state, int | np.integer):
-            raise InvalidInput(
-                "checkpoint needs random_state to be a number, so that training can be resumed. "
-                f"Got random_state={self.random_state!r}."
-            )
-        random = check_random_state(self.random_state)
-        order = np.argsort(random.permutation(len(X)))
-
-        def make(sample: Tensor) -> tuple[nn.Module, Augment]:
-            augment = choose_augmentation(self.augment, method, sample)
-            return make_network(self.network, sample, len(self.classes_), augment), augment
-
-        return Trainer(
-            inputs=place(as_inputs(X), device),
-            order=order,
-            is_held_out=order < round(self.validation_fraction * len(X)),
-            options=replace(options, bfloat16=wants_bfloat16(self.bfloat16, X, device)),
-            device=device,
-            random=random,
-            make_network=make,
-            progress=self.progress,
-            checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
-        )
-
-    def _checked_anchors(self, anchors: tuple[Any, Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        if not isinstance(anchors, tuple | list) or len(anchors) != 2:
-            raise InvalidInput(
-                f"anchors must be a pair (X_anchor, y_anchor). Got {shorten(anchors)}."
-            )
-        X_anchor = cast("Any", validate_data(self, anchors[0], allow_nd=True, reset=False))
-        y_anchor = column_or_1d(anchors[1])
-        if len(y_anchor) != len(X_anchor):
-            raise InvalidLabels(
-                f"anchors must have one true class per example. Got {len(X_anchor)} examples and "
-                f"{len(y_anchor)} classes."
-            )
-        return as_inputs(X_anchor), encode(y_anchor, self.classes_, name="y_anchor")
 
     def _logits(self, X: Any) -> Tensor:
         check_is_fitted(self)

@@ -7,13 +7,16 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from naysay.datasets._entry import FoundFile, OfficialFile
+from naysay.datasets import text
+from naysay.datasets._entry import Download, FoundFile, OfficialFile
+from naysay.datasets._registry import REGISTRY
+from small_table import FILES
 
 USERS_DATA = os.environ.get("NAYSAY_DATA")
 SHARED_DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -107,3 +110,26 @@ def files_under() -> Callable[[Path], list[str]]:
     return lambda folder: sorted(
         str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()
     )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The data folder of a test, which is not there yet."""
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def register(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Register a small table as waveform1, to be downloaded as told."""
+
+    def put(*downloads: Download, files: tuple[OfficialFile, ...] = FILES) -> None:
+        layout = text.TextLayout(1, (0, 1, 2))
+        entry = replace(
+            REGISTRY["waveform1"],
+            files=files,
+            downloads=downloads,
+            reader=functools.partial(text.read_tables, layout=layout),
+        )
+        monkeypatch.setitem(REGISTRY, "waveform1", entry)
+
+    return put

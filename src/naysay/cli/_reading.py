@@ -18,12 +18,19 @@ if TYPE_CHECKING:
 
     from naysay.datasets.own import OwnData
 
-__all__ = ["AsJson", "DataFile", "Reading", "reads_data"]
+__all__ = ["AsJson", "DataFile", "Decimal", "Delimiter", "Images", "Reading", "reads_data"]
 
 DataFile = Annotated[
     str, typer.Argument(help="CSV, Parquet or .npz file, image folder, or - for CSV on stdin.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
+
+# For commands on a saved model, which says how to read all else.
+Images = Annotated[str | None, typer.Option(help="Column of image paths.")]
+Delimiter = Annotated[
+    str | None, typer.Option(help="CSV delimiter; found from the header if left out.")
+]
+Decimal = Annotated[str, typer.Option(help="Decimal mark of a CSV file.")]
 
 
 def _option(*names: str, about: str) -> Any:

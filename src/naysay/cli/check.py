@@ -8,14 +8,12 @@ import typer
 
 from naysay._progress import waiting
 from naysay.cli._matrices import read_transition
+from naysay.cli._reading import DataFile, Decimal, Delimiter, Images
 
 
 def check(
     model: Annotated[Path, typer.Argument(help="Folder of a saved model.")],
-    data: Annotated[
-        str,
-        typer.Argument(help="CSV, Parquet or .npz file, image folder, or - for CSV on stdin."),
-    ],
+    data: DataFile,
     label: Annotated[
         str | None, typer.Option(help="Column of complementary labels (needed for tables).")
     ] = None,
@@ -27,14 +25,12 @@ def check(
     true_label: Annotated[
         str | None, typer.Option(help="Column of true classes, which is then no feature.")
     ] = None,
-    images: Annotated[str | None, typer.Option(help="Column of image paths.")] = None,
+    images: Images = None,
     separator: Annotated[
         str, typer.Option(help="What stands between several labels in one cell.")
     ] = "|",
-    delimiter: Annotated[
-        str | None, typer.Option(help="CSV delimiter; found from the header if left out.")
-    ] = None,
-    decimal: Annotated[str, typer.Option(help="Decimal mark of a CSV file.")] = ".",
+    delimiter: Delimiter = None,
+    decimal: Decimal = ".",
     transition: Annotated[
         Path | None,
         typer.Option(

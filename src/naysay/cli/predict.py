@@ -7,26 +7,23 @@ from typing import Annotated
 import typer
 
 from naysay._progress import waiting
+from naysay.cli._reading import DataFile, Decimal, Delimiter, Images
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A folder that naysay fit wrote.")]
 
 
 def predict(
     model: Model,
-    data: Annotated[
-        str, typer.Argument(help="CSV, Parquet or .npz file, image folder, or - for CSV on stdin.")
-    ],
+    data: DataFile,
     out: Annotated[
         str, typer.Option(metavar="FILE", help="CSV or Parquet file, by its ending; - is stdout.")
     ] = "-",
     example_id: Annotated[
         str | None, typer.Option("--id", help="Column to copy in front of the predictions.")
     ] = None,
-    images: Annotated[str | None, typer.Option(help="Column of image paths.")] = None,
-    delimiter: Annotated[
-        str | None, typer.Option(help="CSV delimiter; found from the header if left out.")
-    ] = None,
-    decimal: Annotated[str, typer.Option(help="Decimal mark of a CSV file.")] = ".",
+    images: Images = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = ".",
     as_json: Annotated[
         bool,
         typer.Option("--json", help="Print one JSON object per row; with --out, one in all."),

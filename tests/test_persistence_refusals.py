@@ -1,0 +1,208 @@
+"""Model files that are damaged, foreign or do not fit together are refused."""
+
+import copy
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from naysay import InvalidModelFile, NaysayError, TransitionMatrix
+from naysay.persistence import load_model
+from saved_models import change_facts, change_tensors, save
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda facts: facts["transitions"][0].pop("annotator"), "do not fit together"),
+        (lambda facts: facts["transitions"][0].update(uniform=False), "do not fit together"),
+        (lambda facts: facts.update(transitions=7), "do not fit together"),
+        (
+            lambda facts: facts["transitions"][0].update(names=["a", "b"]),
+            "That of annotator 'ann' has 2, not 3",
+        ),
+    ],
+)
+def test_a_broken_matrix_of_an_annotator_is_refused(tmp_path, change, message):
+    save(tmp_path / "model", transitions={"ann": TransitionMatrix.uniform(3)})
+    change_facts(tmp_path / "model", change)
+    with pytest.raises(InvalidModelFile, match=message):
+        load_model(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b'{"format": "naysay model"', b"\xff\xfe\x00", b"[" * 100_000, b"9" * 10_000],
+    ids=["empty", "brace", "cut", "not text", "deep", "long number"],
+)
+def test_a_description_that_cannot_be_read_is_refused(tmp_path, content):
+    save(tmp_path / "model")
+    (tmp_path / "model" / "model.json").write_bytes(content)
+    with pytest.raises(InvalidModelFile, match=r"(readable model\.json|describe a naysay model)"):
+        load_model(tmp_path / "model")
+
+
+@pytest.mark.parametrize("facts", ["[]", "null", "3", '{"format": "layers-model"}', "{}"])
+def test_the_description_of_something_else_is_refused(tmp_path, facts):
+    save(tmp_path / "model")
+    (tmp_path / "model" / "model.json").write_text(facts)
+    with pytest.raises(InvalidModelFile, match=r"model\.json must describe a naysay model"):
+        load_model(tmp_path / "model")
+
+
+@pytest.mark.parametrize("version", [0, 3, "1", None])
+def test_another_version_of_the_format_is_refused_with_its_writer(tmp_path, version):
+    save(tmp_path / "model")
+    change_facts(tmp_path / "model", lambda facts: facts.update(version=version))
+    message = rf"version 2 or older\. It is of version {version!r}, written by 'naysay 0\.1\.0'"
+    with pytest.raises(InvalidModelFile, match=message):
+        load_model(tmp_path / "model")
+
+
+def test_a_flipped_bit_in_the_weights_is_noticed(tmp_path):
+    save(tmp_path / "model")
+    path = tmp_path / "model" / "model.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(InvalidModelFile, match="content is not what was written"):
+        load_model(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"widths": [10**9]}, {"widths": [300_000] * 4}, {"input_shape": [10**12]}],
+    ids=str,
+)
+def test_a_file_that_claims_huge_sizes_takes_no_memory(tmp_path, arguments):
+    save(tmp_path / "model")
+    change_facts(tmp_path / "model", lambda facts: facts["network"]["arguments"].update(arguments))
+    with pytest.raises(InvalidModelFile, match="do not fit together"):
+        load_model(tmp_path / "model")
+
+
+def test_a_folder_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(InvalidModelFile, match=r"must be a model folder with a readable model\.js"):
+        load_model(tmp_path / "none")
+
+
+@pytest.mark.parametrize("keep", [0, 4, 100, -1])
+def test_weights_that_are_cut_short_are_refused(tmp_path, keep):
+    save(tmp_path / "model")
+    file = tmp_path / "model" / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:keep])
+    with pytest.raises(InvalidModelFile, match=r"whole model\.safetensors.*Save the model again"):
+        load_model(tmp_path / "model")
+
+
+def test_weights_that_are_missing_are_refused(tmp_path):
+    save(tmp_path / "model")
+    (tmp_path / "model" / "model.safetensors").unlink()
+    with pytest.raises(InvalidModelFile, match=r"must hold a whole model\.safetensors"):
+        load_model(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda facts: facts.pop("classes"),
+        lambda facts: facts.pop("transition"),
+        lambda facts: facts.pop("network"),
+        lambda facts: facts.update(network={"name": "Transformer", "arguments": {}}),
+        lambda facts: facts.update(network={"name": "MLP", "arguments": {"depth": 3}}),
+        lambda facts: facts["network"]["arguments"].update(widths=[5]),
+        lambda facts: facts["network"]["arguments"].update(input_shape=[10**30]),
+        lambda facts: facts["network"]["arguments"].update(input_shape=[float("inf")]),
+        lambda facts: facts["network"]["arguments"].update(dropout=7),
+        lambda facts: facts["transition"].update(names=["a", "a", "b"]),
+        lambda facts: facts["transition"].update(names=["a", "b"]),
+        lambda facts: facts["transition"].update(names=3),
+        lambda facts: facts.update(classes=[[1, 2], [3]]),
+        lambda facts: facts.update(input_shape=None),
+        lambda facts: facts.update(history=3),
+        lambda facts: facts.update(parameters=None),
+    ],
+)
+def test_facts_that_do_not_fit_together_are_refused(tmp_path, change):
+    save(tmp_path / "model")
+    change_facts(tmp_path / "model", change)
+    with pytest.raises(InvalidModelFile, match="Its parts do not fit together"):
+        load_model(tmp_path / "model")
+
+
+def test_classes_and_rows_must_be_as_many(tmp_path):
+    save(tmp_path / "model")
+    change_facts(tmp_path / "model", lambda facts: facts.update(classes=["a", "b"]))
+    with pytest.raises(InvalidModelFile, match=r"per row of Q\. Got 2 classes and 3 rows"):
+        load_model(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda tensors: tensors.pop("network.mean"),
+        lambda tensors: tensors.pop("transition.data"),
+        lambda tensors: tensors.update({"network.extra": torch.zeros(1)}),
+        lambda tensors: tensors.update({"network.mean": torch.zeros(9)}),
+        lambda tensors: tensors["transition.data"].mul_(2),
+        lambda tensors: tensors["transition.data"].fill_(float("nan")),
+        lambda tensors: tensors["transition.indices"].fill_(99),
+        lambda tensors: tensors["transition.indices"].fill_(-1),
+        lambda tensors: tensors["transition.indptr"].fill_(7),
+        lambda tensors: tensors.update({"transition.indptr": torch.zeros(1, dtype=torch.int32)}),
+        lambda tensors: tensors.update({"transition.data": torch.zeros(5, dtype=torch.bfloat16)}),
+    ],
+)
+def test_tensors_that_do_not_fit_together_are_refused(tmp_path, change):
+    save(tmp_path / "model")
+    change_tensors(tmp_path / "model", change)
+    with pytest.raises(InvalidModelFile, match="Its parts do not fit together"):
+        load_model(tmp_path / "model")
+
+
+@settings(
+    max_examples=100,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    path=st.sampled_from(
+        [
+            ("classes",),
+            ("transition",),
+            ("transition", "names"),
+            ("transition", "uniform"),
+            ("transition", "allow_diagonal"),
+            ("network",),
+            ("network", "name"),
+            ("network", "arguments"),
+            ("network", "arguments", "widths"),
+            ("network", "arguments", "n_classes"),
+            ("input_shape",),
+            ("parameters",),
+            ("history",),
+        ]
+    ),
+    value=st.recursive(
+        st.none() | st.booleans() | st.integers(-9, 9) | st.floats() | st.text(max_size=3),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner),
+        max_leaves=4,
+    ),
+)
+def test_property_any_change_of_the_facts_is_loaded_or_clearly_refused(tmp_path, path, value):
+    folder = tmp_path / "model"
+    save(folder)
+
+    def change(facts):
+        *parents, last = path
+        for key in parents:
+            facts = facts[key]
+        facts[last] = copy.deepcopy(value)
+
+    change_facts(folder, change)
+    try:
+        model = load_model(folder)
+    except NaysayError:
+        return
+    assert len(model.classes) == model.transition.n_classes
