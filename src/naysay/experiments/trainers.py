@@ -55,7 +55,7 @@ _NAMED = {
 #: Options that go to the parameter of the same name, and those that are translated.
 _SAME = {
     *("epochs", "estimation_epochs", "batch_size", "lr", "weight_decay"),
-    *("max_norm", "patience", "restarts"),
+    *("match_prior", "max_norm", "patience", "restarts"),
 }
 _TRANSLATED = {*_NAMED, "iterations", "steps", "grid", "refine", "compile"}
 

@@ -156,6 +156,7 @@ CIFAR10 = {
             "*without0*": {"epochs": 40, "patience": 40, "augment": "crop4-flip-cutout12"},
             "*with0*": {"epochs": 35, "patience": 35},
             "*LM*": TWO_VIEWS,
+            "*LM*uniform*": {"match_prior": 0.1},
             "*LM/E*": {"refine": True, "estimation_epochs": 20},
             "TL*": {
                 "epochs": 30,
@@ -167,7 +168,8 @@ CIFAR10 = {
         trials=5,
         deviations=(
             ONE_CYCLE,
-            "Under uniform and without0 a square is cut out of each image too.",
+            "Under uniform and without0 a square is cut out of each image too. Under uniform the mean "
+            "prediction of LM is held near the class shares that the labels tell.",
             "LM learns from two views of each image: the target of both is the mean of what they "
             "make of the label (method two-views, ours).",
             "LM is trained again, once at most, where held-out complementary labels say that a "
