@@ -235,6 +235,24 @@ def test_error_by_size_coverage_and_speed_of_estimating_are_those_of_the_record(
     assert f"{large['peak_gb']:.1f} GB" in page
 
 
+def test_estimates_on_colour_images_are_those_of_the_records():
+    page = (ROOT / "docs" / "estimating.md").read_text("utf-8")
+    records = RecordFile(ROOT / "benchmarks" / "results" / "reproduction.jsonl").read()
+    for setting in ("with0", "without0"):
+        (record,) = [
+            each
+            for each in records
+            if (each.spec.dataset, each.spec.setting, each.spec.knows, each.spec.recipe)
+            == ("cifar-10", setting, "estimated Q", "best")
+        ]
+        errors = f"{record.q_error['estimated']:.3f} → {record.q_error['refined']:.3f}"
+        assert f"{setting} {errors}" in " ".join(page.split())
+        assert f"{100 * record.accuracy:.2f} %" in page
+    human = last_record("gpu_estimation", on_gpu=True)["human human"]
+    assert f"ended at {human['accuracy']:.1f} %" in page
+    assert f"{human['precision_first_1000']:.1f} % were wrong" in page
+
+
 def test_what_cures_dead_classes_is_that_of_the_record():
     record = merged_records("cures")
     page = (ROOT / "docs" / "troubleshooting.md").read_text("utf-8")

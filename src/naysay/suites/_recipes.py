@@ -168,8 +168,9 @@ CIFAR10 = {
         trials=5,
         deviations=(
             ONE_CYCLE,
-            "Under uniform and without0 a square is cut out of each image too. Under uniform the mean "
-            "prediction of LM is held near the class shares that the labels tell.",
+            "Under uniform and without0 a square is cut out of each image too.",
+            "Under uniform the mean prediction of LM is held near the class shares that the labels "
+            "tell.",
             "LM learns from two views of each image: the target of both is the mean of what they "
             "make of the label (method two-views, ours).",
             "LM is trained again, once at most, where held-out complementary labels say that a "
