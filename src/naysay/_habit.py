@@ -31,6 +31,7 @@ from naysay.transition import TransitionMatrix
 Anchors = tuple[NDArray[np.generic], NDArray[np.int64]]  # inputs, and true classes as indices
 
 _FEWEST = 4  # answers: fewer make no two halves to train on
+_MOST_TO_STOP_ON = 5_000  # answers: more take long in every epoch, and change little
 _FEWEST_OF_ONE = 5  # answers per class of one annotator: fewer say nothing of habits
 
 
@@ -171,12 +172,15 @@ def _judge_halves(
     """Return P(Y | x) of all examples, each from a network that has not learned its answers."""
     n_classes, n_examples = Q.n_classes, len(trainer.inputs)
     possible = _possible(Q)
-    half = np.random.default_rng(seed).permutation(n_examples) % 2
+    rng = np.random.default_rng(seed)
+    half = rng.permutation(n_examples) % 2
     probs = np.empty((n_examples, n_classes))
     for own in range(2):
+        is_own = half[answers.example] == own
+        to_stop_on = rng.permutation(np.flatnonzero(is_own))[:_MOST_TO_STOP_ON]
         others, judged = (
             trainer.pick(answers.example[part], answers.label[part])
-            for part in (half[answers.example] != own, half[answers.example] == own)
+            for part in (np.flatnonzero(~is_own), to_stop_on)
         )
         others = trainer.add(others, anchors[0], anchors[1] + n_classes)
         loss = TrueLabelsToo(
