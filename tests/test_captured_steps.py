@@ -13,6 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 import trainings
+from members import make_members, weights_of
 from naysay import ensemble, training
 from naysay._capture import Captured, Tables
 from naysay._errors import NaysayWarning
@@ -20,7 +21,6 @@ from naysay._step import Averages, CapturedStep, Objective, Step, make_optimiser
 from naysay.networks import MLP
 from naysay.schedules import one_cycle
 from naysay.training import Examples, adam, adamw, seeded, sgd
-from test_ensemble import make_members, weights_of
 
 CPU = torch.device("cpu")
 N_STEPS, SIZE = 5, 12

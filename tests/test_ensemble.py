@@ -1,143 +1,37 @@
 """Many networks at once: each comes out as if it had been trained alone."""
 
 import copy
-import math
-from dataclasses import replace
 from functools import partial
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from naysay import InvalidInput, TransitionMatrix
+from members import (
+    CPU,
+    LOSSES,
+    PRIOR,
+    K,
+    assert_together_is_as_alone,
+    make_data,
+    make_member,
+    make_members,
+    make_network,
+    make_options,
+    make_Q,
+    weights_of,
+)
+from naysay import InvalidInput
 from naysay._groups import Losses
-from naysay._stack import TransitionStack
 from naysay.ensemble import Member, best_of, fit_many
 from naysay.losses import (
     ForwardCrossEntropy,
-    ForwardGeneralisedCrossEntropy,
-    ForwardSquaredError,
-    GradientAscentRisk,
-    PairwiseComparison,
-    PartialOutputConsistency,
     SurrogateLog,
-    TrainedForwardCrossEntropy,
 )
 from naysay.methods import METHODS, Setting
-from naysay.networks import MLP, LeNet5, ResNet18
+from naysay.networks import MLP, LeNet5
 from naysay.schedules import constant
-from naysay.training import Examples, Options, adam, fit, predict_logits, seeded, sgd
-
-CPU = torch.device("cpu")
-K = 4
-PRIOR = torch.full((K,), 1 / K)
-TIMES = {"seconds", "samples_per_second"}
-
-
-def make_Q(number):
-    return TransitionMatrix.without_zeros(K, seed=number)
-
-
-def make_data(n=60, seed=0):
-    rng = np.random.default_rng(seed)
-    true = rng.integers(K, size=n)
-    X = np.array([[3, 3], [-3, 3], [-3, -3], [3, -3]])[true] + rng.normal(size=(n, 2))
-    labels = make_Q(seed).sample(true, seed=rng)
-    return Examples(torch.tensor(X, dtype=torch.float32), torch.from_numpy(labels)), true
-
-
-def make_network(seed, examples, kind=MLP):
-    with seeded(seed, CPU):
-        shallow = partial(MLP, (2,), K, widths=(8, 5), dropout=0)
-        network = shallow() if kind is MLP else LeNet5((1, 12, 12), K)
-    network.standardise(examples.X[: 40 + seed])  # so that mean and scale differ
-    return network
-
-
-def make_options(number=0, **changes):
-    settings = {
-        "epochs": 4,
-        "batch_size": 25,
-        "lr": 0.01 * (1 + number),
-        "weight_decay": 0.1 * number,
-        "patience": 50,
-        "seed": number % 3,
-    }
-    return Options(**settings | changes)
-
-
-def make_member(number, *, loss=None, held_out=False, **changes):
-    examples = make_data(seed=number % 2)[0]
-    return Member(
-        network=make_network(number, examples),
-        examples=examples,
-        loss=ForwardCrossEntropy(make_Q(number % 2)) if loss is None else loss(number),
-        options=make_options(number, **changes),
-        held_out=make_data(30, seed=10 + number)[0] if held_out else None,
-    )
-
-
-def make_members(n=5, **options):
-    return [make_member(number, **options) for number in range(n)]
-
-
-def without_times(history):
-    return [{k: v for k, v in record.items() if k not in TIMES} for record in history]
-
-
-def weights_of(network):
-    return torch.cat([parameter.detach().flatten() for parameter in network.parameters()])
-
-
-def assert_together_is_as_alone(members, rtol=2e-4, atol=2e-5):
-    """Train copies one after another, then all at once."""
-    alone = copy.deepcopy(members)
-    for copied, member in zip(alone, members, strict=True):
-        assert copied.network is not member.network
-    expected = [
-        fit(each.network, each.examples, each.loss, each.options, held_out=each.held_out)
-        for each in alone
-    ]
-    start = [weights_of(each.network) for each in members]
-    found = fit_many(members)
-    for number, (one, member) in enumerate(zip(alone, members, strict=True)):
-        assert not torch.allclose(weights_of(member.network), start[number], rtol=1e-3)
-        for name, value in one.network.state_dict().items():
-            own = member.network.state_dict()[name]
-            torch.testing.assert_close(own, value, rtol=rtol, atol=atol)
-        assert len(found[number]) == len(expected[number])
-        for mine, theirs in zip(found[number], expected[number], strict=True):
-            assert mine.keys() == theirs.keys()
-        for mine, theirs in zip(
-            *map(without_times, (found[number], expected[number])), strict=True
-        ):
-            assert mine == pytest.approx(theirs, rel=rtol, abs=1e-5)
-        assert not member.network.training
-    return found
-
-
-LOSSES = {
-    "forward, a matrix each": lambda number: ForwardCrossEntropy(make_Q(number)),
-    "forward, two matrices": lambda number: ForwardCrossEntropy(make_Q(number % 2)),
-    "forward, uniform": lambda number: ForwardCrossEntropy(TransitionMatrix.uniform(K)),
-    "forward-mse": lambda number: ForwardSquaredError(make_Q(number)),
-    "forward-gce, two gammas": lambda number: ForwardGeneralisedCrossEntropy(
-        make_Q(number), gamma=(0.3, 0.7)[number % 2]
-    ),
-    "pc": lambda number: PairwiseComparison(),
-    "scl-nl": lambda number: SurrogateLog(),
-    "ga": lambda number: GradientAscentRisk(make_Q(number), prior=PRIOR),
-    "weighted": lambda number: SurrogateLog(weight=torch.arange(1.0, K + 1) * (1 + number)),
-    "a function": lambda number: partial(nn.functional.cross_entropy, label_smoothing=0.1),
-    "different kinds": lambda number: (
-        ForwardCrossEntropy(make_Q(number)),
-        SurrogateLog(),
-        GradientAscentRisk(make_Q(number)),
-        ForwardSquaredError(make_Q(number)),
-    )[number % 4],
-}
-
+from naysay.training import Examples, adam, fit, predict_logits, seeded, sgd
 
 #: A softmax rounds an example by its place in the batch, and Adam divides a gradient by its size:
 #: in these, rounding decides on one weight whose gradient is all but zero, by up to 7e-5.
@@ -364,115 +258,6 @@ def test_selection_without_held_out_labels_is_refused():
         best_of(histories, [0, 0])
     with pytest.raises(InvalidInput, match=r"each of the 2 histories\. Got 1"):
         best_of(histories, [0])
-
-
-# --- what cannot be trained together -------------------------------------------------------------
-
-
-def changed(number, **changes):
-    return Member(**vars(make_member(number)) | changes)
-
-
-def test_one_member_is_enough_and_none_is_refused():
-    assert_together_is_as_alone(make_members(1))
-    with pytest.raises(InvalidInput, match="at least one Member"):
-        fit_many([])
-
-
-@pytest.mark.parametrize(
-    "member, message",
-    [
-        (
-            changed(1, options=make_options(1, epochs=9)),
-            "same epochs. Member 0 has 4, member 1 has 9",
-        ),
-        (changed(1, options=make_options(1, optimiser=sgd)), "same optimiser"),
-        (changed(1, options=make_options(1, schedule=constant)), "same schedule"),
-        (changed(1, options=make_options(1, batch_size=9)), "same batch_size"),
-        (changed(1, examples=make_data(61)[0]), "same number of examples. Member 0 has 60"),
-        (changed(1, held_out=make_data(9)[0]), "same presence of held-out examples"),
-        (changed(1, network=MLP((2,), K, widths=(3,), dropout=0)), "same network"),
-        (changed(1, network=MLP((2,), K, widths=(8, 5), dropout=0).to("meta")), "one device"),
-    ],
-)
-def test_members_that_do_not_match_are_refused(member, message):
-    with pytest.raises(InvalidInput, match=message):
-        fit_many([make_member(0), member])
-
-
-def test_a_network_in_two_members_is_refused():
-    member = make_member(0)
-    with pytest.raises(InvalidInput, match="a network of its own"):
-        fit_many([member, changed(1, network=member.network)])
-
-
-@pytest.mark.parametrize(
-    "change, message",
-    [
-        ({"network": MLP((2,), K)}, "no dropout.*make it with dropout=0"),
-        ({"network": ResNet18((3, 8, 8), K, width=4)}, "has BatchNorm2d; train it with"),
-        ({"loss": TrainedForwardCrossEntropy(make_Q(0))}, "asks for parameters to train"),
-        ({"loss": PartialOutputConsistency(make_Q(0))}, "asks for several views"),
-        ({"options": make_options(optimiser=torch.optim.Adagrad)}, "must be adamw, adam or sgd"),
-    ],
-)
-def test_what_can_only_be_trained_alone_is_refused(change, message):
-    with pytest.raises(InvalidInput, match=message):
-        fit_many([changed(0, **change)])
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch.compile's own
-def test_compiled_members_end_as_others_do(monkeypatch):
-    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
-    members, compiled = (make_members(3) for _ in range(2))
-    fit_many(members)
-    fit_many([replace(each, options=replace(each.options, compile=True)) for each in compiled])
-    for one, other in zip(compiled, members, strict=True):
-        torch.testing.assert_close(weights_of(one.network), weights_of(other.network))
-
-
-def test_a_loss_that_is_not_finite_names_its_member():
-    members = make_members(3, loss=LOSSES["different kinds"])
-    members[1] = Member(
-        **vars(members[1]) | {"loss": lambda logits, labels: logits.sum() * math.nan}
-    )
-    with pytest.raises(InvalidInput, match=r"member 1 became nan in epoch 1\. Lower"):
-        fit_many(members)
-
-
-def test_a_member_that_has_stopped_may_diverge():
-    class Diverges(nn.Module):
-        n_calls = 0
-
-        def forward(self, logits, labels):
-            if not self.training:
-                self.n_calls += 1
-                return logits.sum() * 0 + (math.nan if self.n_calls > 3 else self.n_calls)
-            return logits.square().mean()
-
-    stops = changed(0, loss=Diverges(), held_out=make_data(30)[0], options=make_options(patience=2))
-    histories = fit_many([stops, make_member(1, held_out=True)])
-    assert [len(history) for history in histories] == [3, 4]
-
-
-# --- several matrices read as one ----------------------------------------------------------------
-
-
-def test_a_stack_of_matrices_has_columns_only():
-    stack = TransitionStack([make_Q(0), make_Q(1)], CPU)
-    with pytest.raises(TypeError, match="columns only"):
-        np.asarray(stack)
-    assert not stack.is_uniform
-
-
-def test_matrices_with_a_label_that_never_occurs_are_not_stacked():
-    unused = TransitionMatrix([[0, 1, 0], [0, 0, 1], [0, 1, 0]])
-    full = [TransitionMatrix.without_zeros(3, shares=(0.7, 0.3), seed=seed) for seed in (0, 1)]
-    assert TransitionStack.can_hold(full)
-    assert not TransitionStack.can_hold([*full, unused])
-    labels = [torch.tensor([1, 2])] * 3
-    together = Losses([ForwardCrossEntropy(Q) for Q in (*full, unused)], labels)
-    assert [size for size, _ in together.parts] == [1, 1, 1]
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
