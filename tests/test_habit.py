@@ -1,11 +1,14 @@
 """The way from anchors to a refined matrix inside the classifier."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
 from naysay import ComplementaryClassifier, NaysayWarning, TransitionMatrix
 from naysay.demo import row_error
+from naysay.networks import MLP
 from naysay.observations import Observations
 
 X, y = load_digits(return_X_y=True)
@@ -69,6 +72,18 @@ def test_the_same_seed_gives_the_same_matrix_and_answers_may_be_several():
 def test_a_matrix_that_was_given_leaves_no_habit():
     clf = ComplementaryClassifier(transition=Q, epochs=1, random_state=0).fit(X, Q.sample(y))
     assert clf.habit_ is None
+
+
+def test_networks_that_do_not_know_the_anchors_do_not_refine():
+    # two units cannot tell ten digits apart: what such networks see would make the matrix worse
+    narrow = partial(MLP, widths=(2,), dropout=0.0)
+    clf = classifier(network=narrow, estimation_epochs=10, classes=range(10)).set_params(epochs=1)
+    example = np.tile(np.arange(len(y)), 3)
+    habits = TransitionMatrix.without_zeros(10, seed=0)
+    answers = Observations(example=example, label=habits.sample(y[example], seed=0))
+    clf.fit(X, answers, anchors=(X[ANCHORS], y[ANCHORS]))
+    assert clf.transition_ == clf.habit_.from_anchors
+    assert (clf.habit_.judgements.argmax(axis=1) == y).mean() < 0.5
 
 
 @pytest.mark.parametrize("more, n_epochs", [({}, 4 * 3), ({"estimation_epochs": 1}, 3 * 1 + 3)])

@@ -5,7 +5,8 @@
 3. Two networks learn true classes with that matrix and the anchors, each from one half of the
    examples, and say of the other half what they think. They cost as much as one on all examples,
    and no example is judged by a network that knows its label.
-4. On those judgements the matrix is refined, if that makes it surely better.
+4. On those judgements the matrix is refined, if that makes it surely better. Networks that do not
+   even get most anchors right, from which they learn, are no judges: the matrix stays then.
 5. Where it is known who answered, the same is done for each annotator, from the matrix of all.
 """
 
@@ -30,6 +31,7 @@ from naysay.transition import TransitionMatrix
 
 Anchors = tuple[NDArray[np.generic], NDArray[np.int64]]  # inputs, and true classes as indices
 
+_LEAST_RIGHT = 0.5  # share of the anchors that networks must know to judge others
 _FEWEST = 4  # answers: fewer make no two halves to train on
 _MOST_TO_STOP_ON = 5_000  # answers: more take long in every epoch, and change little
 _FEWEST_OF_ONE = 5  # answers per class of one annotator: fewer say nothing of habits
@@ -96,9 +98,11 @@ def estimate_habit(
     if not refining or len(answers.label) < _FEWEST:
         return Habit(first, first, None, None, {})
     seed = int(trainer.random.randint(2**31 - 1))
-    probs = _judge_halves(trainer, answers, anchors, first, seed, match_prior)
+    probs, share_right = _judge_halves(trainer, answers, anchors, first, seed, match_prior)
     judged = (probs[answers.example], answers.label)
-    refined = refine(*judged, first, allow_diagonal=allow_diagonal, seed=seed)
+    refined = first
+    if share_right > _LEAST_RIGHT:
+        refined = refine(*judged, first, allow_diagonal=allow_diagonal, seed=seed)
     known = uncertainty(*judged, refined, allow_diagonal=allow_diagonal, seed=seed)
     own = {}
     if tell_apart and answers.annotator is not None:
@@ -168,13 +172,17 @@ def _judge_halves(
     Q: TransitionMatrix,
     seed: int,
     match_prior: float,
-) -> NDArray[np.float64]:
-    """Return P(Y | x) of all examples, each from a network that has not learned its answers."""
+) -> tuple[NDArray[np.float64], float]:
+    """Return P(Y | x) of all examples, each from a network that has not learned its answers.
+
+    And the share of anchors, which both networks learn from, that they get right.
+    """
     n_classes, n_examples = Q.n_classes, len(trainer.inputs)
     possible = _possible(Q)
     rng = np.random.default_rng(seed)
     half = rng.permutation(n_examples) % 2
     probs = np.empty((n_examples, n_classes))
+    right = []
     for own in range(2):
         is_own = half[answers.example] == own
         to_stop_on = rng.permutation(np.flatnonzero(is_own))[:_MOST_TO_STOP_ON]
@@ -189,7 +197,9 @@ def _judge_halves(
         network, _ = trainer.train(loss, others, judged, f"refining Q {own + 1} of 2")
         rows = np.flatnonzero(half == own)
         probs[rows] = _softmax(trainer.log_probs(network, trainer.pick(rows, rows)))
-    return probs
+        at_anchors = trainer.log_probs(network, _examples_of(trainer, anchors))
+        right.append(at_anchors.argmax(axis=1) == anchors[1])
+    return probs, float(np.mean(right))
 
 
 def _examples_of(trainer: Trainer, anchors: Anchors) -> Examples:
