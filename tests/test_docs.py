@@ -336,6 +336,9 @@ def test_speeds_on_a_gpu_are_those_of_the_records():
     assert f"16-3-10, {small['steps']:,} steps | ≤ 3 s | {small['seconds']:.1f} s |" in page
     assert f"5 trials × {lenets['steps']:,} steps" in page
     assert f"| ≤ 30 s | {lenets['seconds']:.1f} s |" in page
+    of_many = (ROOT / "docs" / "many-at-once.md").read_text("utf-8")
+    assert f"on one H200, {small['times_faster_than_one_after_another']:.0f} times less" in of_many
+    assert f"took {lenets['times_faster_than_one_after_another']} times less" in of_many
     accuracy = f"{cifar['accuracy_mean']:.1f} % ± {cifar['accuracy_sd']:.1f}"
     assert f"| {accuracy} in {cifar['seconds_mean']:.1f} s |" in page
 
