@@ -49,7 +49,8 @@ def train_group(
     """
     start = time.perf_counter()
     trials = [_Trial(spec, data, device) for spec, data in zip(specs, datas, strict=True)]
-    found = _fit([trial.members() for trial in _estimate(trials)])
+    _estimate([trial for trial in trials if trial.Q is None])
+    found = _fit([trial.members() for trial in trials])
     seconds = (time.perf_counter() - start) / len(specs)
     return [
         trial.choose(members, histories, seconds)
@@ -57,26 +58,19 @@ def train_group(
     ]
 
 
-def _estimate(trials: list["_Trial"]) -> list["_Trial"]:
-    """Give each trial the matrix that its anchors and a network for the labels say, if it must."""
-    unsure = [trial for trial in trials if trial.Q is None]
-    groups = [trial.members(nn.CrossEntropyLoss(), settings=[{}]) for trial in unsure]
-    if groups:
-        for trial, ((member,), _) in zip(unsure, _fit(groups), strict=True):
-            trial.Q = trial.estimated = trial.read_anchors(member)
-    return trials
+def _estimate(trials: list["_Trial"]) -> None:
+    """Give each trial the matrix that its anchors and a network for the labels say."""
+    groups = [trial.members(nn.CrossEntropyLoss(), settings=[{}]) for trial in trials]
+    for trial, ((member,), _) in zip(trials, _fit(groups) if groups else [], strict=True):
+        trial.Q = trial.estimated = trial.read_anchors(member)
 
 
 def _fit(
     groups: list[list[Member]],
 ) -> list[tuple[list[Member], list[History | None]]]:
     """Train all members; one whose loss grows beyond all bounds has no history."""
-    starts = [
-        {name: value.clone() for name, value in member.network.state_dict().items()}
-        for members in groups
-        for member in members
-    ]
     everyone = [member for members in groups for member in members]
+    starts = [copy.deepcopy(member.network.state_dict()) for member in everyone]
     found: Sequence[History | None]
     try:
         found = fit_many(everyone)
