@@ -248,6 +248,8 @@ def test_estimates_on_colour_images_are_those_of_the_records():
         errors = f"{record.q_error['estimated']:.3f} → {record.q_error['refined']:.3f}"
         assert f"{setting} {errors}" in " ".join(page.split())
         assert f"{100 * record.accuracy:.2f} %" in page
+    for name, each in last_record("human").items():
+        assert f"| {name} | {each['accuracy']:.1f} | {min(each['recalls']):.1f} |" in page
     human = last_record("gpu_estimation", on_gpu=True)["human human"]
     assert f"ended at {human['accuracy']:.1f} %" in page
     assert f"{human['precision_first_1000']:.1f} % were wrong" in page
