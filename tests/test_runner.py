@@ -184,6 +184,18 @@ def test_a_group_is_trained_one_by_one_where_a_loss_grows_beyond_all_bounds():
     )
     (outcome,) = train_group([wild], [load_run_data(wild)], device=CPU)
     assert outcome.chosen["lr"] == 0.03
+    lost = replace(spec, options={**spec.options, "grid": {**spec.options["grid"], "lr": [1e30]}})
+    with pytest.raises(InvalidInput, match="Every setting of the grid"):
+        train_group([lost], [load_run_data(lost)], device=CPU)
+
+
+def test_a_refined_matrix_is_kept_beside_that_of_the_anchors():
+    options = {**OPTIONS, "epochs": 3, "estimation_epochs": 2, "refine": True}
+    spec = make_spec(knows="estimated Q", anchors=5, options=options)
+    outcome = train_one(spec, load_run_data(spec), device=CPU)
+    assert set(outcome.matrices) == {"estimated", "refined"}
+    assert outcome.transition == outcome.matrices["refined"]
+    assert len(outcome.history) == 3
 
 
 @pytest.mark.parametrize("train", [train_one, train_together])
