@@ -189,6 +189,13 @@ def test_a_group_is_trained_one_by_one_where_a_loss_grows_beyond_all_bounds():
         train_group([lost], [load_run_data(lost)], device=CPU)
 
 
+def test_what_only_the_classifier_does_is_refused_in_a_group():
+    spec = make_grid_spec()
+    refining = replace(spec, options={**spec.options, "refine": True})
+    with pytest.raises(InvalidInput, match="with a grid cannot have refine"):
+        train_group([refining], [load_run_data(refining)], device=CPU)
+
+
 def test_a_refined_matrix_is_kept_beside_that_of_the_anchors():
     options = {**OPTIONS, "epochs": 3, "estimation_epochs": 2, "refine": True}
     spec = make_spec(knows="estimated Q", anchors=5, options=options)

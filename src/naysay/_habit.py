@@ -100,12 +100,13 @@ def estimate_habit(
     seed = int(trainer.random.randint(2**31 - 1))
     probs, share_right = _judge_halves(trainer, answers, anchors, first, seed, match_prior)
     judged = (probs[answers.example], answers.label)
+    are_judges = share_right > _LEAST_RIGHT
     refined = first
-    if share_right > _LEAST_RIGHT:
+    if are_judges:
         refined = refine(*judged, first, allow_diagonal=allow_diagonal, seed=seed)
     known = uncertainty(*judged, refined, allow_diagonal=allow_diagonal, seed=seed)
     own = {}
-    if tell_apart and answers.annotator is not None:
+    if tell_apart and are_judges and answers.annotator is not None:
         own = _habits_apart(answers, probs, refined, allow_diagonal=allow_diagonal, seed=seed)
     return Habit(refined, first, known, probs, own)
 

@@ -32,6 +32,7 @@ from naysay.transition import TransitionMatrix
 __all__ = ["combinations", "train_group"]
 
 _NEVER = 10**9  # epochs of patience, where none is said: a grid is chosen at the end
+_ALONE = {"augment", "estimation_epochs", "match_prior", "refine", "restarts"}  # by the classifier
 _SAMPLE = 10_000  # images by which networks scale theirs
 
 History = list[dict[str, float]]
@@ -48,6 +49,9 @@ def train_group(
     estimated is read off anchors beforehand, from networks that learn the labels.
     """
     start = time.perf_counter()
+    alone = sorted(_ALONE & specs[0].options.keys())
+    if alone:
+        raise InvalidInput(f"A run with a grid cannot have {', '.join(alone)}. Leave the grid out.")
     trials = [_Trial(spec, data, device) for spec, data in zip(specs, datas, strict=True)]
     _estimate([trial for trial in trials if trial.Q is None])
     found = _fit([trial.members() for trial in trials])

@@ -1,0 +1,228 @@
+"""Every figure in README and docs is that of a record, or of what a command prints."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from naysay.experiments.records import RecordFile
+from naysay.experiments.tables import markdown, summarise
+from naysay.methods import METHODS, markdown_references, markdown_table
+from naysay.report.reproduction_page import render_report_page
+from naysay.suites import SUITES
+
+ROOT = Path(__file__).parent.parent
+NUMBER = re.compile(r"\d+(?:\.\d+)?")
+
+
+def test_readme_figures_are_those_of_the_record():
+    lines = (ROOT / "benchmarks" / "results" / "demo.jsonl").read_text("utf-8").splitlines()
+    record = json.loads(lines[-1])["results"]
+    readme = (ROOT / "README.md").read_text("utf-8")
+    for method in ("TL", "PC/S", "LM/T", "LM/E", "LM/E, anchors for Q only"):
+        figures = [record[setting][method] for setting in ("uniform", "without0", "with0")]
+        cells = [f"{each['accuracy_mean']:.1f} ± {each['accuracy_sd']:.1f}" for each in figures]
+        assert f"| {method} | {' | '.join(cells)} |" in readme
+
+
+def merged_records(name):
+    """Return the last record of each key of a file."""
+    lines = (ROOT / "benchmarks" / "results" / f"{name}.jsonl").read_text("utf-8").splitlines()
+    merged = {}
+    for line in lines:
+        merged |= json.loads(line)["results"]
+    return merged
+
+
+def test_figures_of_estimating_are_those_of_the_record():
+    record = merged_records("estimation")
+    page = (ROOT / "docs" / "estimating.md").read_text("utf-8")
+    settings = ("uniform", "without0", "with0")
+    for case in record["digits with0"]:
+        n_anchors, size = NUMBER.findall(case)
+        figures = [record[f"digits {setting}"][case] for setting in settings]
+        cells = [f"{each['anchors']:.3f} → {each['refined']:.3f}" for each in figures]
+        assert f"| {n_anchors} | {size} | {' | '.join(cells)} |" in page
+    for setting in settings:
+        each = record[f"mnist {setting}"]
+        accuracies = f"{100 * each['accuracy']:.1f} | {100 * each['accuracy_true_Q']:.1f}"
+        errors = f"{each['anchors']:.3f} → {each['refined']:.3f}"
+        assert f"| {setting} | {errors} | {accuracies} |" in page
+
+
+def test_error_by_size_coverage_and_speed_of_estimating_are_those_of_the_record():
+    record, page = (
+        merged_records("estimation"),
+        (ROOT / "docs" / "estimating.md").read_text("utf-8"),
+    )
+    settings = ("uniform", "without0", "with0")
+    for size in ("1000 ", "3000 ", "10000 ", ""):
+        figures = [record[f"mnist {size}{setting}"] for setting in settings]
+        cells = [f"{each['anchors']:.3f} → {each['refined']:.3f}" for each in figures]
+        assert f"| {int(size or 60_000):,} | {' | '.join(cells)} |" in page
+    for strength in ("20", "100"):
+        for setting in settings:
+            each = record[f"coverage {setting}, first from {strength}"]
+            assert each["holds_the_estimate"] == 1
+            errors = f"{each['error_of_the_first']:.2f} | {each['error_of_the_estimate']:.2f}"
+            assert f"| {setting} | {errors} | {100 * each['coverage']:.1f} % |" in page
+    large = record["all 1000000 x 100"]
+    assert f"{large['total_cpu_seconds']:.0f} seconds of processor time" in page
+    assert f"{large['peak_gb']:.1f} GB" in page
+
+
+def test_estimates_on_colour_images_are_those_of_the_records():
+    page = (ROOT / "docs" / "estimating.md").read_text("utf-8")
+    records = RecordFile(ROOT / "benchmarks" / "results" / "reproduction.jsonl").read()
+    for setting in ("with0", "without0"):
+        (record,) = [
+            each
+            for each in records
+            if (each.spec.dataset, each.spec.setting, each.spec.knows, each.spec.recipe)
+            == ("cifar-10", setting, "estimated Q", "best")
+        ]
+        errors = f"{record.q_error['estimated']:.3f} → {record.q_error['refined']:.3f}"
+        assert f"{setting} {errors}" in " ".join(page.split())
+        assert f"{100 * record.accuracy:.2f} %" in page
+    for name, each in last_record("human").items():
+        assert f"| {name} | {each['accuracy']:.1f} | {min(each['recalls']):.1f} |" in page
+    human = last_record("gpu_estimation", on_gpu=True)["human human"]
+    assert f"ended at {human['accuracy']:.1f} %" in page
+    assert f"{human['precision_first_1000']:.1f} % were wrong" in page
+
+
+def test_what_cures_dead_classes_is_that_of_the_record():
+    record = merged_records("cures")
+    page = (ROOT / "docs" / "troubleshooting.md").read_text("utf-8")
+    for cure in record["lr 0.1"]:
+        cells = []
+        for rate in ("lr 0.1", "lr 0.02"):
+            each = record[rate].get(cure)
+            cells += (
+                ["", ""]
+                if each is None
+                else [
+                    f"{each['accuracy_mean']:.1f} ± {each['accuracy_sd']:.1f}",
+                    f"{each['trainings_with_a_dead_class']} of 6",
+                ]
+            )
+        assert f"| {cure} | {' | '.join(cells)} |" in page
+
+
+def test_accuracies_of_methods_are_those_of_the_record():
+    lines = (ROOT / "benchmarks" / "results" / "methods.jsonl").read_text("utf-8").splitlines()
+    found = {"uniform": {}, "strong bias": {}}
+    for line in lines:  # a later line stands for the methods in it
+        for setting, of_methods in json.loads(line)["results"].items():
+            found[setting] |= of_methods
+    uniform, biased = found.values()
+    page = (ROOT / "docs" / "methods.md").read_text("utf-8")
+    for name in METHODS:
+        cells = [
+            f"{record[name]['accuracy_mean']:.1f} ± {record[name]['accuracy_sd']:.1f}"
+            for record in (uniform, biased)
+        ]
+        assert f"| `{name}` | {' | '.join(cells)} |" in page
+
+
+def test_accuracies_of_two_views_are_those_of_the_record():
+    page = (ROOT / "docs" / "methods.md").read_text("utf-8")
+    lines = (ROOT / "benchmarks" / "results" / "views.jsonl").read_text("utf-8").splitlines()
+    found = {}
+    for line in lines:  # one for MNIST, one for the digits; later ones stand
+        found |= json.loads(line)["results"]
+    for name, each in found.items():
+        shown = ", ".join(f"{accuracy:.1f}" for accuracy in each["accuracies"])
+        name = name.replace("two-views", "`two-views`").replace("forward", "`forward`")
+        cells = f"{each['accuracy_mean']:.1f} ± {each['accuracy_sd']:.1f} | {shown}"
+        assert f"| {name} | {cells} | {each['held_out_loss_mean']:.3f} |" in page
+
+
+def last_record(name, *, on_gpu=False):
+    lines = (ROOT / "benchmarks" / "results" / f"{name}.jsonl").read_text("utf-8").splitlines()
+    records = map(json.loads, lines)
+    return [each["results"] for each in records if bool(each["hardware"]["gpu"]) == on_gpu][-1]
+
+
+def test_speeds_are_those_of_the_records():
+    page = (ROOT / "docs" / "performance.md").read_text("utf-8")
+    training, core = last_record("training"), last_record("core")
+    assert f"| {training['ratio to by hand']:.2f} |" in page
+    assert f"| {training['ratio to DataLoader']:.2f} |" in page
+    for size in ("(256, 10)", "(1024, 1000)"):
+        uniform, dense = (
+            core[f"forward_cross_entropy {kind} {size}"]["ratio"] for kind in ("uniform", "dense")
+        )
+        assert f"| {uniform:.2f} uniform, {dense:.2f} dense |" in page
+    many = last_record("ensemble")["300 networks 16-3-10"]
+    assert f"| {many['times_faster_than_one_after_another']} |" in page
+
+
+def test_speeds_on_a_gpu_are_those_of_the_records():
+    page = (ROOT / "docs" / "performance.md").read_text("utf-8")
+    training, many, cifar = (
+        last_record(name, on_gpu=True) for name in ("gpu_training", "ensemble", "gpu_cifar")
+    )
+    written, captured, compiled = (
+        training[f"ResNet-18 {how}"] for how in ("as written", "captured", "captured and compiled")
+    )
+    assert f"| {compiled['images_per_second']:,} |" in page
+    assert f"| {captured['images_per_second']:,} · {written['images_per_second']:,} |" in page
+    peaks = f"{compiled['peak_memory_gb']:.1f} · {compiled['peak_reserved_gb']:.1f} GB"
+    assert f"| {peaks} |" in page
+    small, lenets = many["300 networks 16-3-10"], many["5 LeNet-5"]
+    assert f"16-3-10, {small['steps']:,} steps | ≤ 3 s | {small['seconds']:.1f} s |" in page
+    assert f"5 trials × {lenets['steps']:,} steps" in page
+    assert f"| ≤ 30 s | {lenets['seconds']:.1f} s |" in page
+    of_many = (ROOT / "docs" / "many-at-once.md").read_text("utf-8")
+    assert f"on one H200, {small['times_faster_than_one_after_another']:.0f} times less" in of_many
+    assert f"took {lenets['times_faster_than_one_after_another']} times less" in of_many
+    accuracy = f"{cifar['accuracy_mean']:.1f} % ± {cifar['accuracy_sd']:.1f}"
+    assert f"| {accuracy} in {cifar['seconds_mean']:.1f} s |" in page
+
+
+def test_what_threads_cost_is_that_of_the_record():
+    page = (ROOT / "docs" / "performance.md").read_text("utf-8")
+    busy = last_record("threads")["busy"].values()
+    times = [each["2 threads"] / each["1 threads"] for each in busy]
+    assert f"takes {min(times):.0f} to {max(times):.0f} times as long" in page
+
+
+def test_speed_of_the_statistics_is_that_of_the_record():
+    lines = (ROOT / "benchmarks" / "results" / "statistics.jsonl").read_text("utf-8").splitlines()
+    record = json.loads(lines[-1])["results"]
+    page = (ROOT / "docs" / "no-true-labels.md").read_text("utf-8")
+    assert f"take {record['total_seconds']:.0f} seconds" in page
+    assert f"in {record['peak_gb']:.1f} GB" in page
+
+
+@pytest.mark.parametrize(
+    "part, printed", [("methods", markdown_table()), ("references", markdown_references())]
+)
+def test_table_of_methods_and_references_are_what_the_command_prints(part, printed):
+    page = (ROOT / "docs" / "methods.md").read_text("utf-8")
+    found = page.partition(f"<!-- {part}: begin -->\n")[2].partition(f"<!-- {part}: end -->")[0]
+    assert found == printed, "paste the output of: naysay methods --markdown"
+
+
+def test_times_of_whole_tables_are_those_of_the_record():
+    lines = (ROOT / "benchmarks" / "results" / "reproduction_times.jsonl").read_text("utf-8")
+    quick, first, second = (json.loads(line)["results"]["seconds"] for line in lines.splitlines())
+    page = (ROOT / "docs" / "results.md").read_text("utf-8")
+    assert f"{first} s for Table 1" in page
+    assert f"{second} s for Table 2" in page
+    minutes, seconds = divmod(quick, 60)
+    page = (ROOT / "docs" / "reproduction.md").read_text("utf-8")
+    assert f"took {minutes} min {seconds} s" in page
+
+
+def test_results_and_report_are_those_of_the_records():
+    records = RecordFile(ROOT / "benchmarks" / "results" / "reproduction.jsonl").read()
+    page = (ROOT / "docs" / "results.md").read_text("utf-8")
+    found = page.partition("<!-- results: begin -->\n")[2].partition("<!-- results: end -->")[0]
+    assert found == markdown(summarise(SUITES.values(), records)), "see docs/results.md"
+    report = (ROOT / "docs" / "report.html").read_text("utf-8")
+    assert report == render_report_page(records), (
+        "run: naysay report RECORDS --out docs/report.html"
+    )
