@@ -80,9 +80,14 @@ def test_networks_that_do_not_know_the_anchors_do_not_refine():
     clf = classifier(network=narrow, estimation_epochs=10, classes=range(10)).set_params(epochs=1)
     example = np.tile(np.arange(len(y)), 3)
     habits = TransitionMatrix.without_zeros(10, seed=0)
-    answers = Observations(example=example, label=habits.sample(y[example], seed=0))
+    answers = Observations(
+        example=example,
+        label=habits.sample(y[example], seed=0),
+        annotator=np.repeat(["ann", "bob", "cid"], len(y)),
+    )
     clf.fit(X, answers, anchors=(X[ANCHORS], y[ANCHORS]))
     assert clf.transition_ == clf.habit_.from_anchors
+    assert not clf.habit_.by_annotator
     assert (clf.habit_.judgements.argmax(axis=1) == y).mean() < 0.5
 
 
