@@ -35,9 +35,8 @@ class Objective(nn.Module):
     ) -> None:
         super().__init__()
         self.network = network
-        # in a tuple, or its weights would be listed twice; anew for each size of batch, of which
-        # there are few: code for any size is slower
-        self.call_network = (torch.compile(network, dynamic=False) if compiled else network,)
+        # in a tuple, or its weights would be listed twice
+        self.call_network = (compiler(compiled)(network),)
         self.loss = loss
         self.augment = partial(augment)  # no part of the state, even where it is a module
         self.uses_bfloat16 = bfloat16
@@ -52,6 +51,15 @@ class Objective(nn.Module):
                 views = torch.cat([self.augment(inputs) for _ in range(self.n_views)])
                 logits = self.call_network[0](views).unflatten(0, (self.n_views, len(inputs)))
         return self.loss(logits.float(), labels)
+
+
+def compiler(compiled: bool) -> Callable[[Any], Any]:
+    """Return what compiles work, or gives it back as it is.
+
+    Work is compiled anew for each size of batch, of which there are few: code for any size is
+    slower.
+    """
+    return partial(torch.compile, dynamic=False) if compiled else lambda work: work
 
 
 class Averages:
@@ -69,6 +77,7 @@ class Averages:
         self.averages = [value.clone() for value in self.current]
         self.counters = {k: v for k, v in state.items() if not v.is_floating_point()}
         self.weight = torch.zeros((), device=device)
+        self.by_descent = _AverageByDescent(self.averages, self.current, self.weight)
         self.may_look = device.type == "cpu"  # at the weight
 
     def begin_epoch(self, n_steps: int) -> list[float]:
@@ -79,17 +88,28 @@ class Averages:
 
     def update(self) -> None:
         """Take in the present weights."""
-        if self.may_look:  # in one pass
+        if self.may_look:
             _torch._foreach_lerp_(self.averages, self.current, self.weight.item())
-            return
-        differences = _torch._foreach_sub(self.current, self.averages)
-        _torch._foreach_mul_(differences, self.weight)
-        _torch._foreach_add_(self.averages, differences)
+        else:
+            self.by_descent.step()
 
     def state(self) -> dict[str, Tensor]:
         """Return copies of the averages by name; counters are as they are."""
         averaged = dict(zip(self.names, self.averages, strict=True))
         return {name: value.clone() for name, value in (averaged | self.counters).items()}
+
+
+class _AverageByDescent(torch.optim.SGD):
+    """A moving average whose weight lies on the device, in one pass over all numbers.
+
+    Descent with decay 1 that ascends along the present values is such an average:
+    ``average -= weight * (average - value)``. No other operation on lists reads a number there.
+    """
+
+    def __init__(self, averages: list[Tensor], values: list[Tensor], weight: Tensor) -> None:
+        for average, value in zip(averages, values, strict=True):
+            average.grad = value
+        super().__init__(averages, lr=weight, weight_decay=1.0, maximize=True, fused=True)
 
 
 class Step:

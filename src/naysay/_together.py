@@ -6,7 +6,6 @@ the moving average are a few operations each, however many networks and layers t
 
 import copy
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, cast
 
 import torch
@@ -15,14 +14,11 @@ from torch.func import functional_call, vmap
 
 from naysay._capture import Tables
 from naysay._groups import Losses
+from naysay._step import compiler
 from naysay._updates import Update
 
 _torch: Any = torch  # its operations on lists of tensors have no types
 _ALIGNED = 32  # numbers to whose multiples weights are aligned: fast kernels want 128 bytes
-
-
-def _as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
-    return function
 
 
 class Networks:
@@ -138,7 +134,7 @@ class ManyStep:
         self.max_norm = max_norm
         self.uses_bfloat16 = bfloat16
         # all but the losses, which hold matrices of their own and would be compiled for each
-        compile_ = partial(torch.compile, dynamic=False) if compiled else _as_it_is
+        compile_ = compiler(compiled)
         self.next_batch = compile_(self._next_batch)
         self.training_logits = compile_(self.logits)
         self.take_step = compile_(self._take_step)

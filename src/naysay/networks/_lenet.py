@@ -9,6 +9,8 @@ from torch.nn.functional import fold, max_pool2d, pad
 
 from naysay.networks._parts import ImageNetwork, initialise, last_layer
 
+_ALIGNED = 8  # numbers to whose multiples columns are filled up: 16 bytes in bfloat16
+
 
 class LeNet5(ImageNetwork):
     """LeNet-5 with ReLU and max-pooling, the paper's network for MNIST.
@@ -83,23 +85,27 @@ def _convolve(images: Tensor, weight: Tensor) -> Tensor:
     size = weight.shape[-1]
     height, width = (side - size + 1 for side in images.shape[3:])
     patches = cast("Tensor", _Patches.apply(images.flatten(0, 1), size))
-    per_image = weight.flatten(2)[:, None].expand(-1, images.shape[1], -1, -1).flatten(0, 1)
+    rows = pad(weight.flatten(2), (0, patches.shape[1] - weight[0, 0].numel()))
+    per_image = rows[:, None].expand(-1, images.shape[1], -1, -1).flatten(0, 1)
     found = torch.bmm(per_image, patches).unflatten(0, images.shape[:2])
     return found.unflatten(3, (height, width))
 
 
 class _Patches(torch.autograd.Function):
-    """All patches of images (N, C, H, W) as columns, shape (N, C·k·k, places).
+    """All patches of images (N, C, H, W) as columns, shape (N, C·k·k and some zeros, places).
 
-    Its gradient is one pass, where torch would take one for each axis.
+    The zeros make the length of a column a multiple of what fast products on a GPU want. Its
+    gradient is one pass, where torch would take one for each axis.
     """
 
     @staticmethod
     def forward(ctx: Any, images: Tensor, size: int) -> Tensor:
         ctx.sides, ctx.size = images.shape[2:], size
         patches = images.unfold(2, size, 1).unfold(3, size, 1)  # (N, C, H', W', k, k), a view
-        return patches.permute(0, 1, 4, 5, 2, 3).flatten(4).flatten(1, 3)
+        columns = patches.permute(0, 1, 4, 5, 2, 3).flatten(4).flatten(1, 3)
+        ctx.length = columns.shape[1]
+        return pad(columns, (0, 0, 0, -ctx.length % _ALIGNED))
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        return fold(gradients[0], ctx.sides, ctx.size), None
+        return fold(gradients[0][:, : ctx.length], ctx.sides, ctx.size), None
