@@ -254,10 +254,10 @@ def check_seed(seed: Any) -> np.random.Generator:
         ) from None
 
 
-def check_count(value: Any, name: str) -> int:
-    """Return an integer of at least one."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise InvalidInput(f"{name} must be an integer of at least 1. Got {value!r}.")
+def check_count(value: Any, name: str, *, least: int = 1) -> int:
+    """Return an integer that is large enough."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise InvalidInput(f"{name} must be an integer of at least {least}. Got {value!r}.")
     return int(value)
 
 

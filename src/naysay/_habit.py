@@ -21,10 +21,10 @@ from torch.nn.functional import cross_entropy
 
 from naysay._checks import shorten
 from naysay._errors import NaysayWarning
-from naysay._targets import TrueLabelsToo, hold_prior
+from naysay._targets import hold_prior, make_targets
 from naysay._trainer import Trainer
 from naysay.estimation import Uncertainty, calibrate, from_anchors, refine, uncertainty
-from naysay.losses import ForwardCrossEntropy
+from naysay.methods import METHODS, Setting
 from naysay.observations import Observations
 from naysay.training import Examples
 from naysay.transition import TransitionMatrix
@@ -33,7 +33,7 @@ Anchors = tuple[NDArray[np.generic], NDArray[np.int64]]  # inputs, and true clas
 
 _LEAST_RIGHT = 0.5  # share of the anchors that networks must know to judge others
 _FEWEST = 4  # answers: fewer make no two halves to train on
-_MOST_TO_STOP_ON = 5_000  # answers: more take long in every epoch, and change little
+_MOST_TO_STOP_ON = 5_000  # examples: more take long in every epoch, and change little
 _FEWEST_OF_ONE = 5  # answers per class of one annotator: fewer say nothing of habits
 
 
@@ -63,6 +63,7 @@ def estimate_habit(
     allow_diagonal: bool = False,
     tell_apart: bool = True,
     match_prior: float = 0.0,
+    anchor_repeats: int = 1,
 ) -> Habit:
     """Estimate Q from answers, with labels as indices, and anchors.
 
@@ -81,12 +82,16 @@ def estimate_habit(
         Whether annotators, where answers name them, may have matrices of their own.
     match_prior : float
         How strongly the networks of step 3 are held near the class prior.
+    anchor_repeats : int
+        How often an epoch of those networks shows each anchor.
     """
-    trained, held_out = trainer.split(answers.example, answers.label)
+    trained, held_out = trainer.split(*_label_shares(answers, len(names)))
     network, _ = trainer.train(cross_entropy, trained, held_out, "estimating Q")
     scored = None
     if held_out is not None:
-        scored = trainer.log_probs(network, held_out), held_out.labels.cpu().numpy()
+        kept = trainer.is_held_out[answers.example]
+        labels = answers.label[kept]
+        scored = trainer.log_probs(network, trainer.pick(answers.example[kept], labels)), labels
     first = from_scores(
         trainer.log_probs(network, _examples_of(trainer, anchors)),
         anchors[1],
@@ -98,7 +103,9 @@ def estimate_habit(
     if not refining or len(answers.label) < _FEWEST:
         return Habit(first, first, None, None, {})
     seed = int(trainer.random.randint(2**31 - 1))
-    probs, share_right = _judge_halves(trainer, answers, anchors, first, seed, match_prior)
+    probs, share_right = _judge_halves(
+        trainer, answers, anchors, first, seed, match_prior, anchor_repeats
+    )
     judged = (probs[answers.example], answers.label)
     are_judges = share_right > _LEAST_RIGHT
     refined = first
@@ -109,6 +116,18 @@ def estimate_habit(
     if tell_apart and are_judges and answers.annotator is not None:
         own = _habits_apart(answers, probs, refined, allow_diagonal=allow_diagonal, seed=seed)
     return Habit(refined, first, known, probs, own)
+
+
+def _label_shares(
+    answers: Observations, n_classes: int
+) -> tuple[NDArray[np.int64], NDArray[np.generic]]:
+    """Return examples with the label of each, or where some have several, the shares of labels."""
+    if len(np.unique(answers.example)) == len(answers.example):
+        return answers.example, answers.label
+    counts = np.zeros((answers.n_examples, n_classes), dtype=np.float32)
+    np.add.at(counts, (answers.example, answers.label), 1)
+    example = np.flatnonzero(counts.any(axis=1))
+    return example, counts[example] / counts[example].sum(axis=1, keepdims=True)
 
 
 def from_scores(
@@ -173,6 +192,7 @@ def _judge_halves(
     Q: TransitionMatrix,
     seed: int,
     match_prior: float,
+    anchor_repeats: int,
 ) -> tuple[NDArray[np.float64], float]:
     """Return P(Y | x) of all examples, each from a network that has not learned its answers.
 
@@ -180,22 +200,25 @@ def _judge_halves(
     """
     n_classes, n_examples = Q.n_classes, len(trainer.inputs)
     possible = _possible(Q)
+    targets = make_targets(answers, possible, METHODS["forward"], Setting(Q=possible, prior=None))
     rng = np.random.default_rng(seed)
     half = rng.permutation(n_examples) % 2
     probs = np.empty((n_examples, n_classes))
     right = []
     for own in range(2):
-        is_own = half[answers.example] == own
+        is_own = half[targets.example] == own
         to_stop_on = rng.permutation(np.flatnonzero(is_own))[:_MOST_TO_STOP_ON]
         others, judged = (
-            trainer.pick(answers.example[part], answers.label[part])
+            trainer.pick(targets.example[part], targets.values[part])
             for part in (np.flatnonzero(~is_own), to_stop_on)
         )
-        others = trainer.add(others, anchors[0], anchors[1] + n_classes)
-        loss = TrueLabelsToo(
-            hold_prior(ForwardCrossEntropy(possible), answers, possible, match_prior), n_classes
-        ).to(trainer.device)
-        network, _ = trainer.train(loss, others, judged, f"refining Q {own + 1} of 2")
+        held = hold_prior(targets.loss, answers, possible, match_prior)
+        others, loss = trainer.add_anchors(
+            others, targets, held, anchors, n_classes=n_classes, repeats=anchor_repeats
+        )
+        network, _ = trainer.train(
+            loss.to(trainer.device), others, judged, f"refining Q {own + 1} of 2"
+        )
         rows = np.flatnonzero(half == own)
         probs[rows] = _softmax(trainer.log_probs(network, trainer.pick(rows, rows)))
         at_anchors = trainer.log_probs(network, _examples_of(trainer, anchors))

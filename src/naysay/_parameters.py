@@ -56,6 +56,14 @@ def estimation_options(clf: Any, options: training.Options) -> training.Options:
     return replace(options, epochs=check_count(clf.estimation_epochs, "estimation_epochs"))
 
 
+def anchor_repeats(clf: Any) -> int:
+    """Return how often an epoch shows each anchor; 0 where they are not learned from."""
+    asked = clf.learn_from_anchors
+    if isinstance(asked, bool):
+        return int(asked)
+    return check_count(asked, "learn_from_anchors", least=0)
+
+
 def given_transition(transition: Any, classes: Sequence[Any] | None) -> Transitions | None:
     """Return what the user gave; None when it is uniform or to be estimated."""
     if isinstance(transition, TransitionMatrix):

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from naysay import _processes, training
 from naysay._errors import InvalidInput
 from naysay._progress import epoch_bar
+from naysay._targets import Targets, TrueLabelsToo
 from naysay.augmentation import Augment
 from naysay.training import Examples, Options
 
@@ -63,18 +64,33 @@ class Trainer:
             torch.as_tensor(example, device=self.inputs.device),
         )
 
-    def add(self, examples: Examples, X: NDArray[Any], values: NDArray[Any]) -> Examples:
-        """Return the examples and more of them, which lie elsewhere; the inputs stay uncopied."""
+    def add_anchors(
+        self,
+        examples: Examples,
+        targets: Targets,
+        loss: nn.Module,
+        anchors: tuple[NDArray[Any], NDArray[np.int64]],
+        *,
+        n_classes: int,
+        repeats: int = 1,
+    ) -> tuple[Examples, nn.Module]:
+        """Return the examples with the anchors, each so many times, and a loss that takes both.
+
+        Anchors lie elsewhere; the inputs stay uncopied.
+        """
+        X, true = (np.repeat(each, repeats, axis=0) for each in anchors)
         n = len(self.inputs)
         more = torch.arange(n, n + len(X), device=self.inputs.device)
         if examples.rows is None:
             raise InvalidInput("Only examples that were split off can be added to.")
-        return Examples(
+        values = torch.as_tensor(targets.of_true_labels(true), device=self.device)
+        joined = Examples(
             self.inputs,
-            torch.cat([examples.labels, torch.as_tensor(values, device=self.device)]),
+            torch.cat([examples.labels, values]),
             torch.cat([examples.rows, more]),
             torch.as_tensor(X, device=self.inputs.device),
         )
+        return joined, loss if targets.values.ndim > 1 else TrueLabelsToo(loss, n_classes)
 
     def train(
         self,

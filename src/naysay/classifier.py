@@ -18,10 +18,15 @@ from naysay._errors import InvalidInput, InvalidModelFile, NoAnchorPoints
 from naysay._habit import Habit, estimate_habit
 from naysay._labels import checked_anchors, checked_answers
 from naysay._model_parts import fill_from_saved, to_saved
-from naysay._parameters import checked_options, estimation_options, given_transition, make_trainer
+from naysay._parameters import (
+    anchor_repeats,
+    checked_options,
+    estimation_options,
+    given_transition,
+    make_trainer,
+)
 from naysay._restarts import train_sound
 from naysay._targets import (
-    TrueLabelsToo,
     accuracy_measure,
     hold_prior,
     log_scores,
@@ -95,9 +100,11 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     allow_diagonal : bool, default=False
         Of ``transition="estimate"``: annotators may exclude the true class by mistake, and how
         often they do is estimated too.
-    learn_from_anchors : bool, default=True
+    learn_from_anchors : bool or int, default=True
         Learn from the true classes of the anchors too, as the few true labels they are. False
-        keeps to the paper, where anchors serve to estimate the matrix and nothing else.
+        keeps to the paper, where anchors serve to estimate the matrix and nothing else. A number
+        shows each anchor so many times in an epoch: where the labels hardly tell classes apart,
+        anchors do, if they are not lost among the examples.
     augment : callable, optional
         ``augment(inputs)`` gives another view of a batch, a float tensor of shape (N, …); every
         batch trained on passes through it. None leaves batches as they are, but for methods that
@@ -196,7 +203,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         refine: bool = True,
         estimation_epochs: int | None = None,
         allow_diagonal: bool = False,
-        learn_from_anchors: bool = True,
+        learn_from_anchors: bool | int = True,
         augment: Augment | None = None,
         device: str | torch.device = "auto",
         bfloat16: bool | None = None,
@@ -254,7 +261,8 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         """
         method = find_method(self.method)
         options = checked_options(self)
-        restarts = check_count(self.restarts + 1, "restarts + 1") - 1
+        restarts = check_count(self.restarts, "restarts", least=0)
+        repeats = anchor_repeats(self)
         device = find_device(self.device)
         given = given_transition(self.transition, self.classes)
         X, answers, self.classes_ = checked_answers(self, X, y, given)
@@ -281,6 +289,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
                 allow_diagonal=bool(self.allow_diagonal),
                 tell_apart=method.takes_evidence,
                 match_prior=self.match_prior,
+                anchor_repeats=max(1, repeats),
             )
             transitions = self.habit_.by_annotator or self.habit_.transition
         else:
@@ -297,10 +306,10 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         self.loss_ = targets.loss.to(device)
         loss = hold_prior(self.loss_, answers, self.transition_, self.match_prior).to(device)
         examples, held_out = trainer.split(targets.example, targets.values)
-        if anchored is not None and self.learn_from_anchors:
-            if targets.values.ndim == 1:
-                loss = TrueLabelsToo(loss, len(self.classes_))
-            examples = trainer.add(examples, anchored[0], targets.of_true_labels(anchored[1]))
+        if anchored is not None and repeats:
+            examples, loss = trainer.add_anchors(
+                examples, targets, loss, anchored, n_classes=len(names), repeats=repeats
+            )
         measure = accuracy_measure(self.loss_, self.transition_, targets)
         self.network_, self.history_ = train_sound(
             trainer, loss, examples, held_out, self.transition_, restarts, measure=measure
