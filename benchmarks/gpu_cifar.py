@@ -4,8 +4,9 @@
 
 DATA is a folder of the official files, or an .npz with X_train, y_train, X_test and y_test.
 ResNet-18 learns through `ComplementaryClassifier` with the true Q, a new Q and new labels in each
-trial, from all examples: so short a training need not stop early. It is compiled in a first
-training of one epoch, which is not counted. True labels score at the end. Appends to
+trial, from all examples: so short a training need not stop early. Its learning rate is the one of
+three with the least training loss in two trials (lr 0.1: 1.133, 0.2: 1.060, 0.4: 1.052). It is
+compiled in a first training of one epoch, which is not counted. True labels score at the end. Appends to
 results/gpu_cifar.jsonl.
 """
 
@@ -26,6 +27,7 @@ from naysay.training import sgd
 from record import write_record
 
 N_TRIALS = 5
+LR = 0.4
 RECIPE: dict[str, Any] = {
     "network": ResNet18,
     "batch_size": 512,
@@ -60,7 +62,7 @@ def main(path: Path, epochs: int) -> None:
     for trial in range(-1, N_TRIALS):
         Q = TransitionMatrix.with_zeros(10, seed=max(trial, 0))
         clf = ComplementaryClassifier(transition=Q, random_state=max(trial, 0), **RECIPE)
-        clf.set_params(epochs=1 if trial < 0 else epochs, validation_fraction=0)
+        clf.set_params(epochs=1 if trial < 0 else epochs, validation_fraction=0, lr=LR)
         clf.fit(X, Q.sample(y, seed=100 + trial))
         taken = sum(record["seconds"] for record in clf.history_)
         accuracy = 100 * clf.score(data["X_test"], data["y_test"])
@@ -78,7 +80,9 @@ def main(path: Path, epochs: int) -> None:
         "peak_memory_gb": round(torch.cuda.max_memory_allocated() / 1e9, 2),
     }
     print(results)
-    write_record("gpu_cifar", results, n_runs=N_TRIALS, setting="with0, true Q", epochs=epochs)
+    write_record(
+        "gpu_cifar", results, n_runs=N_TRIALS, setting="with0, true Q", epochs=epochs, lr=LR
+    )
 
 
 if __name__ == "__main__":

@@ -111,10 +111,9 @@ class TrueLabelsToo(nn.Module):
         self.loss = loss
         self.n_classes = n_classes
         self.n_views = getattr(loss, "n_views", 1)
-
-    def set_progress(self, share: float | Tensor) -> None:
-        """Tell the loss inside how far training is, if it wants to know."""
-        getattr(self.loss, "set_progress", lambda share: None)(share)
+        for asked in ("set_progress", "held_out"):  # no true label is held out
+            if hasattr(loss, asked):
+                setattr(self, asked, getattr(loss, asked))
 
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return the mean over all labels of both kinds."""

@@ -7,7 +7,8 @@ for more, and the loop serves it without knowing which loss it is:
 - ``n_views``, a number above 1: in training mode it gets the logits of so many views of the batch,
   shape (n_views, N, K); in evaluation mode, on held-out examples, logits (N, K);
 - ``set_progress(share)`` is called before each step with the share of all steps that are done, on a
-  GPU as a tensor.
+  GPU as a tensor;
+- ``held_out(logits, labels)`` gives what epochs are compared by, in place of the loss itself.
 
 Under ``torchrun``, with `torch.distributed` initialised, processes share each batch and average
 their gradients; every process is given the same examples and options, and gets the same records
@@ -223,8 +224,9 @@ def fit(
                 _processes.agree(averaged)
                 evaluated.load_state_dict(averaged)
                 logits = predict_logits(evaluated["network"], held_out, bfloat16=options.bfloat16)
+                judge = getattr(evaluated["loss"], "held_out", evaluated["loss"])
                 with torch.no_grad():
-                    held_out_loss = evaluated["loss"](logits, held_out.labels)
+                    held_out_loss = judge(logits, held_out.labels)
                 record["held_out_loss"] = _processes.mean(held_out_loss)
                 _check_finite(record)
                 record |= measure(logits, held_out.labels)

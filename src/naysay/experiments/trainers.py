@@ -36,6 +36,8 @@ _NETWORKS = {
     "d-3-c": partial(MLP, widths=(3,), dropout=0.0),
     "d-100-c": partial(MLP, widths=(100,), dropout=0.0),
     "ResNet18-unpadded": partial(networks.ResNet18, stem_padding=0),
+    "ResNet18-mirrored": partial(networks.ResNet18, mirrored=True),
+    "ResNet34-mirrored": partial(networks.ResNet34, mirrored=True),
 }
 _OPTIMISERS = {"adamw": training.adamw, "adam": training.adam, "sgd": training.sgd}
 _SCHEDULES = {name: getattr(schedules, name) for name in ("constant", "cosine", "one_cycle")}

@@ -43,7 +43,7 @@ class PriorMatching(nn.Module):
         self.ignore_index = ignore_index
         self.register_buffer("prior", prior)
         self.n_views: int = getattr(loss, "n_views", 1)
-        for asked in ("set_progress", "log_scores"):
+        for asked in ("set_progress", "log_scores", "held_out"):
             if hasattr(loss, asked):
                 setattr(self, asked, getattr(loss, asked))
 

@@ -1,8 +1,11 @@
 """What losses of several views share: how much their agreement counts grows with training."""
 
+import torch
 from torch import Tensor, nn
 
 from naysay._errors import InvalidInput
+
+_TEMPERATURES = tuple(2 ** (step / 4) for step in range(-4, 11))  # a half to nearly 6
 
 
 class RampedLoss(nn.Module):
@@ -20,6 +23,15 @@ class RampedLoss(nn.Module):
     def set_progress(self, share: float | Tensor) -> None:
         """Say what share of training is done; a tensor stays on its device and is never read."""
         self._progress = share
+
+    @torch.no_grad()
+    def held_out(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Return the loss at the temperature of the logits at which it is least.
+
+        Views that are taught by each other grow too sure. The loss itself then rises while the
+        order of the classes still improves, and training would be stopped too early.
+        """
+        return torch.stack([self(logits / each, labels) for each in _TEMPERATURES]).amin(0)
 
     def _consistency_now(self) -> float | Tensor:
         """Return the weight of the agreement, which rises from 0 in a straight line."""

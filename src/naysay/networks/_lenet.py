@@ -5,11 +5,9 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import fold, max_pool2d, pad
+from torch.nn.functional import max_pool2d, pad
 
 from naysay.networks._parts import ImageNetwork, initialise, last_layer
-
-_ALIGNED = 8  # numbers to whose multiples columns are filled up: 16 bytes in bfloat16
 
 
 class LeNet5(ImageNetwork):
@@ -63,7 +61,7 @@ class LeNet5(ImageNetwork):
         """Return the logits of M networks of this shape at once, (M, N, n_classes).
 
         `state` holds the weights and buffers of all by name, each (M, …), and inputs are (M, N, …).
-        A convolution is a product of each image's patches with its network's weights: on a GPU
+        A convolution is a product of rows of its images with a matrix of its weights: on a GPU
         that is faster than convolutions in groups. Its bias is added to what pooling leaves.
         """
         mean, scale = (state[name][:, None] for name in ("mean", "scale"))
@@ -81,31 +79,45 @@ class LeNet5(ImageNetwork):
 
 
 def _convolve(images: Tensor, weight: Tensor) -> Tensor:
-    """Convolve images (M, N, C, H, W) of M networks with their weights (M, D, C, k, k)."""
-    size = weight.shape[-1]
-    height, width = (side - size + 1 for side in images.shape[3:])
-    patches = cast("Tensor", _Patches.apply(images.flatten(0, 1), size))
-    rows = pad(weight.flatten(2), (0, patches.shape[1] - weight[0, 0].numel()))
-    per_image = rows[:, None].expand(-1, images.shape[1], -1, -1).flatten(0, 1)
-    found = torch.bmm(per_image, patches).unflatten(0, images.shape[:2])
-    return found.unflatten(3, (height, width))
+    """Convolve images (M, N, C, H, W) of M networks with their weights (M, D, C, k, k).
+
+    Every row of the result is one product: k rows of the images with a matrix that holds the
+    weights once for each place along the row.
+    """
+    n_networks, n_images = images.shape[:2]
+    rows = cast("Tensor", _Rows.apply(images, weight.shape[-1]))
+    found = torch.bmm(rows.flatten(1, 2).flatten(2), _along_a_row(weight, images.shape[-1]))
+    per_row = (n_networks, n_images, rows.shape[2], weight.shape[1], -1)
+    return found.view(per_row).transpose(2, 3)
 
 
-class _Patches(torch.autograd.Function):
-    """All patches of images (N, C, H, W) as columns, shape (N, C·k·k and some zeros, places).
+def _along_a_row(weight: Tensor, width: int) -> Tensor:
+    """Return the matrix (M, C·k·width, D·places) that applies weights (M, D, C, k, k) everywhere.
 
-    The zeros make the length of a column a multiple of what fast products on a GPU want. Its
-    gradient is one pass, where torch would take one for each axis.
+    Weights followed by zeros, one longer than a row and repeated, are at each repetition one
+    place further along when read in rows.
+    """
+    n_places = width - weight.shape[-1] + 1
+    longer = pad(weight, (0, n_places))
+    repeated = longer[..., None, :].expand(*longer.shape[:-1], n_places, -1).flatten(-2)
+    shifted = repeated[..., : n_places * width].unflatten(-1, (n_places, width))
+    return shifted.permute(0, 2, 3, 5, 1, 4).flatten(1, 3).flatten(2)
+
+
+class _Rows(torch.autograd.Function):
+    """For each row of the result the k rows of images (M, N, C, H, W): (M, N, H', C, k, W).
+
+    Its gradient is a sum of k parts; torch's own adds numbers one by one.
     """
 
     @staticmethod
     def forward(ctx: Any, images: Tensor, size: int) -> Tensor:
-        ctx.sides, ctx.size = images.shape[2:], size
-        patches = images.unfold(2, size, 1).unfold(3, size, 1)  # (N, C, H', W', k, k), a view
-        columns = patches.permute(0, 1, 4, 5, 2, 3).flatten(4).flatten(1, 3)
-        ctx.length = columns.shape[1]
-        return pad(columns, (0, 0, 0, -ctx.length % _ALIGNED))
+        ctx.size = size
+        return images.unfold(3, size, 1).permute(0, 1, 3, 2, 5, 4)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        return fold(gradients[0][:, : ctx.length], ctx.sides, ctx.size), None
+        parts = gradients[0].transpose(2, 3).unbind(4)  # of each of the k rows (M, N, C, H', W)
+        last = ctx.size - 1
+        moved = [pad(part, (0, 0, number, last - number)) for number, part in enumerate(parts)]
+        return torch.stack(moved).sum(0), None

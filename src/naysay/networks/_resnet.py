@@ -61,6 +61,7 @@ class _ResNet(ImageNetwork):
         *,
         width: int = 64,
         stem_padding: int = 1,
+        mirrored: bool = False,
     ) -> None:
         width = check_count(width, "width")
         if stem_padding not in (0, 1):
@@ -74,7 +75,9 @@ class _ResNet(ImageNetwork):
             at_least=10 - 2 * stem_padding,  # 8 after the stem, 1 after three halvings
             width=width,
             stem_padding=int(stem_padding),
+            mirrored=bool(mirrored),
         )
+        self.mirrored = bool(mirrored)
         n_channels = self.input_shape[0]
         self.stem = nn.Sequential(
             nn.Conv2d(n_channels, width, 3, padding=stem_padding, bias=False),
@@ -93,6 +96,12 @@ class _ResNet(ImageNetwork):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return the logits, shape (N, n_classes)."""
+        logits = self._logits(inputs)
+        if self.mirrored and not self.training:
+            logits = (logits + self._logits(inputs.flip(3))) / 2
+        return logits
+
+    def _logits(self, inputs: Tensor) -> Tensor:
         features = self.blocks(self.stem(self.standardised(inputs)))
         return self.last(features.mean((2, 3)))
 
@@ -112,6 +121,9 @@ class ResNet18(_ResNet):
     stem_padding : {0, 1}, default=1
         Padding of the first convolution: 1 as is usual for CIFAR, 0 as in the paper's network for
         Tiny ImageNet.
+    mirrored : bool, default=False
+        In evaluation mode, give the mean of the logits of an image and of its mirror image: better
+        where left and right are alike, and twice the time. Training is the same.
 
     References
     ----------

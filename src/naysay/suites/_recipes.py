@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from naysay.experiments.suite import Recipe
 
-__all__ = ["CIFAR10", "DRAWN", "MNIST", "ONE_CYCLE", "QUICK_SPEED", "TWO_VIEWS"]
+__all__ = ["CIFAR10", "DRAWN", "MIRRORED", "MNIST", "ONE_CYCLE", "QUICK_SPEED", "TWO_VIEWS"]
 
 #: What every recipe that draws matrices, labels and anchors must say.
 DRAWN = (
@@ -110,6 +110,8 @@ ONE_CYCLE = (
     "linear descent to 0, batch 512, gradients clipped, random crops and flips."
 )
 
+MIRRORED = "A prediction is the mean over an image and its mirror image."
+
 #: How LM is trained in `best` on colour images. The settings' own options stand beside it.
 TWO_VIEWS = {"method": "two-views", "restarts": 1}
 
@@ -136,7 +138,7 @@ CIFAR10 = {
     "best": Recipe(
         options={
             **_SGD,
-            "network": "ResNet18",
+            "network": "ResNet18-mirrored",
             "lr": 0.2,
             "schedule": "one_cycle",
             "batch_size": 512,
@@ -168,6 +170,7 @@ CIFAR10 = {
         trials=5,
         deviations=(
             ONE_CYCLE,
+            MIRRORED,
             "Under uniform and without0 a square is cut out of each image too.",
             "Under uniform the mean prediction of LM is held near the class shares that the labels "
             "tell.",

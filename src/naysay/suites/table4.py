@@ -52,7 +52,7 @@ SUITE = Suite(
         ),
         "best": replace(
             _BEST,
-            options={**_BEST.options, "network": "ResNet34", "compile": False},
+            options={**_BEST.options, "network": "ResNet34-mirrored", "compile": False},
             where={
                 "LM*": {**TWO_VIEWS, "restarts": 0},
                 "LM/E*": {"refine": True, "estimation_epochs": 20},
