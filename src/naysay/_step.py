@@ -1,5 +1,6 @@
 """The steps of an epoch of training, run as written or captured in a CUDA graph and replayed."""
 
+import inspect
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -43,14 +44,17 @@ class Objective(nn.Module):
         self.n_views: int = getattr(loss, "n_views", 1)
 
     def forward(self, inputs: Tensor, labels: Tensor) -> Tensor:
-        with torch.autocast(inputs.device.type, torch.bfloat16, enabled=self.uses_bfloat16):
-            inputs = inputs.float()
-            if self.n_views == 1:
-                logits = self.call_network[0](self.augment(inputs))
-            else:
-                views = torch.cat([self.augment(inputs) for _ in range(self.n_views)])
-                logits = self.call_network[0](views).unflatten(0, (self.n_views, len(inputs)))
+        if not self.uses_bfloat16:
+            return self.loss(self._logits(inputs.float()).float(), labels)
+        with torch.autocast(inputs.device.type, torch.bfloat16):
+            logits = self._logits(inputs.float())
         return self.loss(logits.float(), labels)
+
+    def _logits(self, inputs: Tensor) -> Tensor:
+        if self.n_views == 1:
+            return self.call_network[0](self.augment(inputs))
+        views = torch.cat([self.augment(inputs) for _ in range(self.n_views)])
+        return self.call_network[0](views).unflatten(0, (self.n_views, len(inputs)))
 
 
 def compiler(compiled: bool) -> Callable[[Any], Any]:
@@ -132,6 +136,7 @@ class Step:
         self.max_norm = max_norm
         self.set_progress = set_progress
         self.parameters = [p for group in optimiser.param_groups for p in group["params"]]
+        self.descend = _plain_step(optimiser)
         self.total = torch.zeros((), device=examples.device)  # of the losses, until it is taken
         self.share = torch.zeros((), device=examples.device)  # of training, where a graph reads it
 
@@ -152,12 +157,13 @@ class Step:
 
     def work(self, inputs: Tensor, labels: Tensor) -> None:
         """Do what a step does on the device."""
-        self.optimiser.zero_grad()  # a graph of this then writes gradients, and adds none
+        for parameter in self.parameters:
+            parameter.grad = None  # a graph of this then writes gradients, and adds none
         loss = self.objective(inputs, labels)
         loss.backward()
         if self.max_norm is not None:
             clip_grad_norm_(self.parameters, self.max_norm)
-        self.optimiser.step()
+        self.descend()
         self.averages.update()
         self.total += loss.detach()
 
@@ -203,6 +209,17 @@ class CapturedStep(Step):
         index, numbers = self.tables.next_rows()
         self.set_numbers(*numbers)
         self.work(*(self.examples.batch(index) if self.batch is None else self.batch))
+
+
+def _plain_step(optimiser: torch.optim.Optimizer) -> Callable[[], Any]:
+    """Return an optimiser's step.
+
+    That of torch's own is called without the hooks and records around it, which take as long as
+    the step of a small network.
+    """
+    if type(optimiser) not in (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD):
+        return optimiser.step
+    return partial(torch.no_grad()(inspect.unwrap(type(optimiser).step)), optimiser)
 
 
 def make_optimiser(

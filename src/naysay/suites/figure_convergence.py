@@ -5,7 +5,7 @@ from dataclasses import replace
 from naysay.experiments.spec import RunSpec
 from naysay.experiments.suite import Cell, Suite
 from naysay.suites._cells import METHOD_FIELDS
-from naysay.suites._recipes import CIFAR10, DRAWN, MIRRORED, ONE_CYCLE
+from naysay.suites._recipes import CIFAR10, DRAWN, ONE_CYCLE
 
 __all__ = ["SIZES", "SUITE"]
 
@@ -44,7 +44,6 @@ SUITE = Suite(
             where={},
             deviations=(
                 ONE_CYCLE,
-                MIRRORED,
                 "30 epochs of LM for every number of examples, without the two views and the many "
                 "epochs of Table 3, so that ten sizes do not take several times as long.",
                 _TOLD,
