@@ -89,6 +89,21 @@ def test_anchors_are_learned_from_unless_told_otherwise(iris):
     assert clf.fit(X, noise, anchors=(X, y)).score(X, y) > clf.fit(X, noise).score(X, y) + 0.3
 
 
+def test_anchors_that_are_shown_more_often_count_more(iris):
+    X, y, _ = iris
+    noise = np.random.default_rng(0).integers(3, size=len(X))
+    anchors = (X[::10], y[::10])
+    clf = small(validation_fraction=0, epochs=10)
+    once, often = (
+        clf.set_params(learn_from_anchors=number).fit(X, noise, anchors=anchors).score(X, y)
+        for number in (1, 20)
+    )
+    assert often > once + 0.2
+    assert clf.set_params(learn_from_anchors=1).fit(X, noise, anchors=anchors).score(X, y) == once
+    with pytest.raises(InvalidInput, match="learn_from_anchors must be an integer of at least 0"):
+        clf.set_params(learn_from_anchors=-1).fit(X, noise, anchors=anchors)
+
+
 def test_same_random_state_gives_the_same_weights_and_leaves_global_randomness_alone(iris):
     X, _, comp_labels = iris
     torch.manual_seed(123)

@@ -257,3 +257,45 @@ def test_image_networks_are_saved_and_loaded_by_name(images_and_network, tmp_pat
     assert twin.network_.arguments == {**network.arguments, "n_classes": 3}
     assert np.array_equal(twin.predict_proba(X.numpy()), clf.predict_proba(X.numpy()))
     assert np.ptp(clf.predict_proba(X.numpy()), axis=0).max() > 0
+
+
+def test_a_mirrored_network_predicts_the_mean_over_both_images_and_trains_as_any_other():
+    torch.manual_seed(0)
+    plain = ResNet18((3, 8, 8), 5, width=4)
+    nn.init.normal_(plain.last.weight)
+    mirrored = ResNet18((3, 8, 8), 5, width=4, mirrored=True)
+    mirrored.load_state_dict(plain.state_dict())
+    images = torch.randn(6, 3, 8, 8)
+    assert torch.equal(mirrored(images), plain(images))
+    found = mirrored.eval()(images)
+    expected = (plain.eval()(images) + plain(images.flip(3))) / 2
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(found, mirrored(images.flip(3)))
+    assert not torch.allclose(found, plain(images))
+
+
+def test_a_mirrored_network_stays_so_in_a_model_file(tmp_path):
+    X = np.random.default_rng(0).integers(256, size=(12, 3, 8, 8), dtype=np.uint8)
+    clf = ComplementaryClassifier(
+        network=partial(ResNet18, width=2, mirrored=True), epochs=1, random_state=0
+    )
+    clf.fit(X, np.arange(12) % 3)
+    clf.save(tmp_path / "model")
+    loaded = ComplementaryClassifier.load(tmp_path / "model")
+    assert loaded.network_.mirrored
+    np.testing.assert_array_equal(loaded.predict_proba(X), clf.predict_proba(X))
+
+
+def test_batch_norm_is_torchs_but_for_the_count():
+    torch.manual_seed(0)
+    network = ResNet18((3, 8, 8), 5, width=4)
+    nn.init.normal_(network.last.weight)
+    counting = copy.deepcopy(network)
+    for module in counting.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.__class__ = nn.BatchNorm2d
+    images = torch.randn(6, 3, 8, 8)
+    for mode in (True, False):  # the second sees the statistics of the first
+        assert torch.equal(network.train(mode)(images), counting.train(mode)(images))
+    assert [int(each) for name, each in network.named_buffers() if "num_" in name] == [0] * 20
+    assert [int(each) for name, each in counting.named_buffers() if "num_" in name] == [1] * 20

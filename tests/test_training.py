@@ -8,9 +8,10 @@ import torch
 from torch import nn
 
 from naysay import InvalidInput, TransitionMatrix
+from naysay._step import _plain_step
 from naysay.losses import ForwardCrossEntropy
 from naysay.networks import MLP
-from naysay.training import Examples, Options, fit, predict_logits, seeded
+from naysay.training import Examples, Options, adam, adamw, fit, predict_logits, seeded, sgd
 
 CPU = torch.device("cpu")
 TIMES = {"seconds", "samples_per_second"}
@@ -282,3 +283,34 @@ def test_a_loss_gets_as_many_views_as_it_wants_each_augmented_anew():
     assert torch.equal(seen[0], seen[1])
     assert all(each.shape == (2, 32, 4) for each in loss.notes)
     assert not torch.equal(loss.notes[0][0], loss.notes[0][1])
+
+
+# --- the optimiser's step ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [adam, adamw, sgd])
+def test_a_step_is_that_of_torch(make):
+    torch.manual_seed(0)
+    ours = torch.randn(5, 3, requires_grad=True)
+    torchs = ours.detach().clone().requires_grad_()
+    optimisers = [make([{"params": [each]}], lr=0.1, weight_decay=0.1) for each in (ours, torchs)]
+    step = _plain_step(optimisers[0])
+    for _ in range(3):
+        gradient = torch.randn(5, 3)
+        ours.grad, torchs.grad = gradient.clone(), gradient.clone()
+        step()
+        optimisers[1].step()
+        assert torch.equal(ours, torchs)
+    assert torch.is_grad_enabled()
+
+
+def test_the_step_of_an_optimiser_of_ones_own_is_its_own():
+    calls = []
+
+    class Own(torch.optim.SGD):
+        def step(self, closure=None):
+            calls.append(1)
+            return super().step(closure)
+
+    train(n=40, epochs=2, optimiser=lambda groups, lr, weight_decay: Own(groups, lr=lr))
+    assert len(calls) == 2 * 2  # batches of at most 32

@@ -1,5 +1,6 @@
 """Two views of an example, taught together: the loss, its schedule, and trainings with it."""
 
+import copy
 import math
 import os
 from functools import partial
@@ -17,8 +18,10 @@ from loss_compilation import TORCH_INTERNAL, assert_compiles
 from loss_contract import TransitionLossContract
 from naysay import ComplementaryClassifier, InvalidInput, InvalidLabels, TransitionMatrix, losses
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
+from naysay._targets import TrueLabelsToo
 from naysay.networks import MLP
 from naysay.observations import Observations
+from naysay.training import Examples, Options, fit, predict_logits
 from trainings import make_data
 
 Q = make_transition("with zeros", 10)
@@ -290,3 +293,57 @@ def test_a_restarted_training_goes_on_from_its_checkpoint(method, tmp_path):
     assert [r["held_out_loss"] for r in first.history_] == [
         r["held_out_loss"] for r in second.history_
     ]
+
+
+# --- what epochs are compared by -----------------------------------------------------------------
+
+
+def test_held_out_logits_that_are_too_sure_are_compared_as_if_they_were_not():
+    true = torch.arange(500) % 10
+    labels = torch.from_numpy(Q.sample(true.numpy(), seed=0))
+    noise = torch.randn(500, 10, generator=torch.Generator().manual_seed(0))
+    logits = 2 * one_hot(true, 10) + noise
+    loss = losses.TwoViews(Q).eval()
+    found = loss.held_out(logits, labels)
+    assert found <= loss(logits, labels)
+    assert found < loss(4 * logits, labels) - 0.1
+    torch.testing.assert_close(loss.held_out(4 * logits, labels), found, rtol=0.02, atol=0)
+    evidence = losses.TwoViewsLikelihood().eval()
+    of_labels = log_column(Q, labels).float()
+    torch.testing.assert_close(evidence.held_out(logits, of_labels), found)
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda loss: losses.PriorMatching(loss, torch.full((10,), 0.1)),
+        lambda loss: TrueLabelsToo(loss, 10),
+        lambda loss: TrueLabelsToo(losses.PriorMatching(loss, torch.full((10,), 0.1)), 10),
+    ],
+)
+def test_a_loss_around_it_compares_epochs_alike(wrap):
+    labels = possible_labels(Q, 50)
+    logits = make_logits(50, 10)
+    loss = losses.TwoViews(Q)
+    copied = copy.deepcopy(wrap(loss)).eval()
+    assert copied.held_out(logits, labels) == loss.eval().held_out(logits, labels)
+
+
+def test_training_keeps_the_epoch_that_is_best_at_its_best_temperature():
+    X, labels, _ = make_data(60, 0)
+    held_out = Examples(*map(torch.from_numpy, make_data(100, 1)[:2]))
+    small = TransitionMatrix.uniform(4)
+    loss = losses.TwoViews(small, consistency=0.99)
+    network = MLP((2,), 4, widths=(32,), dropout=0)
+    history = fit(
+        network,
+        Examples(torch.from_numpy(X), torch.from_numpy(labels)),
+        loss,
+        Options(epochs=60, batch_size=20, lr=0.05, weight_decay=0, patience=60),
+        held_out=held_out,
+        augment=lambda inputs: inputs + 0.1 * torch.randn_like(inputs),
+    )
+    logits = predict_logits(network, held_out)
+    least = min(record["held_out_loss"] for record in history)
+    assert loss.held_out(logits, held_out.labels).item() == pytest.approx(least, rel=1e-5)
+    assert loss(logits, held_out.labels).item() > least
