@@ -124,6 +124,37 @@ def test_uniform_labels_give_exactly_the_uniform_matrix():
         assert found.classes == Q.classes
 
 
+def fitted_to(labels, comp_labels):
+    """Return the matrix that makes these labels most likely, if one had the true classes."""
+    counts = np.zeros((5, 5))
+    np.add.at(counts, (labels, comp_labels), 1)
+    return TransitionMatrix(counts / counts.sum(axis=1, keepdims=True))
+
+
+def test_a_matrix_near_uniform_that_was_made_from_the_labels_must_earn_its_entries():
+    uniform = TransitionMatrix.uniform(5)
+    kept = 0
+    for seed in range(10):
+        probs, comp_labels, labels = draw(uniform, 1500, sharpness=2.5, seed=seed)
+        initial = fitted_to(labels, comp_labels)
+        kept += refine(probs, comp_labels, initial) == initial
+        assert refine(probs, comp_labels, initial, from_these_labels=True).is_uniform
+    assert kept  # it would be, as it does explain the labels
+
+
+def test_a_matrix_that_is_near_uniform_but_not_uniform_earns_its_entries():
+    rows = np.array([0.34, 0.28, 0.22, 0.16])
+    values = np.array([np.insert(np.roll(rows, k), k, 0) for k in range(5)])
+    Q = TransitionMatrix(values)
+    distance = np.abs(values - np.asarray(TransitionMatrix.uniform(5))).sum(axis=1).mean()
+    assert distance < 0.3
+    for seed in range(5):
+        probs, comp_labels, labels = draw(Q, 1500, sharpness=2.5, seed=seed)
+        initial = fitted_to(labels, comp_labels)
+        found = refine(probs, comp_labels, initial, from_these_labels=True)
+        assert error(found, Q) < distance / 2
+
+
 def test_mistakes_are_found_and_stay_in_bounds():
     values = 0.9 * np.asarray(TransitionMatrix.with_zeros(4, 2)) + 0.1 * np.eye(4)
     Q = TransitionMatrix(values, allow_diagonal=True)

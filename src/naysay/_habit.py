@@ -110,7 +110,9 @@ def estimate_habit(
     are_judges = share_right > _LEAST_RIGHT
     refined = first
     if are_judges:
-        refined = refine(*judged, first, allow_diagonal=allow_diagonal, seed=seed)
+        refined = refine(
+            *judged, first, allow_diagonal=allow_diagonal, from_these_labels=True, seed=seed
+        )
     known = uncertainty(*judged, refined, allow_diagonal=allow_diagonal, seed=seed)
     own = {}
     if tell_apart and are_judges and answers.annotator is not None:

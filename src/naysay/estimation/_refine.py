@@ -1,11 +1,13 @@
 """Refine Q on a classifier's probabilities, and keep the result only where it is surely better."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
+from scipy.stats import chi2
 
 from naysay._checks import check_seed
 from naysay.estimation._mixture import (
@@ -25,6 +27,8 @@ _CHOICE = 2**21  # numbers in the rows that choose between matrices; all rows fi
 _N_FOLDS = 4
 _STRENGTHS = (1.0, 10.0, 100.0, 1000.0)  # pseudo-counts of a row, towards the prior
 _SURE = 1.64  # standard errors by which a refined matrix must win: 95 %, one-sided
+_NEAR_UNIFORM = 0.3  # mean over rows of the distance Σ |Q - uniform|
+_CHANCE = 0.05  # that uniform labels are not recognised
 _TEMPERATURES = (0.25, 5.0)
 _LEAST = 0.1  # of the mean entry: where zeros of the initial matrix start, to be able to grow
 
@@ -38,6 +42,7 @@ def refine(
     *,
     allow_diagonal: bool = False,
     prior: TransitionMatrix | ArrayLike | None = None,
+    from_these_labels: bool = False,
     seed: int | np.random.Generator = 0,
 ) -> TransitionMatrix:
     r"""Improve an estimate of Q with the class probabilities of examples that have labels.
@@ -53,8 +58,8 @@ def refine(
     The result is one of three: the refined matrix, `initial`, or exactly uniform. Four-fold
     cross-validation by the likelihood of the labels decides, and chooses s. Another matrix than
     the initial one must win by 1.64 standard errors of the paired difference, and the refined one
-    against both. So labels that say too little leave the matrix as it was, and labels that are
-    uniform give the uniform matrix.
+    against the better of both. So labels that say too little leave the matrix as it was, and
+    labels that are surely uniform give the uniform matrix.
 
     Parameters
     ----------
@@ -72,6 +77,12 @@ def refine(
         The matrix towards which rows with few labels are pulled, such as the scheme that annotators
         were given; `initial` when left out. Its zeros are known: what a scheme never offers stays
         zero, but for the diagonal where that is allowed.
+    from_these_labels : bool, default=False
+        Whether `initial` was made from these labels, as by a network that learned them and its
+        predictions at anchors. Near uniform, its rows less than 0.3 away in the mean, it must then
+        earn its entries: it makes the labels more likely even where they are uniform. If it gains
+        no more than chance would (a likelihood-ratio test, 5 %), the uniform matrix takes its
+        place.
     seed : int or numpy.random.Generator, default=0
         Of the folds.
 
@@ -92,6 +103,9 @@ def refine(
     array, labels = check_rows(probs, comp_labels, names)
     choice = check_seed(seed).permutation(len(array))[: max(1, _CHOICE // n_classes)]
     contest = _Contest(array[choice], labels[choice])
+    if from_these_labels and prior is None:
+        share = len(choice) / len(array)
+        start = _earned(start, contest, share, allow_diagonal=allow_diagonal)
     target = start if prior is None else as_matrix(prior, allow_diagonal=allow_diagonal)
     pull = np.asarray(target)
     possible = np.ones_like(pull, dtype=bool)
@@ -121,7 +135,7 @@ def refine(
             tolerance=tolerance,
         )
 
-    uniform = TransitionMatrix.uniform(n_classes, classes=names if start.has_names else None)
+    uniform = _uniform_like(start)
     kept, score = start, contest.score(stays(at_start))
     if (possible | np.eye(n_classes, dtype=bool)).all():
         rival = contest.score(stays(np.asarray(uniform)))
@@ -139,6 +153,30 @@ def refine(
     return TransitionMatrix(
         fitted.Q, names if start.has_names else None, allow_diagonal=allow_diagonal
     )
+
+
+def _uniform_like(Q: TransitionMatrix) -> TransitionMatrix:
+    return TransitionMatrix.uniform(Q.n_classes, classes=Q.classes if Q.has_names else None)
+
+
+def _earned(
+    Q: TransitionMatrix, contest: "_Contest", share: float, *, allow_diagonal: bool
+) -> TransitionMatrix:
+    """Return Q, or the uniform matrix where Q is near it and gains too little over it.
+
+    By Wilks' theorem twice the gain in likelihood of a matrix that is fitted to uniform labels has
+    a χ² distribution with as many degrees of freedom as it has entries. The contest has a share of
+    the labels.
+    """
+    uniform = _uniform_like(Q)
+    if np.abs(np.asarray(Q) - np.asarray(uniform)).sum(axis=1).mean() >= _NEAR_UNIFORM:
+        return Q
+    own, rival = (
+        contest.score(partial(fit_unsure, Q=np.asarray(each), allow_diagonal=allow_diagonal)).sum()
+        for each in (Q, uniform)
+    )
+    n_free = Q.n_classes * (Q.n_classes - (1 if allow_diagonal else 2))
+    return Q if own - rival > share * chi2.isf(_CHANCE, n_free) / 2 else uniform
 
 
 def _keep_to(

@@ -165,6 +165,7 @@ CIFAR10 = {
             "*LM*uniform*": {"match_prior": 0.1},
             "*LM/E*": {"refine": True, "estimation_epochs": 20},
             "TL*": {
+                "network": "ResNet18",
                 "epochs": 30,
                 "patience": 30,
                 "max_norm": 1.0,
