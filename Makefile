@@ -47,10 +47,10 @@ bench: $(VENV)/installed-test ## timings and the demo over 5 seeds, recorded in 
 	$(BIN)/python benchmarks/bench_annotators.py
 	$(BIN)/python benchmarks/bench_damages.py
 
-gpubench: $(VENV)/installed-test ## timings on a GPU; DATA=folder of CIFAR-10's files, or an .npz
+gpubench: $(VENV)/installed-test ## timings on a GPU; DATA=folder of pendigits, MNIST and CIFAR-10
 	$(BIN)/python benchmarks/gpu_training.py
-	$(BIN)/python benchmarks/bench_ensemble.py --device cuda
-	$(BIN)/python benchmarks/gpu_profile.py
+	$(BIN)/python benchmarks/bench_ensemble.py --device cuda --data-dir $(DATA)
+	$(BIN)/python benchmarks/gpu_profile.py --compile
 	$(BIN)/python benchmarks/gpu_cifar.py $(DATA)
 
 clean: ## remove the virtual environment and caches
