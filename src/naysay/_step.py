@@ -214,8 +214,8 @@ class CapturedStep(Step):
 def _plain_step(optimiser: torch.optim.Optimizer) -> Callable[[], Any]:
     """Return an optimiser's step.
 
-    That of torch's own is called without the hooks and records around it, which take as long as
-    the step of a small network.
+    That of torch's own is called without the hooks and records around it, which small networks
+    feel.
     """
     if type(optimiser) not in (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD):
         return optimiser.step
