@@ -102,10 +102,9 @@ def refine(
     names, n_classes = start.classes, start.n_classes
     array, labels = check_rows(probs, comp_labels, names)
     choice = check_seed(seed).permutation(len(array))[: max(1, _CHOICE // n_classes)]
-    contest = _Contest(array[choice], labels[choice])
+    contest = _Contest(array[choice], labels[choice], allow_diagonal=allow_diagonal)
     if from_these_labels and prior is None:
-        share = len(choice) / len(array)
-        start = _earned(start, contest, share, allow_diagonal=allow_diagonal)
+        start = _earned(start, contest, len(choice) / len(array))
     target = start if prior is None else as_matrix(prior, allow_diagonal=allow_diagonal)
     pull = np.asarray(target)
     possible = np.ones_like(pull, dtype=bool)
@@ -121,9 +120,6 @@ def refine(
 
     grown = grow(at_start, _LEAST)
 
-    def stays(Q: NDArray[np.float64]) -> Fitter:
-        return lambda rows: fit_unsure(rows, Q, allow_diagonal=allow_diagonal)
-
     def moves(
         strength: float, begin: NDArray[np.float64] = grown, tolerance: float = 1e-3
     ) -> Fitter:
@@ -136,9 +132,9 @@ def refine(
         )
 
     uniform = _uniform_like(start)
-    kept, score = start, contest.score(stays(at_start))
+    kept, score = start, contest.score_of(start)
     if (possible | np.eye(n_classes, dtype=bool)).all():
-        rival = contest.score(stays(np.asarray(uniform)))
+        rival = contest.score_of(uniform)
         if _is_better(rival, score):
             kept, score = uniform, rival
     temperature = contest.temperature(moves(_STRENGTHS[1]))
@@ -159,9 +155,7 @@ def _uniform_like(Q: TransitionMatrix) -> TransitionMatrix:
     return TransitionMatrix.uniform(Q.n_classes, classes=Q.classes if Q.has_names else None)
 
 
-def _earned(
-    Q: TransitionMatrix, contest: "_Contest", share: float, *, allow_diagonal: bool
-) -> TransitionMatrix:
+def _earned(Q: TransitionMatrix, contest: "_Contest", share: float) -> TransitionMatrix:
     """Return Q, or the uniform matrix where Q is near it and gains too little over it.
 
     By Wilks' theorem twice the gain in likelihood of a matrix that is fitted to uniform labels has
@@ -171,12 +165,9 @@ def _earned(
     uniform = _uniform_like(Q)
     if np.abs(np.asarray(Q) - np.asarray(uniform)).sum(axis=1).mean() >= _NEAR_UNIFORM:
         return Q
-    own, rival = (
-        contest.score(partial(fit_unsure, Q=np.asarray(each), allow_diagonal=allow_diagonal)).sum()
-        for each in (Q, uniform)
-    )
-    n_free = Q.n_classes * (Q.n_classes - (1 if allow_diagonal else 2))
-    return Q if own - rival > share * chi2.isf(_CHANCE, n_free) / 2 else uniform
+    gain = (contest.score_of(Q) - contest.score_of(uniform)).sum()
+    n_free = Q.n_classes * (Q.n_classes - (1 if contest.allow_diagonal else 2))
+    return Q if gain > share * chi2.isf(_CHANCE, n_free) / 2 else uniform
 
 
 def _keep_to(
@@ -200,15 +191,28 @@ def _is_better(scores: NDArray[np.float64], others: NDArray[np.float64]) -> bool
 class _Contest:
     """Compare ways to fit the same rows by the likelihood of labels they were not fitted on."""
 
-    def __init__(self, probs: NDArray[np.floating], labels: NDArray[np.int64]) -> None:
+    def __init__(
+        self, probs: NDArray[np.floating], labels: NDArray[np.int64], *, allow_diagonal: bool
+    ) -> None:
         self.probs = probs
         self.labels = labels
+        self.allow_diagonal = allow_diagonal
+        self.scores: dict[bytes, NDArray[np.float64]] = {}  # of matrices that stay as they are
         self.rows = Rows.group(probs, labels)
         self.fold = np.arange(len(labels)) % _N_FOLDS  # the rows are in random order
 
     def temperature(self, fitter: Fitter) -> float:
         """Return the temperature at which the fit is best; 1 unless another is clearly better."""
         return best_temperature(self.rows, fitter)
+
+    def score_of(self, Q: TransitionMatrix) -> NDArray[np.float64]:
+        """Return log P(ȳ | x) of each row under a matrix that stays as it is."""
+        values = np.asarray(Q)
+        key = values.tobytes()
+        if key not in self.scores:
+            fitter = partial(fit_unsure, Q=values, allow_diagonal=self.allow_diagonal)
+            self.scores[key] = self.score(fitter)
+        return self.scores[key]
 
     def score(self, fitter: Fitter, temperature: float | None = None) -> NDArray[np.float64]:
         """Return log P(ȳ | x) of each row, fitted on the other folds."""
