@@ -4,19 +4,37 @@ Images are (N, C, H, W), floats or bytes, and keep their type and memory format.
 the device, so that a CUDA graph may hold an augmentation.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
 from torch import Tensor
+from torch.nn.functional import affine_grid, grid_sample
 
 from naysay._checks import shorten
 from naysay._errors import InvalidInput
 
-__all__ = ["Augment", "add_noise", "compose", "crop", "cutout", "default_for", "flip"]
+__all__ = [
+    "Augment",
+    "Augments",
+    "add_noise",
+    "compose",
+    "crop",
+    "cutout",
+    "default_for",
+    "distort",
+    "flip",
+    "of_each_view",
+    "recolour",
+    "strong_for",
+]
 
 #: Takes a batch, first axis examples, and returns another view of it, same shape.
 Augment = Callable[[Tensor], Tensor]
+
+#: One for every view, or one for the first view, one for the second and so on.
+Augments = Augment | Sequence[Augment]
 
 
 def add_noise(inputs: Tensor, scale: Tensor | float) -> Tensor:
@@ -84,6 +102,56 @@ def cutout(images: Tensor, size: int = 8) -> Tensor:
     return torch.where(hit[:, None], mean, images)
 
 
+def distort(images: Tensor, strength: float = 1.0) -> Tensor:
+    """Return images (N, C, H, W), each turned, sheared and zoomed a little, its borders mirrored.
+
+    Of strength 1: turned by up to 20 degrees, sheared by up to a fifth along both sides, and
+    zoomed, in and out, by up to a fifth.
+
+    Examples
+    --------
+    >>> images = torch.rand(2, 3, 32, 32)
+    >>> distort(images).shape, bool(distort(images, strength=0).allclose(images, atol=1e-5))
+    (torch.Size([2, 3, 32, 32]), True)
+    """
+    n = _image_shape(images)[0]
+    drawn = strength * (2 * torch.rand(5, n, device=images.device) - 1)
+    angle, zoom = math.radians(20) * drawn[0], torch.exp(0.2 * drawn[1:3])
+    turn = torch.stack([angle.cos(), -angle.sin(), angle.sin(), angle.cos()], 1).view(n, 2, 2)
+    one = torch.ones_like(angle)
+    shear = torch.stack([one, 0.2 * drawn[3], 0.2 * drawn[4], one], 1).view(n, 2, 2)
+    # sums of products, because autocast would multiply matrices in bfloat16
+    where = (turn[:, :, :, None] * shear[:, None]).sum(2) * zoom.T[:, None]
+    where = torch.cat([where, where.new_zeros(n, 2, 1)], 2)
+    grid = affine_grid(where, list(images.shape), align_corners=False)
+    moved = grid_sample(images.float(), grid, padding_mode="reflection", align_corners=False)
+    return _like(moved, images)
+
+
+def recolour(images: Tensor, strength: float = 1.0) -> Tensor:
+    """Return images (N, C, H, W), each with another contrast, brightness and colour.
+
+    Of strength 1: contrast times 0.55 to 1.8, colours from grey to twice as strong, brightness
+    moved by up to half of the image's standard deviation and each channel by up to a fifth more.
+    Values of floats may leave their range; bytes stay in theirs.
+
+    Examples
+    --------
+    >>> images = torch.rand(2, 3, 32, 32)
+    >>> recolour(images).shape, bool(recolour(images, strength=0).allclose(images))
+    (torch.Size([2, 3, 32, 32]), True)
+    """
+    n, n_channels, _, _ = _image_shape(images)
+    drawn = strength * (2 * torch.rand(3 + n_channels, n, 1, 1, 1, device=images.device) - 1)
+    contrast, colour = torch.exp(0.6 * drawn[0]), 1 + drawn[1]
+    moved = 0.5 * drawn[2] + 0.2 * drawn[3:, :, 0].movedim(0, 1)  # (N, C, 1, 1)
+    values = images.float()
+    spread, mean = torch.std_mean(values, (1, 2, 3), keepdim=True)
+    grey = values.mean(1, keepdim=True)
+    changed = mean + contrast * (grey - mean + colour * (values - grey)) + moved * spread
+    return _like(changed, images)
+
+
 def compose(*augments: Augment) -> Augment:
     """Return one augmentation that does several, the first given first.
 
@@ -113,6 +181,35 @@ def default_for(inputs: Tensor) -> Augment:
     return partial(add_noise, scale=0.1 * inputs.float().std(0, correction=0))
 
 
+def strong_for(inputs: Tensor) -> Augment:
+    """Return what changes such inputs much.
+
+    Images are moved as by `default_for`, distorted, recoloured, and a square of half their side is
+    cut out. Other inputs get noise of three tenths of each feature's standard deviation.
+    """
+    if inputs.ndim == 4:
+        size = min(inputs.shape[2:]) // 2
+        return compose(default_for(inputs), distort, recolour, partial(cutout, size=size))
+    return partial(add_noise, scale=0.3 * inputs.float().std(0, correction=0))
+
+
+def of_each_view(augments: Augments, n_views: int) -> tuple[Augment, ...]:
+    """Return the augmentation of each view; the last of several serves for the views after it.
+
+    Examples
+    --------
+    >>> of_each_view([crop, distort], 3) == (crop, distort, distort)
+    True
+    """
+    several = (augments,) if callable(augments) else augments
+    if not isinstance(several, list | tuple) or not several or not all(map(callable, several)):
+        raise InvalidInput(
+            "augment must be a callable that takes and returns a batch, or a list of them, one "
+            f"for each view. Got {shorten(augments)}."
+        )
+    return tuple(several[min(view, len(several) - 1)] for view in range(n_views))
+
+
 def _do_all(augments: Sequence[Augment], inputs: Tensor) -> Tensor:
     for augment in augments:
         inputs = augment(inputs)
@@ -126,6 +223,15 @@ def _image_shape(images: Tensor) -> torch.Size:
             "For features use add_noise."
         )
     return images.shape
+
+
+def _like(values: Tensor, images: Tensor) -> Tensor:
+    """Return values in the type and memory format of the images; bytes are rounded."""
+    if not images.is_floating_point():
+        values = values.round().clamp(0, 255)
+    is_last = images.is_contiguous(memory_format=torch.channels_last)
+    layout = torch.channels_last if is_last else torch.contiguous_format
+    return values.to(images.dtype).contiguous(memory_format=layout)
 
 
 def _mirrored(index: Tensor, size: int) -> Tensor:
