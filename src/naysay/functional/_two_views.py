@@ -19,6 +19,7 @@ def two_views(
     *,
     other_logits: Tensor,
     consistency: float | Tensor = 0.9,
+    target: str = "mean",
     ignore_index: int = -100,
     reduction: str = "mean",
 ) -> Tensor:
@@ -43,10 +44,16 @@ def two_views(
     consistency : float or Tensor of shape (), default=0.9
         λ, from 0, the label alone, to 1, the target alone. Raise it from 0 while the posteriors
         are still guesses, as `naysay.losses.TwoViews` does.
+    target : "mean" or "first", default="mean"
+        Whether t is the mean of both posteriors or that of the first view alone, for an other that
+        is changed much and whose posterior is worth less.
 
     References
     ----------
     naysay's own: the mean of the posteriors given ȳ, under any Q, is the target of both views.
+    With ``target="first"`` it is near Wang et al. 2021, and, with a first view that is changed
+    little and an other that is changed much, near Sohn et al. 2020, whose examples have no label:
+    https://doi.org/10.48550/arXiv.2001.07685
     Wang et al. 2021 take the posterior of one view, of uniform labels, as the target of others:
     https://doi.org/10.24963/ijcai.2021/423. Berthelot et al. 2019 take the mean over views, of
     examples without a label, and sharpen it, which is not done here:
@@ -64,7 +71,7 @@ def two_views(
     views = _stack(batch.logits, other_logits, logits.shape)
     columns = columns_of(matrix, batch.logits.dtype, batch.logits.device)
     evidence = columns.log_likelihoods(batch.logits, batch.labels)
-    return reduce(_losses(views, evidence, consistency), batch, weight, reduction)
+    return reduce(_losses(views, evidence, consistency, target), batch, weight, reduction)
 
 
 def two_views_likelihood(
@@ -73,6 +80,7 @@ def two_views_likelihood(
     *,
     other_logits: Tensor,
     consistency: float | Tensor = 0.9,
+    target: str = "mean",
     reduction: str = "mean",
 ) -> Tensor:
     r"""`two_views` for evidence of any kind: several labels, annotators with their own Q.
@@ -106,15 +114,23 @@ def two_views_likelihood(
     """
     batch, evidence = flatten_evidence(logits, log_likelihood)
     views = _stack(batch.logits, other_logits, logits.shape)
-    return reduce(_losses(views, evidence, consistency), batch, None, reduction)
+    return reduce(_losses(views, evidence, consistency, target), batch, None, reduction)
 
 
-def _losses(views: Tensor, evidence: Tensor, consistency: float | Tensor) -> Tensor:
+def check_target(target: str) -> str:
+    """Return which posteriors make the target, or refuse it."""
+    if target not in ("mean", "first"):
+        raise InvalidInput(f"target must be 'mean' or 'first'. Got {target!r}.")
+    return target
+
+
+def _losses(views: Tensor, evidence: Tensor, consistency: float | Tensor, target: str) -> Tensor:
     """Return the loss of each example, shape (n,), of both views, shape (2, n, K)."""
+    teachers = views[:1] if check_target(target) == "first" else views
     with torch.no_grad():
-        target = torch.stack([_posterior(view, evidence) for view in views]).mean(0)
+        taught = torch.stack([_posterior(view, evidence) for view in teachers]).mean(0)
     of_label = -torch.stack([log_share(view, evidence, view) for view in views]).mean(0)
-    of_target = -(target * views.log_softmax(2)).sum(2).mean(0)
+    of_target = -(taught * views.log_softmax(2)).sum(2).mean(0)
     return (1 - consistency) * of_label + consistency * of_target
 
 

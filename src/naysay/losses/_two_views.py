@@ -6,6 +6,7 @@ from torch import Tensor
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
 from naysay._checks import check_number
 from naysay._errors import InvalidInput
+from naysay.functional._two_views import check_target
 from naysay.losses._likelihood import LikelihoodLoss
 from naysay.losses._ramp import RampedLoss
 from naysay.losses._shells import TransitionLoss
@@ -25,6 +26,8 @@ class TwoViews(RampedLoss, TransitionLoss):
         rest.
     ramp : float, default=0.3
         Share of training over which that weight rises from 0, in a straight line, step by step.
+    target : "mean" or "first", default="mean"
+        Whether both views make the target, or the first alone.
 
     Examples
     --------
@@ -45,6 +48,7 @@ class TwoViews(RampedLoss, TransitionLoss):
         *,
         consistency: float = 0.9,
         ramp: float = 0.3,
+        target: str = "mean",
         weight: Tensor | None = None,
         ignore_index: int = -100,
         reduction: str = "mean",
@@ -52,6 +56,7 @@ class TwoViews(RampedLoss, TransitionLoss):
         super().__init__(Q, weight=weight, ignore_index=ignore_index, reduction=reduction)
         self.consistency = _check_share(consistency)
         self.ramp = check_number(ramp, "ramp", above=0)
+        self.target = check_target(target)
 
     def forward(self, logits: Tensor, comp_labels: Tensor) -> Tensor:
         """Return the loss of logits (2, N, K), or (N, K) in evaluation mode."""
@@ -63,6 +68,7 @@ class TwoViews(RampedLoss, TransitionLoss):
             comp_labels,
             other_logits=logits[1],
             consistency=self._consistency_now(),
+            target=self.target,
             **self._arguments(),
         )
 
@@ -76,11 +82,17 @@ class TwoViewsLikelihood(RampedLoss, LikelihoodLoss):
     n_views = 2
 
     def __init__(
-        self, *, consistency: float = 0.9, ramp: float = 0.3, reduction: str = "mean"
+        self,
+        *,
+        consistency: float = 0.9,
+        ramp: float = 0.3,
+        target: str = "mean",
+        reduction: str = "mean",
     ) -> None:
         super().__init__(reduction=reduction)
         self.consistency = _check_share(consistency)
         self.ramp = check_number(ramp, "ramp", above=0)
+        self.target = check_target(target)
 
     def forward(self, logits: Tensor, log_likelihood: Tensor) -> Tensor:
         """Return the loss of logits (2, N, K), or (N, K) in evaluation mode."""
@@ -92,6 +104,7 @@ class TwoViewsLikelihood(RampedLoss, LikelihoodLoss):
             log_likelihood,
             other_logits=logits[1],
             consistency=self._consistency_now(),
+            target=self.target,
             reduction=self.reduction,
         )
 
