@@ -24,7 +24,7 @@ from naysay._errors import NaysayWarning
 from naysay._targets import hold_prior, make_targets
 from naysay._trainer import Trainer
 from naysay.estimation import Uncertainty, calibrate, from_anchors, refine, uncertainty
-from naysay.methods import METHODS, Setting
+from naysay.methods import METHODS, Method, Setting
 from naysay.observations import Observations
 from naysay.training import Examples
 from naysay.transition import TransitionMatrix
@@ -64,6 +64,7 @@ def estimate_habit(
     tell_apart: bool = True,
     match_prior: float = 0.0,
     anchor_repeats: int = 1,
+    method: Method = METHODS["forward"],
 ) -> Habit:
     """Estimate Q from answers, with labels as indices, and anchors.
 
@@ -84,6 +85,8 @@ def estimate_habit(
         How strongly the networks of step 3 are held near the class prior.
     anchor_repeats : int
         How often an epoch of those networks shows each anchor.
+    method : Method
+        By which those networks learn; it must take evidence of any kind.
     """
     trained, held_out = trainer.split(*_label_shares(answers, len(names)))
     network, _ = trainer.train(cross_entropy, trained, held_out, "estimating Q")
@@ -104,7 +107,7 @@ def estimate_habit(
         return Habit(first, first, None, None, {})
     seed = int(trainer.random.randint(2**31 - 1))
     probs, share_right = _judge_halves(
-        trainer, answers, anchors, first, seed, match_prior, anchor_repeats
+        trainer, answers, anchors, first, seed, match_prior, anchor_repeats, method
     )
     judged = (probs[answers.example], answers.label)
     are_judges = share_right > _LEAST_RIGHT
@@ -195,6 +198,7 @@ def _judge_halves(
     seed: int,
     match_prior: float,
     anchor_repeats: int,
+    method: Method,
 ) -> tuple[NDArray[np.float64], float]:
     """Return P(Y | x) of all examples, each from a network that has not learned its answers.
 
@@ -202,7 +206,7 @@ def _judge_halves(
     """
     n_classes, n_examples = Q.n_classes, len(trainer.inputs)
     possible = _possible(Q)
-    targets = make_targets(answers, possible, METHODS["forward"], Setting(Q=possible, prior=None))
+    targets = make_targets(answers, possible, method, Setting(Q=possible, prior=None))
     rng = np.random.default_rng(seed)
     half = rng.permutation(n_examples) % 2
     probs = np.empty((n_examples, n_classes))

@@ -13,11 +13,11 @@ from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
 from naysay import training
-from naysay._checks import check_count, check_number, shorten
+from naysay._checks import check_count, check_number
 from naysay._errors import InvalidInput
 from naysay._targets import Transitions
 from naysay._trainer import Trainer, as_inputs, place
-from naysay.augmentation import Augment, default_for
+from naysay.augmentation import Augment, Augments, default_for, of_each_view, strong_for
 from naysay.functional import as_transition
 from naysay.methods import Method
 from naysay.networks import MLP, Standardising
@@ -100,9 +100,10 @@ def make_trainer(
     random = check_random_state(clf.random_state)
     order = np.argsort(random.permutation(len(X)))
 
-    def make(sample: Tensor) -> tuple[nn.Module, Augment]:
+    def make(sample: Tensor) -> tuple[nn.Module, Augments]:
         augment = _choose_augmentation(clf.augment, method, sample)
-        return _make_network(clf.network, sample, len(clf.classes_), augment), augment
+        first = of_each_view(augment, 1)[0]
+        return _make_network(clf.network, sample, len(clf.classes_), first), augment
 
     return Trainer(
         inputs=place(as_inputs(X), device),
@@ -134,13 +135,10 @@ def _make_network(
     return made
 
 
-def _choose_augmentation(augment: Augment | None, method: Method, sample: Tensor) -> Augment:
+def _choose_augmentation(augment: Augments | None, method: Method, sample: Tensor) -> Augments:
     """Return what the user gave, or what the method needs for inputs such as the sample."""
     if augment is not None:
-        if not callable(augment):
-            raise InvalidInput(
-                "augment must be None or a callable that takes and returns a batch. "
-                f"Got {shorten(augment)}."
-            )
         return augment
+    if method.needs_strong_view:
+        return default_for(sample), strong_for(sample)
     return default_for(sample) if method.needs_augmentation else lambda inputs: inputs

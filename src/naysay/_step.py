@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
 from naysay._capture import Captured, CudaRecorder, Recorder, Tables
-from naysay.augmentation import Augment
+from naysay.augmentation import Augments, of_each_view
 from naysay.batches import Batch, Examples, batches
 
 #: Makes an optimiser: ``make(groups, lr=…, weight_decay=…)``.
@@ -29,7 +29,7 @@ class Objective(nn.Module):
         self,
         network: nn.Module,
         loss: nn.Module,
-        augment: Augment,
+        augment: Augments,
         *,
         bfloat16: bool = False,
         compiled: bool = False,
@@ -39,9 +39,9 @@ class Objective(nn.Module):
         # in a tuple, or its weights would be listed twice
         self.call_network = (compiler(compiled)(network),)
         self.loss = loss
-        self.augment = partial(augment)  # no part of the state, even where it is a module
         self.uses_bfloat16 = bfloat16
-        self.n_views: int = getattr(loss, "n_views", 1)
+        # in a tuple: no part of the state, even where one is a module
+        self.augments = of_each_view(augment, getattr(loss, "n_views", 1))
 
     def forward(self, inputs: Tensor, labels: Tensor) -> Tensor:
         if not self.uses_bfloat16:
@@ -51,10 +51,10 @@ class Objective(nn.Module):
         return self.loss(logits.float(), labels)
 
     def _logits(self, inputs: Tensor) -> Tensor:
-        if self.n_views == 1:
-            return self.call_network[0](self.augment(inputs))
-        views = torch.cat([self.augment(inputs) for _ in range(self.n_views)])
-        return self.call_network[0](views).unflatten(0, (self.n_views, len(inputs)))
+        views = [augment(inputs) for augment in self.augments]
+        if len(views) == 1:
+            return self.call_network[0](views[0])
+        return self.call_network[0](torch.cat(views)).unflatten(0, (len(views), len(inputs)))
 
 
 def compiler(compiled: bool) -> Callable[[Any], Any]:

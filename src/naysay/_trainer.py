@@ -15,7 +15,7 @@ from naysay import _processes, training
 from naysay._errors import InvalidInput
 from naysay._progress import epoch_bar
 from naysay._targets import Targets, TrueLabelsToo
-from naysay.augmentation import Augment
+from naysay.augmentation import Augments
 from naysay.training import Examples, Options
 
 _SAMPLE = (10_000, 2**23)  # examples from which inputs are standardised, and numbers in them
@@ -35,7 +35,7 @@ class Trainer:
     options: Options
     device: torch.device
     random: np.random.RandomState
-    make_network: Callable[[Tensor], tuple[nn.Module, Augment]]
+    make_network: Callable[[Tensor], tuple[nn.Module, Augments]]
     progress: bool = False
     checkpoint: Path | None = None
 

@@ -34,9 +34,9 @@ from naysay._targets import (
     pool,
 )
 from naysay._trainer import as_inputs, find_device, place
-from naysay.augmentation import Augment
+from naysay.augmentation import Augments
 from naysay.estimation import class_prior
-from naysay.methods import Method, Setting, find_method
+from naysay.methods import METHODS, Method, Setting, find_method
 from naysay.persistence import NetworkFactory, load_model, save_model
 from naysay.schedules import Schedule, cosine
 from naysay.transition import TransitionMatrix
@@ -105,12 +105,13 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         keeps to the paper, where anchors serve to estimate the matrix and nothing else. A number
         shows each anchor so many times in an epoch: where the labels hardly tell classes apart,
         anchors do, if they are not lost among the examples.
-    augment : callable, optional
+    augment : callable or list of callables, optional
         ``augment(inputs)`` gives another view of a batch, a float tensor of shape (N, …); every
-        batch trained on passes through it. None leaves batches as they are, but for methods that
-        need augmentation (``pocr``, ``two-views``), which then take
-        `naysay.augmentation.default_for`: images moved by up to 2 pixels, features with a little
-        noise.
+        batch trained on passes through it. A list has one for each view of methods of several
+        views. None leaves batches as they are, but for methods that need augmentation
+        (``pocr``, ``two-views``), which then take `naysay.augmentation.default_for`: images moved
+        by up to 2 pixels, features with a little noise. ``weak-to-strong`` takes it for the first
+        view and `naysay.augmentation.strong_for` for the second.
     device : str or torch.device, default="auto"
         ``"auto"`` is a GPU where there is one.
     bfloat16 : bool, optional
@@ -204,7 +205,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         estimation_epochs: int | None = None,
         allow_diagonal: bool = False,
         learn_from_anchors: bool | int = True,
-        augment: Augment | None = None,
+        augment: Augments | None = None,
         device: str | torch.device = "auto",
         bfloat16: bool | None = None,
         compile: bool = False,  # noqa: A002 - torch's own word
@@ -290,6 +291,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
                 tell_apart=method.takes_evidence,
                 match_prior=self.match_prior,
                 anchor_repeats=max(1, repeats),
+                method=method if method.needs_strong_view else METHODS["forward"],
             )
             transitions = self.habit_.by_annotator or self.habit_.transition
         else:

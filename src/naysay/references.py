@@ -81,6 +81,12 @@ REFERENCES: dict[str, Reference] = {
         "NeurIPS 2019",
         "https://doi.org/10.48550/arXiv.1905.02249",
     ),
+    "Sohn et al. 2020": Reference(
+        "Sohn, Berthelot, Li, Zhang, Carlini, Cubuk, Kurakin, Zhang, Raffel",
+        "FixMatch: Simplifying Semi-Supervised Learning with Consistency and Confidence",
+        "NeurIPS 2020",
+        "https://doi.org/10.48550/arXiv.2001.07685",
+    ),
     "Chou et al. 2020": Reference(
         "Chou, Niu, Lin, Sugiyama",
         "Unbiased Risk Estimators Can Mislead: A Case Study of Learning with Complementary Labels",

@@ -43,7 +43,7 @@ from naysay._step import (
     sgd,
 )
 from naysay._threads import as_many_as_pay
-from naysay.augmentation import Augment
+from naysay.augmentation import Augments
 from naysay.batches import Examples, batch_size_of, derive_seed, epoch_order
 from naysay.schedules import Schedule, cosine
 
@@ -122,7 +122,7 @@ def fit(
     options: Options,
     *,
     held_out: Examples | None = None,
-    augment: Augment = lambda inputs: inputs,
+    augment: Augments = lambda inputs: inputs,
     measure: Callable[[Tensor, Tensor], EpochRecord] = lambda logits, labels: {},
     checkpoint: str | Path | None = None,
     on_epoch: Callable[[EpochRecord], None] = lambda record: None,
@@ -144,9 +144,10 @@ def fit(
         in evaluation mode with the parameters kept.
     held_out : Examples, optional
         To stop on.
-    augment : callable
+    augment : callable or list of callables
         ``augment(inputs)`` gives another view of a batch. Every view trained on is made by it,
-        the held-out examples are left as they are. The default changes nothing.
+        or by the one of its place in a list; the held-out examples are left as they are. The
+        default changes nothing.
     measure : callable
         ``measure(logits, labels)`` of the held-out examples gives more entries of the record.
     checkpoint : path, optional
