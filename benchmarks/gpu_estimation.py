@@ -23,8 +23,8 @@ import numpy as np
 
 from gpu_cifar import RECIPE, load
 from naysay import ComplementaryClassifier, TransitionMatrix, datasets, quality
-from naysay.augmentation import compose, crop, cutout, flip
-from naysay.networks import LeNet5
+from naysay.augmentation import compose, crop, cutout, distort, recolour
+from naysay.networks import LeNet5, ResNet18
 from naysay.observations import Observations
 from record import write_record
 
@@ -33,6 +33,7 @@ SETTINGS = {
     "without0": lambda seed: TransitionMatrix.without_zeros(10, seed=seed),
     "with0": lambda seed: TransitionMatrix.with_zeros(10, seed=seed),
 }
+WEAK = RECIPE["augment"]
 RECIPES: dict[str, dict[str, Any]] = {
     "mnist": {
         "network": LeNet5,
@@ -45,13 +46,14 @@ RECIPES: dict[str, dict[str, Any]] = {
     "cifar-10": {**RECIPE, "epochs": 25},
     "human": {
         **RECIPE,
-        "method": "two-views",
+        "method": "weak-to-strong",
+        "network": partial(ResNet18, mirrored=True),
         "epochs": 40,
         "patience": 40,
-        "estimation_epochs": 20,
+        "estimation_epochs": 30,
         "match_prior": 0.1,  # habits so much alike let classes die
-        "learn_from_anchors": 25,  # some classes are told apart by little else
-        "augment": compose(partial(crop, padding=4), flip, partial(cutout, size=8)),
+        "learn_from_anchors": 64,  # some classes are told apart by little else
+        "augment": (WEAK, compose(WEAK, distort, recolour, partial(cutout, size=16))),
     },
 }
 N_ANCHORS = 10

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from naysay import networks, schedules, training
 from naysay._errors import InvalidInput
-from naysay.augmentation import compose, crop, cutout, flip
+from naysay.augmentation import compose, crop, cutout, distort, flip, recolour
 from naysay.classifier import ComplementaryClassifier
 from naysay.experiments.data import RunData
 from naysay.experiments.spec import RunSpec
@@ -41,11 +41,14 @@ _NETWORKS = {
 }
 _OPTIMISERS = {"adamw": training.adamw, "adam": training.adam, "sgd": training.sgd}
 _SCHEDULES = {name: getattr(schedules, name) for name in ("constant", "cosine", "one_cycle")}
+_CROP_FLIP = compose(partial(crop, padding=4), flip)
 _AUGMENTATIONS = {
     "crop2": partial(crop, padding=2),
-    "crop4-flip": compose(partial(crop, padding=4), flip),
-    "crop4-flip-cutout8": compose(partial(crop, padding=4), flip, partial(cutout, size=8)),
-    "crop4-flip-cutout12": compose(partial(crop, padding=4), flip, partial(cutout, size=12)),
+    "crop4-flip": _CROP_FLIP,
+    "weak/strong": (
+        _CROP_FLIP,
+        compose(_CROP_FLIP, distort, recolour, partial(cutout, size=16)),
+    ),
 }
 _NAMED = {
     "network": _NETWORKS,

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from naysay.experiments.suite import Suite
 from naysay.suites._cells import make_cells
-from naysay.suites._recipes import CIFAR10, TWO_VIEWS
+from naysay.suites._recipes import CIFAR10, DRAWN, MIRRORED, ONE_CYCLE, REFINED
 
 __all__ = ["SUITE"]
 
@@ -54,12 +54,17 @@ SUITE = Suite(
             _BEST,
             options={**_BEST.options, "network": "ResNet34-mirrored", "compile": False},
             where={
-                "LM*": {**TWO_VIEWS, "restarts": 0},
+                "LM*": {"method": "two-views", "restarts": 0},
                 "LM/E*": {"refine": True, "estimation_epochs": 20},
                 _TINY: {"network": "ResNet18-unpadded", "batch_size": 256, "lr": 0.1},
             },
             deviations=(
-                *_BEST.deviations,
+                ONE_CYCLE,
+                "LM learns from two views of each image: the target of both is the mean of what "
+                "they make of the label (method two-views, ours).",
+                MIRRORED,
+                REFINED,
+                *DRAWN,
                 "Tiny ImageNet keeps the paper's batch of 256 and learning rate of 0.1 (the peak).",
             ),
         ),
