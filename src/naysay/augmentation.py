@@ -114,12 +114,15 @@ def distort(images: Tensor, strength: float = 1.0) -> Tensor:
     >>> distort(images).shape, bool(distort(images, strength=0).allclose(images, atol=1e-5))
     (torch.Size([2, 3, 32, 32]), True)
     """
-    n = _image_shape(images)[0]
+    n, _, height, width = _image_shape(images)
+    if not images.numel():
+        return images
     drawn = strength * (2 * torch.rand(5, n, device=images.device) - 1)
     angle, zoom = math.radians(20) * drawn[0], torch.exp(0.2 * drawn[1:3])
-    turn = torch.stack([angle.cos(), -angle.sin(), angle.sin(), angle.cos()], 1).view(n, 2, 2)
-    one = torch.ones_like(angle)
-    shear = torch.stack([one, 0.2 * drawn[3], 0.2 * drawn[4], one], 1).view(n, 2, 2)
+    one, tall = torch.ones_like(angle), height / width  # both sides count as 2, whatever they are
+    turn = [angle.cos(), -tall * angle.sin(), angle.sin() / tall, angle.cos()]
+    turn = torch.stack(turn, 1).view(n, 2, 2)
+    shear = torch.stack([one, 0.2 * tall * drawn[3], 0.2 / tall * drawn[4], one], 1).view(n, 2, 2)
     # sums of products, because autocast would multiply matrices in bfloat16
     where = (turn[:, :, :, None] * shear[:, None]).sum(2) * zoom.T[:, None]
     where = torch.cat([where, where.new_zeros(n, 2, 1)], 2)
@@ -142,11 +145,13 @@ def recolour(images: Tensor, strength: float = 1.0) -> Tensor:
     (torch.Size([2, 3, 32, 32]), True)
     """
     n, n_channels, _, _ = _image_shape(images)
+    if not images.numel():
+        return images
     drawn = strength * (2 * torch.rand(3 + n_channels, n, 1, 1, 1, device=images.device) - 1)
     contrast, colour = torch.exp(0.6 * drawn[0]), 1 + drawn[1]
     moved = 0.5 * drawn[2] + 0.2 * drawn[3:, :, 0].movedim(0, 1)  # (N, C, 1, 1)
     values = images.float()
-    spread, mean = torch.std_mean(values, (1, 2, 3), keepdim=True)
+    spread, mean = torch.std_mean(values, (1, 2, 3), correction=0, keepdim=True)
     grey = values.mean(1, keepdim=True)
     changed = mean + contrast * (grey - mean + colour * (values - grey)) + moved * spread
     return _like(changed, images)
@@ -205,7 +210,7 @@ def of_each_view(augments: Augments, n_views: int) -> tuple[Augment, ...]:
     if not isinstance(several, list | tuple) or not several or not all(map(callable, several)):
         raise InvalidInput(
             "augment must be a callable that takes and returns a batch, or a list of them, one "
-            f"for each view. Got {shorten(augments)}."
+            f"for each view. Got {shorten(augments) or 'an empty one'}."
         )
     return tuple(several[min(view, len(several) - 1)] for view in range(n_views))
 
