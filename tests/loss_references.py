@@ -290,11 +290,21 @@ CONSISTENCY = 0.9
 
 
 def two_views(logits, label, Q):
+    """The target of both views is the mean of their posteriors."""
+    return _towards((0.5, 0.5), logits, label, Q)
+
+
+def weak_to_strong(logits, label, Q):
+    """The target of both views is the posterior of the first."""
+    return _towards((1.0, 0.0), logits, label, Q)
+
+
+def _towards(shares, logits, label, Q):
     """Mean over views of 0.1 (-log q_ȳ) + 0.9 Σ_k t_k (-log p_k), t held constant."""
     factors = (1.0, OTHER_VIEW)
     views = [[factor * f for f in logits] for factor in factors]
     log_qs, posteriors = zip(*(reference_log_q(view, label, Q) for view in views), strict=True)
-    target = [(a + b) / 2 for a, b in zip(*posteriors, strict=True)]
+    target = [math.fsum(map(mul, shares, each)) for each in zip(*posteriors, strict=True)]
     value, gradient = 0.0, [0.0] * len(logits)
     for factor, view, log_q, posterior in zip(factors, views, log_qs, posteriors, strict=True):
         log_probs = log_softmax_by_hand(view)

@@ -91,7 +91,8 @@ def test_a_captured_loss_equals_the_eager_one(name, kind, true_labels):
 
 
 @pytest.mark.parametrize(
-    "name", ["forward", "forward-mse", "forward-gce", "pocr", "two-views", "cpe-i"]
+    "name",
+    ["forward", "forward-mse", "forward-gce", "pocr", "two-views", "weak-to-strong", "cpe-i"],
 )
 def test_sparse_matrices_and_unused_labels_are_captured_too(name):
     assert_replay_equals_eager(*make_case(name, make_transition("with zeros", 1200)))
@@ -116,7 +117,8 @@ def test_evidence_of_any_kind_is_captured_too():
     ]
     assert_replay_equals_eager(LikelihoodLoss().cuda(), batches)
     batches = [(torch.stack([logits, logits / 2]), evidence) for logits, evidence in batches]
-    assert_replay_equals_eager(TwoViewsLikelihood().cuda(), batches)
+    for target in ("mean", "first"):
+        assert_replay_equals_eager(TwoViewsLikelihood(target=target).cuda(), batches)
 
 
 @pytest.mark.parametrize("true_labels", [False, True])

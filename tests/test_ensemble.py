@@ -47,7 +47,7 @@ def test_each_member_is_as_if_trained_alone(name):
 @pytest.mark.parametrize("name", METHODS)
 def test_the_loss_of_all_equals_that_of_each_for_every_method(name):
     losses = [METHODS[name].make_loss(Setting(Q=make_Q(n), prior=PRIOR)) for n in range(4)]
-    if name in ("pocr", "two-views", "cpe-t"):
+    if name in ("pocr", "two-views", "weak-to-strong", "cpe-t"):
         with pytest.raises(InvalidInput, match=r"train it with training\.fit"):
             fit_many([make_member(0, loss=lambda number: losses[0])])
         return

@@ -50,7 +50,7 @@ def test_names_are_those_of_the_field():
         *("forward", "forward-mse", "forward-mae", "forward-gce", "pc", "ova", "pl", "ml"),
         *("backward", "free", "nn", "ga", "scl-nl", "scl-exp", "mcl-mae", "mcl-exp", "mcl-log"),
         *("l-uw", "l-w", "op", "op-w", "scarce"),
-        *("cpe-i", "cpe-f", "cpe-t", "pocr", "two-views"),
+        *("cpe-i", "cpe-f", "cpe-t", "pocr", "two-views", "weak-to-strong"),
     ]
 
 

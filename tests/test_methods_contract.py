@@ -17,7 +17,7 @@ UNIFORM = TransitionMatrix.uniform(N_CLASSES)
 BIASED = TransitionMatrix.without_zeros(N_CLASSES, (0.7, 0.2, 0.1), seed=0)
 PRIOR = torch.tensor([0.1, 0.2, 0.3, 0.4], dtype=torch.float64)
 #: these hold part of their value constant in the gradient, which their own tests differentiate
-PARTLY_CONSTANT = {"ga", "op-w", "pocr", "two-views"}
+PARTLY_CONSTANT = {"ga", "op-w", "pocr", "two-views", "weak-to-strong"}
 
 
 def make_loss(name, Q=BIASED, prior=PRIOR):

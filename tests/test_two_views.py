@@ -216,6 +216,8 @@ def test_progress_is_no_part_of_the_state(module, observed):
         ({"consistency": float("nan")}, "from 0 to 1"),
         ({"consistency": "much"}, "consistency must be a number. Got 'much'"),
         ({"ramp": 0}, "ramp must be above 0"),
+        ({"target": "last"}, r"target must be 'mean' or 'first'\. Got 'last'"),
+        ({"target": None}, r"Got None"),
     ],
 )
 def test_a_schedule_that_makes_no_sense_is_refused(module, observed, options, message):
@@ -268,7 +270,7 @@ def test_annotators_have_matrices_of_their_own(tmp_path):
     np.testing.assert_array_equal(loaded.predict_proba(X), clf.predict_proba(X))
 
 
-@pytest.mark.parametrize("method", ["two-views", "pocr"])
+@pytest.mark.parametrize("method", ["two-views", "weak-to-strong", "pocr"])
 def test_a_restarted_training_goes_on_from_its_checkpoint(method, tmp_path):
     # the second training must not remember how far the first one came
     X, labels, _ = make_data(1500, 0)

@@ -56,8 +56,8 @@ def make_targets(
         )
     if by_annotator:
         raise InvalidInput(
-            f"Method {method.name!r} cannot use a matrix for each annotator. Use 'forward' or "
-            "'two-views', or pass one matrix for all."
+            f"Method {method.name!r} cannot use a matrix for each annotator. Use 'forward', "
+            "'two-views' or 'weak-to-strong', or pass one matrix for all."
         )
     if method.takes_several and not is_single:
         ruled_out = np.zeros((answers.n_examples, n_classes), dtype=bool)
