@@ -20,7 +20,12 @@ from naysay import (
 )
 from naysay.augmentation import add_noise, compose
 from naysay.checkpoints import read_checkpoint, write_checkpoint
-from naysay.losses import ForwardCrossEntropy, ForwardSquaredError, TrainedForwardCrossEntropy
+from naysay.losses import (
+    ForwardCrossEntropy,
+    ForwardSquaredError,
+    TrainedForwardCrossEntropy,
+    TwoViews,
+)
 from naysay.networks import MLP
 from trainings import CASES, NETWORKS, examples_of, fit, fit_classifier
 
@@ -224,6 +229,7 @@ def test_a_checkpoint_of_another_training_is_refused_by_what_changed(what, path)
             lambda Q: partial(nn.functional.cross_entropy, label_smoothing=0.1),
             lambda Q: partial(nn.functional.cross_entropy, label_smoothing=0.2),
         ),
+        (TwoViews, partial(TwoViews, target="first")),
     ],
 )
 def test_another_loss_is_refused(first, second, path):

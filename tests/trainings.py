@@ -99,6 +99,10 @@ CASES = {
         "augment": partial(add_noise, scale=0.1),
         "optimiser": training.sgd,
     },
+    "a weak view and a strong one": {
+        "loss": partial(TwoViews, target="first"),
+        "augment": (partial(add_noise, scale=0.1), partial(add_noise, scale=0.5)),
+    },
     "stops early": {"epochs": 60, "lr": 0.1, "patience": 3},
     "two processes": {"network": plain_network},
     "large": {"network": partial(plain_network, 50_000), "epochs": 15, "batch_size": 205},

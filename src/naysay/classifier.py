@@ -281,6 +281,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         if given is not None:
             transitions = given
         elif is_estimate and anchored is not None:
+            is_judge = method.needs_strong_view and method.takes_evidence
             self.habit_ = estimate_habit(
                 replace(trainer, options=estimation_options(self, options)),
                 answers,
@@ -291,7 +292,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
                 tell_apart=method.takes_evidence,
                 match_prior=self.match_prior,
                 anchor_repeats=max(1, repeats),
-                method=method if method.needs_strong_view else METHODS["forward"],
+                method=method if is_judge else METHODS["forward"],
             )
             transitions = self.habit_.by_annotator or self.habit_.transition
         else:

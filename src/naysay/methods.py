@@ -37,8 +37,8 @@ class Method:
     a likelihood over the classes as `naysay.functional.likelihood_loss` takes it;
     ``needs_augmentation`` that it learns from several views of each example, and
     ``needs_strong_view`` that those after the first are to be changed much; its networks then
-    judge examples where Q is refined, too. How it predicts is said by its loss, see
-    `naysay.losses`.
+    judge examples where Q is refined, too, if it takes evidence. How it predicts is said by its
+    loss, see `naysay.losses`.
     """
 
     name: str

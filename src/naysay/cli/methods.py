@@ -39,6 +39,7 @@ def methods(
                 "takes_several": each.takes_several,
                 "takes_evidence": each.takes_evidence,
                 "needs_augmentation": each.needs_augmentation,
+                "needs_strong_view": each.needs_strong_view,
             }
             for each in METHODS.values()
         ]
