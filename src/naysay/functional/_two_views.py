@@ -33,7 +33,8 @@ def two_views(
     p⁽ᵛ⁾ is the softmax of the v-th view. The target t, what both views together make of the label,
     is held constant in the gradient, which by the logits of view v is half of p⁽ᵛ⁾ less λ times t
     and 1 - λ times the view's own posterior. So views that agree learn what
-    `forward_cross_entropy` teaches, whatever λ is, and the order of the views does not matter.
+    `forward_cross_entropy` teaches, whatever λ is, and with the mean as target the order of the
+    views does not matter. With ``target="first"`` the first view always learns just that.
 
     Parameters not listed are those of `forward_cross_entropy`.
 
