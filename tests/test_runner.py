@@ -236,6 +236,11 @@ def test_options_become_parameters():
     )
     assert arguments["max_norm"] == 0.5
     assert arguments["augment"](torch.zeros(2, 1, 28, 28)).shape == (2, 1, 28, 28)
+    both = classifier_arguments(make_spec(options={"augment": "weak/strong"}), 100)["augment"]
+    images = torch.rand(2, 3, 32, 32)
+    kept = [torch.isin(augment(images), images).float().mean() for augment in both]
+    assert kept[0] == 1  # moved and mirrored only
+    assert kept[1] < 0.01
     with pytest.raises(InvalidInput, match=r"has none for speed=3, network='LeNet6'"):
         classifier_arguments(make_spec(options={"speed": 3, "network": "LeNet6"}), 100)
 
