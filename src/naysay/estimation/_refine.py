@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
-from scipy.stats import chi2
 
 from naysay._checks import check_seed
 from naysay.estimation._mixture import (
@@ -28,7 +27,6 @@ _N_FOLDS = 4
 _STRENGTHS = (1.0, 10.0, 100.0, 1000.0)  # pseudo-counts of a row, towards the prior
 _SURE = 1.64  # standard errors by which a refined matrix must win: 95 %, one-sided
 _NEAR_UNIFORM = 0.3  # mean over rows of the distance Σ |Q - uniform|
-_CHANCE = 0.05  # that uniform labels are not recognised
 _TEMPERATURES = (0.25, 5.0)
 _LEAST = 0.1  # of the mean entry: where zeros of the initial matrix start, to be able to grow
 
@@ -78,10 +76,11 @@ def refine(
         were given; `initial` when left out. Its zeros are known: what a scheme never offers stays
         zero, but for the diagonal where that is allowed.
     from_these_labels : bool, default=False
-        Whether `initial` was made from these labels, as by a network that learned them and its
-        predictions at anchors. Near uniform, its rows less than 0.3 away in the mean, it must then
-        earn its entries: it makes the labels more likely even where they are uniform. If it gains
-        no more than chance would (a likelihood-ratio test, 5 %), the uniform matrix takes its
+        Whether `initial` and `probs` were made from these labels, as by networks that learned
+        them, each from a part. Near uniform, its rows less than 0.3 away in the mean, a matrix must
+        then earn its entries: it makes the labels more likely even where they are uniform, because
+        it follows them, or because classes that networks confuse look like a habit. If it gains no
+        more log-likelihood than it has entries (Akaike's criterion), the uniform matrix takes its
         place.
     seed : int or numpy.random.Generator, default=0
         Of the folds.
@@ -103,8 +102,9 @@ def refine(
     array, labels = check_rows(probs, comp_labels, names)
     choice = check_seed(seed).permutation(len(array))[: max(1, _CHOICE // n_classes)]
     contest = _Contest(array[choice], labels[choice], allow_diagonal=allow_diagonal)
-    if from_these_labels and prior is None:
-        start = _earned(start, contest, len(choice) / len(array))
+    tests_uniform = from_these_labels and prior is None
+    if tests_uniform and not contest.is_earned(start, contest.score_of(start), len(array)):
+        start = _uniform_like(start)
     target = start if prior is None else as_matrix(prior, allow_diagonal=allow_diagonal)
     pull = np.asarray(target)
     possible = np.ones_like(pull, dtype=bool)
@@ -145,29 +145,18 @@ def refine(
     near = moves(_STRENGTHS[best])(contest.rows.tempered(temperature)).Q  # all rows take longer
     begin = grow(near, _LEAST / 10)
     all_rows = Rows.group(array, labels).tempered(temperature)
-    fitted = moves(_STRENGTHS[best], begin, 1e-4)(all_rows)
-    return TransitionMatrix(
-        fitted.Q, names if start.has_names else None, allow_diagonal=allow_diagonal
+    fitted = TransitionMatrix(
+        moves(_STRENGTHS[best], begin, 1e-4)(all_rows).Q,
+        names if start.has_names else None,
+        allow_diagonal=allow_diagonal,
     )
+    if tests_uniform and not contest.is_earned(fitted, refined[best], len(array)):
+        return uniform
+    return fitted
 
 
 def _uniform_like(Q: TransitionMatrix) -> TransitionMatrix:
     return TransitionMatrix.uniform(Q.n_classes, classes=Q.classes if Q.has_names else None)
-
-
-def _earned(Q: TransitionMatrix, contest: "_Contest", share: float) -> TransitionMatrix:
-    """Return Q, or the uniform matrix where Q is near it and gains too little over it.
-
-    By Wilks' theorem twice the gain in likelihood of a matrix that is fitted to uniform labels has
-    a χ² distribution with as many degrees of freedom as it has entries. The contest has a share of
-    the labels.
-    """
-    uniform = _uniform_like(Q)
-    if np.abs(np.asarray(Q) - np.asarray(uniform)).sum(axis=1).mean() >= _NEAR_UNIFORM:
-        return Q
-    gain = (contest.score_of(Q) - contest.score_of(uniform)).sum()
-    n_free = Q.n_classes * (Q.n_classes - (1 if contest.allow_diagonal else 2))
-    return Q if gain > share * chi2.isf(_CHANCE, n_free) / 2 else uniform
 
 
 def _keep_to(
@@ -213,6 +202,18 @@ class _Contest:
             fitter = partial(fit_unsure, Q=values, allow_diagonal=self.allow_diagonal)
             self.scores[key] = self.score(fitter)
         return self.scores[key]
+
+    def is_earned(self, Q: TransitionMatrix, scores: NDArray[np.float64], n_all: int) -> bool:
+        """Say whether Q is far from uniform, or its scores gain more than it has free entries.
+
+        The contest has a share of all labels, and asks for the same share of the gain.
+        """
+        uniform = _uniform_like(Q)
+        if np.abs(np.asarray(Q) - np.asarray(uniform)).sum(axis=1).mean() >= _NEAR_UNIFORM:
+            return True
+        n_free = Q.n_classes * (Q.n_classes - (1 if self.allow_diagonal else 2))
+        gain = (scores - self.score_of(uniform)).sum()
+        return bool(gain > n_free * len(self.labels) / n_all)
 
     def score(self, fitter: Fitter, temperature: float | None = None) -> NDArray[np.float64]:
         """Return log P(ȳ | x) of each row, fitted on the other folds."""

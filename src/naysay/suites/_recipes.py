@@ -161,15 +161,16 @@ CIFAR10 = {
                 "match_prior": 0.1,
                 "restarts": 1,
             },
+            "LM*, with0": {"epochs": 40, "patience": 40},
             "LM/E*": {"refine": True, "estimation_epochs": 20},
         },
         trials=5,
         deviations=(
             ONE_CYCLE,
-            "LM learns from two views of each image, for 60 epochs: one moved and mirrored only, "
-            "which the label turns into a posterior, and one that is also turned, sheared, zoomed, "
-            "recoloured and has a square cut out, which learns that posterior (method "
-            "weak-to-strong).",
+            "LM learns from two views of each image, for 60 epochs, under with0 for 40: one moved "
+            "and mirrored only, which the label turns into a posterior, and one that is also "
+            "turned, sheared, zoomed, recoloured and has a square cut out, which learns that "
+            "posterior (method weak-to-strong).",
             "The mean prediction of LM is held near the class shares that the labels tell.",
             MIRRORED,
             "LM is trained again, once at most, where held-out complementary labels say that a "
