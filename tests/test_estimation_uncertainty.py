@@ -259,3 +259,14 @@ def test_structure_with_mistakes_keeps_the_diagonal():
 def test_structure_refuses_what_does_not_fit(comp_probs, wording):
     with pytest.raises(InvalidInput, match=wording):
         from_structure(comp_probs)
+
+
+def test_single_precision_is_kept_and_gives_the_same_matrix():
+    rng = np.random.default_rng(3)
+    comp_probs = rng.dirichlet(np.full(6, 0.1), size=6000) @ np.asarray(TransitionMatrix.uniform(6))
+    found = from_structure(comp_probs.astype(np.float32))
+    np.testing.assert_allclose(found, from_structure(comp_probs), atol=1e-5)
+    negative = comp_probs.astype(np.float32)
+    negative[-1, 0] = -0.1
+    with pytest.raises(InvalidInput, match="comp_probs"):
+        from_structure(negative)

@@ -73,18 +73,24 @@ def check_rows(
 ) -> tuple[Floats, NDArray[np.int64]]:
     """Return checked probabilities, in single precision where they came so, and labels."""
     labels = check_label_indices(comp_labels, classes, name="comp_labels")
-    array = np.asarray(probs)
-    if array.dtype != np.float32 or array.ndim != 2:
-        array = check_probabilities(array, n_classes=len(classes), name="probs")
-    else:  # a part at a time: a copy in double precision of a million rows is large
-        for start in range(0, max(1, len(array)), _CHUNK):
-            check_probabilities(array[start : start + _CHUNK], n_classes=len(classes), name="probs")
+    array = check_many(probs, n_classes=len(classes), name="probs")
     if labels.shape != (len(array),) or not len(array):
         raise InvalidLabels(
             f"comp_labels must hold one label per row of probs, shape ({len(array)},), and at "
             f"least one. Got shape {labels.shape}."
         )
     return array, labels
+
+
+def check_many(probs: ArrayLike, *, n_classes: int, name: str) -> Floats:
+    """Return checked probabilities, in single precision where they came so."""
+    array = np.asarray(probs)
+    if array.dtype != np.float32 or array.ndim != 2:
+        return check_probabilities(array, n_classes=n_classes, name=name)
+    # a part at a time: a copy in double precision of a million rows is large
+    for start in range(0, max(1, len(array)), _CHUNK):
+        check_probabilities(array[start : start + _CHUNK], n_classes=n_classes, name=name)
+    return array
 
 
 def temper(probs: Floats, temperature: float) -> Floats:

@@ -10,11 +10,10 @@ from naysay._checks import (
     check_class_names,
     check_n_classes,
     check_number,
-    check_probabilities,
     shorten,
 )
 from naysay._errors import InvalidInput, NotIdentifiable
-from naysay.estimation._mixture import normalise
+from naysay.estimation._mixture import Floats, check_many, normalise
 from naysay.transition import TransitionMatrix
 
 _CORNER = 0.01  # share of the examples of a class that make up a corner
@@ -75,7 +74,7 @@ def from_structure(
         )
     n_classes = check_n_classes(array.shape[1])
     names = check_class_names(classes, n_classes)
-    probs = check_probabilities(array, n_classes=n_classes, name="comp_probs")
+    probs = check_many(array, n_classes=n_classes, name="comp_probs")
     min_margin = check_number(min_margin, "min_margin", above=0)
     if len(probs) < n_classes:
         raise InvalidInput(
@@ -94,20 +93,21 @@ def from_structure(
     return TransitionMatrix(matched, classes and names, allow_diagonal=allow_diagonal)
 
 
-def _corners(probs: NDArray[np.float64], n_corners: int) -> NDArray[np.float64]:
+def _corners(probs: Floats, n_corners: int) -> NDArray[np.float64]:
     """Return points in the corners of a cloud, each a mean of the few that reach farthest."""
     n_mean = max(1, round(_CORNER * len(probs) / n_corners))
-    squares = np.einsum("ij,ij->i", probs, probs)  # of what is left of each point
+    # of what is left of each point; differences of them need all digits
+    squares = np.einsum("ij,ij->i", probs, probs, dtype=np.float64)
     directions = np.zeros((0, probs.shape[1]))
     corners = []
     for _ in range(n_corners):
-        farthest = probs[squares.argmax()]
+        farthest = probs[squares.argmax()].astype(np.float64)
         left = farthest - (directions @ farthest) @ directions
         direction = left / max(np.linalg.norm(left), 1e-300)
         # at right angles to all directions before: the same of the points and of what is left
-        reach = probs @ direction
+        reach = (probs @ direction.astype(probs.dtype)).astype(np.float64)
         far = np.argpartition(-reach, n_mean - 1)[:n_mean]
-        corners.append(probs[far].mean(axis=0))
+        corners.append(probs[far].mean(axis=0, dtype=np.float64))
         squares -= reach**2
         directions = np.vstack([directions, direction])
     return np.array(corners)
