@@ -12,9 +12,9 @@ from naysay._errors import InvalidInput
 _PART = 2**20  # numbers that are float64 at once: 8 MB
 
 
-def last_layer(n_inputs: int, n_classes: int) -> nn.Linear:
+def last_layer(n_inputs: int, n_classes: int, kind: type[nn.Linear] = nn.Linear) -> nn.Linear:
     """Return the layer that gives the logits, all of them zero at first."""
-    last = nn.Linear(n_inputs, check_n_classes(n_classes))
+    last = kind(n_inputs, check_n_classes(n_classes))
     # Start from equal probabilities: a random preference between two classes that annotators
     # treat alike would be hard to unlearn, and one of the two would never be predicted.
     nn.init.zeros_(last.weight)
