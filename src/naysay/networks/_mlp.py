@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from naysay._checks import check_count
+from naysay.networks._linear import Linear
 from naysay.networks._parts import last_layer, mean_and_scale
 
 
@@ -55,10 +56,12 @@ class MLP(nn.Module):
         self.register_buffer("mean", torch.zeros(n_inputs))
         self.register_buffer("scale", torch.ones(n_inputs))
         sizes = [n_inputs, *widths]
+        # what is dropped is drawn in the order of memory: another layout, other results
+        kind = nn.Linear if dropout else Linear
         layers: list[nn.Module] = []
         for before, after in pairwise(sizes):
-            layers += [nn.Linear(before, after), nn.ReLU(), nn.Dropout(dropout)]
-        self.layers = nn.Sequential(*layers, last_layer(sizes[-1], n_classes))
+            layers += [kind(before, after), nn.ReLU(), nn.Dropout(dropout)]
+        self.layers = nn.Sequential(*layers, last_layer(sizes[-1], n_classes, kind))
 
     def standardise(self, inputs: Tensor) -> None:
         """Take mean and scale of each input from training examples; a constant stays as it is."""

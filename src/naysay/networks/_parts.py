@@ -9,12 +9,12 @@ from torch import Tensor, nn
 from naysay._checks import check_count, check_n_classes
 from naysay._errors import InvalidInput
 
-_PART = 2**20  # numbers that are float64 at once: 8 MB
+_PART = 2**18  # numbers that are float64 at once: 2 MB, which stay in a cache
 
 
-def last_layer(n_inputs: int, n_classes: int) -> nn.Linear:
+def last_layer(n_inputs: int, n_classes: int, kind: type[nn.Linear] = nn.Linear) -> nn.Linear:
     """Return the layer that gives the logits, all of them zero at first."""
-    last = nn.Linear(n_inputs, check_n_classes(n_classes))
+    last = kind(n_inputs, check_n_classes(n_classes))
     # Start from equal probabilities: a random preference between two classes that annotators
     # treat alike would be hard to unlearn, and one of the two would never be predicted.
     nn.init.zeros_(last.weight)
@@ -37,7 +37,7 @@ def mean_and_scale(inputs: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tenso
     merged (Chan et al. 1983), so that bytes are never all floats at once.
     """
     n_seen = 0
-    mean = squares = largest = torch.zeros((), dtype=torch.float64, device=inputs.device)
+    mean = squares = torch.zeros((), dtype=torch.float64, device=inputs.device)
     for part in inputs.split(max(1, _PART // max(1, inputs[:1].numel()))):
         values = part.double()
         part_mean = values.mean(axes, keepdim=True)
@@ -45,11 +45,10 @@ def mean_and_scale(inputs: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tenso
         step = part_mean - mean
         n_seen += n
         mean = mean + step * (n / n_seen)
-        squares = squares + (values - part_mean).square().sum(axes, keepdim=True)
+        squares = squares + (values - part_mean).square_().sum(axes, keepdim=True)
         squares = squares + step.square() * (n * (n_seen - n) / n_seen)
-        largest = torch.maximum(largest, values.abs().amax(axes, keepdim=True))
     deviation = (squares / n_seen).sqrt()
-    constant = deviation <= 1e-6 * largest  # up to the rounding of its mean
+    constant = deviation <= 1e-6 * mean.abs()  # up to the rounding of its mean
     return mean.squeeze(0), deviation.where(~constant, 1).squeeze(0)
 
 
