@@ -139,6 +139,20 @@ def test_accuracies_of_methods_are_those_of_the_record():
         assert f"| `{name}` | {' | '.join(cells)} |" in page
 
 
+def test_accuracies_of_views_of_photos_are_those_of_the_records():
+    page = " ".join((ROOT / "docs" / "methods.md").read_text("utf-8").split())
+    records = RecordFile(ROOT / "benchmarks" / "results" / "reproduction.jsonl").read()
+    for method in ("two-views", "weak-to-strong"):
+        (found,) = [
+            (f"{100 * each.accuracy:.2f} %", each.spec.options["epochs"])
+            for each in records
+            if each.spec.method == method
+            and (each.spec.dataset, each.spec.setting) == ("cifar-10", "uniform")
+            and each.spec.knows == "true Q"
+        ]
+        assert re.search(f"`{method}` (came )?to {found[0]} in {found[1]}", page)
+
+
 def test_accuracies_of_two_views_are_those_of_the_record():
     page = (ROOT / "docs" / "methods.md").read_text("utf-8")
     lines = (ROOT / "benchmarks" / "results" / "views.jsonl").read_text("utf-8").splitlines()

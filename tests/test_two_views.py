@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from torch.nn.functional import cross_entropy, one_hot
 
 import loss_references as reference
-from loss_cases import FEW, FEW_CASES, make_logits, make_transition, possible_labels, with_gradient
+from loss_cases import make_logits, make_transition, possible_labels, with_gradient
 from loss_compilation import TORCH_INTERNAL, assert_compiles
-from loss_contract import TransitionLossContract
 from naysay import ComplementaryClassifier, InvalidInput, InvalidLabels, TransitionMatrix, losses
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
 from naysay._targets import TrueLabelsToo
@@ -23,49 +22,15 @@ from naysay.networks import MLP
 from naysay.observations import Observations
 from naysay.training import Examples, Options, fit, predict_logits
 from trainings import make_data
+from two_views_contract import TwoViewsContract, log_column
 
 Q = make_transition("with zeros", 10)
 
 
-def log_column(Q, labels):
-    return torch.from_numpy(np.array(Q).T.copy()).log()[labels]
-
-
-class TestTwoViews(TransitionLossContract):
+class TestTwoViews(TwoViewsContract):
     reference = staticmethod(reference.two_views)
-    cases = (*FEW, ("singular", 3), ("without zeros", 10), ("uniform", 1000), ("with zeros", 1200))
-    single_saturated = (1e-5, 1e-3)  # digits of a target near 0, times a logarithm of -2000
-    half_gradient = 1e-3  # the sum of two gradients, each rounded to half precision
-
-    @staticmethod
-    def function(logits, *arguments, **options):
-        other = reference.OTHER_VIEW * logits if isinstance(logits, torch.Tensor) else None
-        return F.two_views(logits, *arguments, other_logits=other, **options)
-
-    def by_module(self, logits, labels, Q, **options):
-        stacked = torch.stack([logits, reference.OTHER_VIEW * logits])
-        return losses.TwoViews(Q, **options)(stacked, labels)
-
-    @FEW_CASES
-    def test_gradient_passes_the_check_by_finite_differences(self, kind, n_classes):
-        Q = self.transition(kind, n_classes)
-        labels = possible_labels(Q, 3)
-        views = torch.stack([make_logits(3, n_classes), make_logits(3, n_classes, seed=1)])
-        column = log_column(Q, labels)
-        target = (views + column).softmax(2).mean(0)  # a constant, as in the loss
-
-        def held_constant(views):
-            of_label = -(views.log_softmax(2) + column).logsumexp(2)
-            of_target = -(target * views.log_softmax(2)).sum(2)
-            return (0.1 * of_label + 0.9 * of_target).mean(0)
-
-        leaf = views.clone().requires_grad_()
-        assert torch.autograd.gradcheck(held_constant, leaf, fast_mode=n_classes > 100)
-        expected = with_gradient(held_constant, views)
-        found = with_gradient(
-            lambda v: F.two_views(v[0], labels, Q, other_logits=v[1], reduction="none"), views
-        )
-        torch.testing.assert_close(found, expected)
+    target = "mean"
+    shares = (0.5, 0.5)
 
     def test_another_view_of_another_shape_is_refused(self):
         for other in (torch.zeros(3, 3), None):
