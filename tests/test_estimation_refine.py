@@ -142,6 +142,21 @@ def test_a_matrix_near_uniform_that_was_made_from_the_labels_must_earn_its_entri
     assert kept  # it would be, as it does explain the labels
 
 
+def test_classes_that_the_judges_confuse_are_not_taken_for_a_habit():
+    uniform = TransitionMatrix.uniform(10)
+    moved = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        labels = rng.integers(10, size=12_000)
+        judged = np.where(rng.random(12_000) < 0.35, (labels + 1) % 10, labels)
+        probs = np.full((12_000, 10), 0.01)
+        probs[np.arange(12_000), judged] = 0.91  # surer than they are right
+        comp_labels = uniform.sample(labels, seed=1000 + seed)
+        moved.append(error(refine(probs, comp_labels, uniform), uniform))
+        assert refine(probs, comp_labels, uniform, from_these_labels=True).is_uniform
+    assert min(moved) > 0.1  # it would be: next classes are excluded too seldom
+
+
 def test_a_matrix_that_is_near_uniform_but_not_uniform_earns_its_entries():
     rows = np.array([0.34, 0.28, 0.22, 0.16])
     values = np.array([np.insert(np.roll(rows, k), k, 0) for k in range(5)])
