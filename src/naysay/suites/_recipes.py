@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from naysay.experiments.suite import Recipe
 
-__all__ = ["CIFAR10", "DRAWN", "MIRRORED", "MNIST", "ONE_CYCLE", "QUICK_SPEED", "REFINED"]
+__all__ = ["CIFAR10", "DRAWN", "MNIST", "ONE_CYCLE", "QUICK_SPEED", "REFINED"]
 
 #: What every recipe that draws matrices, labels and anchors must say.
 DRAWN = (
@@ -110,8 +110,7 @@ ONE_CYCLE = (
     "linear descent to 0, batch 512, gradients clipped, random crops and flips."
 )
 
-#: What else `best` does on colour images, here and in Table 4.
-MIRRORED = "A prediction of LM is the mean over an image and its mirror image."
+#: How LM/E gets its matrix in `best` on colour images, here and in Table 4.
 REFINED = (
     "LM/E refines the estimated Q (expectation-maximisation), on networks that are trained for 20 "
     "epochs, and trains again with it."
@@ -172,7 +171,7 @@ CIFAR10 = {
             "turned, sheared, zoomed, recoloured and has a square cut out, which learns that "
             "posterior (method weak-to-strong).",
             "The mean prediction of LM is held near the class shares that the labels tell.",
-            MIRRORED,
+            "A prediction of LM is the mean over an image and its mirror image.",
             "LM is trained again, once at most, where held-out complementary labels say that a "
             "class is dead, merged or swapped; the network of least held-out loss is kept.",
             REFINED,

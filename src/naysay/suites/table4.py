@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from naysay.experiments.suite import Suite
 from naysay.suites._cells import make_cells
-from naysay.suites._recipes import CIFAR10, DRAWN, MIRRORED, ONE_CYCLE, REFINED
+from naysay.suites._recipes import CIFAR10, DRAWN, ONE_CYCLE, REFINED
 
 __all__ = ["SUITE"]
 
@@ -62,7 +62,7 @@ SUITE = Suite(
                 ONE_CYCLE,
                 "LM learns from two views of each image: the target of both is the mean of what "
                 "they make of the label (method two-views, ours).",
-                MIRRORED,
+                "A prediction is the mean over an image and its mirror image.",
                 REFINED,
                 *DRAWN,
                 "Tiny ImageNet keeps the paper's batch of 256 and learning rate of 0.1 (the peak).",
