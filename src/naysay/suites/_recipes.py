@@ -126,6 +126,7 @@ CIFAR10 = {
             "steps": [40, 80],
             "epochs": 120,
             "patience": 40,
+            "compile": True,
         },
         trials=5,
         deviations=(
