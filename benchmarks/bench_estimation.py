@@ -30,7 +30,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from naysay import ComplementaryClassifier, NaysayWarning, TransitionMatrix, datasets, estimation
-from naysay.demo import SETTINGS, row_error
+from naysay.demo import SETTINGS
 from naysay.networks import MLP
 from record import write_record
 
@@ -53,8 +53,8 @@ def estimate(
     clf.fit(X, comp_labels, anchors=(X[anchors], y[anchors]))
     assert clf.habit_ is not None
     return clf, {
-        "anchors": row_error(clf.habit_.from_anchors, Q),
-        "refined": row_error(clf.transition_, Q),
+        "anchors": clf.habit_.from_anchors.distance(Q),
+        "refined": clf.transition_.distance(Q),
     }
 
 
@@ -187,7 +187,7 @@ def large(n: int = 1_000_000, n_classes: int = 100) -> None:
         "total_cpu_seconds": round(sum(cpu_seconds.values()), 2),
         "peak_gb": peak_gb(),
         "error_before": round(float(np.abs(first - np.asarray(Q)).sum(axis=1).mean()), 3),
-        "error_after": round(row_error(found["refine"], Q), 3),
+        "error_after": round(found["refine"].distance(Q), 3),
     }
     print(results)
     write_record("estimation", {f"all {n} x {n_classes}": results}, n_runs=1, threads=1)

@@ -72,11 +72,6 @@ def load_data(name: str, path: Path) -> dict[str, np.ndarray]:
     }
 
 
-def error_of(found: TransitionMatrix, Q: TransitionMatrix) -> float:
-    """Return the mean over rows of the distance Σ |found - Q|."""
-    return float(np.abs(np.asarray(found) - np.asarray(Q)).sum(axis=1).mean())
-
-
 def draw_anchors(y: np.ndarray, seed: int) -> np.ndarray:
     rng = np.random.default_rng(1000 + seed)
     rows = [rng.choice(np.flatnonzero(y == k), N_ANCHORS, replace=False) for k in range(10)]
@@ -96,8 +91,8 @@ def compare(data: dict[str, np.ndarray], Q: TransitionMatrix, seed: int, recipe:
         found[f"accuracy_{name}"] = 100 * clf.score(data["X_test"], data["y_test"])
         found[f"seconds_{name}"] = time.perf_counter() - start
         if clf.habit_ is not None:
-            found["error_from_anchors"] = error_of(clf.habit_.from_anchors, Q)
-            found["error_refined"] = error_of(clf.transition_, Q)
+            found["error_from_anchors"] = clf.habit_.from_anchors.distance(Q)
+            found["error_refined"] = clf.transition_.distance(Q)
     found["gap"] = found["accuracy_true_Q"] - found["accuracy_estimated_Q"]
     return found
 
@@ -125,8 +120,8 @@ def human(data: dict[str, np.ndarray], Q: TransitionMatrix, seed: int, recipe: d
     return {
         "accuracy": 100 * right.mean(),
         "least_recall": 100 * min(right[data["y_test"] == k].mean() for k in range(10)),
-        "error_from_anchors": error_of(clf.habit_.from_anchors, Q),
-        "error_refined": error_of(clf.transition_, Q),
+        "error_from_anchors": clf.habit_.from_anchors.distance(Q),
+        "error_refined": clf.transition_.distance(Q),
         "judges_right": 100 * (judged.argmax(axis=1) == y).mean(),
         "share_of_wrong_labels": 100 * (labels == y[example]).mean(),
         "precision_first_1000": 100 * (labels[first] == y[example][first]).mean(),

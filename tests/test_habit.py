@@ -7,7 +7,6 @@ import pytest
 from sklearn.datasets import load_digits
 
 from naysay import ComplementaryClassifier, NaysayWarning, TransitionMatrix
-from naysay.demo import row_error
 from naysay.networks import MLP
 from naysay.observations import Observations
 
@@ -30,7 +29,7 @@ def fitted():
 def test_the_classifier_refines_what_the_anchors_gave(fitted):
     habit = fitted.habit_
     assert fitted.transition_ == habit.transition
-    assert row_error(habit.transition, Q) < row_error(habit.from_anchors, Q) / 1.5
+    assert habit.transition.distance(Q) < habit.from_anchors.distance(Q) / 1.5
     assert fitted.score(X, y) > 0.9
 
 
@@ -153,7 +152,7 @@ def test_annotators_get_matrices_of_their_own_and_those_of_few_answers_are_named
     assert clf.transitions_ == dict(clf.habit_.by_annotator)
     assert clf.transition_ == clf.habit_.transition == clf.transitions_["cyd"]
     for name, habit in HABITS.items():
-        assert row_error(clf.transitions_[name], habit) < row_error(clf.transition_, habit) / 2
+        assert clf.transitions_[name].distance(habit) < clf.transition_.distance(habit) / 2
     assert clf.score(X4, y4) > 0.9
     clf.save(tmp_path / "model")
     loaded = ComplementaryClassifier.load(tmp_path / "model")

@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 from naysay import (
+    InvalidInput,
     InvalidTransitionMatrix,
     TransitionMatrix,
 )
@@ -251,3 +252,22 @@ def test_classes_without_names_are_numbered():
     assert not TransitionMatrix(VALUES).has_names
     assert TransitionMatrix(VALUES, ANIMALS).has_names
     assert TransitionMatrix.uniform(3, classes=ANIMALS).classes == tuple(ANIMALS)
+
+
+def test_distance_is_the_mean_over_rows_of_absolute_differences():
+    first, second = (
+        TransitionMatrix.with_zeros(6, seed=0),
+        TransitionMatrix.without_zeros(6, seed=1),
+    )
+    rows = [
+        sum(abs(a - b) for a, b in zip(one, other, strict=True))
+        for one, other in zip(np.asarray(first), np.asarray(second), strict=True)
+    ]
+    assert first.distance(second) == pytest.approx(sum(rows) / 6)
+    assert first.distance(second) == second.distance(first)
+    assert first.distance(first) == 0
+
+
+def test_matrices_of_different_sizes_have_no_distance():
+    with pytest.raises(InvalidInput, match=r"4 classes too\. Got 5"):
+        TransitionMatrix.uniform(4).distance(TransitionMatrix.uniform(5))

@@ -120,7 +120,7 @@ def run_demo(
             learned_from=learned_from,
             accuracy=float(clf.score(X_test, y_test)),
             seconds=time.perf_counter() - begin,
-            q_error=row_error(clf.transition_, Q) if is_estimate else None,
+            q_error=clf.transition_.distance(Q) if is_estimate else None,
             history=clf.history_,
         )
 
@@ -161,8 +161,3 @@ def run_demo(
         ],
         seconds=time.perf_counter() - start,
     )
-
-
-def row_error(estimated: TransitionMatrix, true: TransitionMatrix) -> float:
-    """Return the mean over classes of the L1 distance between rows (0 to 2)."""
-    return float(np.abs(np.asarray(estimated) - np.asarray(true)).sum(axis=1).mean())

@@ -354,6 +354,21 @@ class TransitionMatrix:
         by_name = np.asarray(labels).dtype.kind in "USO"
         return np.array(self._classes)[drawn] if by_name else drawn
 
+    def distance(self, other: "TransitionMatrix") -> float:
+        """Return the mean over rows of the distance Σ |Q - other|, between 0 and 2.
+
+        Examples
+        --------
+        >>> always_the_next = TransitionMatrix([[0, 1, 0], [0, 0, 1], [1, 0, 0]])
+        >>> TransitionMatrix.uniform(3).distance(always_the_next)
+        1.0
+        """
+        if other.n_classes != self.n_classes:
+            raise InvalidInput(
+                f"The other matrix must have {self.n_classes} classes too. Got {other.n_classes}."
+            )
+        return float(np.abs(np.asarray(self) - np.asarray(other)).sum(axis=1).mean())
+
     def diagnose(self, *, prior: ArrayLike | None = None) -> Diagnosis:
         """Say what can be learned from labels drawn with this matrix.
 

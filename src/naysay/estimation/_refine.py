@@ -209,7 +209,7 @@ class _Contest:
         The contest has a share of all labels, and asks for the same share of the gain.
         """
         uniform = _uniform_like(Q)
-        if np.abs(np.asarray(Q) - np.asarray(uniform)).sum(axis=1).mean() >= _NEAR_UNIFORM:
+        if Q.distance(uniform) >= _NEAR_UNIFORM:
             return True
         n_free = Q.n_classes * (Q.n_classes - (1 if self.allow_diagonal else 2))
         gain = (scores - self.score_of(uniform)).sum()

@@ -126,21 +126,21 @@ def make_record(spec: RunSpec, data: RunData, outcome: Outcome, facts: dict[str,
         if accuracy.value is not None and accuracy.standard_error is not None:
             estimates["accuracy"] = accuracy.value
             estimates["accuracy_standard_error"] = accuracy.standard_error
+    q_error: dict[str, float] = {}
     matrices: dict[str, list[list[float]]] = {}
-    if outcome.matrices and data.Q is not None and data.n_classes <= _MOST_CLASSES:
-        matrices = {
-            name: np.asarray(Q).round(4).tolist()
-            for name, Q in {"true": data.Q, **outcome.matrices}.items()
-        }
+    if outcome.matrices and data.Q is not None:
+        q_error = {name: _round(Q.distance(data.Q)) for name, Q in outcome.matrices.items()}
+        if data.n_classes <= _MOST_CLASSES:
+            matrices = {
+                name: np.asarray(Q).round(4).tolist()
+                for name, Q in {"true": data.Q, **outcome.matrices}.items()
+            }
     return RunRecord(
         spec=spec,
         accuracy=outcome.accuracy,
         seconds=round(outcome.seconds, 3),
         estimates={name: _round(value) for name, value in estimates.items()},
-        q_error={
-            name: _round(float(np.abs(np.asarray(Q) - np.asarray(data.Q)).sum(axis=1).mean()))
-            for name, Q in outcome.matrices.items()
-        },
+        q_error=q_error,
         chosen=dict(outcome.chosen),
         matrices=matrices,
         history=_thin(outcome.history),
