@@ -62,7 +62,7 @@ def test_expected_counts_are_those_of_plain_loops():
     probs, labels, _ = draw(Q, 60)
     expected, share, total = em_in_loops(probs, labels, np.asarray(Q), 0.1, np.zeros((4, 4)))
     rows = mixture.Rows.group(probs, labels)
-    counts, n_unsure, found = mixture.expect(rows, np.asarray(Q), 0.1)
+    counts, _, n_unsure, found = mixture.expect(rows, np.asarray(Q), 0.1)
     np.testing.assert_allclose(
         mixture.normalise(counts, counts, allow_diagonal=False), expected, rtol=1e-12
     )
@@ -81,11 +81,49 @@ def test_the_fit_is_where_plain_em_ends():
     start = np.asarray(TransitionMatrix.uniform(4))
     plain, unsure = start, 0.05
     for _ in range(3000):
-        counts, n_unsure, _ = mixture.expect(rows, plain, unsure)
+        counts, _, n_unsure, _ = mixture.expect(rows, plain, unsure)
         plain = mixture.normalise(counts + prior, plain, allow_diagonal=False)
         unsure = max(1e-4, n_unsure / 150)
     fit = mixture.fit_matrix(rows, start, prior_counts=prior, allow_diagonal=False)
     assert np.abs(fit.Q - plain).sum(axis=1).max() < 0.02
+
+
+def weighted(probs, weights):
+    found = probs * weights
+    return found / found.sum(axis=1, keepdims=True)
+
+
+def test_weights_of_classes_count_as_probabilities_that_are_multiplied():
+    Q = TransitionMatrix.without_zeros(4, (0.6, 0.3, 0.1), seed=1)
+    probs, labels, _ = draw(Q, 60)
+    weights = np.array([0.2, 1.0, 3.0, 0.5])
+    rows = mixture.Rows.group(probs, labels)
+    found = mixture.expect(rows, np.asarray(Q), 0.1, weights)
+    other = mixture.Rows.group(weighted(probs, weights), labels)
+    multiplied = mixture.expect(other, np.asarray(Q), 0.1)
+    np.testing.assert_allclose(found.counts, multiplied.counts, rtol=1e-12)
+    assert found.n_unsure == pytest.approx(multiplied.n_unsure)
+    assert found.log_likelihood == pytest.approx(multiplied.log_likelihood)
+    share = np.bincount(labels, minlength=4) / 60
+    named = 0
+    for p, label in zip(weighted(probs, weights), labels, strict=True):
+        sure = 0.9 * p @ np.asarray(Q)[:, label]
+        named = named + p * sure / (sure + 0.1 * share[label])
+    np.testing.assert_allclose(found.predicted, named, rtol=1e-12)
+
+
+def test_fitted_weights_make_each_class_as_frequent_as_the_labels_say():
+    Q = TransitionMatrix.with_zeros(5, 2, seed=1)
+    probs, labels, _ = draw(Q, 4000, sharpness=2)
+    lost = np.array([0.1, 1, 1, 1, 2.5])
+    rows = mixture.Rows.group(weighted(probs, lost), labels)
+    options = {"prior_counts": np.full((5, 5), 0.5), "allow_diagonal": False, "tolerance": 1e-6}
+    fit = mixture.fit_matrix(rows, np.asarray(Q), weighs=True, **options)
+    found = mixture.expect(rows, fit.Q, fit.unsure, fit.weights)
+    np.testing.assert_allclose(found.counts.sum(axis=1), found.predicted, atol=1)
+    assert fit.log_likelihood > mixture.fit_matrix(rows, np.asarray(Q), **options).log_likelihood
+    ratio = fit.weights * lost
+    np.testing.assert_allclose(ratio / ratio.mean(), 1, atol=0.3)  # what was lost is given back
 
 
 def test_a_temperature_is_that_of_the_logits():
@@ -113,6 +151,17 @@ def test_an_estimate_that_is_off_comes_near(Q, confidence):
     found = refine(probs, comp_labels, initial)
     assert error(found, Q) < error(initial, Q) / 2
     assert error(found, Q) < error(known, Q) + 0.06
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_judges_that_have_nearly_lost_a_class_do_not_spoil_its_row(seed):
+    Q = TransitionMatrix.without_zeros(5, (0.7, 0.3), seed=seed)
+    probs, comp_labels, _ = draw(Q, 6000, sharpness=1.5, seed=seed)
+    initial = blur(Q, 0.3, seed=seed)
+    biased = weighted(probs, [0.05, 1, 1, 2, 1])
+    assert biased.mean(axis=0)[0] < 0.07  # of a fifth
+    found, with_all = (refine(each, comp_labels, initial) for each in (biased, probs))
+    assert error(found, Q) < error(with_all, Q) + 0.03
 
 
 def test_uniform_labels_give_exactly_the_uniform_matrix():

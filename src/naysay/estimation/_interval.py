@@ -9,12 +9,12 @@ from scipy.special import gammainc, gammaincinv, ndtr
 
 from naysay._checks import check_count, check_number, check_seed, named
 from naysay.estimation._mixture import Fit, Rows, as_matrix, check_rows, fit_matrix, spread
-from naysay.estimation._refine import best_temperature
+from naysay.estimation._refine import best_calibration
 from naysay.transition import TransitionMatrix
 
 __all__ = ["Uncertainty", "uncertainty"]
 
-_N_CHOICE = 10_000  # rows that choose the temperature
+_N_CHOICE = 10_000  # rows that tell what is wrong with the probabilities
 _LEAST = 1e-12
 _HALVINGS = 40  # of the distance of a bound from the estimate: to a few 1e-12
 
@@ -87,7 +87,7 @@ def uncertainty(
     unless 0 or 1 cuts it off, and it is as wide as it must be to hold `level` of what is left.
 
     What the intervals hold is the chance of the labels drawn. They take the probabilities as
-    right, up to the temperature that `refine` fits too.
+    right, up to the temperature and the class weights that `refine` fits too.
 
     Parameters
     ----------
@@ -119,12 +119,14 @@ def uncertainty(
         np.fill_diagonal(half, 0)
     grown = spread(np.asarray(start), 0.1 / n_classes, allow_diagonal=allow_diagonal)
 
-    def fit(rows: Rows) -> Fit:
-        return fit_matrix(rows, grown, prior_counts=half, allow_diagonal=allow_diagonal)
+    def fit(rows: Rows, weighs: bool = False) -> Fit:
+        return fit_matrix(
+            rows, grown, prior_counts=half, allow_diagonal=allow_diagonal, weighs=weighs
+        )
 
     choice = rng.permutation(len(array))[:_N_CHOICE]
-    temperature = best_temperature(Rows.group(array[choice], labels[choice]), fit)
-    rows = Rows.group(array, labels).tempered(temperature)
+    calibration = best_calibration(Rows.group(array[choice], labels[choice]), fit)
+    rows = Rows.group(array, labels).calibrated(calibration)
     estimate = np.asarray(start)
     posterior = _posterior(rows, fit(rows), half, n_samples, rng).given(estimate)
     reach = posterior.reach(estimate, level)

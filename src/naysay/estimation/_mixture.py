@@ -7,14 +7,16 @@ What every function here shares: given P(Y | x) = p, a complementary label has t
 where b are the frequencies of all labels and ε the share of examples about which p says nothing: a
 classifier is sometimes surely wrong, and without ε one such row would speak as loudly as hundreds.
 The logarithm of this is concave in (Q, ε), so EM finds the one best fit from any start.
+
+The probabilities themselves may be off: too sure, or with a class that is named too seldom. What
+p^(1/T) w, divided by its sum, makes of them is fitted along, T and the weights w of the classes.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize_scalar
 from scipy.special import xlogy
 
 from naysay._checks import check_label_indices, check_probabilities
@@ -28,6 +30,8 @@ _MOST_STEPS = 300  # of EM
 _MOST_UNSURE = 0.9
 _LEAST_UNSURE = 1e-4  # of ε: no row of probabilities is worth more than this many labels
 _CHUNK = 50_000
+
+_State = tuple[NDArray[np.float64], float, NDArray[np.float64] | None]  # Q, ε, class weights
 
 
 @dataclass(frozen=True)
@@ -54,17 +58,35 @@ class Rows:
         """Return the rows that have this label."""
         return self.probs[self.starts[label] : self.starts[label + 1]]
 
-    def tempered(self, temperature: float) -> "Rows":
-        """Return the rows with softmax temperature divided by `temperature`."""
-        return Rows(temper(self.probs, temperature), self.starts)
+    def calibrated(self, calibration: "Calibration") -> "Rows":
+        """Return the rows with other probabilities."""
+        return Rows(calibration(self.probs), self.starts)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What is to be done to probabilities that are too sure, or name a class too seldom."""
+
+    temperature: float = 1.0
+    weights: NDArray[np.float64] | None = None
+
+    def __call__(self, probs: Floats) -> Floats:
+        """Return p^(1/T) w, divided by its sum."""
+        tempered = temper(probs, self.temperature)
+        if self.weights is None:
+            return tempered
+        weighted = tempered * self.weights.astype(probs.dtype)
+        weighted /= weighted.sum(axis=1, keepdims=True)
+        return weighted
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A matrix and the share of unsure rows, with what they say of the rows fitted."""
+    """A matrix, the share of unsure rows and class weights, and how likely they make the labels."""
 
     Q: NDArray[np.float64]
     unsure: float
+    weights: NDArray[np.float64]
     log_likelihood: float
 
 
@@ -117,24 +139,37 @@ def log_likelihoods(rows: Rows, Q: NDArray[np.float64], unsure: float) -> NDArra
     return np.log(np.concatenate(parts).astype(np.float64))
 
 
+class Expected(NamedTuple):
+    """What EM expects: how often each class led to each label, and what else it counts."""
+
+    counts: NDArray[np.float64]  # (class, label)
+    predicted: NDArray[np.float64]  # how often the probabilities name each class, in sure rows
+    n_unsure: float
+    log_likelihood: float
+
+
 def expect(
-    rows: Rows, Q: NDArray[np.float64], unsure: float
-) -> tuple[NDArray[np.float64], float, float]:
-    """Return expected counts of (class, label), of unsure rows, and the log-likelihood."""
-    n = rows.counts.sum()
-    background = rows.counts / n
+    rows: Rows, Q: NDArray[np.float64], unsure: float, weights: NDArray[np.float64] | None = None
+) -> Expected:
+    """Return what the rows are expected to be, with classes of these weights, 1 by default."""
+    background = rows.counts / rows.counts.sum()
     counts = np.zeros_like(Q)
+    predicted = np.zeros(len(Q))
     n_unsure = total = 0.0
     for label in np.flatnonzero(rows.counts).tolist():
         probs = rows.of_label(label)
+        column = (Q[:, label] if weights is None else weights * Q[:, label]).astype(probs.dtype)
         with _quiet_products():
-            mixed = (1 - unsure) * (probs @ Q[:, label].astype(probs.dtype))
-            mixed += unsure * background[label]
-            inverse = 1 / mixed
-            counts[:, label] = (1 - unsure) * Q[:, label] * (probs.T @ inverse)
-        n_unsure += unsure * background[label] * float(inverse.sum(dtype=np.float64))
-        total += float(np.log(mixed).sum(dtype=np.float64))
-    return counts, n_unsure, total
+            sums = 1.0 if weights is None else probs @ weights.astype(probs.dtype)
+            sure = (1 - unsure) * (probs @ column) / sums
+            likely = sure + unsure * background[label]
+            inverse = 1 / (likely * sums)
+            counts[:, label] = (1 - unsure) * column * (probs.T @ inverse)
+            if weights is not None:
+                predicted += weights * (probs.T @ (sure * inverse))
+        n_unsure += unsure * background[label] * float((1 / likely).sum(dtype=np.float64))
+        total += float(np.log(likely).sum(dtype=np.float64))
+    return Expected(counts, predicted, n_unsure, total)
 
 
 def _quiet_products() -> np.errstate:
@@ -142,75 +177,88 @@ def _quiet_products() -> np.errstate:
     return np.errstate(invalid="ignore")
 
 
-def fit_unsure(rows: Rows, Q: NDArray[np.float64], *, allow_diagonal: bool) -> Fit:
-    """Fit ε alone, for a matrix that is given."""
-    share = np.repeat(rows.counts / rows.counts.sum(), rows.counts)
-    with _quiet_products():
-        predicted = np.concatenate(
-            [rows.of_label(label) @ Q[:, label].astype(rows.probs.dtype) for label in range(len(Q))]
-        ).astype(np.float64)
-
-    def loss(unsure: float) -> float:
-        return -float(np.log((1 - unsure) * predicted + unsure * share).sum())
-
-    if allow_diagonal:
-        return Fit(Q, _LEAST_UNSURE, -loss(_LEAST_UNSURE))
-    found: Any = minimize_scalar(loss, bounds=(_LEAST_UNSURE, _MOST_UNSURE), method="bounded")
-    return Fit(Q, float(found.x), -float(found.fun))
-
-
 def fit_matrix(
     rows: Rows,
     start: NDArray[np.float64],
     *,
-    prior_counts: NDArray[np.float64],
+    prior_counts: NDArray[np.float64] | None,
     allow_diagonal: bool,
+    weighs: bool = False,
     tolerance: float = 1e-4,
 ) -> Fit:
     """Fit Q and ε by EM with pseudo-counts; rows without any evidence stay as they start.
 
-    It ends when no row changes by more than `tolerance` (L1) in a step. Two steps of EM show where
-    it is heading, a third goes there at once (SQUAREM): with unsure probabilities plain EM needs
-    hundreds of steps. A leap that loses likelihood is taken back.
+    Without pseudo-counts Q stays as it starts. With `weighs` the weights of the classes are fitted
+    too, by a step of iterative scaling after each step of EM. It ends when no row changes by more
+    than `tolerance` (L1) in a step. Two steps show where it is heading, a third goes there at once
+    (SQUAREM): with unsure probabilities plain EM needs hundreds. A leap that loses likelihood is
+    taken back.
 
     References
     ----------
     Varadhan, Roland 2008: Simple and globally convergent methods for accelerating the convergence
     of any EM algorithm, scheme S3.
+    Darroch, Ratcliff 1972: Generalized iterative scaling for log-linear models.
     """
     n_classes = len(start)
+    n = rows.counts.sum()
+
+    def unpack(state: NDArray[np.float64]) -> _State:
+        Q = state[: n_classes**2].reshape(n_classes, n_classes)
+        return Q, float(state[n_classes**2]), state[n_classes**2 + 1 :] if weighs else None
+
+    def pack(
+        counts: NDArray[np.float64],
+        unsure: float,
+        weights: NDArray[np.float64] | None,
+        otherwise: NDArray[np.float64],
+    ) -> NDArray[np.float64]:
+        Q = otherwise
+        if prior_counts is not None:
+            Q = normalise(counts, otherwise, allow_diagonal=allow_diagonal)
+        state = np.append(Q, _bounded_share(unsure, allow_diagonal))
+        return state if weights is None else np.append(state, weights / weights.mean())
 
     def step(state: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
         """Return the state after one step of EM, and the penalised likelihood before it."""
-        Q, unsure = state[:-1].reshape(n_classes, n_classes), float(state[-1])
-        counts, n_unsure, total = expect(rows, Q, unsure)
-        total += float(xlogy(prior_counts, Q).sum())
-        return pack(counts + prior_counts, n_unsure / rows.counts.sum(), Q), total
-
-    def pack(
-        counts: NDArray[np.float64], unsure: float, otherwise: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        Q = normalise(counts, otherwise, allow_diagonal=allow_diagonal)
-        return np.append(Q, _bounded_share(unsure, allow_diagonal))
+        Q, unsure, weights = unpack(state)
+        found = expect(rows, Q, unsure, weights)
+        if weights is not None:
+            named = found.counts.sum(axis=1)
+            weights = weights * (named + 1) / (found.predicted + 1)
+        counts, total = found.counts, found.log_likelihood
+        if prior_counts is not None:
+            counts = counts + prior_counts
+            total += float(xlogy(prior_counts, Q).sum())
+        return pack(counts, found.n_unsure / n, weights, Q), total
 
     first = np.append(start, _start(allow_diagonal))
+    if weighs:
+        first = np.append(first, np.ones(n_classes))
     for _ in range(_MOST_STEPS // 3):
         second, _ = step(first)
         third, total = step(second)
-        if np.abs(third - second)[:-1].reshape(n_classes, -1).sum(axis=1).max() < tolerance and (
-            abs(third[-1] - second[-1]) < tolerance / 10
-        ):
+        if _is_still(unpack(third), unpack(second), tolerance):
             first = third
             break
         change = second - first
         bend = third - second - change
         length = max(1.0, float(np.linalg.norm(change) / max(np.linalg.norm(bend), 1e-300)))
         leap = np.maximum(first + 2 * length * change + length**2 * bend, third / 10)
-        Q = third[:-1].reshape(n_classes, n_classes)
-        landed, reached = step(pack(leap[:-1].reshape(Q.shape), float(leap[-1]), Q))
+        counts, unsure, weights = unpack(leap)
+        landed, reached = step(pack(counts, unsure, weights, unpack(third)[0]))
         first = landed if reached >= total else third
-    Q, unsure = first[:-1].reshape(n_classes, n_classes), float(first[-1])
-    return Fit(Q, unsure, expect(rows, Q, unsure)[2])
+    Q, unsure, weights = unpack(first)
+    reached = expect(rows, Q, unsure, weights).log_likelihood
+    return Fit(Q, unsure, np.ones(n_classes) if weights is None else weights, reached)
+
+
+def _is_still(after: _State, before: _State, tolerance: float) -> bool:
+    """Say whether neither a row of Q nor a weight has moved by more than the tolerance."""
+    moved = [np.abs(after[0] - before[0]).sum(axis=1).max(), 10 * abs(after[1] - before[1])]
+    if after[2] is not None and before[2] is not None:
+        moved.append(np.abs(after[2] - before[2]).max())
+    return max(moved) < tolerance
 
 
 def spread(Q: NDArray[np.float64], floor: float, *, allow_diagonal: bool) -> NDArray[np.float64]:

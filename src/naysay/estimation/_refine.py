@@ -1,7 +1,6 @@
 """Refine Q on a classifier's probabilities, and keep the result only where it is surely better."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,15 +9,14 @@ from scipy.optimize import minimize_scalar
 
 from naysay._checks import check_seed
 from naysay.estimation._mixture import (
+    Calibration,
     Fit,
     Rows,
     as_matrix,
     check_rows,
     fit_matrix,
-    fit_unsure,
     log_likelihoods,
     normalise,
-    temper,
 )
 from naysay.transition import TransitionMatrix
 
@@ -30,7 +28,7 @@ _NEAR_UNIFORM = 0.3  # mean over rows of the distance Σ |Q - uniform|
 _TEMPERATURES = (0.25, 5.0)
 _LEAST = 0.1  # of the mean entry: where zeros of the initial matrix start, to be able to grow
 
-Fitter = Callable[[Rows], Fit]
+Fitter = Callable[[Rows, bool], Fit]  # whether to fit class weights too
 
 
 def refine(
@@ -49,9 +47,11 @@ def refine(
 
     .. math:: r_{ik} ∝ p_k(x_i) Q_{kȳ_i}, \qquad Q_{kj} ∝ s P_{kj} + \sum_{i: ȳ_i = j} r_{ik}
 
-    with P the prior matrix and s its weight in labels. Along with Q it fits the temperature of the
-    probabilities (a network is often too sure of itself, which would blur Q) and the share of
-    examples on which they are of no use.
+    with P the prior matrix and s its weight in labels. Along with Q it fits what is wrong with the
+    probabilities: their temperature (a network is often too sure of itself, which would blur Q),
+    the share of examples on which they are of no use, and where that gains more than it costs
+    (Schwarz' criterion) a weight for each class (a network that has learned with a wrong matrix
+    names some class too seldom, and others would take over its labels).
 
     The result is one of three: the refined matrix, `initial`, or exactly uniform. Four-fold
     cross-validation by the likelihood of the labels decides, and chooses s. Another matrix than
@@ -123,11 +123,12 @@ def refine(
     def moves(
         strength: float, begin: NDArray[np.float64] = grown, tolerance: float = 1e-3
     ) -> Fitter:
-        return lambda rows: fit_matrix(
+        return lambda rows, weighs: fit_matrix(
             rows,
             begin,
             prior_counts=strength * pull,
             allow_diagonal=allow_diagonal,
+            weighs=weighs,
             tolerance=tolerance,
         )
 
@@ -137,16 +138,16 @@ def refine(
         rival = contest.score_of(uniform)
         if _is_better(rival, score):
             kept, score = uniform, rival
-    temperature = contest.temperature(moves(_STRENGTHS[1]))
-    refined = [contest.score(moves(strength), temperature) for strength in _STRENGTHS]
+    calibration = best_calibration(contest.rows, moves(_STRENGTHS[1]))
+    refined = [contest.score(moves(strength), calibration) for strength in _STRENGTHS]
     best = int(np.argmax([each.sum() for each in refined]))
     if not _is_better(refined[best], score):
         return kept
-    near = moves(_STRENGTHS[best])(contest.rows.tempered(temperature)).Q  # all rows take longer
-    begin = grow(near, _LEAST / 10)
-    all_rows = Rows.group(array, labels).tempered(temperature)
+    some = contest.rows.calibrated(calibration)  # all rows take longer
+    begin = grow(moves(_STRENGTHS[best])(some, False).Q, _LEAST / 10)
+    all_rows = Rows.group(array, labels).calibrated(calibration)
     fitted = TransitionMatrix(
-        moves(_STRENGTHS[best], begin, 1e-4)(all_rows).Q,
+        moves(_STRENGTHS[best], begin, 1e-4)(all_rows, False).Q,
         names if start.has_names else None,
         allow_diagonal=allow_diagonal,
     )
@@ -190,17 +191,22 @@ class _Contest:
         self.rows = Rows.group(probs, labels)
         self.fold = np.arange(len(labels)) % _N_FOLDS  # the rows are in random order
 
-    def temperature(self, fitter: Fitter) -> float:
-        """Return the temperature at which the fit is best; 1 unless another is clearly better."""
-        return best_temperature(self.rows, fitter)
-
     def score_of(self, Q: TransitionMatrix) -> NDArray[np.float64]:
         """Return log P(ȳ | x) of each row under a matrix that stays as it is."""
         values = np.asarray(Q)
         key = values.tobytes()
         if key not in self.scores:
-            fitter = partial(fit_unsure, Q=values, allow_diagonal=self.allow_diagonal)
-            self.scores[key] = self.score(fitter)
+
+            def stays(rows: Rows, weighs: bool) -> Fit:
+                return fit_matrix(
+                    rows,
+                    values,
+                    prior_counts=None,
+                    allow_diagonal=self.allow_diagonal,
+                    weighs=weighs,
+                )
+
+            self.scores[key] = self.score(stays, best_calibration(self.rows, stays))
         return self.scores[key]
 
     def is_earned(self, Q: TransitionMatrix, scores: NDArray[np.float64], n_all: int) -> bool:
@@ -215,31 +221,48 @@ class _Contest:
         gain = (scores - self.score_of(uniform)).sum()
         return bool(gain > n_free * len(self.labels) / n_all)
 
-    def score(self, fitter: Fitter, temperature: float | None = None) -> NDArray[np.float64]:
+    def score(self, fitter: Fitter, calibration: Calibration) -> NDArray[np.float64]:
         """Return log P(ȳ | x) of each row, fitted on the other folds."""
-        probs = temper(self.probs, temperature or self.temperature(fitter))
+        probs = calibration(self.probs)
         scores = np.empty(len(self.labels))
         for fold in range(_N_FOLDS):
             others, own = self.fold != fold, np.flatnonzero(self.fold == fold)
             if not len(own) or not others.any():
                 return np.zeros(len(self.labels))  # too few to say anything
-            fitted = fitter(Rows.group(probs[others], self.labels[others]))
+            fitted = fitter(Rows.group(probs[others], self.labels[others]), False)
             own = own[np.argsort(self.labels[own], kind="stable")]
             rows = Rows.group(probs[own], self.labels[own])
             scores[own] = log_likelihoods(rows, fitted.Q, fitted.unsure)
         return scores
 
 
-def best_temperature(rows: Rows, fitter: Fitter) -> float:
-    """Return the temperature of the probabilities at which `fitter` reaches most likelihood.
+def best_calibration(rows: Rows, fitter: Fitter) -> Calibration:
+    """Return the temperature of the probabilities, and class weights, that `fitter` fits best with.
 
-    Another than 1 must gain as much as Schwarz' criterion asks of one more parameter.
+    Another temperature than 1 must gain as much likelihood as Schwarz' criterion asks of one more
+    parameter, and weights as much as it asks of one less than there are classes.
     """
-    found: Any = minimize_scalar(
-        lambda log: -fitter(rows.tempered(float(np.exp(log)))).log_likelihood,
-        bounds=np.log(_TEMPERATURES),
-        method="bounded",
-        options={"xatol": 0.1},
-    )
-    gain = -found.fun - fitter(rows).log_likelihood
-    return float(np.exp(found.x)) if gain > 0.5 * np.log(len(rows.probs)) else 1.0
+    price = 0.5 * np.log(len(rows.probs))
+
+    def search(weighs: bool) -> tuple[float, Fit]:
+        found: Any = minimize_scalar(
+            lambda log: -at(float(np.exp(log)), weighs).log_likelihood,
+            bounds=np.log(_TEMPERATURES),
+            method="bounded",
+            options={"xatol": 0.1},
+        )
+        temperature = float(np.exp(found.x))
+        return temperature, at(temperature, weighs)
+
+    def at(temperature: float, weighs: bool) -> Fit:
+        return fitter(rows.calibrated(Calibration(temperature)), weighs)
+
+    temperature, best = search(False)
+    plain = at(1.0, False)
+    if best.log_likelihood - plain.log_likelihood <= price:
+        temperature, best = 1.0, plain
+    gain = at(temperature, True).log_likelihood - best.log_likelihood
+    if gain <= price * (rows.probs.shape[1] - 1):
+        return Calibration(temperature)
+    temperature, weighted = search(True)
+    return Calibration(temperature, weighted.weights)
