@@ -5,8 +5,9 @@ from functools import partial
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
 
-from naysay import ComplementaryClassifier, NaysayWarning, TransitionMatrix
+from naysay import ComplementaryClassifier, NaysayWarning, TransitionMatrix, _habit
 from naysay.networks import MLP
 from naysay.observations import Observations
 
@@ -90,7 +91,7 @@ def test_networks_that_do_not_know_the_anchors_do_not_refine():
     assert (clf.habit_.judgements.argmax(axis=1) == y).mean() < 0.5
 
 
-@pytest.mark.parametrize("more, n_epochs", [({}, 4 * 3), ({"estimation_epochs": 1}, 3 * 1 + 3)])
+@pytest.mark.parametrize("more, n_epochs", [({}, 2 * 3), ({"estimation_epochs": 1}, 1 + 3)])
 def test_networks_that_estimate_may_be_trained_for_less_long(more, n_epochs):
     views = []
     ComplementaryClassifier(
@@ -99,10 +100,11 @@ def test_networks_that_estimate_may_be_trained_for_less_long(more, n_epochs):
         epochs=3,
         batch_size=len(X),  # a batch is an epoch
         augment=lambda inputs: views.append(len(inputs)) or inputs,
+        refine=False,
         random_state=0,
         **more,
     ).fit(X, Q.sample(y), anchors=(X[ANCHORS], y[ANCHORS]))
-    assert len(views) == n_epochs + 4  # each network is made for a view, too
+    assert len(views) == n_epochs + 2  # each network is made for a view, too
 
 
 def test_networks_that_refine_are_held_near_the_prior():
@@ -115,6 +117,59 @@ def test_networks_that_refine_are_held_near_the_prior():
         least.append(clf.habit_.judgements.mean(axis=0).min())
     assert least[1] > least[0]
     assert least[1] > 0.05
+
+
+# --- judges who learn again ---------------------------------------------------------------------
+
+UNIFORM = TransitionMatrix.uniform(10)
+
+
+def mix(share):
+    """Return a matrix on the way from uniform to Q."""
+    return TransitionMatrix(share * np.asarray(Q) + (1 - share) * np.asarray(UNIFORM))
+
+
+NEAR, HALF, FAR = mix(0.05), mix(0.5), mix(1.0)
+
+
+def judge_twice(*found):
+    """Return what is kept, and the matrices that judges learn with, if these are their rounds."""
+    learned_with = []
+
+    def judge(Q, name):
+        learned_with.append(Q)
+        refined, are_judges, log_likelihood = found[len(learned_with) - 1]
+        return _habit._Round(refined, np.empty(0), are_judges, log_likelihood)
+
+    return _habit._judge_twice(judge, UNIFORM).refined, learned_with
+
+
+def test_judges_learn_again_with_a_matrix_that_is_far_from_theirs():
+    assert judge_twice((HALF, True, -2.0), (FAR, True, -1.9)) == (FAR, [UNIFORM, HALF])
+
+
+def test_judges_do_not_learn_again_with_nearly_the_same_matrix():
+    assert judge_twice((NEAR, True, -2.0)) == (NEAR, [UNIFORM])
+
+
+@pytest.mark.parametrize("worse", [(FAR, True, -2.1), (FAR, False, -1.9)])
+def test_judges_that_explain_less_or_know_no_anchors_do_not_count(worse):
+    assert judge_twice((HALF, True, -2.0), worse)[0] == HALF
+
+
+def test_judges_that_learn_again_find_more_where_anchors_are_few(monkeypatch):
+    images, _, true, _ = train_test_split(X, y, train_size=1347, stratify=y, random_state=0)
+    rng = np.random.default_rng(0)
+    labels = Q.sample(true, seed=rng)
+    single = np.array([rng.choice(np.flatnonzero(true == label)) for label in range(10)])
+    errors = []
+    for far in (2.1, _habit._FAR):  # no two matrices are farther apart than 2
+        monkeypatch.setattr(_habit, "_FAR", far)
+        clf = classifier().set_params(epochs=40, lr=3e-3)
+        with pytest.warns(NaysayWarning, match="1 anchor"):
+            clf.fit(images, labels, anchors=(images[single], true[single]))
+        errors.append(clf.transition_.distance(Q))
+    assert errors[1] < 0.8 * errors[0]
 
 
 # --- annotators who are told apart --------------------------------------------------------------

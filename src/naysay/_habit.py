@@ -7,11 +7,13 @@
    and no example is judged by a network that knows its label.
 4. On those judgements the matrix is refined, if that makes it surely better. Networks that do not
    even get most anchors right, from which they learn, are no judges: the matrix stays then.
-5. Where it is known who answered, the same is done for each annotator, from the matrix of all.
+5. Networks that learned with a matrix far from the refined one learn again, with that one, and
+   the first matrix is refined on what these say. They count if they make the labels more likely.
+6. Where it is known who answered, the same is done for each annotator, from the matrix of all.
 """
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -32,6 +34,7 @@ from naysay.transition import TransitionMatrix
 Anchors = tuple[NDArray[np.generic], NDArray[np.int64]]  # inputs, and true classes as indices
 
 _LEAST_RIGHT = 0.5  # share of the anchors that networks must know to judge others
+_FAR = 0.1  # distance of matrices: with nearer ones networks learn much the same
 _FEWEST = 4  # answers: fewer make no two halves to train on
 _MOST_TO_STOP_ON = 5_000  # examples: more take long in every epoch, and change little
 _FEWEST_OF_ONE = 5  # answers per class of one annotator: fewer say nothing of habits
@@ -106,21 +109,55 @@ def estimate_habit(
     if not refining or len(answers.label) < _FEWEST:
         return Habit(first, first, None, None, {})
     seed = int(trainer.random.randint(2**31 - 1))
-    probs, share_right = _judge_halves(
-        trainer, answers, anchors, first, seed, match_prior, anchor_repeats, method
-    )
-    judged = (probs[answers.example], answers.label)
-    are_judges = share_right > _LEAST_RIGHT
-    refined = first
-    if are_judges:
-        refined = refine(
-            *judged, first, allow_diagonal=allow_diagonal, from_these_labels=True, seed=seed
+
+    def judge(Q: TransitionMatrix, name: str) -> _Round:
+        probs, are_judges = _judge_halves(
+            trainer, answers, anchors, Q, seed, match_prior, anchor_repeats, method, name
         )
-    known = uncertainty(*judged, refined, allow_diagonal=allow_diagonal, seed=seed)
+        judged = (probs[answers.example], answers.label)
+        refined = first
+        if are_judges:
+            refined = refine(
+                *judged, first, allow_diagonal=allow_diagonal, from_these_labels=True, seed=seed
+            )
+        return _Round(refined, probs, are_judges, _log_likelihood(*judged, refined))
+
+    last = _judge_twice(judge, first)
+    judged = (last.probs[answers.example], answers.label)
+    known = uncertainty(*judged, last.refined, allow_diagonal=allow_diagonal, seed=seed)
     own = {}
-    if tell_apart and are_judges and answers.annotator is not None:
-        own = _habits_apart(answers, probs, refined, allow_diagonal=allow_diagonal, seed=seed)
-    return Habit(refined, first, known, probs, own)
+    if tell_apart and last.are_judges and answers.annotator is not None:
+        own = _habits_apart(
+            answers, last.probs, last.refined, allow_diagonal=allow_diagonal, seed=seed
+        )
+    return Habit(last.refined, first, known, last.probs, own)
+
+
+class _Round(NamedTuple):
+    """What two networks judged, the matrix refined on it, and how likely both make the labels."""
+
+    refined: TransitionMatrix
+    probs: NDArray[np.float64]
+    are_judges: bool
+    log_likelihood: float
+
+
+def _judge_twice(judge: Callable[[TransitionMatrix, str], _Round], Q: TransitionMatrix) -> _Round:
+    """Judge again with the refined matrix, if that is far from the one that judges learned with."""
+    once = judge(Q, "refining Q")
+    if once.refined.distance(Q) < _FAR:
+        return once
+    again = judge(once.refined, "refining Q again,")
+    is_better = again.are_judges and again.log_likelihood > once.log_likelihood
+    return again if is_better else once
+
+
+def _log_likelihood(
+    probs: NDArray[np.float64], labels: NDArray[np.int64], Q: TransitionMatrix
+) -> float:
+    """Return the mean of log P(ȳ | x), where no label is less likely than once in 10,000."""
+    likely = np.einsum("ik,ik->i", probs, np.asarray(Q).T[labels])
+    return float(np.log(np.maximum(likely, 1e-4)).mean())
 
 
 def _label_shares(
@@ -199,10 +236,11 @@ def _judge_halves(
     match_prior: float,
     anchor_repeats: int,
     method: Method,
-) -> tuple[NDArray[np.float64], float]:
+    name: str,
+) -> tuple[NDArray[np.float64], bool]:
     """Return P(Y | x) of all examples, each from a network that has not learned its answers.
 
-    And the share of anchors, which both networks learn from, that they get right.
+    And whether both get most anchors right, which they learn from.
     """
     n_classes, n_examples = Q.n_classes, len(trainer.inputs)
     possible = _possible(Q)
@@ -223,13 +261,13 @@ def _judge_halves(
             others, targets, held, anchors, n_classes=n_classes, repeats=anchor_repeats
         )
         network, _ = trainer.train(
-            loss.to(trainer.device), others, judged, f"refining Q {own + 1} of 2"
+            loss.to(trainer.device), others, judged, f"{name} {own + 1} of 2"
         )
         rows = np.flatnonzero(half == own)
         probs[rows] = _softmax(trainer.log_probs(network, trainer.pick(rows, rows)))
         at_anchors = trainer.log_probs(network, _examples_of(trainer, anchors))
         right.append(at_anchors.argmax(axis=1) == anchors[1])
-    return probs, float(np.mean(right))
+    return probs, float(np.mean(right)) > _LEAST_RIGHT
 
 
 def _examples_of(trainer: Trainer, anchors: Anchors) -> Examples:
