@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from gpu_cifar import load
-from gpu_estimation import draw_anchors, error_of
+from gpu_estimation import draw_anchors
 from naysay import ComplementaryClassifier, TransitionMatrix, datasets, quality
 from naysay.augmentation import compose, crop, flip
 from naysay.networks import LeNet5
@@ -72,8 +72,8 @@ def main(folder: Path) -> None:
                     clf.habit_.judgements[example], answers.label, clf.transition_
                 ).indices[:1000]
                 found |= {
-                    "error_from_anchors": round(error_of(clf.habit_.from_anchors, Q), 4),
-                    "error_refined": round(error_of(clf.transition_, Q), 4),
+                    "error_from_anchors": round(clf.habit_.from_anchors.distance(Q), 4),
+                    "error_refined": round(clf.transition_.distance(Q), 4),
                     "judges_right": round(
                         100 * (clf.habit_.judgements.argmax(axis=1) == y).mean(), 2
                     ),

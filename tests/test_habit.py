@@ -8,6 +8,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from naysay import ComplementaryClassifier, NaysayWarning, TransitionMatrix, _habit
+from naysay.estimation import uncertainty
 from naysay.networks import MLP
 from naysay.observations import Observations
 
@@ -136,12 +137,13 @@ def judge_twice(*found):
     """Return what is kept, and the matrices that judges learn with, if these are their rounds."""
     learned_with = []
 
-    def judge(Q, name):
+    def judge(Q, Q_samples, name):
         learned_with.append(Q)
         refined, are_judges, log_likelihood = found[len(learned_with) - 1]
-        return _habit._Round(refined, np.empty(0), are_judges, log_likelihood)
+        known = uncertainty(np.eye(10)[y], Q.sample(y), refined, n_samples=2)
+        return _habit._Round(refined, known, np.empty(0), are_judges, log_likelihood)
 
-    return _habit._judge_twice(judge, UNIFORM).refined, learned_with
+    return _habit._judge_twice(judge, UNIFORM, None).refined, learned_with
 
 
 def test_judges_learn_again_with_a_matrix_that_is_far_from_theirs():

@@ -232,6 +232,21 @@ def test_shares_shrink_to_equal_ones_where_labels_are_few_and_stay_where_they_ar
     assert shrunk < 1.02 * plain
 
 
+def test_what_an_estimated_matrix_leaves_open_counts_as_chance():
+    Q = TransitionMatrix.without_zeros(6, (0.5, 0.3, 0.2), seed=0)
+    labels = Q.sample(np.arange(6_000) % 6, seed=1)  # equal shares, and labels enough to tell
+    rng = np.random.default_rng(0)
+    drawn = rng.gamma(50 * np.asarray(Q), size=(101, 6, 6))  # like 50 answers in each row
+    drawn /= drawn.sum(axis=2, keepdims=True)
+    estimate, samples = TransitionMatrix(drawn[0]), drawn[1:]
+    trusting = class_prior(labels, estimate, shrink=True)
+    doubting = class_prior(labels, estimate, shrink=True, Q_samples=samples)
+    assert np.abs(trusting - 1 / 6).sum() > 0.2  # the error of the matrix is taken for shares
+    assert np.abs(doubting - 1 / 6).sum() < np.abs(trusting - 1 / 6).sum() / 2
+    sure = class_prior(labels, Q, shrink=True, Q_samples=np.stack([np.asarray(Q)] * 2))
+    np.testing.assert_allclose(sure, class_prior(labels, Q, shrink=True))
+
+
 def test_shares_cannot_shrink_where_a_singular_matrix_does_not_tell_them():
     twins = TransitionMatrix([[0, 0.5, 0.5], [1, 0, 0], [1, 0, 0]])
     with pytest.raises(InvalidTransitionMatrix, match="this one is singular"):

@@ -14,6 +14,7 @@
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -32,9 +33,11 @@ from naysay.training import Examples
 from naysay.transition import TransitionMatrix
 
 Anchors = tuple[NDArray[np.generic], NDArray[np.int64]]  # inputs, and true classes as indices
+_Samples = NDArray[np.float64] | None  # matrices that may be the true one, if that matters
 
 _LEAST_RIGHT = 0.5  # share of the anchors that networks must know to judge others
 _FAR = 0.1  # distance of matrices: with nearer ones networks learn much the same
+_N_DRAWN = 50
 _FEWEST = 4  # answers: fewer make no two halves to train on
 _MOST_TO_STOP_ON = 5_000  # examples: more take long in every epoch, and change little
 _FEWEST_OF_ONE = 5  # answers per class of one annotator: fewer say nothing of habits
@@ -98,21 +101,16 @@ def estimate_habit(
         kept = trainer.is_held_out[answers.example]
         labels = answers.label[kept]
         scored = trainer.log_probs(network, trainer.pick(answers.example[kept], labels)), labels
-    first = from_scores(
-        trainer.log_probs(network, _examples_of(trainer, anchors)),
-        anchors[1],
-        len(names),
-        held_out=scored,
-        classes=names,
-        allow_diagonal=allow_diagonal,
-    )
+    at_anchors = calibrated(trainer.log_probs(network, _examples_of(trainer, anchors)), scored)
+    read = partial(from_anchors, n_classes=len(names), classes=names, allow_diagonal=allow_diagonal)
+    first = read(at_anchors, anchors[1])
     if not refining or len(answers.label) < _FEWEST:
         return Habit(first, first, None, None, {})
     seed = int(trainer.random.randint(2**31 - 1))
 
-    def judge(Q: TransitionMatrix, name: str) -> _Round:
+    def judge(Q: TransitionMatrix, Q_samples: _Samples, name: str) -> _Round:
         probs, are_judges = _judge_halves(
-            trainer, answers, anchors, Q, seed, match_prior, anchor_repeats, method, name
+            trainer, answers, anchors, Q, Q_samples, seed, match_prior, anchor_repeats, method, name
         )
         judged = (probs[answers.example], answers.label)
         refined = first
@@ -120,36 +118,59 @@ def estimate_habit(
             refined = refine(
                 *judged, first, allow_diagonal=allow_diagonal, from_these_labels=True, seed=seed
             )
-        return _Round(refined, probs, are_judges, _log_likelihood(*judged, refined))
+        known = uncertainty(*judged, refined, allow_diagonal=allow_diagonal, seed=seed)
+        return _Round(refined, known, probs, are_judges, _log_likelihood(*judged, refined))
 
-    last = _judge_twice(judge, first)
-    judged = (last.probs[answers.example], answers.label)
-    known = uncertainty(*judged, last.refined, allow_diagonal=allow_diagonal, seed=seed)
+    others = _read_again(read, at_anchors, anchors[1], seed) if match_prior else None
+    last = _judge_twice(judge, first, others)
     own = {}
     if tell_apart and last.are_judges and answers.annotator is not None:
         own = _habits_apart(
             answers, last.probs, last.refined, allow_diagonal=allow_diagonal, seed=seed
         )
-    return Habit(last.refined, first, known, last.probs, own)
+    return Habit(last.refined, first, last.known, last.probs, own)
 
 
 class _Round(NamedTuple):
     """What two networks judged, the matrix refined on it, and how likely both make the labels."""
 
     refined: TransitionMatrix
+    known: Uncertainty
     probs: NDArray[np.float64]
     are_judges: bool
     log_likelihood: float
 
 
-def _judge_twice(judge: Callable[[TransitionMatrix, str], _Round], Q: TransitionMatrix) -> _Round:
+def _judge_twice(
+    judge: Callable[[TransitionMatrix, _Samples, str], _Round],
+    Q: TransitionMatrix,
+    Q_samples: _Samples,
+) -> _Round:
     """Judge again with the refined matrix, if that is far from the one that judges learned with."""
-    once = judge(Q, "refining Q")
+    once = judge(Q, Q_samples, "refining Q")
     if once.refined.distance(Q) < _FAR:
         return once
-    again = judge(once.refined, "refining Q again,")
+    again = judge(once.refined, once.known.samples, "refining Q again,")
     is_better = again.are_judges and again.log_likelihood > once.log_likelihood
     return again if is_better else once
+
+
+def _read_again(
+    read: Callable[[NDArray[np.floating], NDArray[np.int64]], TransitionMatrix],
+    at_anchors: NDArray[np.floating],
+    true: NDArray[np.int64],
+    seed: int,
+) -> NDArray[np.float64]:
+    """Return what other anchors could have given: matrices from anchors drawn again, by class."""
+    rng = np.random.default_rng(seed)
+    by_class = [np.flatnonzero(true == label) for label in np.unique(true)]
+    found = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NaysayWarning)  # said once, of the anchors themselves
+        for _ in range(_N_DRAWN):
+            rows = np.concatenate([rng.choice(each, len(each)) for each in by_class])
+            found.append(np.asarray(read(at_anchors[rows], true[rows])))
+    return np.stack(found)
 
 
 def _log_likelihood(
@@ -172,27 +193,16 @@ def _label_shares(
     return example, counts[example] / counts[example].sum(axis=1, keepdims=True)
 
 
-def from_scores(
-    at_anchors: NDArray[np.floating],
-    true: NDArray[np.int64],
-    n_classes: int,
-    *,
+def calibrated(
+    scores: NDArray[np.floating],
     held_out: tuple[NDArray[np.floating], NDArray[np.int64]] | None,
-    classes: Sequence[str] | None = None,
-    allow_diagonal: bool = False,
-) -> TransitionMatrix:
-    """Return the paper's estimate, from what a network for the labels says at the anchors.
+) -> NDArray[np.floating]:
+    """Return the probabilities of scores, calibrated on held-out scores with their labels.
 
-    Scores are logits or logarithms of probabilities; held-out ones, with their labels, calibrate.
+    Scores are logits or logarithms of probabilities.
     """
     temperature = 1.0 if held_out is None else calibrate(*held_out)
-    return from_anchors(
-        _softmax(at_anchors / temperature),
-        true,
-        n_classes,
-        classes=classes,
-        allow_diagonal=allow_diagonal,
-    )
+    return _softmax(scores / temperature)
 
 
 def _habits_apart(
@@ -232,6 +242,7 @@ def _judge_halves(
     answers: Observations,
     anchors: Anchors,
     Q: TransitionMatrix,
+    Q_samples: _Samples,
     seed: int,
     match_prior: float,
     anchor_repeats: int,
@@ -256,7 +267,7 @@ def _judge_halves(
             trainer.pick(targets.example[part], targets.values[part])
             for part in (np.flatnonzero(~is_own), to_stop_on)
         )
-        held = hold_prior(targets.loss, answers, possible, match_prior)
+        held = hold_prior(targets.loss, answers, possible, match_prior, Q_samples)
         others, loss = trainer.add_anchors(
             others, targets, held, anchors, n_classes=n_classes, repeats=anchor_repeats
         )

@@ -94,12 +94,16 @@ def pool(annotator: NDArray[Any] | None, transitions: Transitions) -> Transition
 
 
 def hold_prior(
-    loss: nn.Module, answers: Observations, Q: TransitionMatrix, strength: float
+    loss: nn.Module,
+    answers: Observations,
+    Q: TransitionMatrix,
+    strength: float,
+    Q_samples: NDArray[np.float64] | None,
 ) -> nn.Module:
     """Return the loss with a pull towards the class shares that the answers tell, if asked for."""
     if not strength:
         return loss
-    prior = torch.from_numpy(class_prior(answers.label, Q, shrink=True))
+    prior = torch.from_numpy(class_prior(answers.label, Q, shrink=True, Q_samples=Q_samples))
     return PriorMatching(loss, prior, strength=strength)
 
 

@@ -307,7 +307,10 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         )
         targets = make_targets(answers, transitions, method, setting)
         self.loss_ = targets.loss.to(device)
-        loss = hold_prior(self.loss_, answers, self.transition_, self.match_prior).to(device)
+        doubt = self.habit_.uncertainty if self.habit_ else None
+        plausible = doubt.samples if doubt else None
+        held = hold_prior(self.loss_, answers, self.transition_, self.match_prior, plausible)
+        loss = held.to(device)
         examples, held_out = trainer.split(targets.example, targets.values)
         if anchored is not None and repeats:
             examples, loss = trainer.add_anchors(

@@ -6,12 +6,16 @@ from scipy.optimize import nnls
 
 from naysay._checks import check_label_indices, named
 from naysay._errors import InvalidLabels, InvalidTransitionMatrix
-from naysay.metrics._joint import invert
+from naysay.metrics._joint import check_samples, invert
 from naysay.transition import TransitionMatrix
 
 
 def class_prior(
-    comp_labels: ArrayLike, Q: TransitionMatrix | ArrayLike, *, shrink: bool = False
+    comp_labels: ArrayLike,
+    Q: TransitionMatrix | ArrayLike,
+    *,
+    shrink: bool = False,
+    Q_samples: ArrayLike | None = None,
 ) -> NDArray[np.float64]:
     r"""Estimate the share of each class from complementary labels alone.
 
@@ -32,6 +36,9 @@ def class_prior(
         Move the shares towards equal ones as far as chance explains that they differ from them
         (Stein's rule): the expected square of their errors, over that of the differences. Equal
         shares are what remains where labels are too few to tell. Q must be invertible.
+    Q_samples : array of shape (n_samples, n_classes, n_classes), optional
+        Where Q itself was estimated: plausible matrices, as `uncertainty` draws them. How the
+        shares differ over them counts as chance too.
 
     Returns
     -------
@@ -71,11 +78,16 @@ def class_prior(
     shares = shares / shares.sum()
     if not shrink:
         return shares
-    trust = _trust(values, frequencies, labels.size)
+    trust = _trust(values, frequencies, labels.size, Q_samples)
     return trust * shares + (1 - trust) / matrix.n_classes
 
 
-def _trust(values: NDArray[np.float64], frequencies: NDArray[np.float64], n: int) -> float:
+def _trust(
+    values: NDArray[np.float64],
+    frequencies: NDArray[np.float64],
+    n: int,
+    Q_samples: ArrayLike | None,
+) -> float:
     """Return which part of the differences from equal shares chance does not explain, 0 to 1."""
     inverse = invert(values)
     if inverse is None:
@@ -85,5 +97,8 @@ def _trust(values: NDArray[np.float64], frequencies: NDArray[np.float64], n: int
         )
     unbiased = frequencies @ inverse
     noise = (frequencies @ inverse**2 - unbiased**2).sum() / n
+    if Q_samples is not None:
+        others = frequencies @ check_samples(Q_samples, len(values))
+        noise += ((others - unbiased) ** 2).sum(axis=1).mean()
     differences = ((unbiased - 1 / len(values)) ** 2).sum()
     return float(max(0.0, 1 - noise / differences)) if differences > 0 else 0.0

@@ -13,10 +13,11 @@ from torch import nn
 
 from naysay import training
 from naysay._errors import InvalidInput
-from naysay._habit import from_scores
+from naysay._habit import calibrated
 from naysay._parameters import wants_bfloat16
 from naysay.datasets.tasks import split_validation
 from naysay.ensemble import Member, fit_many
+from naysay.estimation import from_anchors
 from naysay.experiments.data import RunData
 from naysay.experiments.spec import RunSpec
 from naysay.experiments.trainers import (
@@ -153,14 +154,13 @@ class _Trial:
     def read_anchors(self, member: Member) -> TransitionMatrix:
         """Return the matrix that a network for the labels gives at the anchors."""
         chosen = torch.as_tensor(self.data.anchors, device=self.device)
-        return from_scores(
-            training.predict_logits(member.network, self.inputs[chosen]).cpu().numpy(),
-            self.data.y[self.data.anchors],
-            self.data.n_classes,
-            held_out=(
-                training.predict_logits(member.network, self.held_out).cpu().numpy(),
-                self.held_out.labels.cpu().numpy(),
-            ),
+        held_out = (
+            training.predict_logits(member.network, self.held_out).cpu().numpy(),
+            self.held_out.labels.cpu().numpy(),
+        )
+        scores = training.predict_logits(member.network, self.inputs[chosen]).cpu().numpy()
+        return from_anchors(
+            calibrated(scores, held_out), self.data.y[self.data.anchors], self.data.n_classes
         )
 
     def choose(
