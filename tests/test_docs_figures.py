@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,25 @@ def test_readme_figures_are_those_of_the_record():
         figures = [record[setting][method] for setting in ("uniform", "without0", "with0")]
         cells = [f"{each['accuracy_mean']:.1f} ± {each['accuracy_sd']:.1f}" for each in figures]
         assert f"| {method} | {' | '.join(cells)} |" in readme
+
+
+def test_readme_beside_the_paper_is_that_of_the_records():
+    records = RecordFile(ROOT / "benchmarks" / "results" / "reproduction.jsonl").read()
+    readme = (ROOT / "README.md").read_text("utf-8")
+    rows = {
+        "MNIST, uniform · without0 · with0": ("table2", ("uniform", "without0", "with0")),
+        "CIFAR-10, uniform · without0 · with0": ("table3", ("uniform", "without0", "with0")),
+        "CIFAR-100, with0": ("table4", ("CIFAR-100",)),
+    }
+    for name, (suite, columns) in rows.items():
+        published, ours = [], []
+        for column in columns:
+            (cell,) = [c for c in SUITES[suite].cells if (c.row, c.column) == ("LM/E", column)]
+            wanted = SUITES[suite].spec_of(cell, "best")
+            found = [r.accuracy for r in records if replace(r.spec, trial=0) == wanted]
+            ours.append(f"{100 * sum(found) / len(found):.2f}")
+            published.append(f"{cell.published.mean:.2f}")
+        assert f"| {name} | {' · '.join(published)} | **{' · '.join(ours)}** |" in readme
 
 
 def merged_records(name):
@@ -93,16 +113,22 @@ def test_estimates_on_colour_images_are_those_of_the_records():
         assert f"| {name} | {each['accuracy']:.1f} | {min(each['recalls']):.1f} |" in page
 
 
-def test_human_habits_are_those_of_the_log():
+def test_human_habits_are_those_of_the_record():
     page = (ROOT / "docs" / "estimating.md").read_text("utf-8")
-    log = ROOT / "benchmarks" / "results" / "logs" / "h200-2026-11-15-late.txt"
-    (line,) = [each for each in log.read_text("utf-8").splitlines() if "precision_first" in each]
-    plain = line.replace("np.float64(", "").replace(")", "")
-    found = {name: float(number) for name, number in re.findall(r"'(\w+)': ([\d.]+)", plain)}
+    found = merged_records("gpu_estimation")["human human"]
     assert f"came to {found['accuracy']:.2f} %" in page
     assert f"{found['least_recall']:.1f} % were found" in page
     assert f"from {found['error_from_anchors']:.3f} to {found['error_refined']:.3f}" in page
     assert f"{found['precision_first_1000']:.1f} %\nwere wrong" in page
+
+
+def test_what_class_weights_make_of_judgements_is_that_of_the_log():
+    page = " ".join((ROOT / "docs" / "estimating.md").read_text("utf-8").split())
+    log = (ROOT / "benchmarks" / "results" / "logs" / "h200-2026-11-16.txt").read_text("utf-8")
+    then = re.findall(r"refined then error ([\d.]+)", log)
+    weighted = re.findall(r"refined with class weights error ([\d.]+)", log)
+    assert f"rows is {weighted[0]} with weights and was {then[0]} without" in page
+    assert f"an error of {weighted[1]} instead of {float(then[1]):.3f}" in page
 
 
 def test_what_cures_dead_classes_is_that_of_the_record():

@@ -225,7 +225,7 @@ def fit_matrix(
         found = expect(rows, Q, unsure, weights)
         if weights is not None:
             named = found.counts.sum(axis=1)
-            weights = weights * (named + 1) / (found.predicted + 1)
+            weights = weights * (named + 1) / (found.predicted + 1)  # no class is lost for good
         counts, total = found.counts, found.log_likelihood
         if prior_counts is not None:
             counts = counts + prior_counts
