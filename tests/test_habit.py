@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from naysay import ComplementaryClassifier, NaysayWarning, TransitionMatrix, _habit
+from naysay import ComplementaryClassifier, NaysayWarning, TransitionMatrix, _judges
 from naysay.estimation import uncertainty
 from naysay.networks import MLP
 from naysay.observations import Observations
@@ -141,9 +141,9 @@ def judge_twice(*found):
         learned_with.append(Q)
         refined, are_judges, log_likelihood = found[len(learned_with) - 1]
         known = uncertainty(np.eye(10)[y], Q.sample(y), refined, n_samples=2)
-        return _habit._Round(refined, known, np.empty(0), are_judges, log_likelihood)
+        return _judges.Round(refined, known, np.empty(0), are_judges, log_likelihood)
 
-    return _habit._judge_twice(judge, UNIFORM, None).refined, learned_with
+    return _judges.judge_twice(judge, UNIFORM, None).refined, learned_with
 
 
 def test_judges_learn_again_with_a_matrix_that_is_far_from_theirs():
@@ -165,8 +165,8 @@ def test_judges_that_learn_again_find_more_where_anchors_are_few(monkeypatch):
     labels = Q.sample(true, seed=rng)
     single = np.array([rng.choice(np.flatnonzero(true == label)) for label in range(10)])
     errors = []
-    for far in (2.1, _habit._FAR):  # no two matrices are farther apart than 2
-        monkeypatch.setattr(_habit, "_FAR", far)
+    for far in (2.1, _judges._FAR):  # no two matrices are farther apart than 2
+        monkeypatch.setattr(_judges, "_FAR", far)
         clf = classifier().set_params(epochs=40, lr=3e-3)
         with pytest.warns(NaysayWarning, match="1 anchor"):
             clf.fit(images, labels, anchors=(images[single], true[single]))

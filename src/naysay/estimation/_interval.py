@@ -119,16 +119,22 @@ def uncertainty(
         np.fill_diagonal(half, 0)
     grown = spread(np.asarray(start), 0.1 / n_classes, allow_diagonal=allow_diagonal)
 
-    def fit(rows: Rows, weighs: bool = False) -> Fit:
+    def fit(rows: Rows, weighs: bool = False, tolerance: float = 1e-3) -> Fit:
         return fit_matrix(
-            rows, grown, prior_counts=half, allow_diagonal=allow_diagonal, weighs=weighs
+            rows,
+            grown,
+            prior_counts=half,
+            allow_diagonal=allow_diagonal,
+            weighs=weighs,
+            tolerance=tolerance,
         )
 
     choice = rng.permutation(len(array))[:_N_CHOICE]
     calibration = best_calibration(Rows.group(array[choice], labels[choice]), fit)
     rows = Rows.group(array, labels).calibrated(calibration)
     estimate = np.asarray(start)
-    posterior = _posterior(rows, fit(rows), half, n_samples, rng).given(estimate)
+    peak = fit(rows, tolerance=1e-4)
+    posterior = _posterior(rows, peak, half, n_samples, rng).given(estimate)
     reach = posterior.reach(estimate, level)
     return Uncertainty(
         lower=np.maximum(estimate - reach, 0),

@@ -184,7 +184,7 @@ def fit_matrix(
     prior_counts: NDArray[np.float64] | None,
     allow_diagonal: bool,
     weighs: bool = False,
-    tolerance: float = 1e-4,
+    tolerance: float = 1e-3,
 ) -> Fit:
     """Fit Q and ε by EM with pseudo-counts; rows without any evidence stay as they start.
 
