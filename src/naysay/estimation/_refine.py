@@ -222,16 +222,19 @@ class _Contest:
         return bool(gain > n_free * len(self.labels) / n_all)
 
     def score(self, fitter: Fitter, calibration: Calibration) -> NDArray[np.float64]:
-        """Return log P(ȳ | x) of each row, fitted on the other folds."""
-        probs = calibration(self.probs)
+        """Return log P(ȳ | x) of each row, fitted on the other folds, class weights included."""
+        probs = Calibration(calibration.temperature)(self.probs)
+        weighs = calibration.weights is not None
         scores = np.empty(len(self.labels))
         for fold in range(_N_FOLDS):
             others, own = self.fold != fold, np.flatnonzero(self.fold == fold)
             if not len(own) or not others.any():
                 return np.zeros(len(self.labels))  # too few to say anything
-            fitted = fitter(Rows.group(probs[others], self.labels[others]), False)
+            fitted = fitter(Rows.group(probs[others], self.labels[others]), weighs)
             own = own[np.argsort(self.labels[own], kind="stable")]
             rows = Rows.group(probs[own], self.labels[own])
+            if weighs:
+                rows = rows.calibrated(Calibration(weights=fitted.weights))
             scores[own] = log_likelihoods(rows, fitted.Q, fitted.unsure)
         return scores
 
