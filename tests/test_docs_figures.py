@@ -127,8 +127,9 @@ def test_what_class_weights_make_of_judgements_is_that_of_the_log():
     log = (ROOT / "benchmarks" / "results" / "logs" / "h200-2026-11-16.txt").read_text("utf-8")
     then = re.findall(r"refined then error ([\d.]+)", log)
     weighted = re.findall(r"refined with class weights error ([\d.]+)", log)
-    assert f"rows is {weighted[0]} with weights and was {then[0]} without" in page
-    assert f"an error of {weighted[1]} instead of {float(then[1]):.3f}" in page
+    before, after = ([f"{float(each):.3f}" for each in errors] for errors in (then, weighted))
+    assert f"rows is {after[0]} with weights and was {before[0]} without" in page
+    assert f"an error of {after[1]} instead of {before[1]}" in page
 
 
 def test_what_cures_dead_classes_is_that_of_the_record():
