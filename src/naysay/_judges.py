@@ -91,6 +91,7 @@ class Judges:
         possible = _possible(Q)
         setting = Setting(Q=possible, prior=None)
         targets = make_targets(self.answers, possible, self.method, setting)
+        held = hold_prior(targets.loss, self.answers, possible, self.match_prior, Q_samples)
         rng = np.random.default_rng(self.seed)
         half = rng.permutation(n_examples) % 2
         probs = np.empty((n_examples, n_classes))
@@ -102,7 +103,6 @@ class Judges:
                 trainer.pick(targets.example[part], targets.values[part])
                 for part in (np.flatnonzero(~is_own), to_stop_on)
             )
-            held = hold_prior(targets.loss, self.answers, possible, self.match_prior, Q_samples)
             others, loss = trainer.add_anchors(
                 others,
                 targets,
@@ -145,7 +145,10 @@ def score_anchors(trainer: Trainer, network: nn.Module, anchors: Anchors) -> NDA
 def _log_likelihood(
     probs: NDArray[np.float64], labels: NDArray[np.int64], Q: TransitionMatrix
 ) -> float:
-    """Return the mean of log P(ȳ | x), where no label is less likely than once in 10,000."""
+    """Return the mean of log P(ȳ | x), where no label is less likely than once in 10,000.
+
+    Unlike in `metrics.log_likelihood`, labels that Q rules out cannot decide alone, or be refused.
+    """
     likely = np.einsum("ik,ik->i", probs, np.asarray(Q).T[labels])
     return float(np.log(np.maximum(likely, 1e-4)).mean())
 
