@@ -293,3 +293,16 @@ def test_results_and_report_are_those_of_the_records():
     assert report == render_report_page(records), (
         "run: naysay report RECORDS --out docs/report.html"
     )
+
+
+def test_what_crops_and_flips_are_needed_for_is_that_of_the_records():
+    page = " ".join((ROOT / "docs" / "results.md").read_text("utf-8").split())
+    records = RecordFile(ROOT / "benchmarks" / "results" / "unaugmented.jsonl").read()
+    found = {each.spec.setting: each for each in records}
+    uniform, biased = (100 * found[name].accuracy for name in ("uniform", "without0"))
+    assert f"{uniform:.2f} % with uniform labels and {biased:.2f} % under without0" in page
+    lowest = [
+        min(found[name].history, key=lambda each: each["held_out_loss"])["epoch"]
+        for name in ("uniform", "without0")
+    ]
+    assert "lowest after {:.0f} and {:.0f} epochs".format(*lowest) in page

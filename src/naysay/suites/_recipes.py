@@ -125,14 +125,17 @@ CIFAR10 = {
             "lr": 1e-2,
             "steps": [40, 80],
             "epochs": 120,
-            "patience": 40,
+            "patience": 20,
+            "augment": "crop4-flip",
             "compile": True,
         },
         trials=5,
         deviations=(
-            "120 epochs at most: the paper divides the learning rate after 40 and 80 epochs and "
-            "stops early, but does not say after how many epochs at the latest.",
-            "No augmentation: the paper mentions none.",
+            "120 epochs at most, and no more than 20 without a lower held-out loss: the paper "
+            "divides the learning rate after 40 and 80 epochs and stops early, but does not say "
+            "when.",
+            "Random crops and flips, which the paper does not mention: without them the held-out "
+            "loss is lowest after 5 to 7 epochs, long before the first of its steps.",
             _MOMENTUM,
             *DRAWN,
         ),
