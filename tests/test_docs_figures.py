@@ -129,7 +129,9 @@ def test_what_class_weights_make_of_judgements_is_that_of_the_log():
     weighted = re.findall(r"refined with class weights error ([\d.]+)", log)
     before, after = ([f"{float(each):.3f}" for each in errors] for errors in (then, weighted))
     assert f"rows is {after[0]} with weights and was {before[0]} without" in page
-    assert f"an error of {after[1]} instead of {before[1]}" in page
+    *_, (accuracy, error) = re.findall(r"best LM/E, without0 0 ([\d.]+) .*'refined': ([\d.]+)", log)
+    assert f"ended at {accuracy} %" in page
+    assert f"with an error of {float(error):.3f}" in page
 
 
 def test_what_cures_dead_classes_is_that_of_the_record():
