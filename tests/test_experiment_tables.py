@@ -68,6 +68,12 @@ def test_recipes_are_kept_apart():
         # 0.62 apart: more than 2 · 0.23
         ([97.6, 97.6, 98.0, 98.0], "97.18 ± 0.45", "better"),
         ([96.4, 96.4, 96.8, 96.8], "97.18 ± 0.45", "worse"),
+        # one trial, which varies as theirs do: error 0.45 · hypot(1, 1 / √5) = 0.493
+        ([98.1], "97.18 ± 0.45", "equal"),
+        ([98.2], "97.18 ± 0.45", "better"),
+        # theirs varies as ours do, 0.20 of 4: error 0.2309 · hypot(1 / √4, 1) = 0.258
+        ([99.4, 99.4, 99.8, 99.8], "99.12", "equal"),
+        ([99.5, 99.5, 99.9, 99.9], "99.12", "better"),
         ([99.124], "99.12", "equal"),  # the same in the digits printed
         ([99.13], "99.12", "better"),
         ([85.84], "85.8 (0.0)", "equal"),

@@ -149,7 +149,8 @@ def judge(
     """Return whether ours is better than published, equal or worse.
 
     The standard error of the difference comes from both standard deviations and numbers of
-    trials. Where one of them has none (one trial, none printed), it counts as certain.
+    trials. Where one of them has no deviation (one trial, none printed), it is taken to vary as
+    the other does, as one trial; where neither has, both count as certain.
 
     Examples
     --------
@@ -162,9 +163,13 @@ def judge(
         return None
     n_decimals = len(published.text.split()[0].partition(".")[2])
     difference = statistics.fmean(accuracies) - published.mean
-    ours = statistics.stdev(accuracies) if len(accuracies) > 1 else 0.0
-    theirs = 0.0 if published.sd is None else published.sd
-    error = math.hypot(ours / math.sqrt(len(accuracies)), theirs / math.sqrt(published_trials or 1))
+    ours = statistics.stdev(accuracies) if len(accuracies) > 1 else None
+    theirs, n_theirs = published.sd, published_trials or 1
+    if theirs is None:
+        theirs, n_theirs = ours or 0.0, 1
+    if ours is None:
+        ours = theirs
+    error = math.hypot(ours / math.sqrt(len(accuracies)), theirs / math.sqrt(n_theirs))
     if abs(difference) <= max(2 * error, 0.5 * 10.0**-n_decimals):
         return "equal"
     return "better" if difference > 0 else "worse"
