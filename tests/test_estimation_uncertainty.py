@@ -178,6 +178,7 @@ def test_very_many_examples_give_the_temperature_of_some_of_them():
     "scores, labels, kind, wording",
     [
         ([[0.0, np.nan]], [0], InvalidInput, "none of them NaN"),
+        ([[0.0, 1.0], [-np.inf, -np.inf]], [0, 1], InvalidInput, "a finite one in every row"),
         ([0.0, 1.0], [0], InvalidInput, r"Got shape \(2,\)"),
         ([[0.0, 1.0]], [0, 1], InvalidLabels, "one label per row"),
         ([[0.0, 1.0]], [2], InvalidLabels, r"integers 0\.\.1"),
@@ -225,7 +226,7 @@ def test_anchors_are_all_taken_where_there_are_few_and_misfits_refused():
 )
 def test_structure_is_enough_where_each_row_has_one_zero(Q):
     probs, _, _ = draw(Q, 4000, sharpness=4)
-    classes = Q.classes if Q.has_names else None
+    classes = np.array(Q.classes) if Q.has_names else None
     found = from_structure(probs @ np.asarray(Q), classes=classes)
     assert error(found, Q) < 0.05
     assert found.classes == Q.classes

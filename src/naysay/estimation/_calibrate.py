@@ -46,9 +46,12 @@ def calibrate(log_probs: ArrayLike, labels: ArrayLike) -> float:
     """
     rule = "log_probs must be logarithms of probabilities, or logits, shape (n, n_classes)"
     scores = as_real_numbers(log_probs, rule, InvalidInput)
-    largest = scores.max(initial=-np.inf)  # NaN if there is one
-    if scores.ndim != 2 or np.isnan(largest) or np.isposinf(largest):
-        raise InvalidInput(f"{rule}, none of them NaN or +inf. Got shape {scores.shape}.")
+    # the largest of a row is NaN if there is one, and -inf if nothing is possible
+    if scores.ndim != 2 or not np.isfinite(scores.max(axis=1, initial=-np.inf)).all():
+        raise InvalidInput(
+            f"{rule}, none of them NaN or +inf, and a finite one in every row. "
+            f"Got shape {scores.shape}."
+        )
     names = check_class_names(None, check_n_classes(scores.shape[1]))
     indices = check_label_indices(labels, names, name="labels")
     if indices.shape != (len(scores),) or not len(scores):

@@ -6,7 +6,7 @@ What every function here shares: given P(Y | x) = p, a complementary label has t
 
 where b are the frequencies of all labels and ε the share of examples about which p says nothing: a
 classifier is sometimes surely wrong, and without ε one such row would speak as loudly as hundreds.
-The logarithm of this is concave in (Q, ε), so EM finds the one best fit from any start.
+The logarithm of this is concave in ((1 - ε) Q, ε), so EM finds the one best fit from any start.
 
 The probabilities themselves may be off: too sure, or with a class that is named too seldom. What
 p^(1/T) w, divided by its sum, makes of them is fitted along, T and the weights w of the classes.
@@ -106,13 +106,13 @@ def check_rows(
 
 def check_many(probs: ArrayLike, *, n_classes: int, name: str) -> Floats:
     """Return checked probabilities, in single precision where they came so."""
-    array = np.asarray(probs)
-    if array.dtype != np.float32 or array.ndim != 2:
-        return check_probabilities(array, n_classes=n_classes, name=name)
+    if not isinstance(probs, np.ndarray) or probs.dtype != np.float32 or probs.ndim != 2:
+        return check_probabilities(probs, n_classes=n_classes, name=name)
     # a part at a time: a copy in double precision of a million rows is large
-    for start in range(0, max(1, len(array)), _CHUNK):
-        check_probabilities(array[start : start + _CHUNK], n_classes=n_classes, name=name)
-    return array
+    for start in range(0, max(1, len(probs)), _CHUNK):
+        part = probs[start : start + _CHUNK]
+        check_probabilities(part, n_classes=n_classes, name=name, first_row=start)
+    return probs
 
 
 def temper(probs: Floats, temperature: float) -> Floats:
@@ -128,9 +128,10 @@ def temper(probs: Floats, temperature: float) -> Floats:
     return powers
 
 
-def log_likelihoods(rows: Rows, Q: NDArray[np.float64], unsure: float) -> NDArray[np.float64]:
-    """Return log P(ȳ | x) of each row, in the order of `rows`."""
-    background = rows.counts / rows.counts.sum()
+def log_likelihoods(
+    rows: Rows, Q: NDArray[np.float64], unsure: float, background: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return log P(ȳ | x) of each row, in the order of `rows`; `background` is b."""
     parts = [
         (1 - unsure) * (rows.of_label(label) @ Q[:, label].astype(rows.probs.dtype))
         + unsure * background[label]

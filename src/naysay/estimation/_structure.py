@@ -90,7 +90,9 @@ def from_structure(
             "known class to from_anchors."
         )
     matched = normalise(rows[corner_of], rows[corner_of], allow_diagonal=allow_diagonal)
-    return TransitionMatrix(matched, classes and names, allow_diagonal=allow_diagonal)
+    return TransitionMatrix(
+        matched, None if classes is None else names, allow_diagonal=allow_diagonal
+    )
 
 
 def _corners(probs: Floats, n_corners: int) -> NDArray[np.float64]:
