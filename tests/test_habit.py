@@ -7,8 +7,8 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from naysay import ComplementaryClassifier, NaysayWarning, TransitionMatrix, _judges
-from naysay.estimation import uncertainty
+from naysay import ComplementaryClassifier, NaysayWarning, TransitionMatrix, _habit, _judges
+from naysay.estimation import class_prior, from_anchors, uncertainty
 from naysay.networks import MLP
 from naysay.observations import Observations
 
@@ -118,6 +118,23 @@ def test_networks_that_refine_are_held_near_the_prior():
         least.append(clf.habit_.judgements.mean(axis=0).min())
     assert least[1] > least[0]
     assert least[1] > 0.05
+
+
+@pytest.mark.parametrize("n_anchors", [1, 2])
+def test_few_anchors_do_not_tell_unequal_shares(n_anchors):
+    rng = np.random.default_rng(0)
+    true = np.repeat(np.arange(10), n_anchors)
+    read = partial(from_anchors, n_classes=10, classes=range(10), allow_diagonal=False)
+    seen = np.array([rng.dirichlet(20 * row + 1e-3) for row in np.asarray(Q)[true]])
+    with pytest.warns(NaysayWarning):
+        first = read(seen, true)
+    samples = _habit._read_again(read, seen, true, seed=0)
+    labels = Q.sample(np.arange(20_000) % 10, seed=1)
+    off = [
+        np.abs(class_prior(labels, first, shrink=True, Q_samples=others) - 0.1).sum()
+        for others in (None, samples)
+    ]
+    assert off[1] < off[0] / 2
 
 
 # --- judges who learn again ---------------------------------------------------------------------

@@ -247,6 +247,28 @@ def test_what_an_estimated_matrix_leaves_open_counts_as_chance():
     np.testing.assert_allclose(sure, class_prior(labels, Q, shrink=True))
 
 
+def test_one_matrix_that_is_nearly_singular_does_not_drown_what_the_others_tell():
+    Q = TransitionMatrix.without_zeros(5, (0.5, 0.3, 0.1, 0.1), seed=0)
+    prior = np.array([0.4, 0.3, 0.15, 0.1, 0.05])
+    labels = Q.sample(np.random.default_rng(0).choice(5, size=20_000, p=prior), seed=1)
+    rng = np.random.default_rng(2)
+    drawn = rng.gamma(5_000 * np.asarray(Q), size=(200, 5, 5))
+    drawn[0, 1] = drawn[0, 0] * (1 + 1e-3 * rng.random(5))  # two classes answered alike
+    drawn /= drawn.sum(axis=2, keepdims=True)
+    found = class_prior(labels, Q, shrink=True, Q_samples=drawn)
+    assert np.abs(found - prior).sum() < 0.1
+
+
+def test_one_label_tells_nothing_of_shares():
+    found = class_prior([1], TransitionMatrix.uniform(3), shrink=True)
+    np.testing.assert_allclose(found, 1 / 3, atol=0.03)
+
+
+def test_matrices_that_would_not_be_used_are_refused():
+    with pytest.raises(InvalidInput, match="Pass shrink=True too"):
+        class_prior([0, 1], TransitionMatrix.uniform(3), Q_samples=np.ones((1, 3, 3)))
+
+
 def test_shares_cannot_shrink_where_a_singular_matrix_does_not_tell_them():
     twins = TransitionMatrix([[0, 0.5, 0.5], [1, 0, 0], [1, 0, 0]])
     with pytest.raises(InvalidTransitionMatrix, match="this one is singular"):

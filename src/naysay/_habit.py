@@ -121,15 +121,24 @@ def _read_again(
     true: NDArray[np.int64],
     seed: int,
 ) -> NDArray[np.float64]:
-    """Return what other anchors could have given: matrices from anchors drawn again, by class."""
+    """Return what other anchors could have given: matrices from anchors drawn again, by class.
+
+    A single anchor of a class does not tell how another would differ. It is mixed with any other.
+    """
     rng = np.random.default_rng(seed)
     by_class = [np.flatnonzero(true == label) for label in np.unique(true)]
+    single = np.array([each[0] for each in by_class if len(each) == 1], dtype=np.int64)
     found = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NaysayWarning)  # said once, of the anchors themselves
         for _ in range(_N_DRAWN):
+            drawn = at_anchors.copy()
+            if len(single):
+                share = rng.random((len(single), 1))
+                others = at_anchors[rng.choice(len(true), len(single))]
+                drawn[single] += share * (others - at_anchors[single])
             rows = np.concatenate([rng.choice(each, len(each)) for each in by_class])
-            found.append(np.asarray(read(at_anchors[rows], true[rows])))
+            found.append(np.asarray(read(drawn[rows], true[rows])))
     return np.stack(found)
 
 

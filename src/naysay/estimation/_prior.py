@@ -5,7 +5,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import nnls
 
 from naysay._checks import check_label_indices, named
-from naysay._errors import InvalidLabels, InvalidTransitionMatrix
+from naysay._errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix
 from naysay.metrics._joint import check_samples, invert
 from naysay.transition import TransitionMatrix
 
@@ -38,7 +38,8 @@ def class_prior(
         shares are what remains where labels are too few to tell. Q must be invertible.
     Q_samples : array of shape (n_samples, n_classes, n_classes), optional
         Where Q itself was estimated: plausible matrices, as `uncertainty` draws them. How the
-        shares differ over them counts as chance too.
+        shares differ over them counts as chance too (the median of the squares, for one that is
+        nearly singular can give anything). Only for shares that shrink.
 
     Returns
     -------
@@ -57,6 +58,10 @@ def class_prior(
     >>> class_prior([1, 1, 1, 2, 2, 0], [[0, 0.5, 0.5], [1, 0, 0], [0, 1, 0]]).round(3)
     array([0.667, 0.167, 0.167])
     """
+    if Q_samples is not None and not shrink:
+        raise InvalidInput(
+            "Q_samples say how far shares are to shrink. Pass shrink=True too, or leave them out."
+        )
     matrix = Q if isinstance(Q, TransitionMatrix) else TransitionMatrix(Q, allow_diagonal=True)
     labels = check_label_indices(comp_labels, matrix.classes, name="comp_labels")
     if labels.ndim != 1 or not labels.size:
@@ -78,15 +83,12 @@ def class_prior(
     shares = shares / shares.sum()
     if not shrink:
         return shares
-    trust = _trust(values, frequencies, labels.size, Q_samples)
+    trust = _trust(values, counts, Q_samples)
     return trust * shares + (1 - trust) / matrix.n_classes
 
 
 def _trust(
-    values: NDArray[np.float64],
-    frequencies: NDArray[np.float64],
-    n: int,
-    Q_samples: ArrayLike | None,
+    values: NDArray[np.float64], counts: NDArray[np.int64], Q_samples: ArrayLike | None
 ) -> float:
     """Return which part of the differences from equal shares chance does not explain, 0 to 1."""
     inverse = invert(values)
@@ -95,10 +97,14 @@ def _trust(
             "Q must be invertible for labels to tell the share of each class; this one is "
             "singular. Use shares that you know, or none."
         )
+    n = counts.sum()
+    frequencies = counts / n
     unbiased = frequencies @ inverse
-    noise = (frequencies @ inverse**2 - unbiased**2).sum() / n
+    # labels that were not seen may occur all the same: one alone would leave no doubt
+    expected = (counts + 1) / (n + len(counts))
+    noise = (expected @ inverse**2 - (expected @ inverse) ** 2).sum() / n
     if Q_samples is not None:
         others = frequencies @ check_samples(Q_samples, len(values))
-        noise += ((others - unbiased) ** 2).sum(axis=1).mean()
+        noise += np.median(((others - unbiased) ** 2).sum(axis=1))
     differences = ((unbiased - 1 / len(values)) ** 2).sum()
     return float(max(0.0, 1 - noise / differences)) if differences > 0 else 0.0
