@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
+from scipy.special import softmax
 
 from naysay import (
     InvalidInput,
@@ -18,6 +19,7 @@ from naysay import (
     TransitionMatrix,
     metrics,
 )
+from naysay.estimation import uncertainty
 
 
 def with_mistakes(Q, rate):
@@ -147,6 +149,54 @@ def test_samples_of_Q_widen_the_interval_until_it_holds():
     assert 184 <= with_samples <= 197
 
 
+@pytest.mark.parametrize("centred", [True, False])
+def test_the_intervals_hold_wherever_the_samples_of_Q_are_centred(centred):
+    """Samples about a matrix from true labels: the one passed as Q, or a better one."""
+    rng = np.random.default_rng(11)
+    Q, accuracy, hits, recalls = TransitionMatrix.without_zeros(5, seed=2), 0.85, 0, []
+    for _ in range(100):
+        counts = np.stack([rng.multinomial(400 if centred else 2000, row) for row in np.asarray(Q)])
+        draws = np.stack([rng.dirichlet(row, size=60) for row in counts + 1e-3], axis=1)
+        passed = counts if centred else [rng.multinomial(100, row) for row in np.asarray(Q)]
+        estimated = passed / np.sum(passed, axis=1, keepdims=True)
+        _, predictions, labels = simulate(Q, 4000, rng, accuracy)
+        about = predictions, labels, estimated
+        found = metrics.accuracy_without_labels(*about, Q_samples=draws)
+        hits += found.interval[0] <= accuracy <= found.interval[1]
+        for each in metrics.recall_without_labels(*about, Q_samples=draws):
+            recalls.append(each.interval[0] <= accuracy <= each.interval[1])
+    assert hits >= 92
+    assert np.mean(recalls) >= 0.95
+
+
+def test_samples_of_uncertainty_make_up_for_a_first_guess_of_Q():
+    rng, hits = np.random.default_rng(0), 0
+    for seed in range(30):
+        Q = TransitionMatrix.without_zeros(4, seed=seed)
+        rows = [rng.dirichlet(30 * np.delete(row, k)) for k, row in enumerate(np.asarray(Q))]
+        guess = TransitionMatrix([np.insert(row, k, 0) for k, row in enumerate(rows)])
+        true = rng.integers(4, size=6000)
+        probs = softmax(3 * rng.normal(size=(6000, 4)) + 9 * np.eye(4)[true], axis=1)
+        labels = Q.sample(true, seed=rng)
+        known = uncertainty(probs[:2000], labels[:2000], guess)
+        predictions, truth = probs[2000:].argmax(axis=1), true[2000:]
+        found = metrics.accuracy_without_labels(
+            predictions, labels[2000:], guess, Q_samples=known.samples
+        )
+        hits += found.interval[0] <= (predictions == truth).mean() <= found.interval[1]
+    assert hits >= 27
+
+
+def test_a_few_wild_samples_of_Q_change_little():
+    Q, rng = TransitionMatrix.without_zeros(5, seed=2), np.random.default_rng(0)
+    draws = np.stack([rng.dirichlet(1000 * row + 1e-3, size=100) for row in np.asarray(Q)], axis=1)
+    wild = draws.copy()
+    wild[::20, 0] = wild[::20, 1] + 1e-7 * (wild[::20, 0] - wild[::20, 1])  # nearly singular
+    about = (*simulate(Q, 4000, rng)[1:], Q)
+    found, again = (metrics.accuracy_without_labels(*about, Q_samples=q) for q in (draws, wild))
+    assert again.standard_error == pytest.approx(found.standard_error, rel=0.1)
+
+
 @pytest.mark.parametrize("name", ["uniform", "with0"])
 def test_precision_and_recall_of_every_class_are_contained_as_often_as_they_say(name):
     Q, rng, n_classes = MATRICES[name], np.random.default_rng(3), 10
@@ -197,6 +247,20 @@ def test_a_class_never_predicted_has_no_precision_and_one_too_rare_no_recall():
     recall = metrics.recall_without_labels([0] * 100, labels, Q)
     assert recall[0].value == pytest.approx(1)
     assert (recall[1].value, recall[1].interval) == (None, (0.0, 1.0))
+
+
+def test_recall_is_not_certain_where_few_labels_happen_not_to_contradict():
+    Q = TransitionMatrix.uniform(3)
+    for each in metrics.recall_without_labels([0], [1], Q):
+        assert (each.value, each.interval) == (None, (0.0, 1.0))
+    for n_classes, n in [(3, 1), (3, 3), (10, 10), (10, 50)]:
+        Q, rng, hits = TransitionMatrix.uniform(n_classes), np.random.default_rng(0), []
+        for _ in range(200):
+            true = rng.integers(n_classes, size=n)
+            predictions = np.where(rng.random(n) < 0.9, true, (true + 1) % n_classes)
+            for each in metrics.recall_without_labels(predictions, Q.sample(true, seed=rng), Q):
+                hits.append(each.interval[0] <= 0.9 <= each.interval[1])
+        assert np.mean(hits) >= 0.95
 
 
 def identified(Q, joint):
@@ -316,3 +380,11 @@ def test_the_scorer_gives_the_accuracy_and_refuses_bounds():
     classifier.transition_ = TransitionMatrix(SINGULAR["twins"])
     with pytest.raises(InvalidTransitionMatrix, match="log_likelihood_scorer"):
         metrics.accuracy_scorer(classifier, np.arange(500), names[labels])
+
+
+def test_recall_is_not_certain_where_nothing_was_missed():
+    twenty = [0, 1] * 10
+    for each in metrics.recall_without_labels(twenty, [1, 0] * 10, TransitionMatrix.uniform(2)):
+        assert each.value == 1
+        assert 0.7 < each.interval[0] < 0.95
+        assert each.standard_error > 0

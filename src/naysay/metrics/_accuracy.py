@@ -76,8 +76,9 @@ def accuracy_without_labels(
         Of the interval.
     Q_samples : array of shape (n_samples, n_classes, n_classes), optional
         Where Q itself was estimated: plausible matrices, such as draws of a bootstrap or of a
-        Dirichlet posterior; 50 or more. The variance of the estimate over them (by their middle
-        68 %) is added to that of the labels.
+        Dirichlet posterior; 50 or more. They need not be centred on Q: how far the estimates
+        from them are from the one from Q (68 % are nearer), squared, is added to the variance of
+        the labels.
 
     Returns
     -------
@@ -158,8 +159,11 @@ def recall_without_labels(
 
     Both means are unbiased; their ratio is not, but its bias vanishes like 1/n. The standard
     error is that of the delta method, the interval is Fieller's, which also holds where the
-    denominator, the share of class k, is small. Where that share cannot be told from zero, value
-    is None and the interval 0..1. Parameters are as in `accuracy_without_labels`.
+    denominator, the share of class k, is small. Where that share cannot be told from zero (its
+    score interval reaches 0), value is None and the interval 0..1. With few labels a value is
+    therefore only given where the share came out high, by chance perhaps: among the values that
+    are given, intervals then miss far more often than they say. Parameters are as in
+    `accuracy_without_labels`; `Q_samples` widen the interval by way of both means.
 
     Returns
     -------
@@ -219,7 +223,8 @@ def _share_correct(sample: _Sample, shares: Floats) -> Estimate:
         mean, variance = _moments(counts, terms)
         doubt = 0.0
         if sample.samples is not None:
-            doubt = _doubt(np.einsum("jk,sjk->s", counts, sample.samples[:, :, used]) / n)
+            sums = np.einsum("jk,sjk->s", counts, sample.samples[:, :, used])
+            doubt = _doubt(sums / n, mean)
         slope = float(shares @ sample.slopes)
         low, high = score_interval(mean, variance, slope, n, sample.z, doubt)
         if high - low < 1 or doubt:  # bounds would take Q for certain
@@ -256,27 +261,38 @@ def _recall(sample: _Sample, inverse: Floats, k: int) -> Estimate:
     n = int(counts.sum())
     of_label, found = counts.sum(axis=1) / n, counts[:, k] / n
     below, above = inverse[:, k] @ of_label, inverse[:, k] @ found  # P(Y=k), P(Y=k, f=k)
+    # One more answer of each label, half of them found: what was not seen may occur all the same.
+    more_of_label = (n * of_label + 1) / (n + len(counts))
+    more_found = (n * found + 0.5) / (n + len(counts))
+    mean_below, mean_above = inverse[:, k] @ more_of_label, inverse[:, k] @ more_found
     squares = inverse[:, k] ** 2
-    var_below = squares @ of_label - below**2
-    var_above = squares @ found - above**2
-    covariance = squares @ found - above * below
-    t = sample.z**2 / n
-    curvature = below**2 - t * var_below
-    if below <= 0 or curvature <= 0:
-        return _unknown(sample, n)
-    value = above / below
-    doubt = 0.0
+    var_below = squares @ more_of_label - mean_below**2
+    var_above = squares @ more_found - mean_above**2
+    covariance = squares @ more_found - mean_above * mean_below
     if sample.samples is not None:
         columns = sample.samples[:, :, k]
-        doubt = _doubt((columns @ found) / (columns @ of_label))
-    # Fieller: all ratios r with (above - r · below)² ≤ z² (its variance / n + doubt · below²)
+        belows, aboves = columns @ of_label, columns @ found
+        doubt_below, doubt_above = _doubt(belows, below), _doubt(aboves, above)
+        doubt_missed = _doubt(belows - aboves, below - above)
+        limit = np.sqrt(doubt_below * doubt_above)  # the three need not fit together
+        var_below += n * doubt_below
+        var_above += n * doubt_above
+        covariance += n * np.clip((doubt_below + doubt_above - doubt_missed) / 2, -limit, limit)
+    t = sample.z**2 / n
+    curvature = below**2 - t * var_below
+    # `var_below` is 0 where no label happened to contradict class k, the score interval is not.
+    low, _ = score_interval(below, var_below, sample.slopes[k], n, sample.z)
+    if low <= 0 or curvature <= 0:
+        return _unknown(sample, n)
+    value = above / below
+    # Fieller: all ratios r with (above - r · below)² ≤ z² · its variance / n
     middle = above * below - t * covariance
-    constant = above**2 - t * var_above - sample.z**2 * doubt * below**2
+    constant = above**2 - t * var_above
     root = np.sqrt(max(middle**2 - curvature * constant, 0.0))
     variance = (var_above - 2 * value * covariance + value**2 * var_below) / below**2
     return Estimate(
         value=float(value),
-        standard_error=float(np.sqrt(max(variance, 0.0) / max(n - 1, 1) + doubt)),
+        standard_error=float(np.sqrt(max(variance, 0.0) / max(n - 1, 1))),
         interval=_within_unit((middle - root) / curvature, (middle + root) / curvature),
         confidence=sample.confidence,
         n_labels=n,
@@ -290,14 +306,14 @@ def _moments(counts: NDArray[np.int64], terms: Floats) -> tuple[float, float]:
     return mean, float((shares * (terms - mean) ** 2).sum())
 
 
-def _doubt(estimates: Floats) -> float:
-    """Return the variance over samples of Q, by their middle 68 %.
+def _doubt(estimates: Floats, value: Any) -> float:
+    """Return the mean square distance of estimates over samples of Q from `value`, that from Q.
 
-    A sample of Q that is nearly singular gives an estimate far off, and one would be enough to
-    make the plain variance useless.
+    From `value`, not from their own middle: samples may be centred on a better matrix than Q. By
+    the distance that 68 % do not exceed: a sample of Q that is nearly singular gives an estimate
+    far off, and one would be enough to make the plain mean useless.
     """
-    low, high = np.quantile(estimates, [0.1587, 0.8413])
-    return float((high - low) / 2) ** 2
+    return float(np.quantile(np.abs(estimates - value), 0.6827)) ** 2
 
 
 def _within_unit(low: Any, high: Any) -> tuple[float, float]:
