@@ -201,6 +201,55 @@ def test_healthy_predictions_raise_no_alarm(n, sharpness):
     assert len(alarms) <= 5, alarms[:2]
 
 
+@pytest.mark.parametrize(
+    "make, n_classes, n, accuracy",
+    [
+        (TransitionMatrix.without_zeros, 10, 100, 0.9),
+        (TransitionMatrix.without_zeros, 10, 1000, 0.9),
+        (TransitionMatrix.with_zeros, 10, 100, 0.95),
+        (TransitionMatrix.without_zeros, 30, 2000, 0.9),
+        (TransitionMatrix.without_zeros, 5, 100, 0.9),
+    ],
+)
+def test_a_matrix_that_hardly_tells_classes_apart_raises_no_alarm(make, n_classes, n, accuracy):
+    rng = np.random.default_rng(10)
+    alarms = 0
+    for seed in range(100):
+        Q = make(n_classes, seed=seed)
+        true = rng.integers(n_classes, size=n)
+        others = (true + rng.integers(1, n_classes, size=n)) % n_classes
+        predictions = np.where(rng.random(n) < accuracy, true, others)
+        labels = Q.sample(true, seed=rng)
+        found = quality.find_collapsed_classes(np.eye(n_classes)[predictions], labels, Q)
+        alarms += bool(found)
+    assert alarms <= 5
+
+
+def test_one_label_raises_no_alarm():
+    Q = TransitionMatrix.uniform(2)
+    assert not quality.find_collapsed_classes([[1.0, 0.0]], [0], Q)
+    many = np.arange(40) % 2
+    assert quality.find_collapsed_classes(np.eye(2)[many], many, Q).findings[0].kind == "swapped"
+
+
+def test_swapped_and_merged_classes_are_found_whatever_the_matrix():
+    rng = np.random.default_rng(11)
+    swapped = merged = 0
+    for seed in range(50):
+        Q = TransitionMatrix.without_zeros(5, seed=seed)
+        true = rng.integers(5, size=2000)
+        predictions = np.where(rng.random(2000) < 0.9, true, rng.integers(5, size=2000))
+        labels = Q.sample(true, seed=rng)
+        for names in ([1, 0, 2, 3, 4], [0, 0, 2, 3, 4]):
+            probs = np.eye(5)[np.array(names)[predictions]]
+            found = quality.find_collapsed_classes(probs, labels, Q)
+            kinds = {each.kind for each in found.findings if "1" in each.classes}
+            swapped += names[0] == 1 and bool(kinds & {"swapped", "misnamed"})
+            merged += names[0] == 0 and bool(kinds & {"merged", "dead"})
+    assert swapped >= 45
+    assert merged >= 40
+
+
 def test_the_figures_are_shares_of_the_true_classes():
     Q, true, probs, labels = simulate(200_000, np.random.default_rng(4), n_classes=4)
     found = quality.find_collapsed_classes(probs.astype(np.float32), labels, Q)
@@ -283,6 +332,50 @@ def test_few_answers_stay_near_the_habits_of_all():
     assert by_name["new"].bias < 0.1
     loose = {e.name: e for e in quality.annotators(few, probs, make_Q(5), strength=0.01)}
     assert loose["new"].bias > by_name["new"].bias
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+@pytest.mark.parametrize("known", [True, False])
+def test_a_few_answers_do_not_look_certain(n, known):
+    rng = np.random.default_rng(12)
+    truth, covered = make_Q(5, 0.1), 0
+    for _ in range(40):
+        true = rng.integers(5, size=500)
+        answers = Observations(
+            example=np.arange(500),
+            label=truth.sample(true, seed=rng),
+            annotator=np.where(np.arange(500) < n, "few", "all"),
+        )
+        probs = np.eye(5)[true] if known else make_probs(true, 5, rng, 6.0)
+        found = quality.annotators(answers, probs, make_Q(5))
+        few = next(each for each in found if each.name == "few")
+        assert 0.1 < few.standard_error <= 1
+        covered += abs(few.error_rate - 0.1) <= 1.96 * few.standard_error
+    assert covered >= 32
+
+
+def test_many_answers_known_to_be_right_are_nearly_certain():
+    true = np.arange(3000) % 3
+    answers = Observations(
+        example=np.arange(3000), label=make_Q(3).sample(true, seed=0), annotator=["a"] * 3000
+    )
+    (each,) = quality.annotators(answers, np.eye(3)[true], make_Q(3))
+    assert each.error_rate == 0
+    assert 0 < each.standard_error < 0.001
+    (each,) = quality.annotators(answers, np.eye(3)[true], make_Q(3), allow_diagonal=False)
+    assert each.standard_error == 0  # Q says so
+
+
+@pytest.mark.parametrize("allow_diagonal", [True, False])
+def test_an_annotator_whose_answers_are_all_impossible_is_like_all(allow_diagonal):
+    Q = [[0, 1.0, 0], [0, 0, 1.0], [0, 1.0, 0]]
+    answers = Observations(example=[0, 1, 2, 3], label=[0, 0, 1, 1], annotator=["a", "a", "b", "b"])
+    found = quality.annotators(answers, np.eye(3)[[1, 1, 0, 0]], Q, allow_diagonal=allow_diagonal)
+    by_name = {each.name: each for each in found}
+    assert by_name["a"].bias == pytest.approx(0)
+    assert 0 < by_name["a"].distance_from_uniform < 1
+    assert by_name["a"].error_rate == 0
+    assert by_name["a"].standard_error == allow_diagonal  # nothing is known, or Q says so
 
 
 def test_annotators_that_cannot_be_told_are_refused():

@@ -38,7 +38,7 @@ class Annotator:
     error_rate: float
     """Share of the answers that exclude the true class."""
     standard_error: float
-    """Of the error rate."""
+    """Of the error rate; 1 where their answers say nothing about it."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -156,6 +156,7 @@ def annotators(
     start = np.asarray(matrix)
     if allow_diagonal and not start.diagonal().any():
         start = (1 - _FIRST_GUESS) * start + _FIRST_GUESS * np.eye(matrix.n_classes)
+    can_err = start.diagonal().any()
     groups = _groups(array, observations.example, indices, codes, len(names), matrix.n_classes)
     everyone = [group for own in groups for group in own]
     nothing = np.zeros_like(start)
@@ -165,8 +166,10 @@ def annotators(
     for name, own in zip(names.tolist(), groups, strict=True):
         values = _fit(own, pooled, strength * pooled)
         weights = _expected_counts(own, values).sum(axis=1)
+        if not weights.any():  # all their answers are impossible: all classes count alike
+            weights = np.ones_like(weights)
         weights = weights / weights.sum()
-        rate, error = _error_rate(own, values)
+        rate, error = _error_rate(own, values) if can_err else (0.0, 0.0)
         listed.append(
             Annotator(
                 name=name,
@@ -236,19 +239,24 @@ def _error_rate(groups: list[_Group], values: Floats) -> tuple[float, float]:
 
     With w_i the probability that answer i is wrong, the observed information about the rate e
     is Σ (w_i - e)² / (e (1 - e))²: with certain w_i the error is the binomial one, and it grows
-    as the model knows less.
+    as the model knows less, up to 1. It is at least the binomial one of two further answers, one
+    right and one wrong, so that a few answers of one kind do not look certain.
     """
-    wrong = np.concatenate(
-        [
-            values[group.label, group.label]
-            * group.probs[:, group.label]
-            * _inverse_likelihood(group, values[:, group.label])
-            for group in groups
-        ]
-    ).astype(np.float64)
+    parts = []
+    for group in groups:
+        inverse = _inverse_likelihood(group, values[:, group.label])
+        wrong = values[group.label, group.label] * group.probs[:, group.label] * inverse
+        parts.append(wrong[inverse > 0])  # without those that say nothing
+    wrong = np.concatenate(parts).astype(np.float64)
+    n = len(wrong)
+    if not n:  # no answer says anything: nothing is held against them, nor known
+        return 0.0, 1.0
     rate = float(np.clip(wrong.mean(), 0, 1))
-    spread = float(((wrong - rate) ** 2).sum())
-    return rate, min(1.0, rate * (1 - rate) / np.sqrt(spread)) if spread > 0 else 0.0
+    root = float(np.sqrt(((wrong - rate) ** 2).sum()))
+    variance = rate * (1 - rate)
+    smoothed = (n * rate + 1) / (n + 2)
+    least = float(np.sqrt(smoothed * (1 - smoothed) / (n + 2)))
+    return rate, max(least, variance / max(root, variance) if variance else 0.0)
 
 
 def _distance(values: Floats, others: Floats, weights: Floats) -> float:

@@ -17,8 +17,6 @@ from naysay.metrics._joint import (
     check_comp_labels,
     invert,
     joint_counts,
-    score_interval,
-    spread_slopes,
 )
 from naysay.quality._probs import as_probabilities
 from naysay.transition import TransitionMatrix
@@ -97,7 +95,8 @@ def find_collapsed_classes(
 
     A share counts where its lower confidence bound is above the limit, with Bonferroni's
     correction for all pairs: a healthy model raises a false alarm with probability
-    1 - `confidence` at most.
+    1 - `confidence` at most. The bound allows for labels too rare to be in a small group. Where
+    Q tells classes hardly apart (``Q.diagnose()``), it takes many labels to find anything.
 
     Parameters
     ----------
@@ -126,8 +125,7 @@ def find_collapsed_classes(
     """
     matrix = as_matrix(Q)
     check_number(confidence, "confidence", above=0, below=1)
-    values = np.asarray(matrix)
-    inverse = invert(values)
+    inverse = invert(np.asarray(matrix))
     if inverse is None:
         raise InvalidTransitionMatrix(
             "Q must be invertible to find collapsed classes; this one is singular, so some classes "
@@ -142,9 +140,8 @@ def find_collapsed_classes(
         total += array[rows].sum(axis=0, dtype=np.float64)
     counts = joint_counts(labels, predictions, matrix.n_classes)
     z = float(ndtri(1 - (1 - confidence) / matrix.n_classes**2))  # K dead, K (K - 1) pairs
-    slopes = spread_slopes(values, inverse)
-    composition, at_least = _class_shares(counts.T, inverse, slopes, z)
-    _, prior_at_least = _class_shares(counts.sum(axis=1)[None], inverse, slopes, z)
+    composition, at_least = _class_shares(counts.T, inverse, z)
+    _, prior_at_least = _class_shares(counts.sum(axis=1)[None], inverse, z)
     shares = counts.sum(axis=0) / len(array)
     return CollapsedClasses(
         findings=tuple(_findings(shares, prior_at_least[0], at_least, matrix.classes)),
@@ -156,15 +153,20 @@ def find_collapsed_classes(
     )
 
 
-def _class_shares(
-    counts: NDArray[np.int64], inverse: Floats, slopes: Floats, z: float
-) -> tuple[Floats, Floats]:
-    """Return the share of each class in groups with these label counts, and its lower bound."""
+def _class_shares(counts: NDArray[np.int64], inverse: Floats, z: float) -> tuple[Floats, Floats]:
+    """Return the share of each class in groups with these label counts, and its lower bound.
+
+    The last part of the bound, as in Bernstein's inequality, is for the label that speaks most
+    against a class: a group of few labels may hold none, and then both mean and variance mislead.
+    In simulations its third keeps the promise; a quarter does not, with a uniform Q.
+    """
     sizes = counts.sum(axis=1, keepdims=True)
-    label_shares = counts / np.maximum(sizes, 1)
+    at_least_one = np.maximum(sizes, 1)
+    label_shares = counts / at_least_one
     means = label_shares @ inverse
     variances = np.maximum(label_shares @ inverse**2 - means**2, 0)
-    lower, _ = score_interval(means, variances, slopes, np.maximum(sizes, 1), z)
+    missed = means - inverse.min(axis=0)
+    lower = means - z * np.sqrt(variances / at_least_one) - z**2 * missed / (3 * at_least_one)
     empty = sizes == 0
     return np.where(empty, np.nan, means), np.where(empty, 0.0, lower)
 
