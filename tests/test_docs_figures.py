@@ -87,6 +87,13 @@ def test_error_by_size_coverage_and_speed_of_estimating_are_those_of_the_record(
             assert each["holds_the_estimate"] == 1
             errors = f"{each['error_of_the_first']:.2f} | {each['error_of_the_estimate']:.2f}"
             assert f"| {setting} | {errors} | {100 * each['coverage']:.1f} % |" in page
+    of_networks = [
+        f"{100 * record[f'coverage of networks, digits {setting}']['coverage']:.1f} %"
+        for setting in ("without0", "with0")
+    ]
+    assert "held {} of the entries under without0, {} under with0".format(*of_networks) in " ".join(
+        page.split()
+    )
     large = record["all 1000000 x 100"]
     assert f"{large['total_cpu_seconds']:.0f} seconds of processor time" in page
     assert f"{large['peak_gb']:.1f} GB" in page
