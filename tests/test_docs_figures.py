@@ -14,6 +14,7 @@ from naysay.report.reproduction_page import render_report_page
 from naysay.suites import SUITES
 
 ROOT = Path(__file__).parent.parent
+_SLOWER = ("refine", "uncertainty")  # where classes are lost
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
@@ -97,6 +98,13 @@ def test_error_by_size_coverage_and_speed_of_estimating_are_those_of_the_record(
     large = record["all 1000000 x 100"]
     assert f"{large['total_cpu_seconds']:.0f} seconds of processor time" in page
     assert f"{large['peak_gb']:.1f} GB" in page
+    runs = [
+        json.loads(line)["results"].get("with 5 classes lost, 1000000 x 100")
+        for line in (ROOT / "benchmarks" / "results" / "estimation.jsonl").read_text().splitlines()
+    ]
+    refine, other = ([f"{run['seconds'][name]:.0f}" for run in runs if run] for name in _SLOWER)
+    assert f"`refine` took {' and '.join(refine)} seconds" in " ".join(page.split())
+    assert f"`uncertainty` {other[-1]}." in page
 
 
 def test_estimates_on_colour_images_are_those_of_the_records():
