@@ -221,12 +221,12 @@ class PlainLossContract(LossContract):
 class TransitionLossContract(LossContract):
     """What every loss that knows Q must do besides."""
 
-    def test_a_label_whose_column_is_empty_is_refused_by_name_with_its_count(self):
+    def test_a_label_whose_column_is_empty_is_refused_by_name(self):
         values = [[0, 0.5, 0.5, 0], [0.5, 0, 0.5, 0], [0.5, 0.5, 0, 0], [0.4, 0.4, 0.2, 0]]
         Q = TransitionMatrix(values, classes=["cat", "dog", "owl", "horse"])
         message = (
             r"comp_labels contains class 3 \('horse'\), but Q\[:, 3\] is all zero, so that label "
-            r"could never occur\. Re-estimate Q or drop the 2 rows\."
+            r"could never occur\. Re-estimate Q or drop all rows with it\."
         )
         with pytest.raises(InvalidLabels, match=message):
             self.loss(torch.zeros(4, 4), torch.tensor([0, 3, 1, 3]), Q)

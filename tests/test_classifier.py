@@ -313,6 +313,9 @@ Y3 = np.array([0, 1, 2, 0, 1, 2, 0, 1, 2, 0])
         ({"weight_decay": -1.0}, X3, Y3, InvalidInput, "weight_decay must be above 0"),
         ({"validation_fraction": 1.0}, X3, Y3, InvalidInput, "above 0 and below 1. Got 1.0"),
         ({"device": "warp"}, X3, Y3, InvalidInput, "device must be 'auto' or a torch device"),
+        ({"device": None}, X3, Y3, InvalidInput, "device must be 'auto' or a torch device"),
+        ({"device": "xla"}, X3, Y3, InvalidInput, "machine has. Got 'xla': there is no such XLA"),
+        ({"device": "cuda:99"}, X3, Y3, InvalidInput, "no such CUDA device .* use device='cpu'"),
     ],
 )
 def test_bad_input_gets_an_error_that_says_what_to_do(options, X, y, error, wording):

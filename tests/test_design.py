@@ -328,6 +328,38 @@ def test_command_takes_a_number_a_file_and_a_prior(tmp_path):
     assert "'dog'" in done.stderr
 
 
+@pytest.mark.parametrize(
+    "rows, row, got",
+    [
+        ("cat,50%\ndog,25%\nowl,25%", "Data row 1 ('cat')", "'50%'"),
+        ('cat,"0,5"\ndog,"0,25"\nowl,"0,25"', "Data row 1 ('cat')", "'0,5'"),
+        ("cat,0.5\ndog,abc\nowl,0.25", "Data row 2 ('dog')", "'abc'"),
+        ("cat,0.5\ndog,0.5\nowl,", "Data row 3 ('owl')", "an empty cell"),
+    ],
+)
+def test_a_share_that_is_no_number_is_refused_with_its_place(tmp_path, rows, row, got):
+    prior = tmp_path / "prior.csv"
+    prior.write_text(f"class,share\n{rows}\n")
+    TransitionMatrix.uniform(3, classes=["cat", "dog", "owl"]).write(tmp_path / "Q.csv")
+    for command in (("design", "--classes", "cat,dog,owl"), ("inspect", tmp_path / "Q.csv")):
+        done = run(*command, "--prior", prior)
+        assert done.exit_code == 1
+        assert done.stderr == (
+            f"error: {row} of {prior} must give a share such as 0.25. Got {got}.\n"
+        )
+
+
+def test_classes_without_a_name_are_refused(tmp_path):
+    done = run("design", "--classes", "cat,dog,owl,")
+    assert done.stderr.startswith("error: --classes must not have empty names. Got 'cat', 'dog'")
+    (tmp_path / "names.txt").write_text("\n \n")
+    done = run("design", "--classes", tmp_path / "names.txt")
+    assert done.stderr.endswith("must hold class names, one in each line. It has none.\n")
+    (tmp_path / "names.txt").write_text("cat\ndog\n", "utf-16")
+    done = run("design", "--classes", tmp_path / "names.txt")
+    assert done.stderr.endswith("must be text in UTF-8, one class name in each line.\n")
+
+
 def test_the_page_has_the_figures_of_the_record():
     root = Path(__file__).parent.parent
     lines = (root / "benchmarks" / "results" / "design.jsonl").read_text("utf-8").splitlines()

@@ -74,7 +74,32 @@ def test_missing_data_are_said_and_the_exit_code_is_1_if_nothing_could_be_run(
     done = invoke("reproduce", "table4", "--quick", "--only", "tiny", "--out", tmp_path / "r.jsonl")
     assert done.exit_code == 1
     assert "Not run (4): " in done.stderr
-    assert "naysay data fetch tiny-imagenet" in done.stderr
+    assert "naysay data fetch tiny-imagenet. Or set NAYSAY_DATA" in done.stderr
+    assert done.stdout == "0 runs done, 0 were on file.\n"  # and no file to report on
+
+
+def test_the_exit_code_is_1_if_all_that_is_new_was_refused(tmp_path, monkeypatch):
+    out = tmp_path / "records.jsonl"
+    command = ("reproduce", "table2", "table4", "--quick", "--device=cpu", "--out", out)
+    small = make_digits()
+    with monkeypatch.context() as patch:
+        patch.setattr(run_data, "_load", lambda name, folder: small)
+        assert invoke(*command, "--only=LM/T, with*", "--trials=1").exit_code == 0
+    missing = ("--data-dir", tmp_path / "none")
+    done = invoke(*command, "--only=LM/T, with*", "--trials=2", *missing)
+    assert done.exit_code == 1
+    assert f"Now: naysay report {out}" in done.stdout.replace("\n", " ")
+    done = invoke(*command, "--only=LM/T, [wT]i*", "--trials=1", *missing)
+    assert "tiny-imagenet needs" in done.stderr
+    assert done.exit_code == 0  # it is known not to be at hand, and nothing else is left to do
+
+
+def test_a_device_that_is_not_there_is_one_line(tmp_path, digits):
+    command = ("reproduce", "table2", "--quick", "--only=LM/T*", "--out", tmp_path / "r.jsonl")
+    done = invoke(*command, "--device=cuda:99")
+    assert done.exit_code == 1
+    assert done.stderr.startswith("error: device must be one that this machine has. Got 'cuda:99'")
+    assert done.stderr.endswith("use device='cpu' (--device cpu).\n")
 
 
 def test_misuse_is_one_line(tmp_path):

@@ -157,8 +157,16 @@ def find_device(device: str | torch.device) -> torch.device:
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        return torch.device(device)
-    except RuntimeError:
+        found = torch.device(device)
+    except (RuntimeError, TypeError):
         raise InvalidInput(
             f"device must be 'auto' or a torch device such as 'cpu' or 'cuda:0'. Got {device!r}."
         ) from None
+    try:
+        torch.empty(0, device=found)
+    except (AssertionError, ImportError, RuntimeError) as problem:  # as torch was built, or runs
+        raise InvalidInput(
+            f"device must be one that this machine has. Got {str(found)!r}: there is no such "
+            f"{found.type.upper()} device here that works; use device='cpu' (--device cpu)."
+        ) from problem
+    return found

@@ -144,6 +144,8 @@ def test_classes_given_keep_their_order_and_bound_the_labels():
         read_own(frame, label="not", classes=["b", "c"])
     with pytest.raises(InvalidInput, match="'b' is twice"):
         read_own(frame, label="not", classes=["a", "b", "b"])
+    with pytest.raises(InvalidInput, match=r"must not have empty names\. Got 'a', 'b', ''"):
+        read_own(frame, label="not", classes=["a", "b", ""])
     with pytest.raises(InvalidInput, match="classes must be a list"):
         read_own(frame, label="not", classes="ab")
 

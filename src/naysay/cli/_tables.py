@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,14 +32,14 @@ def read_prior(path: Path | None, classes: Sequence[str]) -> NDArray[np.float64]
 
     if path is None:
         return None
-    table = read_table(path, text=["class"])
+    table = read_table(path, text=["class", "share"])
     named, share = (
         find_column(table, name, str(path), role="--prior").to_pylist()
         for name in ("class", "share")
     )
     listed = {
-        str(name): float("nan") if value is None else float(value)
-        for name, value in zip(named, share, strict=True)
+        str(name): _as_share(value, f"Data row {row} ({name!r}) of {path}")
+        for row, (name, value) in enumerate(zip(named, share, strict=True), start=1)
     }
     if len(listed) != len(named) or set(listed) != set(classes):
         odd = sorted(set(listed) ^ set(classes)) or list(named)
@@ -47,3 +48,11 @@ def read_prior(path: Path | None, classes: Sequence[str]) -> NDArray[np.float64]
             f"Missing, unknown or repeated: {shorten(odd)}."
         )
     return np.array([listed[name] for name in classes])
+
+
+def _as_share(value: Any, where: str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        got = "an empty cell" if value is None or value == "" else shorten(value)
+        raise InvalidInput(f"{where} must give a share such as 0.25. Got {got}.") from None

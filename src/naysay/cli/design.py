@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from naysay._checks import shorten
 from naysay._errors import InvalidInput
 
 _MOST_ROWS = 20  # lists shown
@@ -104,11 +105,20 @@ def _class_names(given: str) -> list[str] | None:
     if given.strip().isdecimal():
         return None
     if "," in given:
-        return next(csv.reader([given], skipinitialspace=True))
+        listed = next(csv.reader([given], skipinitialspace=True))
+        if not all(name.strip() for name in listed):
+            raise InvalidInput(f"--classes must not have empty names. Got {shorten(listed)}.")
+        return listed
     if not Path(given).is_file():
         raise InvalidInput(
             "--classes must be a number, a file with one name in each line, or names with commas "
             f"between. There is no file {given!r}."
         )
-    lines = Path(given).read_text("utf-8-sig").splitlines()
-    return [line.strip() for line in lines if line.strip()]
+    try:
+        lines = Path(given).read_text("utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{given} must be text in UTF-8, one class name in each line.") from None
+    names = [line.strip() for line in lines if line.strip()]
+    if not names:
+        raise InvalidInput(f"{given} must hold class names, one in each line. It has none.")
+    return names

@@ -119,7 +119,13 @@ def reproduce(
             on_record=show,
         )
     _print_progress(progress, out, as_json=as_json)
-    if progress.refused and not progress.n_done and not progress.n_skipped:
+    expected = [
+        spec
+        for refused in progress.refused.values()
+        for spec in refused
+        if not specs[spec][1].not_run
+    ]
+    if not progress.n_done and (expected or (progress.refused and not progress.n_skipped)):
         raise typer.Exit(1)
 
 
@@ -137,11 +143,14 @@ def _print_progress(progress: "Progress", out: Path, *, as_json: bool) -> None:
         )
         return
     for reason, specs in progress.refused.items():
-        typer.echo(f"Not run ({len(specs)}): {' '.join(reason.split())}", err=True)
+        lines = (line.strip() for line in reason.splitlines() if line.strip())
+        told = " ".join(line if line.endswith((".", "?", "!")) else f"{line}." for line in lines)
+        typer.echo(f"Not run ({len(specs)}): {told}", err=True)
     parts = [f"{progress.n_done} runs done", f"{progress.n_skipped} were on file"]
     if progress.n_elsewhere:
         parts.append(f"{progress.n_elsewhere} are being done by another process")
-    typer.echo(f"{', '.join(parts)}. Now: naysay report {out}")
+    then = f" Now: naysay report {out}" if out.is_file() else ""
+    typer.echo(f"{', '.join(parts)}.{then}")
 
 
 def _print_plan(

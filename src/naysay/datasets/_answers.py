@@ -139,6 +139,8 @@ def _name_classes(
         names = in_order({*labels, *true_labels})
     else:
         names = tuple(map(str, classes))
+        if not all(name.strip() for name in names):
+            raise InvalidInput(f"classes must not have empty names. Got {shorten(names)}.")
         if len(set(names)) != len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise InvalidInput(f"classes must differ from each other; {twice!r} is twice.")
@@ -166,8 +168,8 @@ def _translate(
     if unknown:
         raise InvalidLabels(
             f"The {role} column of {source} must name the classes {shorten(names)}. "
-            f"It also names {shorten(unknown)}.\nMend the labels, or add these to classes= "
-            "(--classes)."
+            f"It also names {shorten(unknown)}.\nMend the labels, or add these where the classes "
+            "come from: classes= (--classes), the matrix, or the data that the model learned from."
         )
     table = np.array([*(index_of[name] for name in found), -1], dtype=np.int64)
     return table[codes]  # the last entry answers for -1

@@ -119,8 +119,7 @@ def _check_now(
             label = int(counted[impossible][0])
             raise InvalidLabels(
                 f"comp_labels contains class {named(label, Q.classes)}, but Q[:, {label}] is all "
-                "zero, so that label could never occur. Re-estimate Q or drop the "
-                f"{int((counted == label).sum())} rows."
+                "zero, so that label could never occur. Re-estimate Q or drop all rows with it."
             )
     return (labels, None) if kept is None else (labels.where(kept, _some_label(columns)), kept)
 
