@@ -12,7 +12,7 @@ ANIMALS = ["cat", "dog", "owl"]
 VALUES = [[0, 0.9, 0.1], [0.5, 0, 0.5], [1, 0, 0]]
 
 
-AWKWARD = ["a,b", 'say "no"', "two\nlines", "carriage\rreturn", "both\r\n", " spaces ", "ä €"]
+AWKWARD = ["a,b;c", 'say "no"', "two\nlines", "carriage\rreturn", "both\r\n", " spaces\t", "ä; €"]
 
 
 @pytest.mark.parametrize(
@@ -63,6 +63,21 @@ def test_spreadsheet_habits_are_read(tmp_path):
     assert read_text(tmp_path, text).classes == ("cat", "dog")
 
 
+@pytest.mark.parametrize("mark", [";", "\t"])
+@pytest.mark.parametrize("point", [".", ","])
+def test_semicolons_tabs_and_decimal_commas_are_read(tmp_path, mark, point):
+    rows = ["true class,cat,1.5,o", "cat,0,.9,1e-1", "1.5,0.5,0,0.5", "o,1,0,0"]
+    lines = [line.replace(",", mark).replace(".", point) for line in rows]
+    Q = read_text(tmp_path, "\ufeff" + "\r\n".join(lines))
+    assert TransitionMatrix(VALUES, ["cat", f"1{point}5", "o"]) == Q
+    numbers = [line.partition(mark)[2] for line in lines[1:]]
+    assert read_text(tmp_path, "\n".join(numbers)) == TransitionMatrix(VALUES)
+    numbers = [["0.5", "0.5"], ["1", "0"]]
+    text = "\n".join(mark.join(row).replace(".", point) for row in numbers)
+    Q = read_text(tmp_path, text, allow_diagonal=True)
+    np.testing.assert_array_equal(np.asarray(Q), [[0.5, 0.5], [1, 0]])
+
+
 def test_reading_a_diagonal_needs_the_mark_or_the_flag(tmp_path):
     text = ",cat,dog\ncat,0.1,0.9\ndog,1,0\n"
     with pytest.raises(InvalidTransitionMatrix, match="must have a zero diagonal"):
@@ -81,7 +96,8 @@ def test_reading_a_diagonal_needs_the_mark_or_the_flag(tmp_path):
         (",a,b\na,0,\nb,1,0\n", "Q.csv, row 2, must hold numbers. Got ''"),
         (",a,b\nb,0,1\na,1,0\n", "same classes in its first row and first column"),
         (",a,b\n", "same classes in its first row and first column"),
-        ("0;1\n1;0\n", "same classes in its first row and first column"),
+        (";a;b\na;0;1\nb;1\n", "Q.csv, row 3, must have 2 values. Got 1"),
+        (";a;b\na;0;1\nb;0,x;1\n", "Q.csv, row 3, must hold numbers. Got '0,x'"),
         (",a,a\na,0,1\na,1,0\n", "'a' is twice"),
         ("0,0.7,0.2\n0.4,0,0.8\n0.6,0.3,0\n", "looks transposed"),
         ("0,nan\n1,0\n", "must have finite entries"),

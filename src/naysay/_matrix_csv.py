@@ -1,4 +1,8 @@
-"""Transition matrices as CSV text: class names in the first row and column, or numbers only."""
+"""Transition matrices as CSV text: class names in the first row and column, or numbers only.
+
+Separated by commas, or as a spreadsheet does it where numbers have a decimal comma: by semicolons
+or tabs.
+"""
 
 import csv
 import io
@@ -60,12 +64,7 @@ def write_matrix(
 
 def parse_matrix(text: str, source: str) -> MatrixTable:
     """Parse CSV text; `source` is the name that errors give it."""
-    try:
-        rows = [row for row in csv.reader(io.StringIO(text, newline="")) if any(row)]
-    except csv.Error as error:
-        raise InvalidTransitionMatrix(f"{source} must be a CSV file: {error}.") from None
-    if not rows:
-        raise InvalidTransitionMatrix(f"{source} must hold a matrix. It is empty.")
+    rows = _rows(text, source)
     has_header = not _is_number(rows[0][0])
     body = rows[1:] if has_header else rows
     width = len(rows[0]) - has_header
@@ -85,18 +84,38 @@ def parse_matrix(text: str, source: str) -> MatrixTable:
     return MatrixTable(values, header, allows_diagonal=rows[0][0] == _CORNER_WITH_DIAGONAL)
 
 
+def _rows(text: str, source: str, delimiter: str = ",") -> list[list[str]]:
+    try:
+        lines = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+        rows = [row for row in lines if any(row)]
+    except csv.Error as error:
+        raise InvalidTransitionMatrix(f"{source} must be a CSV file: {error}.") from None
+    if not rows:
+        raise InvalidTransitionMatrix(f"{source} must hold a matrix. It is empty.")
+    if delimiter != ",":
+        return rows
+    # The names of classes may hold a semicolon; the first cell and numbers do not.
+    start = "".join(rows[0] if _is_number(rows[0][0]) else rows[0][:1])
+    other = next((mark for mark in ";\t" if mark in start), None)
+    return rows if other is None else _rows(text, source, other)
+
+
 def _numbers(cells: Sequence[str], width: int, where: str) -> list[float]:
     if len(cells) != width:
         raise InvalidTransitionMatrix(f"{where} must have {width} values. Got {len(cells)}.")
     bad = next((cell for cell in cells if not _is_number(cell)), None)
     if bad is not None:
         raise InvalidTransitionMatrix(f"{where} must hold numbers. Got {shorten(bad)}.")
-    return [float(cell) for cell in cells]
+    return [_number(cell) for cell in cells]
 
 
 def _is_number(cell: str) -> bool:
     try:
-        float(cell)
+        _number(cell)
     except ValueError:
         return False
     return True
+
+
+def _number(cell: str) -> float:
+    return float(cell.replace(",", "."))  # no entry needs a comma between thousands

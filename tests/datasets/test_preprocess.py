@@ -82,6 +82,10 @@ def test_a_column_without_any_value_is_set_aside_with_the_reason():
         ({"x": [f"w{i}" for i in range(101)] * 9}, "101 distinct values in 909 rows"),
         ({"x": [*map(str, range(30)), "12kg"]}, "Nearly all cells are numbers, but not '12kg'"),
         ({"x": [f"{i},5" for i in range(30)]}, "decimal comma.*'0,5': pass decimal=','"),
+        (
+            {"x": [*(f"{i},5" for i in range(30)), "3,5kg"]},
+            r"Nearly all cells are numbers with a decimal comma \(--decimal ,\), but not '3,5kg'",
+        ),
         ({"x": [*map(str, range(30))]}, "numbers stored as text"),
         ({"x": ["word " * 50]}, "at most 200 characters.*free text"),
         ({"x": pa.array([1], pa.date32())}, "holds dates or times.*days since"),

@@ -135,3 +135,46 @@ def test_true_classes_among_the_features_are_a_warning():
     assert found.class_columns == ("is",)
     assert any("true classes belong in --true-label" in warning for warning in found.warnings)
     assert summarise(read_own(frame, label="not", true_label="is")).class_columns == ()
+
+
+def test_categories_that_look_like_numbers_are_a_warning():
+    rows = range(50)
+    frame = pd.DataFrame(
+        {
+            "length": [f"{row % 4},{row % 5}" for row in rows],
+            "whole": [["3", "4,5"][row == 7] for row in rows],
+            "typo": ["5.1x" if row == 7 else f"{row % 9}.5" for row in rows],
+            "both": ["5,1x" if row > 47 else f"{row % 9},5" for row in rows],
+            "gaps": [["unknown", "?", "2.5", "3"][min(row, 3)] for row in rows],
+            "count": [f"1,{row % 9}00" for row in rows],  # thousands
+            "grade": [f"{row % 9}{'ab'[row % 2]}" for row in rows],
+            "code": [str(row % 9) for row in rows],
+            "not": ["cat", "owl"] * 25,
+        }
+    )
+    found = summarise(read_own(frame, label="not", categorical=["code"]))
+    assert found.comma_columns == ("length", "whole")
+    assert (
+        "'length', 'whole': categories that look like numbers with a decimal comma: pass "
+        "decimal=',' (--decimal ,)"
+    ) in found.warnings
+    assert found.odd_cells == {
+        "typo": "all but 1 of 50 values are numbers: categories because of '5.1x', first in data "
+        "row 8",
+        "both": "all but 2 of 50 values are numbers with a decimal comma (--decimal ,): categories "
+        "because of '5,1x', first in data row 49",
+        "gaps": "all but 1 of 49 values are numbers: categories because of 'unknown', first in "
+        "data row 1",
+    }
+    assert f"'typo': {found.odd_cells['typo']}" in found.warnings
+    assert found.to_dict()["comma_columns"] == ["length", "whole"]
+
+
+def test_many_columns_that_are_nearly_numbers_are_shortened():
+    cells = {f"x{name}": ["-", *map(str, range(19))] for name in range(30)}
+    found = summarise(read_own(pd.DataFrame({**cells, "not": ["a", "b"] * 10}), label="not"))
+    assert len(found.odd_cells) == 30
+    told = [warning for warning in found.warnings if "numbers" in warning]
+    assert len(told) == 4
+    assert told[-1].startswith("'x3', 'x4', ")
+    assert "(27 in all): categories too, though nearly all are numbers" in told[-1]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from naysay import InvalidInput, NaysayError
 from naysay._errors import InvalidData
+from naysay.datasets import _csv_table
 from naysay.datasets._csv_table import parse_csv
 from naysay.datasets.tables import find_column, read_table
 
@@ -82,6 +83,22 @@ def test_byte_order_mark_crlf_blank_lines_and_quoted_newlines_are_fine():
 def test_a_damaged_csv_is_refused_with_its_place(text, problem):
     with pytest.raises(InvalidData, match=f"(?s)my.csv.*{problem}"):
         parse(text)
+
+
+def test_threads_that_outlive_python_hold_none_of_its_bytes(monkeypatch):
+    """Dropping them while Python ends aborted the process, now and then."""
+    read, readers = _csv_table.pa_csv.read_csv, []
+
+    def keep(reader, **options):
+        readers.append(reader)
+        return read(reader, **options)
+
+    monkeypatch.setattr(_csv_table.pa_csv, "read_csv", keep)
+    data = bytes(bytearray(b"a,b\n1,2\n"))
+    before = sys.getrefcount(data)
+    parse(data)
+    assert len(readers) == 1
+    assert sys.getrefcount(data) == before
 
 
 def test_an_inch_mark_is_no_open_quote():

@@ -146,7 +146,7 @@ def _read_cells(data: bytes, source: str, names: list[str], delimiter: str) -> p
 
 def _parse(data: bytes, names: list[str], delimiter: str, *, use_threads: bool) -> pa.Table:
     return pa_csv.read_csv(
-        pa.BufferReader(data),
+        _reader(data),
         read_options=pa_csv.ReadOptions(
             use_threads=use_threads,
             block_size=_LONGEST_ROW,
@@ -160,6 +160,19 @@ def _parse(data: bytes, names: list[str], delimiter: str, *, use_threads: bool) 
             strings_can_be_null=True,
         ),
     )
+
+
+def _reader(data: bytes) -> pa.BufferReader:
+    """Return a reader of the bytes; of few bytes, one that owns a copy.
+
+    A thread of Arrow may drop the bytes last. It needs Python for that, and aborts the process if
+    Python is just ending: after an error in a small file, it is.
+    """
+    if len(data) > _LONGEST_ROW:
+        return pa.BufferReader(data)
+    copy = pa.BufferOutputStream()
+    copy.write(data)
+    return pa.BufferReader(copy.getvalue())
 
 
 def _explain(problem: str, n_columns: int, delimiter: str) -> str:

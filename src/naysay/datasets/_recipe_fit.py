@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NoReturn
 
 import numpy as np
@@ -20,13 +20,16 @@ from naysay.datasets._preprocess import (
 )
 from naysay.datasets.tables import find_column
 
-__all__ = ["fit_recipe"]
+__all__ = ["find_odd_cells", "fit_recipe"]
 
 MOST_CATEGORIES = 100
 _FEW = 20  # so many distinct values are categories even where most rows have their own
 _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d|$)|\d{1,2}([./-])\d{1,2}\2\d{4}([T ,]|$)")
-_DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+\s*|\s*[-+]?\d+\s*")
+_WHOLE = re.compile(r"\s*[-+]?\d+\s*")
+_WITH_COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
+_THOUSANDS = re.compile(r"\s*[-+]?[1-9]\d{0,2},\d{3}\s*")
+_NEARLY_ALL = 0.9
 
 
 def fit_recipe(
@@ -77,6 +80,32 @@ def fit_recipe(
             f"Set aside: {shorten([name for name, _ in dropped]) or 'none; there is no other'}."
         )
     return Recipe(columns=tuple(columns), dropped=tuple(dropped))
+
+
+def find_odd_cells(counts: Mapping[str, int]) -> tuple[list[str], bool] | None:
+    """Find the values that keep a column of text from being numbers.
+
+    Parameters
+    ----------
+    counts : mapping
+        How often each value occurs.
+
+    Returns
+    -------
+    odd, has_comma : list of str, bool
+        The values that are no numbers, and whether the others have a decimal comma; None if
+        fewer than 90 % are numbers.
+    """
+    with_comma = {value for value in counts if _WITH_COMMA.fullmatch(value)}
+    plain = {value for value in counts if _NUMBER.fullmatch(value)}
+    whole = {value for value in plain if _WHOLE.fullmatch(value)}
+    # 1,234 alone may be a thousand and more
+    has_comma = not all(map(_THOUSANDS.fullmatch, with_comma))
+    for numbers, comma in ((with_comma | whole, True), (plain, False)):
+        n_numbers = sum(counts[value] for value in numbers)
+        if (has_comma or not comma) and n_numbers >= _NEARLY_ALL * sum(counts.values()):
+            return [value for value in counts if value not in numbers], comma
+    return None
 
 
 def _ignoring(name: str) -> str:
@@ -137,21 +166,22 @@ def _fit_categorical(
 def _refuse_free_text(values: list[str], n_known: int, name: str, source: str) -> NoReturn:
     """Say what is wrong with a text column, and what to do in the most likely case."""
     sample = values[:1000]
-    not_numbers = [value for value in sample if not _NUMBER.fullmatch(value)]
-    if not not_numbers:
-        raise InvalidData(
-            f"Column {name!r} of {source} must be numbers or categories. It holds numbers stored "
-            f"as text, such as {sample[0]!r}: store it as numbers."
-        )
-    if len(not_numbers) < len(sample) / 10:
+    odd, has_comma = find_odd_cells(dict.fromkeys(sample, 1)) or (None, False)
+    if odd:
+        comma = " with a decimal comma (--decimal ,)" if has_comma else ""
         raise InvalidData(
             f"Column {name!r} of {source} must be numbers or categories. Nearly all cells are "
-            f"numbers, but not {shorten(not_numbers, 3)}.\nMend these cells, or leave them empty."
+            f"numbers{comma}, but not {shorten(odd, 3)}.\nMend these cells, or leave them empty."
         )
-    if all(_DECIMAL_COMMA.fullmatch(value) for value in sample):
+    if has_comma:
         raise InvalidData(
             f"Column {name!r} of {source} must be numbers or categories. Its cells look like "
             f"numbers with a decimal comma, such as {sample[0]!r}: pass decimal=',' (--decimal ,)."
+        )
+    if odd is not None:
+        raise InvalidData(
+            f"Column {name!r} of {source} must be numbers or categories. It holds numbers stored "
+            f"as text, such as {sample[0]!r}: store it as numbers."
         )
     raise InvalidData(
         f"Column {name!r} of {source} must be numbers or a few categories. It is text with "

@@ -4,7 +4,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 from naysay._checks import shorten
 from naysay.datasets._csv_table import MISSING_WORDS
 from naysay.datasets._preprocess import CategoricalColumn, Recipe
+from naysay.datasets._recipe_fit import find_odd_cells
 from naysay.datasets.own import OwnData
 
 __all__ = ["Summary", "summarise"]
 
 _FRACTION = re.compile(r"-?[0-9]*[.,][0-9]*[1-9]")
 _FEWEST_ROWS = 10  # a column that counts fewer may well be something else
+_MOST_COLUMNS = 3  # of those that a warning explains one by one
 _MOST_LINES = 20  # of a listing by class or annotator, before the rest is only counted
 
 
@@ -60,6 +62,10 @@ class Summary:
     """Feature columns that hold class names, as a column of true classes would."""
     id_columns: tuple[str, ...] = ()
     """Feature columns that count the rows, as an id does."""
+    comma_columns: tuple[str, ...] = ()
+    """Columns of categories that look like numbers with a decimal comma."""
+    odd_cells: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What makes a column categories where nearly all of its values are numbers."""
 
     @property
     def never_named(self) -> tuple[str, ...]:
@@ -98,10 +104,18 @@ class Summary:
                 self.class_columns,
                 "a feature that holds class names: true classes belong in --true-label",
             ),
+            (
+                self.comma_columns,
+                "categories that look like numbers with a decimal comma: pass decimal=',' "
+                "(--decimal ,)",
+            ),
             (self.id_columns, "a feature that counts the rows, as an id does: --ignore or --id?"),
             (self.constant_features, "always the same value, so nothing to learn from"),
             (tuple(self.dropped_columns), "set aside: every value is missing"),
         ]
+        odd = list(self.odd_cells)
+        found += [((name,), self.odd_cells[name]) for name in odd[:_MOST_COLUMNS]]
+        found += [(tuple(odd[_MOST_COLUMNS:]), "categories too, though nearly all are numbers")]
         return tuple(f"{shorten(names)}: {meaning}" for names, meaning in found if names)
 
     def to_dict(self) -> dict[str, Any]:
@@ -129,6 +143,8 @@ class Summary:
             "true_excluded": list(self.true_excluded),
             "class_columns": list(self.class_columns),
             "id_columns": list(self.id_columns),
+            "comma_columns": list(self.comma_columns),
+            "odd_cells": dict(self.odd_cells),
             "warnings": list(self.warnings),
         }
 
@@ -179,6 +195,7 @@ def summarise(own: OwnData) -> Summary:
     per_example, n_examples = np.unique(own.labels_per_example, return_counts=True)
     recipe = own.recipe if isinstance(own.recipe, Recipe) else Recipe(columns=())
     by_annotator = np.array([], dtype=np.int64) if own.annotator is None else own.annotator
+    comma_columns, odd_cells = _almost_numbers(own, recipe)
     answered = np.bincount(by_annotator[by_annotator >= 0], minlength=len(own.annotators))
     return Summary(
         source=own.source,
@@ -207,6 +224,8 @@ def summarise(own: OwnData) -> Summary:
             and set(column.categories) <= set(own.classes)
         ),
         id_columns=_id_columns(own),
+        comma_columns=comma_columns,
+        odd_cells=odd_cells,
     )
 
 
@@ -250,6 +269,30 @@ def _id_columns(own: OwnData) -> tuple[str, ...]:
     small = np.median(steps, axis=0) == 1  # some rows may have been left out
     found = whole.all(axis=0) & small
     return tuple(name for name, is_id in zip(own.feature_names, found, strict=True) if is_id)
+
+
+def _almost_numbers(own: OwnData, recipe: Recipe) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Find columns of categories that should be numbers: by a decimal comma, or but for a few."""
+    with_comma: list[str] = []
+    explained: dict[str, str] = {}
+    stop = 0
+    for column in recipe.columns:
+        start, stop = stop, stop + len(column.feature_names)
+        if not isinstance(column, CategoricalColumn) or column.has_other:
+            continue  # "other" is only there if categories were asked for
+        has = own.X[:, start : start + len(column.categories)] > 0
+        counts = dict(zip(column.categories, np.count_nonzero(has, axis=0).tolist(), strict=True))
+        odd, has_comma = find_odd_cells(counts) or ([], False)
+        if odd:
+            is_odd = has[:, [value in odd for value in column.categories]].any(axis=1)
+            comma = " with a decimal comma (--decimal ,)" if has_comma else ""
+            explained[column.name] = (
+                f"all but {is_odd.sum():,} of {has.sum():,} values are numbers{comma}: categories "
+                f"because of {shorten(odd, 3)}, first in {own.name_of(int(np.argmax(is_odd)))}"
+            )
+        elif has_comma:
+            with_comma.append(column.name)
+    return tuple(with_comma), explained
 
 
 def _all_excluded(own: OwnData) -> tuple[str, ...]:
