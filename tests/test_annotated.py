@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from naysay import ComplementaryClassifier, InvalidInput, InvalidTransitionMatrix, TransitionMatrix
+from naysay._annotated import check_matrices
 from naysay.cli import app
 from naysay.datasets.own import read_own
 from naysay.design import propose
@@ -190,6 +191,24 @@ def test_what_does_not_fit_is_named(folder, tmp_path):
     (tmp_path / "empty").mkdir()
     done = run("fit", folder / "answers.csv", "--transition", tmp_path / "empty", "--out=m")
     assert "must be a folder with one CSV file per annotator" in done.stderr
+
+
+def test_classes_in_another_order_are_put_in_that_of_the_data():
+    own = read_own(make_frame(60)[0], **ROLES)
+    order = [2, 0, 1]
+    turned = {
+        name: TransitionMatrix(
+            np.asarray(Q)[np.ix_(order, order)], [CLASSES[index] for index in order]
+        )
+        for name, Q in HABITS.items()
+    }
+    assert check_matrices(own, turned) == HABITS
+    uniform = TransitionMatrix.uniform(3, classes=["owl", "dog", "cat"])
+    found = check_matrices(own, dict.fromkeys(HABITS, uniform))
+    assert found["ann"] == TransitionMatrix.uniform(3, classes=CLASSES)
+    other = TransitionMatrix.uniform(3, classes=["cat", "dog", "fox"])
+    with pytest.raises(InvalidTransitionMatrix, match="It lacks 'owl' and also has 'fox'"):
+        check_matrices(own, {**HABITS, "bob": other})
 
 
 def test_matrices_without_answers_and_answers_by_nobody_are_told():

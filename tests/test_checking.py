@@ -8,11 +8,14 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from naysay import ComplementaryClassifier, TransitionMatrix
+from naysay import ComplementaryClassifier, NaysayWarning, TransitionMatrix
+from naysay._fit_report import estimate_accuracy
 from naysay.checking import check_file
 from naysay.cli import app
 from naysay.datasets.folders import ImageRecipe
 from naysay.datasets.own import read_own
+from naysay.quality import find_collapsed_classes
+from naysay.quality._collapsed import _findings
 
 CLASSES = ["cat", "dog", "owl"]
 CENTRES = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
@@ -99,6 +102,63 @@ def test_another_matrix_decides_what_can_be_said(model, answers, tmp_path):
     assert "Note: Wrong answers were not looked for" in printed
 
 
+def test_a_matrix_that_cannot_be_right_is_named_first_and_nothing_rests_on_it(
+    model, answers, tmp_path, recwarn
+):
+    """The accuracy shows it of the first matrix; of the second, what predictions would hold."""
+    path = answers[0]
+    by_accuracy = 0.6 * np.asarray(TransitionMatrix.uniform(3)) + 0.4 * np.eye(3)
+    by_shares = [[0.1, 0.6, 0.3], [0.9, 0.1, 0], [0, 0.9, 0.1]]
+    options = "--label=not", "--annotator=who", "--transition", tmp_path / "Q.csv"
+    for values, why in [
+        (by_accuracy, "chance does not explain"),
+        (by_shares, "more than 100 % of"),
+    ]:
+        TransitionMatrix(values, CLASSES, allow_diagonal=True).write(tmp_path / "Q.csv")
+        found = json.loads(run("check", model, path, *options, "--json").stdout)
+        assert found["matrix_fits"] is False
+        assert found["collapsed"] is None
+        assert why in found["notes"][0]
+        assert "Q does not describe these labels" in found["notes"][0]
+        printed = run("check", model, path, *options).output
+        assert printed.splitlines()[0] == f"warning: {found['notes'][0]}"
+        assert printed.count("Q does not describe") == 1
+        assert "interval" not in printed.splitlines()[1]
+        assert "swapped" not in printed
+        assert "misnamed" not in printed
+    assert not [each for each in recwarn if issubclass(each.category, NaysayWarning)]
+
+
+def test_shares_above_100_percent_are_blamed_on_the_matrix():
+    true = np.random.default_rng(0).integers(3, size=3000)
+    other = [[0.1, 0.6, 0.3], [0.9, 0.1, 0], [0, 0.9, 0.1]]
+    Q = TransitionMatrix(other, CLASSES, allow_diagonal=True)
+    found = find_collapsed_classes(np.eye(3)[true], MISTAKES.sample(true, seed=1), Q)
+    assert [each.kind for each in found.findings] == ["matrix"]
+    assert str(found).startswith("Q does not describe these labels")
+    half = np.full(3, 0.5)
+    (finding,) = _findings(half, half, np.zeros((3, 3)), tuple(CLASSES))
+    assert "more than 100 % of these examples" in finding.message
+
+
+def test_an_estimated_matrix_gets_more_leave_where_its_error_is_left_out():
+    answers = np.array([1, 1, 2, 2] * 60)
+    Q = TransitionMatrix([[0, 0.6, 0.4], [0.6, 0, 0.4], [0.5, 0.5, 0]])
+    accuracy, said = estimate_accuracy(np.zeros(240, int), answers, Q)
+    beyond = (accuracy.value - 1) / accuracy.standard_error
+    assert 2.33 < beyond < 4
+    assert "hardly explains" in str(said)
+    assert estimate_accuracy(np.zeros(240, int), answers, Q, is_exact=False)[1] is None
+
+
+def test_a_sample_that_happens_to_hold_no_mistake_proves_nothing():
+    true = np.arange(20) % 3
+    accuracy, said = estimate_accuracy(true, (true + 1 + np.arange(20) % 2) % 3, MISTAKES)
+    assert accuracy.value > 1.1
+    assert accuracy.standard_error == pytest.approx(0)
+    assert said is None
+
+
 def test_several_answers_about_an_example_count_once_for_the_accuracy(model, tmp_path):
     path = tmp_path / "several.csv"
     path.write_text("id,x,y,not\n1,0,0,dog|owl\n1,0,0,dog\n2,4,0,cat\n")
@@ -171,7 +231,20 @@ def test_answers_about_other_classes_are_refused(model, tmp_path):
     TransitionMatrix.uniform(4).write(tmp_path / "Q.csv")
     path.write_text("x,y,not\n0,0,cat\n")
     done = run("check", model, path, "--label=not", "--transition", tmp_path / "Q.csv")
-    assert "must have the classes 'cat', 'dog', 'owl', in this order" in done.stderr
-    TransitionMatrix.uniform(3, classes=["owl", "dog", "cat"]).write(tmp_path / "Q.csv")
+    assert "must have the classes 'cat', 'dog', 'owl'. It lacks 'cat'" in done.stderr
+    TransitionMatrix.uniform(3, classes=["owl", "dog", "fox"]).write(tmp_path / "Q.csv")
     done = run("check", model, path, "--label=not", "--transition", tmp_path / "Q.csv")
-    assert "in this order. It has 'owl', 'dog', 'cat'." in done.stderr
+    assert "It lacks 'cat' and also has 'fox'." in done.stderr
+
+
+def test_a_matrix_may_name_the_classes_in_another_order(model, answers, tmp_path):
+    values = np.asarray(MISTAKES)
+    found = []
+    for order in ([0, 1, 2], [2, 0, 1]):
+        Q = TransitionMatrix(
+            values[np.ix_(order, order)], [CLASSES[index] for index in order], allow_diagonal=True
+        )
+        Q.write(tmp_path / "Q.csv")
+        options = "--label=not", "--annotator=who", "--transition", tmp_path / "Q.csv"
+        found.append(run("check", model, answers[0], *options, "--json").stdout)
+    assert found[0] == found[1] != ""

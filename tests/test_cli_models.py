@@ -181,6 +181,30 @@ def test_anchors_may_come_in_a_file_of_their_own(flowers, tmp_path):
     assert figures["transition"]["from"] == "estimate"
 
 
+def test_estimate_warns_of_the_data_as_fit_does(flowers, tmp_path):
+    folder, _ = flowers
+    header, *rows = csv.reader(io.StringIO((folder / "flowers.csv").read_text("utf-8")))
+    not_, is_ = header.index("not"), header.index("is")
+    wrong = next(row for row in rows if row[is_])
+    wrong[not_] = wrong[is_]
+    data = tmp_path / "flowers.csv"
+    data.write_text("\n".join(map(",".join, [header, *rows])))
+    options = ("--label=not", "--annotator=who", "--epochs=1", "--out", tmp_path / "Q.csv")
+    done = succeed("estimate", data, *options, "--true-label=is", "--allow-diagonal")
+    assert "warning: 'data row " in done.stderr
+    assert "': the known true class is excluded" in done.stderr
+    anchors = tmp_path / "anchors.csv"
+    anchors.write_text("\n".join(",".join(row) for row in [header, *rows] if row[is_]))
+    options = (*options, "--anchors", anchors)
+    done = succeed("estimate", data, *options, "--anchor-label=is")
+    assert "warning: 'is': no feature, as --anchor-label names it" in done.stderr
+    assert "holds class names" not in done.stderr
+    done = succeed("estimate", data, *options, "--anchor-label=is", "--features=petal_width,is")
+    assert "'is': a feature that holds class names" in done.stderr
+    done = succeed("estimate", data, *options, "--anchor-label=is", "--ignore=is")
+    assert done.stderr == ""
+
+
 def test_an_image_folder_becomes_a_model_and_predictions(tmp_path):
     rng = np.random.default_rng(0)
     for name in ("cat", "dog", "owl"):
@@ -215,7 +239,7 @@ def test_an_image_folder_becomes_a_model_and_predictions(tmp_path):
         (["fit", "flowers.csv", "--label=not", "--out=m", "--transition=estimate"], 1, "anchors"),
         (["fit", "flowers.csv", "--label=not", "--out=m", "--transition=Q.csv"], 1, "No such file"),
         (["fit", "flowers.csv", "--label=not"], 2, "--out"),
-        (["estimate", "flowers.csv", "--label=not"], 1, "needs anchors"),
+        (["estimate", "flowers.csv", "--label=not", "--ignore=is"], 1, "needs anchors"),
         (["predict", "gone", "flowers.csv"], 1, "must be a model folder"),
         (["predict", "model", "flowers.csv", "--out=p.xls"], 1, "must end in .csv or .parquet"),
         (["predict", "model", "other.csv"], 1, "must have the columns"),
@@ -243,7 +267,7 @@ def test_what_cannot_work_is_a_warning(flowers, tmp_path):
     (tmp_path / "Q.csv").write_text("0,0.5,0.5\n1,0,0\n1,0,0\n")
     done = succeed(
         "fit", folder / "flowers.csv", "--label=not", "--transition", tmp_path / "Q.csv",
-        "--epochs=1", "--out", tmp_path / "m",
+        "--epochs=1", "--out", tmp_path / "m", "--classes=setosa,versicolor,virginica",
     )  # fmt: skip
     assert "warning: Q is singular (rank 2 of 3)" in " ".join(done.output.split())
     done = run(
@@ -253,6 +277,56 @@ def test_what_cannot_work_is_a_warning(flowers, tmp_path):
     assert "'rosa': never named as complementary" in " ".join(done.output.split())
     assert done.exit_code == 1
     assert "never says 'not rosa'" in done.stderr
+
+
+def test_a_matrix_without_names_is_not_matched_to_names_by_the_alphabet(flowers, tmp_path):
+    folder, _ = flowers
+    data, matrix = folder / "flowers.csv", tmp_path / "Q.csv"
+    np.savetxt(matrix, [[0, 0.9, 0.1], [0.2, 0, 0.8], [0.5, 0.5, 0]], delimiter=",")
+    order = "must name its classes: its rows would be taken as 'setosa', 'versicolor', 'virginica'"
+    fit = ("fit", data, "--label=not", "--true-label=is", "--annotator=who", "--epochs=1")
+    fit = (*fit, "--out", tmp_path / "m", "--transition")
+    check = ("check", folder / "model", data, "--label=not", "--true-label=is", "--transition")
+    refused = run(*fit, matrix)
+    assert order in refused.stderr
+    assert refused.stderr.endswith("or list these in the order of its rows: --classes.\n")
+    refused = run(*check, matrix)
+    assert order in refused.stderr
+    assert "--classes" not in refused.stderr
+    (tmp_path / "habits").mkdir()
+    for name in ("ann", "bob"):
+        (tmp_path / "habits" / f"{name}.csv").write_text(matrix.read_text())
+    assert order in run(*fit, tmp_path / "habits").stderr
+
+    classes = ["virginica", "setosa", "versicolor"]
+    succeed(*fit, matrix, "--classes", ",".join(classes))
+    clf = ComplementaryClassifier.load(tmp_path / "m")
+    assert clf.classes_.tolist() == classes
+    assert clf.transition_ == TransitionMatrix(np.loadtxt(matrix, delimiter=","), classes)
+    np.savetxt(matrix, np.asarray(TransitionMatrix.uniform(3)), delimiter=",")
+    succeed(*check, matrix)  # any order is right
+
+
+def test_a_matrix_without_names_is_that_of_classes_that_are_numbers(flowers, tmp_path):
+    folder, _ = flowers
+    data, matrix = tmp_path / "numbers.csv", tmp_path / "Q.csv"
+    text = (folder / "flowers.csv").read_text("utf-8")
+    for number, name in enumerate(("setosa", "versicolor", "virginica")):
+        text = text.replace(name, str(number))
+    data.write_text(text)
+    np.savetxt(matrix, [[0, 0.9, 0.1], [0.2, 0, 0.8], [0.5, 0.5, 0]], delimiter=",")
+    options = ("--label=not", "--true-label=is", "--transition", matrix)
+    succeed("fit", data, *options, "--epochs=1", "--out", tmp_path / "m")
+    succeed("check", tmp_path / "m", data, *options)
+
+
+def test_check_does_not_offer_an_option_that_it_does_not_have(flowers, tmp_path):
+    folder, _ = flowers
+    text = (folder / "flowers.csv").read_text("utf-8").replace("setosa", "sitosa", 1)
+    (tmp_path / "new.csv").write_text(text)
+    done = run("check", folder / "model", tmp_path / "new.csv", "--label=not", "--true-label=is")
+    assert "It also names 'sitosa'. Mend the labels, or add these where" in done.stderr
+    assert done.stderr.endswith("or the data that the model learned from.\n")
 
 
 def test_a_closed_pipe_is_no_error(flowers):

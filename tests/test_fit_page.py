@@ -95,6 +95,23 @@ def test_a_matrix_without_a_diagonal_lists_no_wrong_labels():
     assert "can only be bounded" in text
 
 
+def test_an_impossible_accuracy_is_shown_as_it_is_and_claims_no_confidence():
+    values = [[0.2, 0.5, 0.3], [0.3, 0.2, 0.5], [0.5, 0.3, 0.2]]  # they err half as often
+    report = make_report(2000, Q=TransitionMatrix(values, NAMES, allow_diagonal=True))
+    page = Page(render_fit_page(report))
+    opening = page.text("header").replace("\xa0", " ")
+    value, error = report.accuracy.value, report.accuracy.standard_error
+    assert value > 1
+    assert f"the estimate is {100 * value:.1f} % ± {100 * error:.1f}, which no acc" in opening
+    assert "Q does not describe these labels" in opening
+    assert "confidence" not in page.text("body")
+    assert page.all("svg", **{"class": "range"}) == []
+    for each in report.precision:
+        assert each.value > 1
+        shown = f"{100 * each.value:.1f} % ± {100 * each.standard_error:.1f}"
+        assert shown in page.text("main").replace("\xa0", " ")
+
+
 def test_images_are_shown_as_thumbnails_inside_the_page(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.integers(0, 256, (40, 3, 6, 5)).astype(np.uint8)

@@ -1,14 +1,28 @@
 """From a user's own data to a model and what can be said of it."""
 
+import json
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
-from naysay import ComplementaryClassifier, InvalidData, NoAnchorPoints, TransitionMatrix
+from naysay import (
+    ComplementaryClassifier,
+    InvalidData,
+    NaysayWarning,
+    NoAnchorPoints,
+    TransitionMatrix,
+)
+from naysay.cli import app
 from naysay.datasets.own import read_own
 from naysay.fitting import _one_answer_each, _set_aside, estimate_own, fit_own
 
 HABIT = TransitionMatrix([[0, 0.8, 0.2], [0.3, 0, 0.7], [0.9, 0.1, 0]], ["cat", "dog", "owl"])
+NOT_THEIRS = TransitionMatrix(  # these annotators do not err
+    [[0.2, 0.6, 0.2], [0.3, 0.2, 0.5], [0.6, 0.2, 0.2]], HABIT.classes, allow_diagonal=True
+)
 
 
 def make_frame(n=600, Q=HABIT, seed=0, n_known=10):
@@ -139,6 +153,48 @@ def test_a_habit_only_assumed_is_said_to_be():
     frame, _ = make_frame(60, n_known=0)
     _, report = fit_own(read_own(frame[["a", "b", "not"]], label="not"), epochs=2)
     assert any("only assumed" in sentence for sentence in report.advice)
+
+
+@pytest.mark.parametrize("n, chance", [(600, "hardly explains"), (3000, "does not explain")])
+def test_an_accuracy_above_100_percent_tells_that_the_matrix_does_not_fit(n, chance):
+    frame, _ = make_frame(n)
+    own = read_own(frame, label="not", true_label="is")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NaysayWarning)
+        _, report = fit_own(own, transition=NOT_THEIRS, epochs=15)
+    value, error = report.accuracy.value, report.accuracy.standard_error
+    assert value > 1 + 1.64 * error
+    said = [each for each in report.warnings if "Q does not describe these labels" in each]
+    assert len(said) == 1
+    assert f"{100 * value:.1f} % ± {100 * error:.1f}, which chance {chance}" in said[0]
+    assert "naysay estimate" in said[0]
+    assert "order of its classes" in said[0]
+    assert "does not describe" in " ".join(report.advice)
+    assert "only known to lie between" not in " ".join(report.advice)
+    assert report.to_dict()["transition"]["fits"] is False
+
+
+def test_a_matrix_that_fits_is_not_doubted(fitted):
+    report = fitted[3]
+    assert report.matrix_fits
+    assert not any("Q does not describe" in each for each in report.warnings)
+
+
+def test_the_command_shows_an_impossible_accuracy_as_it_is(tmp_path):
+    make_frame()[0].to_csv(tmp_path / "train.csv", index=False)
+    NOT_THEIRS.write(tmp_path / "Q.csv")
+    command = ["fit", tmp_path / "train.csv", "--label=not", "--true-label=is", "--epochs=15"]
+    command += ["--allow-diagonal", "--transition", tmp_path / "Q.csv", "--out", tmp_path / "m"]
+    printed = CliRunner().invoke(app, [str(each) for each in command]).stdout
+    figures = json.loads(CliRunner().invoke(app, [*map(str, command), "--json"]).stdout)
+    value, error = (figures["accuracy"][key] for key in ("value", "standard_error"))
+    assert value > 1
+    assert f"Estimated accuracy: {value:.1%} ± {100 * error:.1f}, which cannot be" in printed
+    cat = figures["precision"]["cat"]
+    assert f"{cat['value']:.1%} ± {100 * cat['standard_error']:.1f}" in printed
+    assert "100.0%" not in printed
+    (said,) = [each for each in figures["warnings"] if "Q does not describe" in each]
+    assert printed.count(f"warning: {said}") == 1
 
 
 def test_too_few_examples_are_refused():

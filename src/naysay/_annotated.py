@@ -58,24 +58,35 @@ def check_matrices(
             f"{shorten(missing)} has none: add {file_name(missing[0])!r} to the folder. It has "
             f"matrices of {shorten(sorted(matrices))}."
         )
-    for name, Q in matrices.items():
-        check_classes(Q, own, f"The matrix of annotator {name!r}")
+    found = {
+        name: in_order_of_classes(Q, own, f"The matrix of annotator {name!r}")
+        for name, Q in matrices.items()
+    }
     who = who_answered(own)
-    found = dict(matrices)
     if (who == NOBODY).any():
-        found[NOBODY] = pool(who[who != NOBODY], matrices)
+        found[NOBODY] = pool(who[who != NOBODY], found)
     for name in np.unique(who).tolist():
         _check_possible(own, who, name, found[name])
     return found
 
 
-def check_classes(Q: TransitionMatrix, own: OwnData, what: str) -> None:
-    """Refuse a matrix of other classes than those of the data, or in another order."""
-    if Q.n_classes != own.n_classes or (Q.has_names and Q.classes != own.classes):
+def in_order_of_classes(Q: TransitionMatrix, own: OwnData, what: str) -> TransitionMatrix:
+    """Return the matrix with its classes in the order of the data; refuse one of other classes."""
+    if Q.classes == own.classes or (Q.n_classes == own.n_classes and not Q.has_names):
+        return Q
+    lacking = [name for name in own.classes if name not in Q.classes]
+    strange = [name for name in Q.classes if name not in own.classes]
+    if lacking or strange:
+        differ = [f"lacks {shorten(lacking)}"] * bool(lacking)
+        differ += [f"also has {shorten(strange)}"] * bool(strange)
         raise InvalidTransitionMatrix(
-            f"{what} must have the classes {shorten(own.classes)}, in this order. It has "
-            f"{shorten(Q.classes)}."
+            f"{what} must have the classes {shorten(own.classes)}. It {' and '.join(differ)}."
         )
+    if Q.is_uniform:
+        return TransitionMatrix.uniform(Q.n_classes, classes=own.classes)
+    order = [Q.classes.index(name) for name in own.classes]
+    values = Q.entries[order][:, order]
+    return TransitionMatrix(values, own.classes, allow_diagonal=Q.allow_diagonal)
 
 
 def _check_possible(own: OwnData, who: NDArray[np.str_], name: str, Q: TransitionMatrix) -> None:

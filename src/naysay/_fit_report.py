@@ -1,5 +1,6 @@
 """What is said of a fit: figures, and the examples a person should look at."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -8,14 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naysay import metrics, quality
+from naysay._errors import NaysayWarning
 from naysay.datasets._preprocess import Recipe
 from naysay.datasets.own import OwnData
 from naysay.datasets.summary import Summary
+from naysay.quality._collapsed import WHAT_TO_DO
 from naysay.transition import TransitionMatrix
 
-__all__ = ["FitReport", "ShownExample", "least_sure", "suspects"]
+__all__ = ["FitReport", "ShownExample", "estimate_accuracy", "least_sure", "suspects"]
 
 _N_SHOWN = 12  # examples of each kind
+_UNLIKELY = 2.33  # standard errors; by chance 1 in 100 estimates of a perfect model is so far above
+_PROOF = 4
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -55,6 +61,8 @@ class FitReport:
     """On the examples set aside, from their complementary labels."""
     precision: tuple[metrics.Estimate, ...]
     """How often a prediction of each class is right."""
+    matrix_fits: bool
+    """False where the accuracy shows that the matrix is not that of the labels."""
     n_predicted: tuple[int, ...]
     """How often each class is predicted, over all examples."""
     unsure: tuple[ShownExample, ...]
@@ -75,6 +83,7 @@ class FitReport:
                 "from": self.transition_from,
                 "values": np.asarray(self.transition).tolist(),
                 "identifiable": self.transition.diagnose().identifiable,
+                "fits": self.matrix_fits,
             },
             "transitions": {name: np.asarray(Q).tolist() for name, Q in self.transitions.items()},
             "anchors": self.n_anchors,
@@ -92,6 +101,46 @@ class FitReport:
             "seed": self.seed,
             "seconds": self.seconds,
         }
+
+
+def estimate_accuracy(
+    predicted: NDArray[np.int64],
+    labels: NDArray[np.int64],
+    Q: TransitionMatrix,
+    *,
+    Q_samples: Any = None,
+    is_exact: bool = True,
+) -> tuple[metrics.Estimate, str | None]:
+    """Estimate the accuracy; say what is wrong with Q where no accuracy can be like that.
+
+    Without `is_exact` the standard error leaves out that of an estimated Q, so more is needed.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NaysayWarning)  # said below, and sooner
+        found = metrics.accuracy_without_labels(predicted, labels, Q, Q_samples=Q_samples)
+    value, error = found.value, found.standard_error
+    if value is None or error is None:
+        return found, None
+    beyond = abs(value - 0.5) - 0.5 - _ROUNDING
+    chance = max(error, _error_if_perfect(predicted, Q))
+    if beyond <= (_UNLIKELY if is_exact else _PROOF) * chance:
+        return found, None
+    explained = "hardly explains" if beyond <= _PROOF * chance else "does not explain"
+    return found, (
+        f"The accuracy must be within 0 and 100 %; the estimate is {100 * value:.1f} % ± "
+        f"{100 * error:.1f}, which chance {explained}: Q does not describe these labels. "
+        f"{WHAT_TO_DO}"
+    )
+
+
+def _error_if_perfect(predicted: NDArray[np.int64], Q: TransitionMatrix) -> float:
+    """Return the standard error that the accuracy of a perfect model has.
+
+    That of the sample is too small, even 0, where no label happens to contradict a prediction.
+    """
+    values = np.asarray(Q)
+    variances = (values * np.linalg.inv(values).T ** 2).sum(axis=1) - 1
+    return float(np.sqrt(max(variances[predicted].mean(), 0) / len(predicted)))
 
 
 def least_sure(own: OwnData, probs: NDArray[np.float64]) -> tuple[ShownExample, ...]:

@@ -8,21 +8,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naysay._annotated import (
-    check_classes,
     check_matrices,
     complete,
     find_wrong_answers,
+    in_order_of_classes,
     who_answered,
 )
 from naysay._checks import shorten
 from naysay._errors import InvalidInput, InvalidTransitionMatrix
+from naysay._fit_report import estimate_accuracy
 from naysay._targets import pool
 from naysay.classifier import ComplementaryClassifier
 from naysay.datasets._preprocess import Recipe
 from naysay.datasets.folders import ImageRecipe
 from naysay.datasets.own import OwnData, read_features, read_own
 from naysay.datasets.tables import read_table
-from naysay.metrics import Estimate, accuracy_without_labels
+from naysay.metrics import Estimate
 from naysay.observations import Observations
 from naysay.quality import (
     Annotators,
@@ -45,14 +46,17 @@ class ModelCheck:
 
     own: OwnData
     accuracy: Estimate
+    matrix_fits: bool
+    """False where the answers show that Q is not theirs; the first of `notes` says how."""
     collapsed: CollapsedClasses | None
+    """None where Q is singular, or does not fit."""
     wrong_labels: WrongLabels | None
     """Over all answers, in the order of ``own.label``; None where Q knows no mistakes."""
     annotators: Annotators | None
     off_their_matrix: Mapping[str, float]
     """How far each annotator answers from the matrix of their own, 0 to 1; empty without such."""
     notes: tuple[str, ...]
-    """Why something could not be said."""
+    """Why something could not be said, or should not be relied on."""
 
     @property
     def doubtful(self) -> list[dict[str, Any]]:
@@ -80,6 +84,7 @@ class ModelCheck:
             "n_examples": self.own.n_examples,
             "n_answers": len(self.own.label),
             "accuracy": self.accuracy.to_dict(),
+            "matrix_fits": self.matrix_fits,
             "collapsed": None if self.collapsed is None else self.collapsed.to_dict(),
             "n_wrong_expected": None if wrong is None else wrong.n_expected,
             "doubtful": self.doubtful[:_LISTED],
@@ -91,7 +96,11 @@ class ModelCheck:
         }
 
     def __str__(self) -> str:
-        parts = [f"Accuracy: {self.accuracy}"]
+        notes = list(self.notes)
+        if self.matrix_fits:
+            parts = [f"Accuracy: {self.accuracy}"]
+        else:
+            parts = [f"warning: {notes.pop(0)}", _without_interval(self.accuracy)]
         if self.collapsed is not None:
             parts.append(str(self.collapsed))
         if self.wrong_labels is not None:
@@ -108,7 +117,7 @@ class ModelCheck:
             most = sorted(self.off_their_matrix.items(), key=lambda item: -item[1])[:_SHOWN]
             listed = ", ".join(f"{name} {distance:.2f}" for name, distance in most)
             parts.append(f"Distance from the matrix of their own (0 to 1): {listed}")
-        parts += [f"Note: {note}" for note in self.notes]
+        parts += [f"Note: {note}" for note in notes]
         return "\n".join(parts)
 
 
@@ -179,11 +188,20 @@ def check_model(
     matrices = complete(who, own_matrices, Q)
     probs = model.predict_proba(X)
     labels, answered = own.label[first], probs[examples]
+    is_exact = transition is not None or model.transition != "estimate"
+    accuracy, wrong_matrix = estimate_accuracy(
+        answered.argmax(axis=1), labels, Q, is_exact=is_exact
+    )
     collapsed = habits = None
     try:
         collapsed = find_collapsed_classes(answered, labels, Q)
     except InvalidTransitionMatrix as problem:
         notes.append(str(problem))
+    if wrong_matrix is None and collapsed and collapsed.findings[0].kind == "matrix":
+        wrong_matrix = collapsed.findings[0].message
+    if wrong_matrix is not None:
+        notes.insert(0, wrong_matrix)
+        collapsed = None  # it rests on Q
     wrong_labels = find_wrong_answers(own, probs, matrices)
     if wrong_labels is None:
         notes.append(
@@ -201,7 +219,8 @@ def check_model(
         habits = annotators(answers, probs, Q)
     return ModelCheck(
         own=own,
-        accuracy=accuracy_without_labels(answered.argmax(axis=1), labels, Q),
+        accuracy=accuracy,
+        matrix_fits=wrong_matrix is None,
         collapsed=collapsed,
         wrong_labels=wrong_labels,
         annotators=habits,
@@ -216,6 +235,16 @@ def check_model(
     )
 
 
+def _without_interval(accuracy: Estimate) -> str:
+    """Return the accuracy by a wrong matrix: no interval of it holds what it promises."""
+    if accuracy.value is None or accuracy.standard_error is None:
+        return "Accuracy: unknown"
+    return (
+        f"Accuracy by this Q: {100 * accuracy.value:.1f} % ± {100 * accuracy.standard_error:.1f}, "
+        f"from {accuracy.n_labels:,} complementary labels"
+    )
+
+
 def _choose_matrices(
     model: ComplementaryClassifier,
     own: OwnData,
@@ -224,8 +253,7 @@ def _choose_matrices(
 ) -> tuple[TransitionMatrix, Mapping[str, TransitionMatrix], list[str]]:
     """Return the matrix of the answers by `who`, those that annotators have, and what to note."""
     if isinstance(transition, TransitionMatrix):
-        check_classes(transition, own, "The matrix")
-        return transition, {}, []
+        return in_order_of_classes(transition, own, "The matrix"), {}, []
     if transition is not None:
         matrices = check_matrices(own, transition)
         return pool(who, matrices), matrices, []

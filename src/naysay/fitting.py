@@ -18,7 +18,13 @@ from naysay._advice import find_problems, give_advice
 from naysay._annotated import NOBODY, check_matrices, complete, find_wrong_answers, who_answered
 from naysay._checks import check_number, check_seed, shorten
 from naysay._errors import InvalidData, InvalidLabels, NaysayWarning, NoAnchorPoints
-from naysay._fit_report import FitReport, ShownExample, least_sure, suspects
+from naysay._fit_report import (
+    FitReport,
+    ShownExample,
+    estimate_accuracy,
+    least_sure,
+    suspects,
+)
 from naysay._habit import Habit
 from naysay._targets import pool
 from naysay.classifier import ComplementaryClassifier
@@ -32,6 +38,10 @@ from naysay.transition import TransitionMatrix
 __all__ = ["FitReport", "ShownExample", "estimate_own", "fit_own"]
 
 _FEWEST_EXAMPLES = 10
+_FIRST_A_MATRIX = (
+    "5 to 10 true labels per class, to estimate Q from: the present Q does not describe these "
+    "answers, and all figures rest on it."
+)
 
 Anchors = tuple[NDArray[Any], NDArray[np.int64]]
 
@@ -124,11 +134,16 @@ def fit_own(
     # of given matrices the mean over the very answers that are judged by it
     judge = Q if habit is not None else _named(pool(who[answers], matrices), own.classes)
     about = (predicted[own.example[answers]], own.label[answers], judge)
-    accuracy = metrics.accuracy_without_labels(*about, Q_samples=doubts)
+    is_exact = habit is None or doubts is not None
+    accuracy, wrong_matrix = estimate_accuracy(*about, Q_samples=doubts, is_exact=is_exact)
     precision = metrics.precision_without_labels(*about, Q_samples=doubts)
     summary = summarise(own)
     name = transition if isinstance(transition, str) else "given"
     found = [str(each.message) for each in caught if issubclass(each.category, NaysayWarning)]
+    advice = give_advice(summary, Q, accuracy, precision, y_anchor, name, known)
+    if wrong_matrix is not None:
+        found.insert(0, wrong_matrix)
+        advice = (_FIRST_A_MATRIX,)  # the rest of it rests on Q
     if name == "estimate" and doubts is None:
         found.append("Q is an estimate too, and the intervals of the accuracy take it as exact")
     found += _about_annotators(own, clf, transition)
@@ -145,11 +160,12 @@ def fit_own(
         n_held_out=len(answers),
         accuracy=accuracy,
         precision=precision,
+        matrix_fits=wrong_matrix is None,
         n_predicted=tuple(np.bincount(predicted, minlength=own.n_classes).tolist()),
         unsure=least_sure(own, probs),
         suspects=None if wrong is None else suspects(own, probs, wrong),
         warnings=(*summary.warnings, *found, *find_problems(Q, y_anchor, predicted)),
-        advice=give_advice(summary, Q, accuracy, precision, y_anchor, name, known),
+        advice=advice,
         seed=seed,
         seconds=time.perf_counter() - start,
     )

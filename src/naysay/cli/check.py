@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from naysay._progress import waiting
-from naysay.cli._matrices import read_transition
+from naysay.cli._matrices import name_classes, read_transition
 from naysay.cli._reading import DataFile, Decimal, Delimiter, Images
 
 
@@ -62,8 +62,11 @@ def check(
     if transition is not None:
         matrices = read_transition(transition, allow_diagonal=True)
     with waiting(f"naysay check: {data}"):
+        clf = ComplementaryClassifier.load(model)
+        if matrices is not None:
+            matrices = name_classes(matrices, list(map(str, clf.classes_)), str(transition))
         found = check_file(
-            ComplementaryClassifier.load(model),
+            clf,
             data,
             transition=matrices,
             label=label,

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from naysay.cli._matrices import AllowDiagonal, class_names, read_transition
+from naysay.cli._matrices import AllowDiagonal, class_names, name_classes, read_transition
 from naysay.cli._reading import AsJson, DataFile, Reading, reads_data
 from naysay.cli.data_info import print_summary, print_warning
 
@@ -78,6 +78,10 @@ def fit(
     if transition not in (None, "uniform", "estimate"):
         given = read_transition(str(transition), allow_diagonal=allow_diagonal)
     own = reading.read(data, classes=None if given is None else class_names(given))
+    if given is not None:
+        given = name_classes(
+            given, own.classes, str(transition), listed=reading.classes is not None
+        )
     if not as_json:
         print_summary(summarise(own))
     known = None
@@ -132,12 +136,16 @@ def _print(report: "FitReport") -> None:
     console.print(Text(f"{_habit(report)}\n"))
     classes = report.transition.classes
     for name, count, each in zip(classes, report.n_predicted, report.precision, strict=True):
-        table.add_row(Text(name), f"{count:,}", _value(each), _interval(each))
+        interval = _interval(each) if report.matrix_fits else "unknown"
+        table.add_row(Text(name), f"{count:,}", _value(each), interval)
     console.print(table)
+    how_sure = "which cannot be: Q does not describe these labels"
+    if report.matrix_fits:
+        how_sure = f"95 % interval {_interval(report.accuracy)}"
     console.print(
-        f"\nEstimated accuracy: {_value(report.accuracy)}, 95 % interval "
-        f"{_interval(report.accuracy)}",
+        f"\nEstimated accuracy: {_value(report.accuracy)}, {how_sure}",
         highlight=False,
+        soft_wrap=True,
     )
     console.print(
         f"from {report.accuracy.n_labels:,} complementary labels set aside, without a true label",
@@ -157,7 +165,11 @@ def _habit(report: "FitReport") -> str:
 
 
 def _value(estimate: "Estimate") -> str:
-    return "unknown" if estimate.value is None else f"{min(max(estimate.value, 0), 1):.1%}"
+    value, error = estimate.value, estimate.standard_error
+    if value is None or error is None:
+        return "unknown"
+    value = round(value, 9)
+    return f"{value:.1%}" if 0 <= value <= 1 else f"{value:.1%} ± {100 * error:.1f}"
 
 
 def _interval(estimate: "Estimate") -> str:

@@ -23,14 +23,17 @@ from naysay.transition import TransitionMatrix
 
 __all__ = ["CollapsedClasses", "Finding", "find_collapsed_classes"]
 
+WHAT_TO_DO = "Estimate Q again from anchors (naysay estimate), and check the order of its classes."
+
 _DEAD = 0.2  # a class predicted for less than this part of its examples' number
 _MERGED = 0.2  # share of another class among the predictions of one
 _SWAPPED = 0.5
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong, ``kind``: dead, merged, swapped or misnamed."""
+    """One thing that is wrong, ``kind``: dead, merged, swapped, misnamed, or matrix (Q is)."""
 
     kind: str
     classes: tuple[str, ...]
@@ -91,7 +94,9 @@ def find_collapsed_classes(
       make up over a fifth of the predictions of another class;
     - *merged*: two classes that each make up over a fifth of the predictions of the other;
     - *swapped*: each makes up over half of the predictions of the other; *misnamed*, if only one
-      does.
+      does;
+    - *matrix*, and nothing else: shares that are over 100 % together, so Q is not that of the
+      labels.
 
     A share counts where its lower confidence bound is above the limit, with Bonferroni's
     correction for all pairs: a healthy model raises a false alarm with probability
@@ -176,6 +181,9 @@ def _findings(
 ) -> list[Finding]:
     """Name what lower bounds of the prior and of the classes in each prediction show."""
     others = composition - np.diag(composition.diagonal())  # row k: what is predicted as k
+    wrong = _wrong_matrix(prior, others, classes)
+    if wrong is not None:
+        return [wrong]  # all else would rest on Q
     dead = shares < _DEAD * prior
     found = [
         _lost(int(k), int(others[:, k].argmax()), shares, prior, others, classes)
@@ -211,6 +219,22 @@ def _findings(
         if kind == "misnamed" or k < other:  # a pair is told once
             found.append(Finding(kind, pair, text))
     return found
+
+
+def _wrong_matrix(prior: Floats, others: Floats, classes: tuple[str, ...]) -> Finding | None:
+    """Say that Q is wrong where shares must be more than 100 % together."""
+    crowded = np.flatnonzero(np.maximum(others, 0).sum(axis=1) > 1 + _ROUNDING)
+    if not len(crowded) and np.maximum(prior, 0).sum() <= 1 + _ROUNDING:
+        return None
+    names = tuple(classes[k] for k in crowded[:1])
+    whole = f"what is predicted as {names[0]!r}" if names else "these examples"
+    return Finding(
+        "matrix",
+        names,
+        "Q does not describe these labels: by it, "
+        f"{'other' if names else 'the'} classes would make up more than 100 % of {whole}. "
+        f"{WHAT_TO_DO}",
+    )
 
 
 def _lost(

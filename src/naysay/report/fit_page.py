@@ -60,11 +60,15 @@ def write_fit_page(report: "FitReport", path: str | Path) -> Path:
 
 
 def _shares(estimate: "Estimate") -> dict[str, Any]:
-    """Return an estimate within 0..1 for the page; `value` is None where there are bounds only."""
-    value = estimate.value
+    """Return an estimate for the page; `value` is None where there are bounds only.
+
+    `error` is for values outside 0..1 only, which are a riddle without it.
+    """
+    value = None if estimate.value is None else round(estimate.value, 9)
     low, high = estimate.interval
     return {
-        "value": None if value is None else min(max(value, 0.0), 1.0),
+        "value": value,
+        "error": None if value is None or 0 <= value <= 1 else estimate.standard_error,
         "low": low,
         "high": high,
         "n": estimate.n_labels,
