@@ -388,3 +388,12 @@ def test_recall_is_not_certain_where_nothing_was_missed():
         assert each.value == 1
         assert 0.7 < each.interval[0] < 0.95
         assert each.standard_error > 0
+
+
+def test_a_sample_without_a_mistake_does_not_warn_of_the_matrix(recwarn):
+    true, right = np.arange(20) % 3, np.asarray(TransitionMatrix.uniform(3))
+    mistakes = TransitionMatrix(0.9 * right + 0.1 * np.eye(3), allow_diagonal=True)
+    found = metrics.accuracy_without_labels(true, (true + 1 + np.arange(20) % 2) % 3, mistakes)
+    assert found.value > 1.05
+    assert found.standard_error == pytest.approx(0)
+    assert not recwarn

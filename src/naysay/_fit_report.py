@@ -13,6 +13,7 @@ from naysay._errors import NaysayWarning
 from naysay.datasets._preprocess import Recipe
 from naysay.datasets.own import OwnData
 from naysay.datasets.summary import Summary
+from naysay.metrics._accuracy import BEYOND_CHANCE, describe_outside, errors_outside
 from naysay.quality._collapsed import WHAT_TO_DO
 from naysay.transition import TransitionMatrix
 
@@ -20,8 +21,6 @@ __all__ = ["FitReport", "ShownExample", "estimate_accuracy", "least_sure", "susp
 
 _N_SHOWN = 12  # examples of each kind
 _UNLIKELY = 2.33  # standard errors; by chance 1 in 100 estimates of a perfect model is so far above
-_PROOF = 4
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -118,29 +117,14 @@ def estimate_accuracy(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NaysayWarning)  # said below, and sooner
         found = metrics.accuracy_without_labels(predicted, labels, Q, Q_samples=Q_samples)
-    value, error = found.value, found.standard_error
-    if value is None or error is None:
+    shares = np.bincount(predicted, minlength=Q.n_classes) / len(predicted)
+    outside = errors_outside(found, shares, np.asarray(Q))
+    if outside <= (_UNLIKELY if is_exact else BEYOND_CHANCE):
         return found, None
-    beyond = abs(value - 0.5) - 0.5 - _ROUNDING
-    chance = max(error, _error_if_perfect(predicted, Q))
-    if beyond <= (_UNLIKELY if is_exact else _PROOF) * chance:
-        return found, None
-    explained = "hardly explains" if beyond <= _PROOF * chance else "does not explain"
+    explained = "hardly explains" if outside <= BEYOND_CHANCE else "does not explain"
     return found, (
-        f"The accuracy must be within 0 and 100 %; the estimate is {100 * value:.1f} % ± "
-        f"{100 * error:.1f}, which chance {explained}: Q does not describe these labels. "
-        f"{WHAT_TO_DO}"
+        f"{describe_outside(found)} {explained}: Q does not describe these labels. {WHAT_TO_DO}"
     )
-
-
-def _error_if_perfect(predicted: NDArray[np.int64], Q: TransitionMatrix) -> float:
-    """Return the standard error that the accuracy of a perfect model has.
-
-    That of the sample is too small, even 0, where no label happens to contradict a prediction.
-    """
-    values = np.asarray(Q)
-    variances = (values * np.linalg.inv(values).T ** 2).sum(axis=1) - 1
-    return float(np.sqrt(max(variances[predicted].mean(), 0) / len(predicted)))
 
 
 def least_sure(own: OwnData, probs: NDArray[np.float64]) -> tuple[ShownExample, ...]:

@@ -25,7 +25,7 @@ from naysay.transition import TransitionMatrix
 
 __all__ = ["accuracy_without_labels", "precision_without_labels", "recall_without_labels"]
 
-_BEYOND_CHANCE = 4  # standard errors
+BEYOND_CHANCE = 4  # standard errors
 _ROUNDING = 1e-9
 
 
@@ -106,20 +106,40 @@ def accuracy_without_labels(
     sample = _read(predictions, comp_labels, Q, confidence, Q_samples)
     shares = sample.counts.sum(axis=0) / sample.counts.sum()
     found = _share_correct(sample, shares)
-    value, error = found.value, found.standard_error
-    if (
-        value is not None
-        and error is not None
-        and abs(value - 0.5) > 0.5 + _BEYOND_CHANCE * error + _ROUNDING
-    ):
+    if errors_outside(found, shares, sample.values) > BEYOND_CHANCE:
         warnings.warn(
-            f"The accuracy must be within 0 and 100 %; the estimate is {100 * value:.1f} % ± "
-            f"{100 * error:.1f}, which chance does not explain. Q does not describe these labels: "
-            "estimate it again.",
+            f"{describe_outside(found)} does not explain: Q does not describe these labels. "
+            "Estimate it again.",
             NaysayWarning,
             stacklevel=2,
         )
     return found
+
+
+def errors_outside(found: Estimate, shares: Floats, Q: Floats) -> float:
+    """Return by how many standard errors an accuracy lies outside 0..100 %; 0 within.
+
+    Those of a perfect model with these shares of predictions at least: the error of the sample is
+    too small, even 0, where no label happens to contradict a prediction.
+    """
+    if found.value is None or found.standard_error is None:
+        return 0.0
+    beyond = abs(found.value - 0.5) - 0.5 - _ROUNDING
+    if beyond <= 0:
+        return 0.0
+    variances = (Q * np.linalg.inv(Q).T ** 2).sum(axis=1) - 1
+    if_perfect = np.sqrt(max(shares @ variances, 0.0) / found.n_labels)
+    return beyond / max(found.standard_error, float(if_perfect), _ROUNDING)
+
+
+def describe_outside(found: Estimate) -> str:
+    """Return the start of a sentence about an accuracy that cannot be, up to "which chance"."""
+    assert found.value is not None
+    assert found.standard_error is not None
+    return (
+        f"The accuracy must be within 0 and 100 %; the estimate is {100 * found.value:.1f} % ± "
+        f"{100 * found.standard_error:.1f}, which chance"
+    )
 
 
 def precision_without_labels(
