@@ -199,6 +199,8 @@ def test_estimate_warns_of_the_data_as_fit_does(flowers, tmp_path):
     done = succeed("estimate", data, *options, "--anchor-label=is")
     assert "warning: 'is': no feature, as --anchor-label names it" in done.stderr
     assert "holds class names" not in done.stderr
+    model = (*options[:3], "--out", tmp_path / "m", "--anchors", anchors, "--anchor-label=is")
+    assert "'is': no feature, as --anchor-label names it" in succeed("fit", data, *model).stderr
     done = succeed("estimate", data, *options, "--anchor-label=is", "--features=petal_width,is")
     assert "'is': a feature that holds class names" in done.stderr
     done = succeed("estimate", data, *options, "--anchor-label=is", "--ignore=is")

@@ -7,6 +7,7 @@ from typer.core import TyperGroup
 
 from naysay import __version__
 from naysay._errors import NaysayError
+from naysay.cli._text import as_sentences
 from naysay.cli.check import check
 from naysay.cli.data import app as data
 from naysay.cli.data_example import example
@@ -43,8 +44,7 @@ def _one_line(error: Exception) -> str:
     text = str(error)
     if isinstance(error, OSError) and error.errno is not None:
         text = text.removeprefix(f"[Errno {error.errno}] ")
-    lines = (line.rstrip() for line in text.splitlines() if line.strip())
-    return " ".join(line if line.endswith((".", "?", "!")) else f"{line}." for line in lines)
+    return as_sentences(text)
 
 
 app = typer.Typer(

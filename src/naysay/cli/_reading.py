@@ -4,7 +4,7 @@ import csv
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -77,12 +77,17 @@ class Reading:
         tuple[int, int] | None, _option(about="Bring all images to this height and width.")
     ] = None
 
-    def read(self, file: str, *, classes: Sequence[str] | None = None) -> "OwnData":
-        """Read the data; `classes` are used where the option does not list them."""
+    def read(
+        self, file: str, *, classes: Sequence[str] | None = None, anchor_label: str | None = None
+    ) -> "OwnData":
+        """Read the data; `classes` are used where the option does not list them.
+
+        A column of the name that tells the class of anchors is no feature, unless it is listed.
+        """
         from naysay.datasets.own import read_own
 
         with waiting(f"reading {file}"):
-            return read_own(
+            own = read_own(
                 file,
                 label=self.label,
                 features=split_names(self.features),
@@ -98,6 +103,7 @@ class Reading:
                 categorical=split_names(self.categorical) or [],
                 size=self.size,
             )
+        return own if anchor_label is None or self.features else _without(own, anchor_label)
 
     def read_anchors(
         self, file: Path, own: "OwnData", *, true_label: str | None
@@ -120,6 +126,30 @@ class Reading:
 def split_names(listed: str | None) -> list[str] | None:
     """Split names at commas; a name that holds one can be put in double quotes."""
     return None if listed is None else next(csv.reader([listed], skipinitialspace=True), [])
+
+
+def _without(own: "OwnData", column: str) -> "OwnData":
+    """Return the data without a feature column that tells the true class of anchors."""
+    import numpy as np
+
+    from naysay.datasets._preprocess import Recipe
+
+    if not isinstance(own.recipe, Recipe):
+        return own
+    kept = [each for each in own.recipe.columns if each.name != column]
+    if not kept or len(kept) == len(own.recipe.columns):
+        return own
+    typer.echo(
+        f"warning: {column!r}: no feature, as --anchor-label names it; use the true classes in "
+        f"{own.source} with --true-label",
+        err=True,
+    )
+    is_kept = np.repeat(
+        [each.name != column for each in own.recipe.columns],
+        [len(each.feature_names) for each in own.recipe.columns],
+    )
+    recipe = replace(own.recipe, columns=tuple(kept))
+    return replace(own, X=own.X[:, is_kept], recipe=recipe)
 
 
 def reads_data(command: Callable[..., None]) -> Callable[..., None]:

@@ -4,7 +4,6 @@ import csv
 import json
 import sys
 import warnings
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +17,6 @@ from naysay.cli._reading import AsJson, DataFile, Reading, reads_data
 from naysay.cli.fit import AnchorLabel, Anchors, Epochs, Seed
 
 if TYPE_CHECKING:
-    from naysay.datasets.own import OwnData
     from naysay.transition import TransitionMatrix
 
 _COLUMNS: list[str] = ["true class", "excluded", "share", "low", "high"]
@@ -70,9 +68,7 @@ def estimate(
         if reading.annotator is None:
             raise typer.BadParameter("--by-annotator needs --annotator, who gave each answer.")
         check_matrix_folder(by_annotator)
-    own = reading.read(data)
-    if anchors is not None and anchor_label is not None and reading.features is None:
-        own = _without(own, anchor_label)
+    own = reading.read(data, anchor_label=None if anchors is None else anchor_label)
     for warning in summarise(own).warnings:
         typer.echo(f"warning: {warning}", err=True)
     known = None
@@ -133,30 +129,6 @@ def estimate(
         typer.echo(f"{Q.diagnose()}\nThe matrix: {out}")
         if by_annotator is not None:
             typer.echo(f"The matrix of each annotator: {by_annotator}")
-
-
-def _without(own: "OwnData", column: str) -> "OwnData":
-    """Return the data without a feature column that tells the true class of anchors."""
-    import numpy as np
-
-    from naysay.datasets._preprocess import Recipe
-
-    if not isinstance(own.recipe, Recipe):
-        return own
-    kept = [each for each in own.recipe.columns if each.name != column]
-    if not kept or len(kept) == len(own.recipe.columns):
-        return own
-    typer.echo(
-        f"warning: {column!r}: no feature, as --anchor-label names it; use the true classes in "
-        f"{own.source} with --true-label",
-        err=True,
-    )
-    is_kept = np.repeat(
-        [each.name != column for each in own.recipe.columns],
-        [len(each.feature_names) for each in own.recipe.columns],
-    )
-    recipe = replace(own.recipe, columns=tuple(kept))
-    return replace(own, X=own.X[:, is_kept], recipe=recipe)
 
 
 def _entries(Q: "TransitionMatrix", doubt: Any) -> list[dict[str, Any]]:

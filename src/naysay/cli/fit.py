@@ -77,7 +77,11 @@ def fit(
     given = None
     if transition not in (None, "uniform", "estimate"):
         given = read_transition(str(transition), allow_diagonal=allow_diagonal)
-    own = reading.read(data, classes=None if given is None else class_names(given))
+    own = reading.read(
+        data,
+        classes=None if given is None else class_names(given),
+        anchor_label=None if anchors is None else anchor_label,
+    )
     if given is not None:
         given = name_classes(
             given, own.classes, str(transition), listed=reading.classes is not None

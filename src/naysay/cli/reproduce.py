@@ -12,6 +12,7 @@ from rich.table import Table
 
 from naysay._errors import InvalidInput
 from naysay._progress import run_bar
+from naysay.cli._text import as_sentences
 from naysay.cli.data import DataDir
 
 if TYPE_CHECKING:
@@ -143,9 +144,7 @@ def _print_progress(progress: "Progress", out: Path, *, as_json: bool) -> None:
         )
         return
     for reason, specs in progress.refused.items():
-        lines = (line.strip() for line in reason.splitlines() if line.strip())
-        told = " ".join(line if line.endswith((".", "?", "!")) else f"{line}." for line in lines)
-        typer.echo(f"Not run ({len(specs)}): {told}", err=True)
+        typer.echo(f"Not run ({len(specs)}): {as_sentences(reason)}", err=True)
     parts = [f"{progress.n_done} runs done", f"{progress.n_skipped} were on file"]
     if progress.n_elsewhere:
         parts.append(f"{progress.n_elsewhere} are being done by another process")
