@@ -1,0 +1,141 @@
+"""Write files of this version of naysay that every later version must read.
+
+``python tests/compatibility/write.py 0.1.0`` writes the folder of that name beside this file, once,
+with the version that is installed; `test_compatibility.py` reads all such folders.
+"""
+
+import json
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from sklearn.datasets import load_iris
+
+from naysay import ComplementaryClassifier, TransitionMatrix, losses, training
+from naysay.networks import MLP, ResNet18
+from naysay.observations import Observations
+
+HERE = Path(__file__).parent
+SMALL = partial(MLP, widths=(4,))
+NAMES = ["setosa", "versi,color", "virgïnica"]
+HABITS = TransitionMatrix([[0, 0.9, 0.1], [0.5, 0, 0.5], [0.3, 0.7, 0]], NAMES)
+ERRING = TransitionMatrix(0.9 * np.asarray(HABITS) + 0.1 / 3, NAMES, allow_diagonal=True)
+
+
+class Stopped(Exception):
+    """Raised in mid-training, as a kill would."""
+
+
+def flowers():
+    X, y = load_iris(return_X_y=True)
+    return X.astype(np.float32), np.asarray(NAMES)[y]
+
+
+def images():
+    rng = np.random.default_rng(0)
+    return rng.integers(0, 256, (24, 1, 10, 10)).astype(np.uint8), rng.integers(0, 3, 24)
+
+
+def fitted():
+    """Yield a name and a fitted classifier for each kind of model."""
+    X, y = flowers()
+    comp_labels = HABITS.sample(y, seed=0)
+    options = {"network": SMALL, "epochs": 3, "random_state": 0, "device": "cpu"}
+    yield "given", ComplementaryClassifier(transition=HABITS, **options).fit(X, comp_labels)
+    yield (
+        "estimated",
+        ComplementaryClassifier(transition="estimate", **options).fit(
+            X, comp_labels, anchors=(X[::5], y[::5])
+        ),
+    )
+    answers = Observations(
+        example=np.arange(len(X)),
+        label=comp_labels,
+        annotator=np.asarray(["ann", "bob"])[np.arange(len(X)) % 2],
+        n_examples=len(X),
+    )
+    by_annotator = {"ann": HABITS, "bob": ERRING}
+    yield "annotators", ComplementaryClassifier(transition=by_annotator, **options).fit(X, answers)
+    for method in ("cpe-t", "two-views", "ga"):
+        clf = ComplementaryClassifier(method=method, transition=HABITS, **options)
+        yield method, clf.fit(X, comp_labels)
+    pixels, classes = images()
+    uniform = TransitionMatrix.uniform(3).sample(classes, seed=0)
+    options["network"] = partial(ResNet18, width=2)
+    yield "images", ComplementaryClassifier(classes=range(3), **options).fit(pixels, uniform)
+
+
+def inputs_of(name):
+    return (images() if name == "images" else flowers())[0][:24]
+
+
+def write_table(path):
+    X, y = flowers()
+    not_y = HABITS.sample(y, seed=0)
+    lines = ["length,width,petal,colour,who,not,is"]
+    for at, row in enumerate(X):
+        colour = ["red", "blue", ""][at % 3]
+        known = y[at] if at % 5 == 0 else ""
+        cells = [*(f"{value:.2f}" for value in row[:3]), colour, ["ann", "bob"][at % 2]]
+        lines.append(",".join([*cells, f'"{not_y[at]}"', f'"{known}"' if known else ""]))
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+
+
+def start_training(folder, *, stop_after=None):
+    """Train with a checkpoint; with `stop_after`, end after so many epochs as a kill would."""
+    X = flowers()[0]
+    labels = torch.as_tensor(np.asarray(HABITS.sample(np.arange(150) // 50, seed=1)))
+    torch.manual_seed(0)
+    network = SMALL((4,), 3)
+    network.standardise(torch.as_tensor(X))
+
+    def stop(record):
+        if record["epoch"] == stop_after:
+            raise Stopped
+
+    history = training.fit(
+        network,
+        training.Examples(torch.as_tensor(X), labels),
+        losses.ForwardCrossEntropy(HABITS),
+        training.Options(epochs=6, batch_size=32, lr=1e-3, weight_decay=0.01, patience=6, seed=1),
+        checkpoint=folder / "training.safetensors",
+        on_epoch=stop,
+    )
+    return history, network
+
+
+def run(folder, *arguments):
+    """Run the command line in a folder."""
+    subprocess.run([sys.executable, "-m", "naysay", *arguments], check=True, cwd=folder)
+
+
+def write(version):
+    folder = HERE / version
+    folder.mkdir()
+    expected = {}
+    for name, clf in fitted():
+        clf.save(folder / name)
+        expected[name] = clf.predict_proba(inputs_of(name)).round(6).tolist()
+    write_table(folder / "flowers.csv")
+    arguments = ["--label", "not", "--true-label", "is", "--annotator", "who", "--epochs", "3"]
+    run(folder, "fit", "flowers.csv", *arguments, "--out", "table")
+    (folder / "table" / "report.html").unlink()
+    run(folder, "predict", "table", "flowers.csv", "--out", "predictions.csv")
+    HABITS.write(folder / "Q.csv")
+    try:
+        start_training(folder, stop_after=3)
+    except Stopped:
+        content = (folder / "training.safetensors").read_bytes()
+    history, _ = start_training(folder)
+    expected["training"] = [round(record["loss"], 6) for record in history]
+    (folder / "training.safetensors").write_bytes(content)
+    records = (HERE.parents[1] / "benchmarks/results/reproduction.jsonl").read_text("utf-8")
+    (folder / "records.jsonl").write_text("\n".join(records.splitlines()[::250]) + "\n", "utf-8")
+    (folder / "expected.json").write_text(json.dumps(expected), "utf-8")
+
+
+if __name__ == "__main__":
+    write(sys.argv[1])
