@@ -15,8 +15,8 @@ from torch.utils._pytree import tree_leaves
 import trainings
 from members import make_members, weights_of
 from naysay import ensemble, training
+from naysay._base.errors import NaysayWarning
 from naysay._capture import Captured, Tables
-from naysay._errors import NaysayWarning
 from naysay._step import Averages, CapturedStep, Objective, Step, make_optimiser
 from naysay.networks import MLP
 from naysay.schedules import one_cycle

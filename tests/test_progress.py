@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from naysay._progress import _summary, epoch_bar, run_bar, waiting
+from naysay._base.progress import _summary, epoch_bar, run_bar, waiting
 
 
 @pytest.mark.parametrize(

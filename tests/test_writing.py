@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from naysay import InvalidInput
-from naysay._writing import check_target, replacing, replacing_folder
+from naysay._base.files import check_target, replacing, replacing_folder
 
 
 def test_ctrl_c_leaves_the_old_file_and_nothing_else(tmp_path):

@@ -6,7 +6,7 @@ Names load when first used, so that ``import naysay`` stays fast and does not im
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from naysay._errors import (
+from naysay._base.errors import (
     DatasetUnavailable,
     InvalidData,
     InvalidInput,

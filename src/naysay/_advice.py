@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from naysay._checks import shorten
+from naysay._base.checks import shorten
 from naysay.datasets.summary import Summary
 from naysay.estimation import Uncertainty
 from naysay.metrics import Estimate

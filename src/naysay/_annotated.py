@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from naysay._checks import shorten
-from naysay._errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix
+from naysay._base.checks import shorten
+from naysay._base.errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix
 from naysay._targets import pool
 from naysay.datasets.own import OwnData
 from naysay.matrix_folder import file_name

@@ -7,7 +7,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from naysay._errors import NaysayWarning
+from naysay._base.errors import NaysayWarning
 
 Work = Callable[[], None]
 

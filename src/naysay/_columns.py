@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from naysay._checks import named
+from naysay._base.checks import named
 from naysay.transition import TransitionMatrix, matrices
 
 # Up to this size a full table, 8 MB in float64, is faster than looking up single entries.

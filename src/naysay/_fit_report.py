@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naysay import metrics, quality
-from naysay._errors import NaysayWarning
+from naysay._base.errors import NaysayWarning
 from naysay.datasets._preprocess import Recipe
 from naysay.datasets.own import OwnData
 from naysay.datasets.summary import Summary

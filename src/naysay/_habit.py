@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 from torch.nn.functional import cross_entropy
 
-from naysay._checks import shorten
-from naysay._errors import NaysayWarning
+from naysay._base.checks import shorten
+from naysay._base.errors import NaysayWarning
 from naysay._judges import Anchors, Judges, judge_twice, score_anchors
 from naysay._trainer import Trainer
 from naysay.estimation import Uncertainty, calibrate, from_anchors, refine

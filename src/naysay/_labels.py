@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from naysay._checks import shorten
-from naysay._errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix
+from naysay._base.checks import shorten
+from naysay._base.errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix
 from naysay._targets import Transitions
 from naysay._trainer import as_inputs
 from naysay.observations import Observations

@@ -14,8 +14,8 @@ from typing import TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from naysay._checks import shorten
-from naysay._errors import InvalidTransitionMatrix
+from naysay._base.checks import shorten
+from naysay._base.errors import InvalidTransitionMatrix
 
 # The first cell of a written matrix. The second form marks a matrix whose diagonal (labels that
 # wrongly exclude the true class) was allowed on purpose, so that reading it back needs no flag.

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import nn
 
-from naysay._errors import InvalidInput
+from naysay._base.errors import InvalidInput
 from naysay._updates import UPDATES
 from naysay.batches import Examples
 from naysay.training import Loss, Options

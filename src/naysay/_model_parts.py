@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from naysay._errors import InvalidInput, InvalidModelFile
+from naysay._base.errors import InvalidInput, InvalidModelFile
 from naysay._trainer import find_device
 from naysay.methods import METHODS, Method, Setting, find_method
 from naysay.persistence import SavedModel

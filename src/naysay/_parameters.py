@@ -13,8 +13,8 @@ from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
 from naysay import training
-from naysay._checks import check_count, check_number
-from naysay._errors import InvalidInput
+from naysay._base.checks import check_count, check_number
+from naysay._base.errors import InvalidInput
 from naysay._targets import Transitions
 from naysay._trainer import Trainer, as_inputs, place
 from naysay.augmentation import Augment, Augments, default_for, of_each_view, strong_for

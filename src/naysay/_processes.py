@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from torch import Tensor, distributed
 
-from naysay._errors import InvalidInput, NaysayError
+from naysay._base.errors import InvalidInput, NaysayError
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from naysay._errors import InvalidTransitionMatrix
+from naysay._base.errors import InvalidTransitionMatrix
 from naysay._targets import TrueLabelsToo, log_scores
 from naysay._trainer import Trainer
 from naysay.quality import find_collapsed_classes

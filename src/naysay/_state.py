@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from naysay import _processes
-from naysay._errors import InvalidModelFile
+from naysay._base.errors import InvalidModelFile
 from naysay._step import Averages
 from naysay.checkpoints import read_checkpoint, write_checkpoint
 

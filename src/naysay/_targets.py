@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import nll_loss
 
-from naysay._errors import InvalidInput
+from naysay._base.errors import InvalidInput
 from naysay.estimation import class_prior
 from naysay.losses import PriorMatching
 from naysay.methods import Method, Setting

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from naysay import _processes, training
-from naysay._errors import InvalidInput
-from naysay._progress import epoch_bar
+from naysay._base.errors import InvalidInput
+from naysay._base.progress import epoch_bar
 from naysay._targets import Targets, TrueLabelsToo
 from naysay.augmentation import Augments
 from naysay.training import Examples, Options

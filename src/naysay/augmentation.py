@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import affine_grid, grid_sample
 
-from naysay._checks import shorten
-from naysay._errors import InvalidInput
+from naysay._base.checks import shorten
+from naysay._base.errors import InvalidInput
 
 __all__ = [
     "Augment",

@@ -14,8 +14,8 @@ from naysay._annotated import (
     in_order_of_classes,
     who_answered,
 )
-from naysay._checks import shorten
-from naysay._errors import InvalidInput, InvalidTransitionMatrix
+from naysay._base.checks import shorten
+from naysay._base.errors import InvalidInput, InvalidTransitionMatrix
 from naysay._fit_report import estimate_accuracy
 from naysay._targets import pool
 from naysay.classifier import ComplementaryClassifier

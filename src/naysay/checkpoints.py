@@ -13,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from naysay._errors import InvalidModelFile
+from naysay._base.errors import InvalidModelFile
 
 __all__ = ["read_checkpoint", "write_checkpoint"]
 

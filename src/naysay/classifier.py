@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from naysay import __version__, training
-from naysay._checks import check_count
-from naysay._errors import InvalidInput, InvalidModelFile, NoAnchorPoints
+from naysay._base.checks import check_count
+from naysay._base.errors import InvalidInput, InvalidModelFile, NoAnchorPoints
 from naysay._habit import Habit, estimate_habit
 from naysay._labels import checked_anchors, checked_answers
 from naysay._model_parts import fill_from_saved, to_saved

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from naysay._errors import InvalidInput
+from naysay._base.errors import InvalidInput
 from naysay.classifier import ComplementaryClassifier
 from naysay.transition import TransitionMatrix
 

@@ -17,17 +17,17 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import coo_array
 
 from naysay import _answer_information as information
-from naysay._block_design import balanced_lists
-from naysay._checks import (
+from naysay._base.checks import (
     check_class_names,
     check_count,
     check_label_indices,
     check_n_classes,
     check_seed,
 )
-from naysay._errors import InvalidData, InvalidInput
+from naysay._base.errors import InvalidData, InvalidInput
+from naysay._base.files import replacing
+from naysay._block_design import balanced_lists
 from naysay._scheme_diagnosis import SchemeDiagnosis, compare_with_uniform
-from naysay._writing import replacing
 from naysay.diagnosis import check_prior
 from naysay.observations import Observations
 from naysay.transition import TransitionMatrix

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from naysay._checks import as_real_numbers, shorten
-from naysay._errors import InvalidInput
+from naysay._base.checks import as_real_numbers, shorten
+from naysay._base.errors import InvalidInput
 
 __all__ = ["Diagnosis", "check_prior", "diagnose"]
 

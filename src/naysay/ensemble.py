@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from naysay._base.errors import InvalidInput
 from naysay._capture import Captured, CudaRecorder
-from naysay._errors import InvalidInput
 from naysay._groups import Losses
 from naysay._members import Member, check_members
 from naysay._together import ManyStep, Networks

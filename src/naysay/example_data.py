@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.datasets import load_iris
 
-from naysay._writing import replacing
+from naysay._base.files import replacing
 from naysay.transition import TransitionMatrix
 
 __all__ = ["write_example"]

@@ -19,9 +19,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from naysay._errors import InvalidInput
+from naysay._base.errors import InvalidInput
+from naysay._base.files import replacing
 from naysay._targets import log_scores
-from naysay._writing import replacing
 from naysay.classifier import ComplementaryClassifier
 from naysay.datasets._preprocess import CategoricalColumn, NumericColumn, Recipe
 from naysay.datasets.folders import ImageRecipe

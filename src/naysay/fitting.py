@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from naysay import __version__, metrics
 from naysay._advice import find_problems, give_advice
 from naysay._annotated import NOBODY, check_matrices, complete, find_wrong_answers, who_answered
-from naysay._checks import check_number, check_seed, shorten
-from naysay._errors import InvalidData, InvalidLabels, NaysayWarning, NoAnchorPoints
+from naysay._base.checks import check_number, check_seed, shorten
+from naysay._base.errors import InvalidData, InvalidLabels, NaysayWarning, NoAnchorPoints
 from naysay._fit_report import (
     FitReport,
     ShownExample,

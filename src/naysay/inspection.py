@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtrc
 
-from naysay._checks import check_label_indices, check_seed, shorten
-from naysay._errors import InvalidLabels
+from naysay._base.checks import check_label_indices, check_seed, shorten
+from naysay._base.errors import InvalidLabels
 from naysay.diagnosis import check_prior
 from naysay.estimation import class_prior
 from naysay.transition import TransitionMatrix

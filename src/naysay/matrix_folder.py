@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from naysay._checks import shorten
-from naysay._errors import InvalidTransitionMatrix
-from naysay._writing import check_folder, replacing_folder
+from naysay._base.checks import shorten
+from naysay._base.errors import InvalidTransitionMatrix
+from naysay._base.files import check_folder, replacing_folder
 from naysay.transition import TransitionMatrix
 
 __all__ = ["check_matrix_folder", "read_matrices", "write_matrices"]

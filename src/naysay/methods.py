@@ -12,7 +12,7 @@ from functools import partial
 from torch import Tensor, nn
 
 from naysay import losses
-from naysay._errors import InvalidInput
+from naysay._base.errors import InvalidInput
 from naysay.references import REFERENCES, linked
 from naysay.transition import TransitionMatrix
 

@@ -11,8 +11,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from naysay._checks import shorten
-from naysay._errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix
+from naysay._base.checks import shorten
+from naysay._base.errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix
 from naysay.transition import TransitionMatrix
 
 __all__ = ["Observations", "log_likelihoods"]

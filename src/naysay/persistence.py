@@ -16,9 +16,9 @@ from safetensors.torch import load, save
 from scipy.sparse import csr_array
 from torch import Tensor, nn
 
-from naysay._checks import shorten
-from naysay._errors import InvalidModelFile
-from naysay._writing import check_folder, replacing_folder
+from naysay._base.checks import shorten
+from naysay._base.errors import InvalidModelFile
+from naysay._base.files import check_folder, replacing_folder
 from naysay.networks import NETWORKS
 from naysay.transition import TransitionMatrix
 

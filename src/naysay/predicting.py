@@ -10,8 +10,8 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from naysay._errors import InvalidInput, InvalidModelFile
-from naysay._writing import check_target, replacing
+from naysay._base.errors import InvalidInput, InvalidModelFile
+from naysay._base.files import check_target, replacing
 from naysay.classifier import ComplementaryClassifier
 from naysay.datasets._arrow import to_text
 from naysay.datasets.folders import find_images

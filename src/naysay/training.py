@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from naysay import _fingerprint, _processes
-from naysay._errors import InvalidInput
+from naysay._base.errors import InvalidInput
 from naysay._state import EpochRecord, State
 from naysay._step import (
     Averages,

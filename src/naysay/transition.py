@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from naysay._checks import (
+from naysay._base.checks import (
     as_real_numbers,
     check_class_names,
     check_count,
@@ -26,7 +26,7 @@ from naysay._checks import (
     named,
     shorten,
 )
-from naysay._errors import InvalidInput
+from naysay._base.errors import InvalidInput
 from naysay._matrix_csv import parse_matrix, read_matrix, write_matrix
 from naysay._sampling import distinct_integers, draw_distinct_labels, draw_labels
 from naysay.diagnosis import Diagnosis, diagnose

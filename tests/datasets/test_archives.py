@@ -5,7 +5,7 @@ import zipfile
 
 import pytest
 
-from naysay._errors import InvalidData
+from naysay._base.errors import InvalidData
 from naysay.datasets import _archives
 from naysay.datasets._archives import unpack
 

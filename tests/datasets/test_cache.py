@@ -5,7 +5,7 @@ import platformdirs
 import pytest
 
 from naysay import datasets
-from naysay._errors import DatasetUnavailable, InvalidInput, NaysayError
+from naysay._base.errors import DatasetUnavailable, InvalidInput, NaysayError
 from naysay.datasets._registry import REGISTRY
 
 NAMES = (

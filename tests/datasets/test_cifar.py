@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from naysay import datasets
-from naysay._errors import InvalidData
+from naysay._base.errors import InvalidData
 from naysay.datasets._entry import FoundFile, OfficialFile
 from naysay.datasets._files import md5_of
 from naysay.datasets._registry import REGISTRY

@@ -3,7 +3,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from naysay._errors import InvalidInput
+from naysay._base.errors import InvalidInput
 from naysay.cli.data import app
 
 

@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from naysay._errors import InvalidInput
+from naysay._base.errors import InvalidInput
 from naysay.cli.data_info import info
 
 app = typer.Typer()

@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from naysay import datasets
-from naysay._errors import DatasetUnavailable, InvalidData
+from naysay._base.errors import DatasetUnavailable, InvalidData
 from naysay.datasets import _download
 from naysay.datasets._entry import Download, OfficialFile
 from naysay.datasets._files import md5_of

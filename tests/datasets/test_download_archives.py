@@ -4,7 +4,7 @@ import zipfile
 
 import pytest
 
-from naysay._errors import DatasetUnavailable, InvalidData
+from naysay._base.errors import DatasetUnavailable, InvalidData
 from naysay.datasets._entry import Download, OfficialFile
 from small_table import TABLE, load
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from naysay._errors import DatasetUnavailable, InvalidData
-from naysay.datasets import _progress, _resume
+from naysay._base import progress
+from naysay._base.errors import DatasetUnavailable, InvalidData
+from naysay.datasets import _resume
 from naysay.datasets._entry import Download, OfficialFile
 from naysay.datasets._files import md5_of
 from small_table import TABLE, WRONG, load
@@ -277,13 +278,13 @@ def test_a_part_that_another_process_has_just_finished_is_not_claimed(tmp_path):
 def test_the_bar_begins_at_what_is_there(interrupt, folder, monkeypatch):
     kept = interrupt().stat().st_size
     begun = []
-    begin = _progress.ProgressBar.begin
+    begin = progress.ProgressBar.begin
 
     def watch(bar, total, *, done=0):
         begin(bar, total, done=done)
         begun.append((bar._progress.tasks[0], bar._progress.tasks[0].completed))
 
-    monkeypatch.setattr(_progress.ProgressBar, "begin", watch)
+    monkeypatch.setattr(progress.ProgressBar, "begin", watch)
     load(folder)
     ((task, start),) = begun
     assert start == kept

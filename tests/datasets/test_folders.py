@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 from PIL import Image
 
 from naysay import InvalidInput, InvalidModelFile
-from naysay._errors import InvalidData
+from naysay._base.errors import InvalidData
 from naysay.datasets.folders import ImageRecipe, find_images, plan_images, resolve_paths
 from naysay.datasets.own import read_features, read_own, recipe_from_dict
 

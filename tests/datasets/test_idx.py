@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from naysay import datasets
-from naysay._errors import InvalidData
+from naysay._base.errors import InvalidData
 from naysay.datasets._entry import FoundFile, OfficialFile
 from naysay.datasets._files import md5_of, read_content
 from naysay.datasets._registry import REGISTRY

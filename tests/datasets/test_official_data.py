@@ -7,7 +7,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 
 from naysay import datasets
-from naysay._errors import InvalidData
+from naysay._base.errors import InvalidData
 from naysay.datasets._registry import REGISTRY
 
 REAL = ("mnist", "usps", "waveform1", "waveform2", "satimage", "pendigits", "drive", "letter")

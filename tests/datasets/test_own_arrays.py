@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from naysay import InvalidInput, NaysayError
-from naysay._errors import InvalidData
+from naysay._base.errors import InvalidData
 from naysay.datasets.own import read_features, read_own
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from naysay import InvalidInput, InvalidModelFile
-from naysay._errors import InvalidData
+from naysay._base.errors import InvalidData
 from naysay.datasets._preprocess import Recipe
 from naysay.datasets._recipe_fit import MOST_CATEGORIES, fit_recipe
 

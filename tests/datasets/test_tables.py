@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from naysay import InvalidInput, NaysayError
-from naysay._errors import InvalidData
+from naysay._base.errors import InvalidData
 from naysay.datasets import _csv_table
 from naysay.datasets._csv_table import parse_csv
 from naysay.datasets.tables import find_column, read_table

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from naysay import TransitionMatrix, datasets
-from naysay._errors import InvalidInput, InvalidLabels
+from naysay._base.errors import InvalidInput, InvalidLabels
 from naysay.datasets import Dataset, Provenance, Split
 from naysay.datasets.tasks import (
     draw_per_class,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from naysay import datasets
-from naysay._errors import InvalidData
+from naysay._base.errors import InvalidData
 from naysay.datasets import text
 from naysay.datasets._entry import OfficialFile
 from naysay.datasets._registry import REGISTRY

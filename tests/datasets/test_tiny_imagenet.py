@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from naysay import datasets
-from naysay._errors import InvalidData
+from naysay._base.errors import InvalidData
 from naysay.datasets import tiny_imagenet
 from naysay.datasets._registry import REGISTRY
 

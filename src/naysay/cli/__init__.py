@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from naysay import __version__
-from naysay._errors import NaysayError
+from naysay._base.errors import NaysayError
 from naysay.cli._text import as_sentences
 from naysay.cli.check import check
 from naysay.cli.data import app as data

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from naysay._checks import shorten
-from naysay._errors import InvalidTransitionMatrix
+from naysay._base.checks import shorten
+from naysay._base.errors import InvalidTransitionMatrix
 
 if TYPE_CHECKING:
     from naysay.transition import TransitionMatrix

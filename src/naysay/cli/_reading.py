@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from naysay._progress import waiting
+from naysay._base.progress import waiting
 
 if TYPE_CHECKING:
     import numpy as np

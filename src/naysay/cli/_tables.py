@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from naysay._checks import shorten
-from naysay._errors import InvalidInput
+from naysay._base.checks import shorten
+from naysay._base.errors import InvalidInput
 
 
 def read_column(path: Path, column: str | None) -> NDArray[np.str_]:

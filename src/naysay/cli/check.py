@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from naysay._progress import waiting
+from naysay._base.progress import waiting
 from naysay.cli._matrices import name_classes, read_transition
 from naysay.cli._reading import DataFile, Decimal, Delimiter, Images
 

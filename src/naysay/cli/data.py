@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from naysay import datasets
-from naysay._errors import DatasetUnavailable, InvalidData
+from naysay._base.errors import DatasetUnavailable, InvalidData
 
 __all__ = ["app"]
 

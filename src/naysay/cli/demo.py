@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from naysay._progress import run_bar
+from naysay._base.progress import run_bar
 
 if TYPE_CHECKING:
     from naysay.demo import DemoResult

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from naysay._checks import shorten
-from naysay._errors import InvalidInput
+from naysay._base.checks import shorten
+from naysay._base.errors import InvalidInput
 
 _MOST_ROWS = 20  # lists shown
 

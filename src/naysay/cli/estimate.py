@@ -56,8 +56,8 @@ def estimate(
 
         naysay estimate flowers.csv --label not --true-label is --out Q.csv
     """
-    from naysay._errors import NaysayWarning
-    from naysay._writing import check_target, replacing
+    from naysay._base.errors import NaysayWarning
+    from naysay._base.files import check_target, replacing
     from naysay.datasets.summary import summarise
     from naysay.matrix_folder import check_matrix_folder, write_matrices
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from naysay._progress import waiting
+from naysay._base.progress import waiting
 from naysay.cli._reading import AsJson
 from naysay.cli.predict import Model
 

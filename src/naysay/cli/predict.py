@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from naysay._progress import waiting
+from naysay._base.progress import waiting
 from naysay.cli._reading import DataFile, Decimal, Delimiter, Images
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A folder that naysay fit wrote.")]

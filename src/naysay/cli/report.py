@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from naysay._errors import InvalidInput
+from naysay._base.errors import InvalidInput
 
 
 def report(

@@ -10,8 +10,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from naysay._errors import InvalidInput
-from naysay._progress import run_bar
+from naysay._base.errors import InvalidInput
+from naysay._base.progress import run_bar
 from naysay.cli._text import as_sentences
 from naysay.cli.data import DataDir
 

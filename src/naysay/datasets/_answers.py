@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from naysay._checks import shorten
-from naysay._errors import InvalidData, InvalidInput, InvalidLabels
+from naysay._base.checks import shorten
+from naysay._base.errors import InvalidData, InvalidInput, InvalidLabels
 from naysay.datasets._arrow import LONGEST_NAME, codes_of, pc, to_array
 
 __all__ = ["Answers", "Cells", "check_same", "gather_answers", "in_order"]

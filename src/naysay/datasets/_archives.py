@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO, Literal, NamedTuple
 
-from naysay._checks import shorten
-from naysay._errors import InvalidData
+from naysay._base.checks import shorten
+from naysay._base.errors import InvalidData
 
 __all__ = ["unpack"]
 

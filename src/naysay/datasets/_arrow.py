@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
-from naysay._checks import shorten
-from naysay._errors import InvalidData
+from naysay._base.checks import shorten
+from naysay._base.errors import InvalidData
 
 __all__ = ["LONGEST_NAME", "codes_of", "is_text", "pc", "to_array", "to_numbers", "to_text"]
 

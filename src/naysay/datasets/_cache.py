@@ -5,7 +5,7 @@ from pathlib import Path, PurePosixPath
 
 import platformdirs
 
-from naysay._errors import DatasetUnavailable
+from naysay._base.errors import DatasetUnavailable
 from naysay.datasets._entry import Entry, FoundFile, OfficialFile
 
 __all__ = ["HOW_TO_GET_IT", "data_folder", "is_there", "locate", "user_folder"]

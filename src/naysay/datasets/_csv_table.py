@@ -15,8 +15,8 @@ from typing import NoReturn
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from naysay._checks import shorten
-from naysay._errors import InvalidData, InvalidInput
+from naysay._base.checks import shorten
+from naysay._base.errors import InvalidData, InvalidInput
 from naysay.datasets._arrow import pc
 
 __all__ = ["MISSING_WORDS", "parse_csv"]

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from naysay._errors import DatasetUnavailable, InvalidData
+from naysay._base.errors import DatasetUnavailable, InvalidData
 from naysay.datasets._archives import unpack
 from naysay.datasets._cache import HOW_TO_GET_IT, is_there
 from naysay.datasets._entry import Download, Entry, FoundFile
@@ -96,7 +96,7 @@ def _reason(error: OSError) -> str:
 def _retrieve(url: str, known_hash: str | None, staging: Path, parts: Path) -> Path:
     import pooch  # here: it takes longer to import than most data sets take to read
 
-    from naysay.datasets._progress import ProgressBar
+    from naysay._base.progress import ProgressBar
     from naysay.datasets._resume import ResumableDownload
 
     file_name = PurePosixPath(url).name

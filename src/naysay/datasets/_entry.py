@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from naysay._errors import InvalidData
+from naysay._base.errors import InvalidData
 from naysay.datasets._dataset import SourceFile, Split
 
 __all__ = ["Download", "Entry", "FoundFile", "OfficialFile", "Reader", "Reading"]

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from naysay._checks import shorten
-from naysay._errors import InvalidData, InvalidInput
+from naysay._base.checks import shorten
+from naysay._base.errors import InvalidData, InvalidInput
 
 __all__ = ["find_array", "label_cells", "read_arrays", "split_features", "text_cells"]
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from naysay._errors import DatasetUnavailable
+from naysay._base.errors import DatasetUnavailable
 from naysay.datasets._cache import data_folder, locate
 from naysay.datasets._dataset import Dataset, Provenance
 from naysay.datasets._download import download_missing

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from naysay._checks import shorten
-from naysay._errors import InvalidData, InvalidModelFile
+from naysay._base.checks import shorten
+from naysay._base.errors import InvalidData, InvalidModelFile
 from naysay.datasets._arrow import codes_of, to_numbers, to_text
 from naysay.datasets._csv_table import MISSING_WORDS
 from naysay.datasets.tables import find_column, read_table

@@ -8,8 +8,8 @@ from typing import NoReturn
 import numpy as np
 import pyarrow as pa
 
-from naysay._checks import shorten
-from naysay._errors import InvalidData
+from naysay._base.checks import shorten
+from naysay._base.errors import InvalidData
 from naysay.datasets._arrow import is_text
 from naysay.datasets._preprocess import (
     CategoricalColumn,

@@ -1,7 +1,7 @@
 """The registry of official data sets. A data set is a row of a table here, not a class."""
 
-from naysay._checks import shorten
-from naysay._errors import InvalidInput
+from naysay._base.checks import shorten
+from naysay._base.errors import InvalidInput
 from naysay.datasets._entry import Entry
 from naysay.datasets._registry_images import IMAGE_SETS
 from naysay.datasets._registry_tables import TABLE_SETS

@@ -17,8 +17,8 @@ from pathlib import Path, PurePosixPath
 
 import requests
 
-from naysay._errors import InvalidData
-from naysay.datasets._progress import ProgressBar
+from naysay._base.errors import InvalidData
+from naysay._base.progress import ProgressBar
 
 __all__ = ["ResumableDownload", "remove_parts"]
 

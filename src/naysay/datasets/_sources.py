@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from naysay._checks import shorten
-from naysay._errors import InvalidInput
+from naysay._base.checks import shorten
+from naysay._base.errors import InvalidInput
 from naysay.datasets import _npz
 from naysay.datasets._answers import Answers, Cells, check_same, in_order
 from naysay.datasets._arrow import LONGEST_NAME, pc, to_text

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from naysay._checks import shorten
-from naysay._errors import InvalidInput, InvalidLabels
+from naysay._base.checks import shorten
+from naysay._base.errors import InvalidInput, InvalidLabels
 from naysay.datasets import _npz
 from naysay.datasets._arrow import to_text
 from naysay.datasets._preprocess import Recipe

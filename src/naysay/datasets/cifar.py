@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from naysay._checks import shorten
+from naysay._base.checks import shorten
 from naysay.datasets._dataset import SourceFile, Split
 from naysay.datasets._entry import Entry, FoundFile, Reading
 from naysay.datasets._files import read_checked

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
-from naysay._checks import shorten
-from naysay._errors import InvalidData, InvalidInput, InvalidModelFile
+from naysay._base.checks import shorten
+from naysay._base.errors import InvalidData, InvalidInput, InvalidModelFile
 
 __all__ = ["ImageRecipe", "find_images", "find_labelled_images", "plan_images", "resolve_paths"]
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from naysay._checks import shorten
-from naysay._errors import InvalidData, InvalidInput, InvalidLabels, InvalidModelFile
+from naysay._base.checks import shorten
+from naysay._base.errors import InvalidData, InvalidInput, InvalidLabels, InvalidModelFile
 from naysay.datasets import _npz
 from naysay.datasets._answers import gather_answers
 from naysay.datasets._arrow import to_text

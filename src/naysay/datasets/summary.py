@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from naysay._checks import shorten
+from naysay._base.checks import shorten
 from naysay.datasets._csv_table import MISSING_WORDS
 from naysay.datasets._preprocess import CategoricalColumn, Recipe
 from naysay.datasets._recipe_fit import find_odd_cells

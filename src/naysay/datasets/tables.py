@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from naysay._checks import shorten
-from naysay._errors import InvalidData, InvalidInput
+from naysay._base.checks import shorten
+from naysay._base.errors import InvalidData, InvalidInput
 from naysay.datasets._csv_table import parse_csv
 
 __all__ = ["find_column", "is_frame", "read_table", "source_name"]

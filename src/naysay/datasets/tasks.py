@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from naysay._checks import check_count, check_number, named, shorten
-from naysay._errors import InvalidInput, InvalidLabels
+from naysay._base.checks import check_count, check_number, named, shorten
+from naysay._base.errors import InvalidInput, InvalidLabels
 from naysay.datasets._dataset import Dataset, Split
 
 __all__ = [

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from naysay._checks import named, shorten
-from naysay._errors import InvalidData
+from naysay._base.checks import named, shorten
+from naysay._base.errors import InvalidData
 from naysay.datasets._dataset import SourceFile, Split
 from naysay.datasets._entry import Entry, FoundFile, Reading
 from naysay.datasets._files import read_checked

@@ -17,7 +17,7 @@ from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 from PIL import Image
 
-from naysay._checks import shorten
+from naysay._base.checks import shorten
 from naysay.datasets._cache import user_folder
 from naysay.datasets._dataset import Split
 from naysay.datasets._entry import Entry, FoundFile, Reading
@@ -139,7 +139,7 @@ def _list_test(
 
 def _decode_all(file: FoundFile, decoded: Path, **parts: list[tuple[Path, int]]) -> None:
     """Decode every image into ``<part>-X.npy``, and write the labels beside it."""
-    from naysay.datasets._progress import ProgressBar
+    from naysay._base.progress import ProgressBar
 
     decoded.parent.mkdir(parents=True, exist_ok=True)
     with (

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from naysay._checks import (
+from naysay._base.checks import (
     check_anchor_counts,
     check_class_names,
     check_count,
@@ -14,7 +14,7 @@ from naysay._checks import (
     check_n_classes,
     check_probabilities,
 )
-from naysay._errors import InvalidInput, InvalidLabels, NaysayWarning
+from naysay._base.errors import InvalidInput, InvalidLabels, NaysayWarning
 from naysay.transition import TransitionMatrix
 
 _FEW_ANCHORS = 5  # per class: the fewest that the paper uses

@@ -5,8 +5,13 @@ from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
-from naysay._checks import as_real_numbers, check_class_names, check_label_indices, check_n_classes
-from naysay._errors import InvalidInput, InvalidLabels
+from naysay._base.checks import (
+    as_real_numbers,
+    check_class_names,
+    check_label_indices,
+    check_n_classes,
+)
+from naysay._base.errors import InvalidInput, InvalidLabels
 
 _RANGE = (0.1, 10.0)
 _MOST_ROWS = 50_000  # evenly spread: they tell one number to a hundredth

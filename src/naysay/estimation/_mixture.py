@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 
-from naysay._checks import check_label_indices, check_probabilities
-from naysay._errors import InvalidLabels
+from naysay._base.checks import check_label_indices, check_probabilities
+from naysay._base.errors import InvalidLabels
 from naysay.transition import TransitionMatrix
 
 Floats = NDArray[np.floating[Any]]

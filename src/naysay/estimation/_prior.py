@@ -4,8 +4,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import nnls
 
-from naysay._checks import check_label_indices, named
-from naysay._errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix
+from naysay._base.checks import check_label_indices, named
+from naysay._base.errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix
 from naysay.metrics._joint import check_samples, invert
 from naysay.transition import TransitionMatrix
 

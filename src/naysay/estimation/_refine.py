@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 
-from naysay._checks import check_seed
+from naysay._base.checks import check_seed
 from naysay.estimation._mixture import (
     Calibration,
     Fit,

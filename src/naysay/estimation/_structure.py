@@ -6,13 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
-from naysay._checks import (
-    check_class_names,
-    check_n_classes,
-    check_number,
-    shorten,
-)
-from naysay._errors import InvalidInput, NotIdentifiable
+from naysay._base.checks import check_class_names, check_n_classes, check_number, shorten
+from naysay._base.errors import InvalidInput, NotIdentifiable
 from naysay.estimation._mixture import Floats, check_many, normalise
 from naysay.transition import TransitionMatrix
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naysay import datasets
-from naysay._errors import InvalidInput
+from naysay._base.errors import InvalidInput
 from naysay.datasets.tasks import draw_per_class, draw_task, standardise
 from naysay.experiments.settings import make_transition
 from naysay.experiments.spec import RunSpec

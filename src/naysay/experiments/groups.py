@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from naysay import training
-from naysay._errors import InvalidInput
+from naysay._base.errors import InvalidInput
 from naysay._habit import calibrated
 from naysay._parameters import wants_bfloat16
 from naysay.datasets.tasks import split_validation

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from naysay._errors import InvalidData
+from naysay._base.errors import InvalidData
 from naysay.experiments.spec import RunSpec
 
 try:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from naysay import metrics
-from naysay._errors import NaysayError, NaysayWarning
+from naysay._base.errors import NaysayError, NaysayWarning
 from naysay._trainer import find_device
 from naysay.experiments.data import RunData, load_run_data
 from naysay.experiments.groups import train_group

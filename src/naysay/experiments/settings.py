@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from naysay._errors import InvalidInput
+from naysay._base.errors import InvalidInput
 from naysay.transition import TransitionMatrix
 
 __all__ = ["MANUAL_WITH0", "NON_INVERTIBLE", "SETTINGS", "make_transition"]

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, Self
 
-from naysay._checks import shorten
-from naysay._errors import InvalidData, InvalidInput
+from naysay._base.checks import shorten
+from naysay._base.errors import InvalidData, InvalidInput
 
 __all__ = ["KNOWS", "RunSpec"]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from typing import Any
 
-from naysay._errors import InvalidInput
+from naysay._base.errors import InvalidInput
 from naysay.experiments.spec import RunSpec
 
 __all__ = ["Cell", "Published", "Recipe", "Suite"]

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from naysay import networks, schedules, training
-from naysay._errors import InvalidInput
+from naysay._base.errors import InvalidInput
 from naysay.augmentation import compose, crop, cutout, distort, flip, recolour
 from naysay.classifier import ComplementaryClassifier
 from naysay.experiments.data import RunData

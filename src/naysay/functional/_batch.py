@@ -6,9 +6,9 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from naysay._checks import named
+from naysay._base.checks import named
+from naysay._base.errors import InvalidInput, InvalidLabels
 from naysay._columns import Columns, columns_of, label_rules
-from naysay._errors import InvalidInput, InvalidLabels
 from naysay.transition import TransitionMatrix
 
 

@@ -3,8 +3,8 @@
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from naysay._base.errors import InvalidInput
 from naysay._columns import columns_of
-from naysay._errors import InvalidInput
 from naysay._negative_log import negative_log_q
 from naysay.functional._batch import as_transition, described, flatten, flatten_logits, reduce
 from naysay.transition import TransitionMatrix

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
+from naysay._base.errors import InvalidInput
 from naysay._columns import log_share
-from naysay._errors import InvalidInput
 from naysay.functional._batch import described, flatten, reduce
 
 

@@ -6,8 +6,8 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from naysay._base.errors import InvalidInput
 from naysay._columns import columns_of
-from naysay._errors import InvalidInput
 from naysay._negative_log import mean_in_short, negative_log_q
 from naysay.functional._batch import Batch, as_transition, described, flatten, reduce
 from naysay.transition import TransitionMatrix

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
+from naysay._base.errors import InvalidLabels
 from naysay._columns import log_share
-from naysay._errors import InvalidLabels
 from naysay.functional._batch import Batch, described, flatten_logits, reduce
 
 

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from naysay._errors import InvalidInput
+from naysay._base.errors import InvalidInput
 from naysay.functional._batch import check_prior, described, flatten_logits
 
 

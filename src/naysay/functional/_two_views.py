@@ -4,8 +4,8 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from naysay._base.errors import InvalidInput
 from naysay._columns import columns_of, log_share
-from naysay._errors import InvalidInput
 from naysay.functional._batch import as_transition, described, flatten, flatten_logits, reduce
 from naysay.functional._likelihood import flatten_evidence
 from naysay.transition import TransitionMatrix

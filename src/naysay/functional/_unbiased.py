@@ -7,8 +7,8 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from naysay._base.errors import InvalidTransitionMatrix
 from naysay._columns import columns_of
-from naysay._errors import InvalidTransitionMatrix
 from naysay.functional._batch import Batch, as_transition, check_prior, flatten, reduce
 from naysay.transition import TransitionMatrix, matrices
 

@@ -4,7 +4,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
-from naysay._checks import check_count, check_number
+from naysay._base.checks import check_count, check_number
 from naysay.losses._ramp import RampedLoss
 from naysay.losses._shells import TransitionLoss
 from naysay.transition import TransitionMatrix

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
-from naysay._checks import check_number
+from naysay._base.checks import check_number
 
 
 class PriorMatching(nn.Module):

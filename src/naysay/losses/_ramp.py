@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from naysay._errors import InvalidInput
+from naysay._base.errors import InvalidInput
 
 _TEMPERATURES = tuple(2 ** (step / 4) for step in range(-4, 11))  # a half to nearly 6
 

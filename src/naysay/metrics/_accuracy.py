@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-from naysay._checks import check_label_indices, check_number
-from naysay._errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix, NaysayWarning
+from naysay._base.checks import check_label_indices, check_number
+from naysay._base.errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix, NaysayWarning
 from naysay.metrics._bounds import bounding_terms, bounds_of_mean
 from naysay.metrics._estimate import Estimate
 from naysay.metrics._joint import (

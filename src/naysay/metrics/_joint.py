@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from naysay._checks import as_real_numbers, check_label_indices, named
-from naysay._errors import InvalidLabels, InvalidTransitionMatrix
+from naysay._base.checks import as_real_numbers, check_label_indices, named
+from naysay._base.errors import InvalidLabels, InvalidTransitionMatrix
 from naysay.transition import TransitionMatrix
 
 __all__ = [

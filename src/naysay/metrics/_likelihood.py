@@ -4,9 +4,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from naysay._checks import as_real_numbers
-from naysay._chunks import row_slices
-from naysay._errors import InvalidInput
+from naysay._base.checks import as_real_numbers, row_slices
+from naysay._base.errors import InvalidInput
 from naysay.metrics._joint import Floats, as_matrix, check_comp_labels
 from naysay.transition import TransitionMatrix
 

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from naysay._checks import check_label_indices
-from naysay._errors import InvalidTransitionMatrix
+from naysay._base.checks import check_label_indices
+from naysay._base.errors import InvalidTransitionMatrix
 from naysay.metrics._accuracy import accuracy_without_labels
 from naysay.metrics._likelihood import log_likelihood
 

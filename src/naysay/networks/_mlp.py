@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from naysay._checks import check_count
+from naysay._base.checks import check_count
 from naysay.networks._linear import Linear
 from naysay.networks._parts import last_layer, mean_and_scale
 

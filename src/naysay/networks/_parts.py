@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from naysay._checks import check_count, check_n_classes
-from naysay._errors import InvalidInput
+from naysay._base.checks import check_count, check_n_classes
+from naysay._base.errors import InvalidInput
 
 _PART = 2**18  # numbers that are float64 at once: 2 MB, which stay in a cache
 

@@ -6,8 +6,8 @@ from typing import ClassVar
 from torch import Tensor, nn
 from torch.nn.functional import batch_norm, relu
 
-from naysay._checks import check_count
-from naysay._errors import InvalidInput
+from naysay._base.checks import check_count
+from naysay._base.errors import InvalidInput
 from naysay.networks._parts import ImageNetwork, initialise, last_layer
 
 

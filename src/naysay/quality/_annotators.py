@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from naysay._checks import check_label_indices, check_number
-from naysay._errors import InvalidInput
+from naysay._base.checks import check_label_indices, check_number
+from naysay._base.errors import InvalidInput
 from naysay.metrics._joint import Floats, as_matrix
 from naysay.observations import Observations
 from naysay.quality._probs import as_probabilities

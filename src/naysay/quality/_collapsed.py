@@ -7,9 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-from naysay._checks import check_number
-from naysay._chunks import row_slices
-from naysay._errors import InvalidTransitionMatrix
+from naysay._base.checks import check_number, row_slices
+from naysay._base.errors import InvalidTransitionMatrix
 from naysay.estimation import class_prior
 from naysay.metrics._joint import (
     Floats,

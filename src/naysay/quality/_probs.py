@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from naysay._checks import as_real_numbers, check_probabilities
-from naysay._chunks import row_slices
-from naysay._errors import InvalidInput
+from naysay._base.checks import as_real_numbers, check_probabilities, row_slices
+from naysay._base.errors import InvalidInput
 
 __all__ = ["as_probabilities"]
 

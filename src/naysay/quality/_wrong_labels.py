@@ -5,9 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from naysay._checks import check_count
-from naysay._chunks import row_slices
-from naysay._errors import InvalidLabels, InvalidTransitionMatrix
+from naysay._base.checks import check_count, row_slices
+from naysay._base.errors import InvalidLabels, InvalidTransitionMatrix
 from naysay.metrics._joint import as_matrix, check_comp_labels
 from naysay.quality._probs import as_probabilities
 from naysay.transition import TransitionMatrix

@@ -9,7 +9,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from naysay import __version__
-from naysay._writing import check_target, replacing
+from naysay._base.files import check_target, replacing
 
 __all__ = ["check_page_path", "render", "used_versions", "write_page"]
 

@@ -7,7 +7,7 @@ Complementary Labels, ECCV 2018.
 ['table1', 'table2']
 """
 
-from naysay._errors import InvalidInput
+from naysay._base.errors import InvalidInput
 from naysay.experiments.suite import Suite
 from naysay.suites import (
     figure_convergence,

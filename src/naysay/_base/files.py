@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from naysay._errors import InvalidInput
+from naysay._base.errors import InvalidInput
 
 __all__ = ["check_folder", "check_target", "replacing", "replacing_folder"]
 

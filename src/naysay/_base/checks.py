@@ -5,14 +5,14 @@ argument in the one form that the code behind it relies on, so nothing is checke
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
-from naysay._errors import (
+from naysay._base.errors import (
     InvalidInput,
     InvalidLabels,
     InvalidTransitionMatrix,
@@ -272,3 +272,13 @@ def shorten(values: Any, most: int = 6) -> str:
 def _cut(text: str) -> str:
     line = text.replace("\n", " ")
     return line if len(line) <= 60 else line[:57] + "…"
+
+
+_CHUNK = 1 << 20  # elements: 8 MB in float64, which stay in the processor's cache
+
+
+def row_slices(n_rows: int, n_columns: int) -> Iterator[slice]:
+    """Yield slices that cover all rows."""
+    size = max(1, _CHUNK // max(1, n_columns))
+    for start in range(0, n_rows, size):
+        yield slice(start, min(start + size, n_rows))

@@ -1,0 +1,1 @@
+"""What everything else stands on: errors, checks of arguments, files, progress bars."""
