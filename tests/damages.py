@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from naysay import TransitionMatrix
 from naysay.cli import app
 from naysay.example_data import write_example
-from naysay.matrix_folder import write_matrices
+from naysay.transition.folder import write_matrices
 
 SECONDS = 20  # more than this is a hang
 MARKS = [b",", b'"', b"\n", b"|", b"\0", b"1e999", b"nan", b";", b"\r", b"\xff"]

@@ -14,8 +14,8 @@ from naysay.cli import app
 from naysay.datasets.own import read_own
 from naysay.design import propose
 from naysay.fitting import estimate_own, fit_own
-from naysay.matrix_folder import file_name, read_matrices, write_matrices
 from naysay.report.fit_page import render_fit_page
+from naysay.transition.folder import file_name, read_matrices, write_matrices
 
 CLASSES = ("cat", "dog", "owl")
 CENTRES = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]])

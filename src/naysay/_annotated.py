@@ -9,9 +9,9 @@ from naysay._base.checks import shorten
 from naysay._base.errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix
 from naysay._targets import pool
 from naysay.datasets.own import OwnData
-from naysay.matrix_folder import file_name
 from naysay.quality import WrongLabels, find_wrong_labels
 from naysay.transition import TransitionMatrix
+from naysay.transition.folder import file_name
 
 __all__ = ["NOBODY", "check_matrices", "complete", "find_wrong_answers", "who_answered"]
 

@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 
 from naysay._base.checks import named
-from naysay.transition import TransitionMatrix, matrices
+from naysay.transition import TransitionMatrix
+from naysay.transition.matrix import matrices
 
 # Up to this size a full table, 8 MB in float64, is faster than looking up single entries.
 _LARGEST_TABLE = 1000

@@ -28,9 +28,9 @@ from naysay._base.errors import InvalidData, InvalidInput
 from naysay._base.files import replacing
 from naysay._block_design import balanced_lists
 from naysay._scheme_diagnosis import SchemeDiagnosis, compare_with_uniform
-from naysay.diagnosis import check_prior
 from naysay.observations import Observations
 from naysay.transition import TransitionMatrix
+from naysay.transition.diagnosis import check_prior
 
 __all__ = ["ANY_WRONG", "FIRST_WRONG", "Instruction", "Scheme", "SchemeDiagnosis", "propose"]
 

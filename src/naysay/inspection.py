@@ -9,9 +9,9 @@ from scipy.special import chdtrc
 
 from naysay._base.checks import check_label_indices, check_seed, shorten
 from naysay._base.errors import InvalidLabels
-from naysay.diagnosis import check_prior
 from naysay.estimation import class_prior
 from naysay.transition import TransitionMatrix
+from naysay.transition.diagnosis import check_prior
 
 __all__ = ["LabelCheck", "NearPair", "check_labels", "nearest_rows"]
 

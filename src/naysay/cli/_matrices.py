@@ -27,8 +27,8 @@ def read_transition(
 ) -> "TransitionMatrix | dict[str, TransitionMatrix]":
     """Read a matrix, a folder of matrices, or the folder that ``naysay design`` wrote."""
     from naysay.design import Scheme
-    from naysay.matrix_folder import read_matrices
     from naysay.transition import TransitionMatrix
+    from naysay.transition.folder import read_matrices
 
     if not Path(path).is_dir():
         return TransitionMatrix.read(path, allow_diagonal=allow_diagonal)

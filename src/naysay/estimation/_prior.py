@@ -6,8 +6,8 @@ from scipy.optimize import nnls
 
 from naysay._base.checks import check_label_indices, named
 from naysay._base.errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix
-from naysay.metrics._joint import check_samples, invert
 from naysay.transition import TransitionMatrix
+from naysay.transition.algebra import check_samples, invert
 
 
 def class_prior(

@@ -10,7 +10,8 @@ from torch import Tensor
 from naysay._base.errors import InvalidTransitionMatrix
 from naysay._columns import columns_of
 from naysay.functional._batch import Batch, as_transition, check_prior, flatten, reduce
-from naysay.transition import TransitionMatrix, matrices
+from naysay.transition import TransitionMatrix
+from naysay.transition.matrix import matrices
 
 _WORST_CONDITION = 1e10  # of Q in the 1-norm; beyond it the inverse has few digits left
 

@@ -11,7 +11,8 @@ from naysay._base.checks import check_label_indices, check_number
 from naysay._base.errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix, NaysayWarning
 from naysay.metrics._bounds import bounding_terms, bounds_of_mean
 from naysay.metrics._estimate import Estimate
-from naysay.metrics._joint import (
+from naysay.transition import TransitionMatrix
+from naysay.transition.algebra import (
     Floats,
     as_matrix,
     check_comp_labels,
@@ -21,7 +22,6 @@ from naysay.metrics._joint import (
     score_interval,
     spread_slopes,
 )
-from naysay.transition import TransitionMatrix
 
 __all__ = ["accuracy_without_labels", "precision_without_labels", "recall_without_labels"]
 

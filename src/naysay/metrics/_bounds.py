@@ -11,7 +11,7 @@ tight one only.
 import numpy as np
 from numpy.typing import NDArray
 
-from naysay.metrics._joint import Floats
+from naysay.transition.algebra import Floats
 
 __all__ = ["bounding_terms", "bounds_of_mean"]
 

@@ -6,8 +6,8 @@ from scipy.special import logsumexp
 
 from naysay._base.checks import as_real_numbers, row_slices
 from naysay._base.errors import InvalidInput
-from naysay.metrics._joint import Floats, as_matrix, check_comp_labels
 from naysay.transition import TransitionMatrix
+from naysay.transition.algebra import Floats, as_matrix, check_comp_labels
 
 __all__ = ["log_likelihood"]
 

@@ -7,9 +7,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from naysay._base.checks import check_count, row_slices
 from naysay._base.errors import InvalidLabels, InvalidTransitionMatrix
-from naysay.metrics._joint import as_matrix, check_comp_labels
 from naysay.quality._probs import as_probabilities
 from naysay.transition import TransitionMatrix
+from naysay.transition.algebra import as_matrix, check_comp_labels
 
 __all__ = ["WrongLabels", "find_wrong_labels"]
 

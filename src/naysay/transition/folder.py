@@ -9,7 +9,7 @@ from urllib.parse import unquote
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidTransitionMatrix
 from naysay._base.files import check_folder, replacing_folder
-from naysay.transition import TransitionMatrix
+from naysay.transition.matrix import TransitionMatrix
 
 __all__ = ["check_matrix_folder", "read_matrices", "write_matrices"]
 

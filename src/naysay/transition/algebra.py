@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from naysay._base.checks import as_real_numbers, check_label_indices, named
 from naysay._base.errors import InvalidLabels, InvalidTransitionMatrix
-from naysay.transition import TransitionMatrix
+from naysay.transition.matrix import TransitionMatrix
 
 __all__ = [
     "Floats",

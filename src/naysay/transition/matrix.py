@@ -27,9 +27,9 @@ from naysay._base.checks import (
     shorten,
 )
 from naysay._base.errors import InvalidInput
-from naysay._matrix_csv import parse_matrix, read_matrix, write_matrix
-from naysay._sampling import distinct_integers, draw_distinct_labels, draw_labels
-from naysay.diagnosis import Diagnosis, diagnose
+from naysay.transition.csv import parse_matrix, read_matrix, write_matrix
+from naysay.transition.diagnosis import Diagnosis, diagnose
+from naysay.transition.sampling import distinct_integers, draw_distinct_labels, draw_labels
 
 __all__ = ["TransitionMatrix"]
 
