@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from naysay import InvalidLabels, TransitionMatrix
-from naysay._columns import columns_of
-from naysay._negative_log import mean_in_short, negative_log_q
 from naysay.functional import forward_cross_entropy
+from naysay.functional.columns import columns_of
+from naysay.functional.negative_log import mean_in_short, negative_log_q
 
 MATRICES = {
     "uniform, few": TransitionMatrix.uniform(4),  # in a table, class by class

@@ -20,7 +20,7 @@ from loss_compilation import TORCH_INTERNAL, assert_compiles
 from loss_contract import LossContract
 from naysay import InvalidInput, InvalidLabels, InvalidTransitionMatrix, TransitionMatrix, losses
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
-from naysay.functional._unbiased import _class_risks
+from naysay.functional.unbiased import _class_risks
 
 
 @cache

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from naysay._columns import label_rules, log_share
+from naysay.functional.columns import label_rules, log_share
 from naysay.transition import TransitionMatrix
 
 _LARGEST = 1 << 24  # entries of all matrices together: 64 MB in float32

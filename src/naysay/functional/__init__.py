@@ -7,16 +7,11 @@ Notation: K classes, logits f, p = softmax(f), ȳ the complementary label ("not 
 is added to a loss.
 """
 
-from naysay.functional._batch import as_transition as as_transition
-from naysay.functional._consistency import partial_output_consistency
-from naysay.functional._estimates import (
-    complementary_cross_entropy,
-    trained_forward_cross_entropy,
-)
-from naysay.functional._estimates import (
-    nearest_row_scores as nearest_row_scores,
-)
-from naysay.functional._forward import (
+from naysay.functional.batch import as_transition as as_transition
+from naysay.functional.estimates import complementary_cross_entropy, trained_forward_cross_entropy
+from naysay.functional.estimates import nearest_row_scores as nearest_row_scores
+from naysay.functional.estimates import prior_matching as prior_matching
+from naysay.functional.forward import (
     BaseLoss,
     forward_absolute_error,
     forward_cross_entropy,
@@ -24,27 +19,22 @@ from naysay.functional._forward import (
     forward_loss,
     forward_squared_error,
 )
-from naysay.functional._likelihood import likelihood_loss
-from naysay.functional._margins import (
+from naysay.functional.margins import (
     BinaryLoss,
     multi_label,
     one_versus_all,
+    one_versus_rest_risk,
     pairwise_comparison,
     partial_label,
 )
-from naysay.functional._margins import (
-    logistic as logistic,
-)
-from naysay.functional._prior import (
-    prior_matching as prior_matching,
-)
-from naysay.functional._rest import one_versus_rest_risk
-from naysay.functional._several import (
+from naysay.functional.margins import logistic as logistic
+from naysay.functional.several import (
+    likelihood_loss,
     several_labels_absolute_error,
     several_labels_exponential,
     several_labels_log,
 )
-from naysay.functional._surrogates import (
+from naysay.functional.surrogates import (
     order_preserving,
     reversed_softmax,
     surrogate_exponential,
@@ -52,12 +42,12 @@ from naysay.functional._surrogates import (
     weighted_order_preserving,
     weighted_reversed_softmax,
 )
-from naysay.functional._two_views import two_views, two_views_likelihood
-from naysay.functional._unbiased import (
+from naysay.functional.unbiased import (
     backward_cross_entropy,
     gradient_ascent_risk,
     non_negative_risk,
 )
+from naysay.functional.views import partial_output_consistency, two_views, two_views_likelihood
 
 __all__ = [
     "BaseLoss",

@@ -11,7 +11,7 @@ from torch.nn.functional import logsigmoid
 
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
 from naysay._base.checks import check_number
-from naysay._columns import columns_of
+from naysay.functional.columns import columns_of
 from naysay.losses._shells import TransitionLoss
 from naysay.transition import TransitionMatrix
 

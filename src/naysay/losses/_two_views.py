@@ -6,7 +6,7 @@ from torch import Tensor
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
 from naysay._base.checks import check_number
 from naysay._base.errors import InvalidInput
-from naysay.functional._two_views import check_target
+from naysay.functional.views import check_target
 from naysay.losses._likelihood import LikelihoodLoss
 from naysay.losses._ramp import RampedLoss
 from naysay.losses._shells import TransitionLoss

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from naysay._base.checks import named
 from naysay._base.errors import InvalidInput, InvalidLabels
-from naysay._columns import Columns, columns_of, label_rules
+from naysay.functional.columns import Columns, columns_of, label_rules
 from naysay.transition import TransitionMatrix
 
 

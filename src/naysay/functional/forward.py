@@ -7,9 +7,9 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from naysay._base.errors import InvalidInput
-from naysay._columns import columns_of
-from naysay._negative_log import mean_in_short, negative_log_q
-from naysay.functional._batch import Batch, as_transition, described, flatten, reduce
+from naysay.functional.batch import Batch, as_transition, described, flatten, reduce
+from naysay.functional.columns import columns_of
+from naysay.functional.negative_log import mean_in_short, negative_log_q
 from naysay.transition import TransitionMatrix
 
 #: A loss on predicted probabilities: ``base(q, labels)``, shapes (n, K) and (n,), gives (n,).

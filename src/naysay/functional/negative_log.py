@@ -12,7 +12,13 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from naysay._columns import Columns, DenseColumns, SparseColumns, UniformColumns, columns_of
+from naysay.functional.columns import (
+    Columns,
+    DenseColumns,
+    SparseColumns,
+    UniformColumns,
+    columns_of,
+)
 from naysay.transition import TransitionMatrix
 
 _REGISTER = 16  # numbers in float32 that a processor takes at once

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from naysay._columns import log_share
-from naysay.functional._batch import Batch, flatten, reduce
+from naysay.functional.batch import Batch, flatten, reduce
+from naysay.functional.columns import log_share
 
 
 def surrogate_log(

@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from naysay._base.errors import InvalidTransitionMatrix
-from naysay._columns import columns_of
-from naysay.functional._batch import Batch, as_transition, check_prior, flatten, reduce
+from naysay.functional.batch import Batch, as_transition, check_prior, flatten, reduce
+from naysay.functional.columns import columns_of
 from naysay.transition import TransitionMatrix
 from naysay.transition.matrix import matrices
 
