@@ -8,38 +8,38 @@ gives scores of the classes, shape (N, K), in place of the logarithm of the soft
 loss may ask of training is said in `naysay.training`.
 """
 
-from naysay.losses._consistency import PartialOutputConsistency
-from naysay.losses._estimates import (
-    ComplementaryCrossEntropy,
-    NearestRowForwardCrossEntropy,
-    TrainedForwardCrossEntropy,
-)
-from naysay.losses._forward import (
+from naysay.losses.shells import (
+    BackwardCrossEntropy,
     ForwardAbsoluteError,
     ForwardCrossEntropy,
     ForwardGeneralisedCrossEntropy,
     ForwardLoss,
     ForwardSquaredError,
-)
-from naysay.losses._likelihood import LikelihoodLoss
-from naysay.losses._margins import MultiLabel, OneVersusAll, PairwiseComparison, PartialLabel
-from naysay.losses._prior import PriorMatching
-from naysay.losses._rest import OneVersusRestRisk
-from naysay.losses._several import (
+    GradientAscentRisk,
+    LikelihoodLoss,
+    MultiLabel,
+    NonNegativeRisk,
+    OneVersusAll,
+    OneVersusRestRisk,
+    OrderPreserving,
+    PairwiseComparison,
+    PartialLabel,
+    ReversedSoftmax,
     SeveralLabelsAbsoluteError,
     SeveralLabelsExponential,
     SeveralLabelsLog,
-)
-from naysay.losses._surrogates import (
-    OrderPreserving,
-    ReversedSoftmax,
     SurrogateExponential,
     SurrogateLog,
     WeightedOrderPreserving,
     WeightedReversedSoftmax,
 )
-from naysay.losses._two_views import TwoViews, TwoViewsLikelihood
-from naysay.losses._unbiased import BackwardCrossEntropy, GradientAscentRisk, NonNegativeRisk
+from naysay.losses.trained import (
+    ComplementaryCrossEntropy,
+    NearestRowForwardCrossEntropy,
+    PriorMatching,
+    TrainedForwardCrossEntropy,
+)
+from naysay.losses.views import PartialOutputConsistency, TwoViews, TwoViewsLikelihood
 
 __all__ = [
     "BackwardCrossEntropy",

@@ -1,0 +1,319 @@
+"""What the modules share: how each keeps the arguments of its function."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from numpy.typing import ArrayLike
+from torch import Tensor, nn
+
+from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
+from naysay.transition import TransitionMatrix
+
+
+class AbstractLoss(nn.Module):
+    """A loss whose `function` is called with the logits, the labels and all `_arguments`."""
+
+    function: ClassVar[Callable[..., Tensor]]
+
+    def __init__(self, ignore_index: int) -> None:
+        super().__init__()
+        self.ignore_index = ignore_index
+
+    def _arguments(self) -> dict[str, Any]:
+        return {"ignore_index": self.ignore_index}
+
+    def forward(self, logits: Tensor, comp_labels: Tensor) -> Tensor:
+        """Return the loss of logits (N, K, …) under labels (N, …)."""
+        return type(self).function(logits, comp_labels, **self._arguments())
+
+    def extra_repr(self) -> str:
+        return f"ignore_index={self.ignore_index}"
+
+
+class Loss(AbstractLoss):
+    """A loss of single examples: weighed and reduced."""
+
+    weight: Tensor | None
+
+    def __init__(
+        self, *, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean"
+    ) -> None:
+        super().__init__(ignore_index)
+        self.register_buffer("weight", weight)
+        self.reduction = reduction
+
+    def _arguments(self) -> dict[str, Any]:
+        return {**super()._arguments(), "weight": self.weight, "reduction": self.reduction}
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, reduction={self.reduction!r}"
+
+
+class TransitionLoss(Loss):
+    """A loss of single examples that knows Q.
+
+    ``takes_stack`` says that it reads the columns of Q and nothing else, so that examples may
+    have several matrices: Q may be a `naysay._stack.TransitionStack`.
+    """
+
+    takes_stack: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        Q: TransitionMatrix | ArrayLike,
+        *,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction)
+        self.Q = F.as_transition(Q)
+
+    def _arguments(self) -> dict[str, Any]:
+        return {**super()._arguments(), "Q": self.Q}
+
+    def extra_repr(self) -> str:
+        return f"{self.Q!r}, {super().extra_repr()}"
+
+
+class BinaryLoss(Loss):
+    """A loss of single examples made of losses on margins."""
+
+    def __init__(
+        self,
+        *,
+        binary_loss: F.BinaryLoss = F.logistic,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction)
+        self.binary_loss = binary_loss
+
+    def _arguments(self) -> dict[str, Any]:
+        return {**super()._arguments(), "binary_loss": self.binary_loss}
+
+
+class TransitionRisk(AbstractLoss):
+    """A risk of a whole batch that knows Q."""
+
+    prior: Tensor | None
+
+    def __init__(
+        self,
+        Q: TransitionMatrix | ArrayLike,
+        *,
+        prior: Tensor | None = None,
+        ignore_index: int = -100,
+    ) -> None:
+        super().__init__(ignore_index)
+        self.Q = F.as_transition(Q)
+        self.register_buffer("prior", prior)
+
+    def _arguments(self) -> dict[str, Any]:
+        return {**super()._arguments(), "Q": self.Q, "prior": self.prior}
+
+    def extra_repr(self) -> str:
+        return f"{self.Q!r}, {super().extra_repr()}"
+
+
+class ForwardCrossEntropy(TransitionLoss):
+    """Module form of `naysay.functional.forward_cross_entropy`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> loss = ForwardCrossEntropy(TransitionMatrix.uniform(3))
+    >>> loss(torch.tensor([[0.0, 4.0, 0.0]]), torch.tensor([1]))
+    tensor(4.0360)
+    """
+
+    function = staticmethod(F.forward_cross_entropy)
+    takes_stack = True
+
+
+class ForwardSquaredError(TransitionLoss):
+    """Module form of `naysay.functional.forward_squared_error`."""
+
+    function = staticmethod(F.forward_squared_error)
+    takes_stack = True
+
+
+class ForwardAbsoluteError(TransitionLoss):
+    """Module form of `naysay.functional.forward_absolute_error`."""
+
+    function = staticmethod(F.forward_absolute_error)
+    takes_stack = True
+
+
+class ForwardGeneralisedCrossEntropy(TransitionLoss):
+    """Module form of `naysay.functional.forward_generalised_cross_entropy`."""
+
+    function = staticmethod(F.forward_generalised_cross_entropy)
+    takes_stack = True
+
+    def __init__(
+        self,
+        Q: TransitionMatrix | ArrayLike,
+        *,
+        gamma: float = 0.7,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(Q, weight=weight, ignore_index=ignore_index, reduction=reduction)
+        self.gamma = gamma
+
+    def _arguments(self) -> dict[str, Any]:
+        return {**super()._arguments(), "gamma": self.gamma}
+
+
+class ForwardLoss(TransitionLoss):
+    """Module form of `naysay.functional.forward_loss`."""
+
+    function = staticmethod(F.forward_loss)
+    takes_stack = True
+
+    def __init__(
+        self,
+        Q: TransitionMatrix | ArrayLike,
+        *,
+        base: F.BaseLoss,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(Q, weight=weight, ignore_index=ignore_index, reduction=reduction)
+        self.base = base
+
+    def _arguments(self) -> dict[str, Any]:
+        return {**super()._arguments(), "base": self.base}
+
+
+class LikelihoodLoss(nn.Module):
+    """Module form of `naysay.functional.likelihood_loss`."""
+
+    def __init__(self, *, reduction: str = "mean") -> None:
+        super().__init__()
+        self.reduction = reduction
+
+    def forward(self, logits: Tensor, log_likelihood: Tensor) -> Tensor:
+        """Return the loss of logits (N, K, …) under likelihoods of the same shape."""
+        return F.likelihood_loss(logits, log_likelihood, reduction=self.reduction)
+
+
+class PairwiseComparison(Loss):
+    """Module form of `naysay.functional.pairwise_comparison`."""
+
+    function = staticmethod(F.pairwise_comparison)
+
+
+class OneVersusAll(Loss):
+    """Module form of `naysay.functional.one_versus_all`."""
+
+    function = staticmethod(F.one_versus_all)
+
+
+class PartialLabel(BinaryLoss):
+    """Module form of `naysay.functional.partial_label`."""
+
+    function = staticmethod(F.partial_label)
+
+
+class MultiLabel(BinaryLoss):
+    """Module form of `naysay.functional.multi_label`."""
+
+    function = staticmethod(F.multi_label)
+
+
+class OneVersusRestRisk(AbstractLoss):
+    """Module form of `naysay.functional.one_versus_rest_risk`."""
+
+    function = staticmethod(F.one_versus_rest_risk)
+    prior: Tensor
+
+    def __init__(
+        self, prior: Tensor, *, binary_loss: F.BinaryLoss = F.logistic, ignore_index: int = -100
+    ) -> None:
+        super().__init__(ignore_index)
+        self.register_buffer("prior", prior)
+        self.binary_loss = binary_loss
+
+    def _arguments(self) -> dict[str, Any]:
+        return {
+            **super()._arguments(),
+            "prior": self.prior,
+            "binary_loss": self.binary_loss,
+        }
+
+
+class SeveralLabelsAbsoluteError(Loss):
+    """Module form of `naysay.functional.several_labels_absolute_error`."""
+
+    function = staticmethod(F.several_labels_absolute_error)
+
+
+class SeveralLabelsExponential(Loss):
+    """Module form of `naysay.functional.several_labels_exponential`."""
+
+    function = staticmethod(F.several_labels_exponential)
+
+
+class SeveralLabelsLog(Loss):
+    """Module form of `naysay.functional.several_labels_log`."""
+
+    function = staticmethod(F.several_labels_log)
+
+
+class SurrogateLog(Loss):
+    """Module form of `naysay.functional.surrogate_log`."""
+
+    function = staticmethod(F.surrogate_log)
+
+
+class SurrogateExponential(Loss):
+    """Module form of `naysay.functional.surrogate_exponential`."""
+
+    function = staticmethod(F.surrogate_exponential)
+
+
+class ReversedSoftmax(Loss):
+    """Module form of `naysay.functional.reversed_softmax`."""
+
+    function = staticmethod(F.reversed_softmax)
+
+
+class WeightedReversedSoftmax(Loss):
+    """Module form of `naysay.functional.weighted_reversed_softmax`."""
+
+    function = staticmethod(F.weighted_reversed_softmax)
+
+
+class OrderPreserving(Loss):
+    """Module form of `naysay.functional.order_preserving`."""
+
+    function = staticmethod(F.order_preserving)
+
+
+class WeightedOrderPreserving(Loss):
+    """Module form of `naysay.functional.weighted_order_preserving`."""
+
+    function = staticmethod(F.weighted_order_preserving)
+
+
+class BackwardCrossEntropy(TransitionLoss):
+    """Module form of `naysay.functional.backward_cross_entropy`."""
+
+    function = staticmethod(F.backward_cross_entropy)
+
+
+class NonNegativeRisk(TransitionRisk):
+    """Module form of `naysay.functional.non_negative_risk`."""
+
+    function = staticmethod(F.non_negative_risk)
+
+
+class GradientAscentRisk(TransitionRisk):
+    """Module form of `naysay.functional.gradient_ascent_risk`."""
+
+    function = staticmethod(F.gradient_ascent_risk)
