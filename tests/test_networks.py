@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 from naysay import ComplementaryClassifier, InvalidInput
-from naysay.networks import MLP, NETWORKS, LeNet5, ResNet18, ResNet34, _parts
-from naysay.networks._parts import mean_and_scale
+from naysay.networks import MLP, NETWORKS, LeNet5, ResNet18, ResNet34, parts
+from naysay.networks.parts import mean_and_scale
 
 
 @pytest.mark.parametrize("input_shape", [(7,), (1, 8, 8), (3, 5, 4), (2, 3)])
@@ -110,7 +110,7 @@ def test_parts_give_the_moments_of_the_whole_and_are_never_float_at_once(axes, m
         largest = max(largest, tensor.numel())
         return double(tensor)
 
-    monkeypatch.setattr(_parts, "_PART", 7 * 24)
+    monkeypatch.setattr(parts, "_PART", 7 * 24)
     monkeypatch.setattr(torch.Tensor, "double", watched)
     mean, scale = mean_and_scale(X, axes)
     monkeypatch.undo()

@@ -8,9 +8,9 @@ from typing import Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
-from naysay.networks._lenet import LeNet5
-from naysay.networks._mlp import MLP
-from naysay.networks._resnet import ResNet18, ResNet34
+from naysay.networks.lenet import LeNet5
+from naysay.networks.mlp import MLP
+from naysay.networks.resnet import ResNet18, ResNet34
 
 __all__ = ["MLP", "NETWORKS", "LeNet5", "ResNet18", "ResNet34", "Standardising"]
 

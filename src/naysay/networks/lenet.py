@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import max_pool2d, pad
 
-from naysay.networks._parts import ImageNetwork, initialise, last_layer
+from naysay.networks.parts import ImageNetwork, initialise, last_layer
 
 
 class LeNet5(ImageNetwork):

@@ -8,7 +8,7 @@ from torch.nn.functional import batch_norm, relu
 
 from naysay._base.checks import check_count
 from naysay._base.errors import InvalidInput
-from naysay.networks._parts import ImageNetwork, initialise, last_layer
+from naysay.networks.parts import ImageNetwork, initialise, last_layer
 
 
 class BatchNorm2d(nn.BatchNorm2d):
