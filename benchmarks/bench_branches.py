@@ -15,11 +15,11 @@ import torch
 from torch import nn
 
 from naysay import TransitionMatrix, datasets
-from naysay.augmentation import compose, crop, flip
 from naysay.losses import ForwardCrossEntropy
 from naysay.networks import ResNet18
-from naysay.schedules import one_cycle
 from naysay.training import Examples, Options, fit, predict_logits, seeded, sgd
+from naysay.training.augmentation import compose, crop, flip
+from naysay.training.schedules import one_cycle
 from record import write_record
 
 OPTIONS: dict[str, Any] = {"epochs": 4, "batch_size": 128, "lr": 0.05, "weight_decay": 5e-4}

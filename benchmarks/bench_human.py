@@ -22,9 +22,9 @@ import torch
 from gpu_cifar import load
 from gpu_estimation import draw_anchors
 from naysay import ComplementaryClassifier, TransitionMatrix, datasets, quality
-from naysay.augmentation import compose, crop, flip
 from naysay.networks import LeNet5
 from naysay.observations import Observations
+from naysay.training.augmentation import compose, crop, flip
 from record import write_record
 
 OPTIONS: dict[str, Any] = {

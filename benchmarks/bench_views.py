@@ -19,8 +19,8 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from naysay import ComplementaryClassifier, TransitionMatrix, datasets
-from naysay.augmentation import crop
 from naysay.networks import MLP, LeNet5
+from naysay.training.augmentation import crop
 from record import write_record
 
 N_TRIALS = 3

@@ -20,10 +20,10 @@ import numpy as np
 import torch
 
 from naysay import ComplementaryClassifier, TransitionMatrix, datasets
-from naysay.augmentation import compose, crop, flip
 from naysay.networks import ResNet18
-from naysay.schedules import one_cycle
 from naysay.training import sgd
+from naysay.training.augmentation import compose, crop, flip
+from naysay.training.schedules import one_cycle
 from record import write_record
 
 N_TRIALS = 5

@@ -23,9 +23,9 @@ import numpy as np
 
 from gpu_cifar import RECIPE, load
 from naysay import ComplementaryClassifier, TransitionMatrix, datasets, quality
-from naysay.augmentation import compose, crop, cutout, distort, recolour
 from naysay.networks import LeNet5, ResNet18
 from naysay.observations import Observations
+from naysay.training.augmentation import compose, crop, cutout, distort, recolour
 from record import write_record
 
 SETTINGS = {

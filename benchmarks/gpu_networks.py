@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from naysay.augmentation import compose, crop, cutout, flip
 from naysay.networks import LeNet5, ResNet18, ResNet34
+from naysay.training.augmentation import compose, crop, cutout, flip
 from record import write_record
 
 BATCH = 512

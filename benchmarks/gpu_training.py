@@ -16,11 +16,11 @@ from typing import Any
 import torch
 
 from naysay import TransitionMatrix
-from naysay.augmentation import compose, crop, flip
 from naysay.losses import ForwardCrossEntropy
 from naysay.networks import MLP, ResNet18
-from naysay.schedules import one_cycle
 from naysay.training import Examples, Options, fit, seeded, sgd
+from naysay.training.augmentation import compose, crop, flip
+from naysay.training.schedules import one_cycle
 from record import write_record
 
 DEVICE = torch.device("cuda")

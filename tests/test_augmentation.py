@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from naysay import ComplementaryClassifier, InvalidInput
-from naysay.augmentation import (
+from naysay.networks import ResNet18
+from naysay.training.augmentation import (
     add_noise,
     compose,
     crop,
@@ -18,7 +19,6 @@ from naysay.augmentation import (
     flip,
     recolour,
 )
-from naysay.networks import ResNet18
 
 IMAGES = torch.arange(5 * 2 * 6 * 7, dtype=torch.float32).reshape(5, 2, 6, 7)
 

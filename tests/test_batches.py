@@ -7,7 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from naysay.batches import (
+from naysay.ensemble import _pool
+from naysay.training.batches import (
     Examples,
     batch_size_of,
     batches,
@@ -15,7 +16,6 @@ from naysay.batches import (
     epoch_order,
     fetch_ahead,
 )
-from naysay.ensemble import _pool
 
 COUNTS = st.integers(1, 500)
 SEEDS = st.integers(0, 2**31 - 1)

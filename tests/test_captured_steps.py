@@ -16,11 +16,18 @@ import trainings
 from members import make_members, weights_of
 from naysay import ensemble, training
 from naysay._base.errors import NaysayWarning
-from naysay._capture import Captured, Tables
-from naysay._step import Averages, CapturedStep, Objective, Step, make_optimiser
 from naysay.networks import MLP
-from naysay.schedules import one_cycle
-from naysay.training import Examples, adam, adamw, seeded, sgd
+from naysay.training import Examples, adam, adamw, loop, seeded, sgd
+from naysay.training.schedules import one_cycle
+from naysay.training.step import (
+    Averages,
+    Captured,
+    CapturedStep,
+    Objective,
+    Step,
+    Tables,
+    make_optimiser,
+)
 
 CPU = torch.device("cpu")
 N_STEPS, SIZE = 5, 12
@@ -206,7 +213,7 @@ def test_training_goes_on_from_a_checkpoint_to_the_same_end(monkeypatch, tmp_pat
         options["recorder"] = recorders[-1]
         return CapturedStep(objective, optimiser, averages, *arguments, **options)
 
-    monkeypatch.setattr(training, "Step", make_step)
+    monkeypatch.setattr(loop, "Step", make_step)
     whole, _ = fit()
     with pytest.raises(Killed):
         fit(checkpoint=tmp_path / "checkpoint", on_epoch=kill)

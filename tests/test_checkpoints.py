@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 
 from naysay import InvalidModelFile
-from naysay.checkpoints import read_checkpoint, write_checkpoint
+from naysay.training.state import read_checkpoint, write_checkpoint
 
 TENSORS = {
     "weights": torch.arange(6.0).reshape(2, 3),

@@ -11,9 +11,9 @@ from torch import nn
 
 import trainings
 from naysay import ComplementaryClassifier, InvalidInput, InvalidModelFile, _judges
-from naysay.augmentation import add_noise, compose, crop, flip, of_each_view
 from naysay.methods import METHODS
 from naysay.training import Examples, Options, fit
+from naysay.training.augmentation import add_noise, compose, crop, flip, of_each_view
 
 
 def test_one_augmentation_makes_all_views_and_the_last_of_several_the_rest():

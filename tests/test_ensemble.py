@@ -30,8 +30,8 @@ from naysay.losses import (
 )
 from naysay.methods import METHODS, Setting
 from naysay.networks import MLP, LeNet5
-from naysay.schedules import constant
 from naysay.training import Examples, adam, fit, predict_logits, seeded, sgd
+from naysay.training.schedules import constant
 
 #: A softmax rounds an example by its place in the batch, and Adam divides a gradient by its size:
 #: in these, rounding decides on one weight whose gradient is all but zero, by up to 7e-5.

@@ -26,8 +26,8 @@ from naysay.losses import (
     TrainedForwardCrossEntropy,
 )
 from naysay.networks import MLP, ResNet18
-from naysay.schedules import constant
 from naysay.training import sgd
+from naysay.training.schedules import constant
 
 
 def changed(number, **changes):

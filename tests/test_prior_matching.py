@@ -14,7 +14,6 @@ from sklearn.datasets import load_digits
 from loss_cases import make_logits, possible_labels
 from naysay import ComplementaryClassifier, InvalidInput, InvalidTransitionMatrix, TransitionMatrix
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
-from naysay._fingerprint import of_loss
 from naysay._targets import TrueLabelsToo
 from naysay.ensemble import Member, fit_many
 from naysay.estimation import class_prior
@@ -22,6 +21,7 @@ from naysay.losses import LikelihoodLoss, PriorMatching, SeveralLabelsLog, Surro
 from naysay.methods import METHODS, Setting
 from naysay.networks import MLP
 from naysay.training import Examples, Options, fit
+from naysay.training.state import of_loss
 
 K = 4
 PRIOR = torch.tensor([0.1, 0.2, 0.3, 0.4], dtype=torch.float64)

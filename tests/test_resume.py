@@ -15,11 +15,8 @@ from naysay import (
     InvalidInput,
     InvalidModelFile,
     TransitionMatrix,
-    schedules,
     training,
 )
-from naysay.augmentation import add_noise, compose
-from naysay.checkpoints import read_checkpoint, write_checkpoint
 from naysay.losses import (
     ForwardCrossEntropy,
     ForwardSquaredError,
@@ -27,6 +24,9 @@ from naysay.losses import (
     TwoViews,
 )
 from naysay.networks import MLP
+from naysay.training import schedules
+from naysay.training.augmentation import add_noise, compose
+from naysay.training.state import read_checkpoint, write_checkpoint
 from trainings import CASES, NETWORKS, examples_of, fit, fit_classifier
 
 TIMES = {"seconds", "samples_per_second"}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from naysay.schedules import constant, cosine, one_cycle, steps
+from naysay.training.schedules import constant, cosine, one_cycle, steps
 
 SHARES = st.floats(0, 1)
 SMOOTH = [

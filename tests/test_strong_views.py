@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from naysay.augmentation import compose, crop, cutout, default_for, distort, recolour, strong_for
+from naysay.training.augmentation import (
+    compose,
+    crop,
+    cutout,
+    default_for,
+    distort,
+    recolour,
+    strong_for,
+)
 
 BYTES = torch.randint(256, (40, 3, 9, 12), dtype=torch.uint8, generator=torch.manual_seed(1))
 

@@ -14,8 +14,8 @@ from naysay.experiments.settings import SETTINGS, make_transition
 from naysay.experiments.suite import Published
 from naysay.experiments.trainers import unknown_options
 from naysay.methods import METHODS
-from naysay.schedules import one_cycle
 from naysay.suites import SUITES, find_suites
+from naysay.training.schedules import one_cycle
 
 PAPER = Path(__file__).parents[2] / "shared" / "paper"
 RECIPES = ("paper", "best", "quick")

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from naysay import ComplementaryClassifier
-from naysay._threads import as_many_as_pay
 from naysay.networks import MLP, LeNet5
+from naysay.training.loop import as_many_as_pay
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 from naysay import InvalidInput, TransitionMatrix
-from naysay._step import _plain_step
 from naysay.losses import ForwardCrossEntropy
 from naysay.networks import MLP
 from naysay.training import Examples, Options, adam, adamw, fit, predict_logits, seeded, sgd
+from naysay.training.step import _plain_step
 
 CPU = torch.device("cpu")
 TIMES = {"seconds", "samples_per_second"}

@@ -15,8 +15,7 @@ import numpy as np
 import torch
 from torch import distributed, nn
 
-from naysay import ComplementaryClassifier, TransitionMatrix, schedules, training
-from naysay.augmentation import add_noise
+from naysay import ComplementaryClassifier, TransitionMatrix, training
 from naysay.losses import (
     ForwardCrossEntropy,
     PartialOutputConsistency,
@@ -24,7 +23,8 @@ from naysay.losses import (
     TwoViews,
 )
 from naysay.networks import MLP
-from naysay.training import Examples, Options, seeded
+from naysay.training import Examples, Options, schedules, seeded
+from naysay.training.augmentation import add_noise
 
 torch.set_num_threads(1)
 CPU = torch.device("cpu")

@@ -8,8 +8,9 @@ from torch import nn
 
 from naysay._base.errors import InvalidInput
 from naysay._updates import UPDATES
-from naysay.batches import Examples
-from naysay.training import Loss, Options
+from naysay.training import Options
+from naysay.training.batches import Examples
+from naysay.training.loop import Loss
 
 _OWN = ("lr", "weight_decay", "seed", "patience")  # options in which members may differ
 

@@ -17,11 +17,11 @@ from naysay._base.checks import check_count, check_number
 from naysay._base.errors import InvalidInput
 from naysay._targets import Transitions
 from naysay._trainer import Trainer, as_inputs, place
-from naysay.augmentation import Augment, Augments, default_for, of_each_view, strong_for
 from naysay.functional import as_transition
 from naysay.methods import Method
 from naysay.networks import MLP, Standardising
 from naysay.persistence import NetworkFactory
+from naysay.training.augmentation import Augment, Augments, default_for, of_each_view, strong_for
 from naysay.transition import TransitionMatrix
 
 

@@ -10,7 +10,8 @@ from naysay._base.errors import InvalidTransitionMatrix
 from naysay._targets import TrueLabelsToo, log_scores
 from naysay._trainer import Trainer
 from naysay.quality import find_collapsed_classes
-from naysay.training import EpochRecord, Examples, predict_logits
+from naysay.training import Examples, predict_logits
+from naysay.training.loop import EpochRecord
 from naysay.transition import TransitionMatrix
 
 

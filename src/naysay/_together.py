@@ -12,10 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from naysay._capture import Tables
 from naysay._groups import Losses
-from naysay._step import compiler
 from naysay._updates import Update
+from naysay.training.step import Tables, compiler
 
 _torch: Any = torch  # its operations on lists of tensors have no types
 _ALIGNED = 32  # numbers to whose multiples weights are aligned: fast kernels want 128 bytes

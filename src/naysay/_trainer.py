@@ -11,12 +11,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from naysay import _processes, training
+from naysay import training
 from naysay._base.errors import InvalidInput
 from naysay._base.progress import epoch_bar
 from naysay._targets import Targets, TrueLabelsToo
-from naysay.augmentation import Augments
-from naysay.training import Examples, Options
+from naysay.training import Examples, Options, processes
+from naysay.training.augmentation import Augments
 
 _SAMPLE = (10_000, 2**23)  # examples from which inputs are standardised, and numbers in them
 _SHARE_OF_GPU = 0.5  # of its free memory that inputs may take; larger ones stay where they are
@@ -107,7 +107,7 @@ class Trainer:
             network, augment = self.make_network(sample)
             network = network.to(self.device)
         checkpoint = self.checkpoint and self.checkpoint / f"{what.replace(' ', '-')}.safetensors"
-        shows = self.progress and _processes.rank() == 0
+        shows = self.progress and processes.rank() == 0
         with epoch_bar(what, self.options.epochs, enabled=shows) as on_epoch:
             history = training.fit(
                 network,

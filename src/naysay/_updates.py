@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from naysay._step import MakeOptimiser, adam, adamw, sgd
+from naysay.training.step import MakeOptimiser, adam, adamw, sgd
 
 
 class Update(Protocol):

@@ -34,11 +34,11 @@ from naysay._targets import (
     pool,
 )
 from naysay._trainer import as_inputs, find_device, place
-from naysay.augmentation import Augments
 from naysay.estimation import class_prior
 from naysay.methods import METHODS, Method, Setting, find_method
 from naysay.persistence import NetworkFactory, load_model, save_model
-from naysay.schedules import Schedule, cosine
+from naysay.training.augmentation import Augments
+from naysay.training.schedules import Schedule, cosine
 from naysay.transition import TransitionMatrix
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     optimiser : callable, default=training.adamw
         Also `naysay.training.adam` and `sgd`, or ``make(groups, lr=…, weight_decay=…)``.
     schedule : callable, default=schedules.cosine
-        How the learning rate changes: one of `naysay.schedules`.
+        How the learning rate changes: one of `naysay.training.schedules`.
     max_norm : float, optional
         Clip the norm of the gradient to this; 1 keeps classes from dying where steps are large.
     patience : int, default=20
@@ -109,9 +109,9 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         ``augment(inputs)`` gives another view of a batch, a float tensor of shape (N, …); every
         batch trained on passes through it. A list has one for each view of methods of several
         views. None leaves batches as they are, but for methods that need augmentation
-        (``pocr``, ``two-views``), which then take `naysay.augmentation.default_for`: images moved
+        (``pocr``, ``two-views``), which then take `naysay.training.augmentation.default_for`: images moved
         by up to 2 pixels, features with a little noise. ``weak-to-strong`` takes it for the first
-        view and `naysay.augmentation.strong_for` for the second.
+        view and `naysay.training.augmentation.strong_for` for the second.
     device : str or torch.device, default="auto"
         ``"auto"`` is a GPU where there is one.
     bfloat16 : bool, optional

@@ -14,13 +14,13 @@ import torch
 from torch import Tensor, nn
 
 from naysay._base.errors import InvalidInput
-from naysay._capture import Captured, CudaRecorder
 from naysay._groups import Losses
 from naysay._members import Member, check_members
 from naysay._together import ManyStep, Networks
 from naysay._updates import UPDATES
-from naysay.batches import Examples, batch_size_of, epoch_order
-from naysay.training import EpochRecord
+from naysay.training.batches import Examples, batch_size_of, epoch_order
+from naysay.training.loop import EpochRecord
+from naysay.training.step import Captured, CudaRecorder
 
 __all__ = ["Member", "best_of", "fit_many"]
 

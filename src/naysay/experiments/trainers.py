@@ -11,13 +11,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from naysay import networks, schedules, training
+from naysay import networks, training
 from naysay._base.errors import InvalidInput
-from naysay.augmentation import compose, crop, cutout, distort, flip, recolour
 from naysay.classifier import ComplementaryClassifier
 from naysay.experiments.data import RunData
 from naysay.experiments.spec import RunSpec
 from naysay.networks import MLP
+from naysay.training import schedules
+from naysay.training.augmentation import compose, crop, cutout, distort, flip, recolour
 from naysay.transition import TransitionMatrix
 
 __all__ = [

@@ -28,10 +28,22 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from naysay import _fingerprint, _processes
 from naysay._base.errors import InvalidInput
-from naysay._state import EpochRecord, State
-from naysay._step import (
+from naysay.training import processes
+from naysay.training.augmentation import Augments
+from naysay.training.batches import Examples, batch_size_of, derive_seed, epoch_order
+from naysay.training.schedules import Schedule, cosine
+from naysay.training.state import (
+    EpochRecord,
+    State,
+    of_examples,
+    of_loss,
+    of_network,
+    of_optimiser,
+    of_schedule,
+    of_value,
+)
+from naysay.training.step import (
     Averages,
     CapturedStep,
     MakeOptimiser,
@@ -42,10 +54,6 @@ from naysay._step import (
     make_optimiser,
     sgd,
 )
-from naysay._threads import as_many_as_pay
-from naysay.augmentation import Augments
-from naysay.batches import Examples, batch_size_of, derive_seed, epoch_order
-from naysay.schedules import Schedule, cosine
 
 __all__ = [
     "Examples",
@@ -58,6 +66,31 @@ __all__ = [
     "seeded",
     "sgd",
 ]
+
+# Products in a step, weights times examples, from which a second thread pays: below 1e7 it hardly
+# changed the time, at 3e7 it saved a fifth (benchmarks/results/threads.jsonl).
+_WORTH_MORE = 1e7
+
+
+@contextmanager
+def as_many_as_pay(network: nn.Module, batch_size: int) -> Iterator[None]:
+    """Compute with one thread where steps are small, and with as many as before afterwards.
+
+    Threads wait for one another in every operation. Where others keep the cores busy that took 2 to
+    68 times as long as one thread alone, and small steps gain next to nothing from a second one.
+    """
+    n_threads = torch.get_num_threads()
+    weights = list(network.parameters())
+    # a convolution uses each weight many times
+    is_small = all(weight.ndim <= 2 for weight in weights)
+    is_small &= batch_size * sum(weight.numel() for weight in weights) < _WORTH_MORE
+    try:
+        if is_small:
+            torch.set_num_threads(1)
+        yield
+    finally:
+        torch.set_num_threads(n_threads)
+
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
@@ -78,7 +111,7 @@ class Options:
     optimiser : callable
         `adamw`, `adam`, `sgd` or ``make(groups, lr=…, weight_decay=…)``.
     schedule : callable
-        One of `naysay.schedules`, or any function of the share of training done.
+        One of `naysay.training.schedules`, or any function of the share of training done.
     max_norm : float, optional
         Clip the norm of the gradient to this.
     average : float
@@ -177,11 +210,11 @@ def fit(
         weight_decay=options.weight_decay,
     )
     fingerprint: dict[str, Any] = {}
-    n_processes = _processes.count()
+    n_processes = processes.count()
     if checkpoint is not None or n_processes > 1:
         fingerprint = _fingerprint_of(network, examples, module, options, held_out, optimiser)
-        fingerprint["augment"] = _fingerprint.of_value(augment)
-        _processes.check_same(fingerprint)
+        fingerprint["augment"] = of_value(augment)
+        processes.check_same(fingerprint)
     # all start with the weights of the first
     shared = objective if n_processes == 1 else DistributedDataParallel(objective)
     averages = Averages(objective, options.average, device)
@@ -207,7 +240,7 @@ def fit(
             start = time.perf_counter()
             objective.train()
             order = epoch_order(len(examples), n_batches * size, options.seed, epoch)
-            rank = _processes.rank()
+            rank = processes.rank()
             mine = order.reshape(-1, n_processes)[:, rank]
             shares = [(epoch + number / n_batches) / options.epochs for number in range(n_batches)]
             rates = [options.lr * options.schedule(share) for share in shares]
@@ -215,20 +248,20 @@ def fit(
             fastest = torch.backends.cudnn.flags(enabled=True, benchmark=True)
             with seeded(derive_seed(options.seed, epoch, 1 + rank), device), fastest:
                 step.run_epoch(mine, rates, shares)
-            record = {"epoch": epoch + 1, "loss": _processes.mean(step.take_total()) / n_batches}
+            record = {"epoch": epoch + 1, "loss": processes.mean(step.take_total()) / n_batches}
             seconds = time.perf_counter() - start
             record["samples_per_second"] = len(order) / seconds
             _check_finite(record)
             averaged = None
             if held_out is not None:
                 averaged = averages.state()
-                _processes.agree(averaged)
+                processes.agree(averaged)
                 evaluated.load_state_dict(averaged)
                 logits = predict_logits(evaluated["network"], held_out, bfloat16=options.bfloat16)
                 judge = getattr(evaluated["loss"], "held_out", evaluated["loss"])
                 with torch.no_grad():
                     held_out_loss = judge(logits, held_out.labels)
-                record["held_out_loss"] = _processes.mean(held_out_loss)
+                record["held_out_loss"] = processes.mean(held_out_loss)
                 _check_finite(record)
                 record |= measure(logits, held_out.labels)
             record["seconds"] = time.perf_counter() - start
@@ -238,7 +271,7 @@ def fit(
             on_epoch(record)
     if state.history:
         final = state.final()
-        _processes.agree(final)
+        processes.agree(final)
         objective.load_state_dict(final)
     objective.eval()
     return state.history
@@ -289,16 +322,16 @@ def _fingerprint_of(
     """Return what must be the same in all processes, and to go on from a checkpoint."""
     by_hand = ("optimiser", "schedule", "capture", "compile")
     settings = {name: value for name, value in vars(options).items() if name not in by_hand}
-    held_out_facts = _fingerprint.of_examples(held_out)
+    held_out_facts = of_examples(held_out)
     return {
         **settings,
-        "optimiser": _fingerprint.of_optimiser(optimiser),
-        "schedule": _fingerprint.of_schedule(options.schedule),
-        **_fingerprint.of_examples(examples),
+        "optimiser": of_optimiser(optimiser),
+        "schedule": of_schedule(options.schedule),
+        **of_examples(examples),
         **{f"held-out {name}": value for name, value in held_out_facts.items()},
-        "network": _fingerprint.of_network(network),
-        "loss": _fingerprint.of_loss(loss),
-        "processes": _processes.count(),
+        "network": of_network(network),
+        "loss": of_loss(loss),
+        "processes": processes.count(),
     }
 
 

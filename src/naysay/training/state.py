@@ -1,16 +1,176 @@
 """What training has come to: all that a checkpoint holds."""
 
+import glob
+import json
 import math
+import os
+import re
+import tempfile
+import zlib
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
 from torch import Tensor, nn
 
-from naysay import _processes
 from naysay._base.errors import InvalidModelFile
-from naysay._step import Averages
-from naysay.checkpoints import read_checkpoint, write_checkpoint
+from naysay.training import processes
+from naysay.training.batches import Examples
+from naysay.training.schedules import Schedule
+from naysay.training.step import Averages
+from naysay.transition import TransitionMatrix
+
+_ROWS = 1000  # of X that are looked at
+
+
+def of_examples(examples: Examples | None) -> dict[str, Any]:
+    """Return facts about the labels, and about some of the inputs: there may be very many."""
+    if examples is None:
+        return {"X": None, "labels": None}
+    some = torch.linspace(0, len(examples) - 1, min(_ROWS, len(examples))).long()
+    return {
+        "X": [list(examples.X.shape), _checksum(examples.pick(examples.rows_of(some)))],
+        "labels": [len(examples), _checksum(examples.labels)],
+    }
+
+
+def of_optimiser(optimiser: torch.optim.Optimizer) -> list[Any]:
+    """Return its kind and settings; the learning rate is told by option and schedule."""
+    settings = [
+        {name: repr(value) for name, value in group.items() if name not in _OF_HARDWARE}
+        for group in optimiser.state_dict()["param_groups"]
+    ]
+    return [type(optimiser).__name__, *settings]
+
+
+_OF_HARDWARE = ("lr", "initial_lr", "params", "capturable", "foreach", "fused")
+
+
+def of_schedule(schedule: Schedule) -> int:
+    """Return a checksum of its values: a function tells what it is by what it does."""
+    return zlib.crc32(np.array([schedule(part / 1000) for part in range(1001)]).tobytes())
+
+
+def of_network(network: nn.Module) -> int:
+    """Return a checksum of how it is built; its weights are in the checkpoint."""
+    shapes = [(name, list(value.shape)) for name, value in network.state_dict().items()]
+    return _text_checksum(f"{network} {shapes}")
+
+
+def of_loss(loss: nn.Module) -> int:
+    """Return a checksum of what it is made of and where its parameters start."""
+    settings = [
+        (type(part).__name__, name, of_value(value))
+        for part in loss.modules()
+        for name, value in vars(part).items()
+        if not name.startswith("_") and name != "training"
+    ]
+    tensors = [*loss.named_parameters(), *loss.named_buffers()]
+    return _text_checksum(f"{settings} {[(name, _checksum(value)) for name, value in tensors]}")
+
+
+def of_value(value: Any) -> Any:
+    """Return a setting as JSON can hold it: functions by name, arrays as checksums."""
+    if isinstance(value, partial):
+        return [of_value(value.func), of_value(value.args), of_value(value.keywords)]
+    if isinstance(value, Mapping):
+        return {str(name): of_value(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [of_value(each) for each in value]
+    if isinstance(value, Tensor):
+        return _checksum(value)
+    if isinstance(value, np.ndarray):
+        return zlib.crc32(value.tobytes())
+    if isinstance(value, TransitionMatrix) and not value.is_uniform:
+        stored = value.entries
+        return of_value([stored.data, stored.indices, stored.indptr])
+    return getattr(value, "__qualname__", re.sub(r" at 0x[0-9a-f]+", "", repr(value)))
+
+
+def _checksum(tensor: Tensor) -> int:
+    values = tensor.detach().cpu().contiguous()
+    return zlib.crc32(values.flatten().view(torch.uint8).numpy().tobytes())
+
+
+def _text_checksum(text: str) -> int:
+    return zlib.crc32(text.encode())
+
+
+_FORMAT = "naysay checkpoint 1"
+
+
+def write_checkpoint(path: str | Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+    """Replace the checkpoint at `path`; killed at any moment, the old or the new one is there.
+
+    What a killed write has left beside it is removed by the next one.
+
+    Parameters
+    ----------
+    tensors : dict of Tensor
+    facts : dict
+        Anything JSON can hold.
+    """
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    prefix = f".{target.name}-"
+    for left in target.parent.glob(f"{glob.escape(prefix)}*"):
+        left.unlink(missing_ok=True)
+    # copies: safetensors refuses tensors that share memory or are not in the usual order
+    values = {
+        name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
+        for name, value in tensors.items()
+    }
+    text = json.dumps(facts)
+    metadata = {"format": _FORMAT, "facts": text, "checksum": str(_content_checksum(text, values))}
+    # bytes first: safetensors' own writing leaves files of other names when it is killed
+    content = save(values, metadata)
+    handle, scratch = tempfile.mkstemp(prefix=prefix, dir=target.parent)
+    try:
+        with open(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(scratch, target)
+    except BaseException:
+        Path(scratch).unlink(missing_ok=True)
+        raise
+
+
+def read_checkpoint(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+    """Return the tensors and facts at `path`, or None if there is no file."""
+    if not Path(path).exists():
+        return None
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            if metadata.get("format") != _FORMAT:
+                raise ValueError("it is something else")
+            names = file.keys()  # not a dict: it cannot be iterated over itself
+            tensors = {name: file.get_tensor(name) for name in names}
+        if metadata["checksum"] != str(_content_checksum(metadata["facts"], tensors)):
+            raise ValueError("it is damaged")
+        return tensors, json.loads(metadata["facts"])
+    except (OSError, SafetensorError, ValueError, KeyError, RecursionError) as error:
+        raise InvalidModelFile(
+            f"{path} must be a checkpoint of this version of naysay: {error}. Remove it to start "
+            "training anew, or name another file."
+        ) from None
+
+
+def _content_checksum(text: str, tensors: dict[str, Tensor]) -> int:
+    """Return one number for all of it, which damage would change."""
+    total = zlib.crc32(text.encode())
+    for name, tensor in sorted(tensors.items()):
+        total = zlib.crc32(name.encode(), total)
+        bytes_of: Any = tensor.flatten().view(torch.uint8).numpy()
+        total = zlib.crc32(bytes_of, total)
+    return total
+
 
 EpochRecord = dict[str, float]
 
@@ -70,7 +230,7 @@ class State:
 
     def read(self, path: str | Path, fingerprint: dict[str, Any]) -> None:
         """Go on from a checkpoint, if there is one; it must be of the same training."""
-        found = _processes.from_first(lambda: read_checkpoint(path))
+        found = processes.from_first(lambda: read_checkpoint(path))
         if found is None:
             return
         tensors, facts = found

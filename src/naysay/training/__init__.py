@@ -1,0 +1,23 @@
+"""The training loop and what it is made of: batches, steps, schedules, augmentation, checkpoints."""
+
+from naysay.training import augmentation, schedules
+from naysay.training.batches import Examples
+from naysay.training.loop import Loss, Options, fit, predict_logits, seeded
+from naysay.training.state import EpochRecord
+from naysay.training.step import MakeOptimiser, adam, adamw, sgd
+
+__all__ = [
+    "EpochRecord",
+    "Examples",
+    "Loss",
+    "MakeOptimiser",
+    "Options",
+    "adam",
+    "adamw",
+    "augmentation",
+    "fit",
+    "predict_logits",
+    "schedules",
+    "seeded",
+    "sgd",
+]
