@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from naysay.ensemble import _pool
+from naysay.ensemble.program import _pool
 from naysay.training.batches import (
     Examples,
     batch_size_of,

@@ -16,6 +16,7 @@ import trainings
 from members import make_members, weights_of
 from naysay import ensemble, training
 from naysay._base.errors import NaysayWarning
+from naysay.ensemble import program
 from naysay.networks import MLP
 from naysay.training import Examples, adam, adamw, loop, seeded, sgd
 from naysay.training.schedules import one_cycle
@@ -257,13 +258,13 @@ def test_many_networks_are_replayed_as_they_are_trained_as_written(monkeypatch):
     expected = make()
     histories = ensemble.fit_many(expected)
     recorder = TapeRecorder()
-    make_program = ensemble._Program.__init__
+    make_program = program._Program.__init__
 
     def with_tape(program, *arguments):
         make_program(program, *arguments)
         program.run_step = Captured(program.step, recorder)
 
-    monkeypatch.setattr(ensemble._Program, "__init__", with_tape)
+    monkeypatch.setattr(program._Program, "__init__", with_tape)
     members = make()
     found = ensemble.fit_many(members)
     assert recorder.n_replays == 4 * 3 - 3  # epochs of three batches, less the warm-up

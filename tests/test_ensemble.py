@@ -22,8 +22,8 @@ from members import (
     weights_of,
 )
 from naysay import InvalidInput
-from naysay._groups import Losses
 from naysay.ensemble import Member, best_of, fit_many
+from naysay.ensemble.losses import Losses
 from naysay.losses import (
     ForwardCrossEntropy,
     SurrogateLog,
@@ -190,7 +190,7 @@ def test_inputs_are_shared_not_copied():
     members = [first] + [
         Member(**vars(make_member(number)) | {"examples": first.examples}) for number in (1, 2)
     ]
-    from naysay.ensemble import _pool  # the only way to see what is stored
+    from naysay.ensemble.program import _pool  # the only way to see what is stored
 
     X, places = _pool([each.examples for each in members])
     assert X is first.examples.X

@@ -9,8 +9,7 @@ from members import (
     make_Q,
 )
 from naysay import TransitionMatrix
-from naysay._groups import Losses
-from naysay._stack import TransitionStack
+from naysay.ensemble.losses import Losses, TransitionStack
 from naysay.losses import (
     ForwardCrossEntropy,
 )

@@ -53,7 +53,7 @@ class TransitionLoss(Loss):
     """A loss of single examples that knows Q.
 
     ``takes_stack`` says that it reads the columns of Q and nothing else, so that examples may
-    have several matrices: Q may be a `naysay._stack.TransitionStack`.
+    have several matrices: Q may be a `naysay.ensemble.losses.TransitionStack`.
     """
 
     takes_stack: ClassVar[bool] = False
