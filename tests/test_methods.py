@@ -17,7 +17,7 @@ from naysay import (
     losses,
 )
 from naysay.methods import METHODS, Setting, find_method, markdown_table
-from naysay.references import REFERENCES
+from naysay.methods.references import REFERENCES
 
 EVERY = pytest.mark.parametrize("name", METHODS)
 FUNCTIONS = [name for name in functional.__all__ if name not in ("BaseLoss", "BinaryLoss")]

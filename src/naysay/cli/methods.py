@@ -22,7 +22,7 @@ def methods(
     Example: naysay methods --json
     """
     from naysay.methods import METHODS, markdown_references, markdown_table
-    from naysay.references import REFERENCES
+    from naysay.methods.references import REFERENCES
 
     if as_json:
         listed = [

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from naysay import losses
 from naysay._base.errors import InvalidInput
-from naysay.references import REFERENCES, linked
+from naysay.methods.references import REFERENCES, linked
 from naysay.transition import TransitionMatrix
 
 __all__ = ["METHODS", "Method", "Setting", "find_method", "markdown_references", "markdown_table"]
@@ -31,7 +31,7 @@ class Setting:
 class Method:
     """A method: what it does, when to use it, what it needs, and its loss in a setting.
 
-    ``source`` are keys of `naysay.references.REFERENCES`, divided by semicolons.
+    ``source`` are keys of `naysay.methods.references.REFERENCES`, divided by semicolons.
     ``takes_several`` says whether its loss takes a set of labels per example, a bool tensor
     (N, K), besides one label; ``make_evidence_loss`` makes the same loss for evidence of any kind,
     a likelihood over the classes as `naysay.functional.likelihood_loss` takes it;
