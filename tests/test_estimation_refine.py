@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from naysay import InvalidInput, InvalidLabels, InvalidTransitionMatrix, TransitionMatrix
-from naysay.estimation import _mixture as mixture
+from naysay.estimation import mixture as mixture
 from naysay.estimation import refine
 
 

@@ -13,7 +13,7 @@ from naysay._base.errors import NaysayWarning
 from naysay.datasets._preprocess import Recipe
 from naysay.datasets.own import OwnData
 from naysay.datasets.summary import Summary
-from naysay.metrics._accuracy import BEYOND_CHANCE, describe_outside, errors_outside
+from naysay.metrics.accuracy import BEYOND_CHANCE, describe_outside, errors_outside
 from naysay.quality._collapsed import WHAT_TO_DO
 from naysay.transition import TransitionMatrix
 

@@ -9,14 +9,13 @@
 80.2 % ± 1.1 (95 % interval: 78.0 to 82.2 %), from 5,000 complementary labels
 """
 
-from naysay.metrics._accuracy import (
+from naysay.metrics.accuracy import (
+    Estimate,
     accuracy_without_labels,
     precision_without_labels,
     recall_without_labels,
 )
-from naysay.metrics._estimate import Estimate
-from naysay.metrics._likelihood import log_likelihood
-from naysay.metrics._scorers import accuracy_scorer, log_likelihood_scorer
+from naysay.metrics.likelihood import accuracy_scorer, log_likelihood, log_likelihood_scorer
 
 __all__ = [
     "Estimate",

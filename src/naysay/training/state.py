@@ -25,6 +25,9 @@ from naysay.training.schedules import Schedule
 from naysay.training.step import Averages
 from naysay.transition import TransitionMatrix
 
+# What makes a training the same training: facts by name, as JSON can hold them. Large things are
+# there as checksums. A checkpoint is refused when they differ.
+
 _ROWS = 1000  # of X that are looked at
 
 

@@ -8,7 +8,7 @@ from scipy.optimize import linear_sum_assignment
 
 from naysay._base.checks import check_class_names, check_n_classes, check_number, shorten
 from naysay._base.errors import InvalidInput, NotIdentifiable
-from naysay.estimation._mixture import Floats, check_many, normalise
+from naysay.estimation.mixture import Floats, check_many, normalise
 from naysay.transition import TransitionMatrix
 
 _CORNER = 0.01  # share of the examples of a class that make up a corner

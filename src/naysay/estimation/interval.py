@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammainc, gammaincinv, ndtr
 
 from naysay._base.checks import check_count, check_number, check_seed, named
-from naysay.estimation._mixture import Fit, Rows, as_matrix, check_rows, fit_matrix, spread
-from naysay.estimation._refine import best_calibration
+from naysay.estimation.mixture import Fit, Rows, as_matrix, check_rows, fit_matrix, spread
+from naysay.estimation.refinement import best_calibration
 from naysay.transition import TransitionMatrix
 
 __all__ = ["Uncertainty", "uncertainty"]

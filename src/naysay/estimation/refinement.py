@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 
 from naysay._base.checks import check_seed
-from naysay.estimation._mixture import (
+from naysay.estimation.mixture import (
     Calibration,
     Fit,
     Rows,
