@@ -15,7 +15,7 @@ from naysay.cli import app
 from naysay.datasets.folders import ImageRecipe
 from naysay.datasets.own import read_own
 from naysay.quality import find_collapsed_classes
-from naysay.quality._collapsed import _findings
+from naysay.quality.collapsed import _findings
 
 CLASSES = ["cat", "dog", "owl"]
 CENTRES = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]])

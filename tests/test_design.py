@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from naysay import InvalidData, InvalidInput, InvalidLabels, TransitionMatrix
-from naysay import _answer_information as information
 from naysay.cli import app
 from naysay.design import ANY_WRONG, FIRST_WRONG, Instruction, Scheme, propose
+from naysay.design import information as information
 from naysay.observations import log_likelihoods
 
 BOTH = pytest.mark.parametrize("instruction", [ANY_WRONG, FIRST_WRONG], ids=lambda i: i.name)

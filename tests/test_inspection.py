@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from naysay import InvalidLabels, TransitionMatrix
 from naysay.cli import app
-from naysay.inspection import check_labels, nearest_rows
+from naysay.quality.inspection import check_labels, nearest_rows
 
 PRIOR = np.array([0.4, 0.3, 0.2, 0.1])
 NAMES = ["cat", "dog", "owl", "fox"]

@@ -14,7 +14,7 @@ from naysay.datasets._preprocess import Recipe
 from naysay.datasets.own import OwnData
 from naysay.datasets.summary import Summary
 from naysay.metrics.accuracy import BEYOND_CHANCE, describe_outside, errors_outside
-from naysay.quality._collapsed import WHAT_TO_DO
+from naysay.quality.collapsed import WHAT_TO_DO
 from naysay.transition import TransitionMatrix
 
 __all__ = ["FitReport", "ShownExample", "estimate_accuracy", "least_sure", "suspects"]

@@ -43,7 +43,7 @@ def inspect(
         naysay inspect Q.csv --labels flowers.csv --column not
     """
     from naysay.cli._tables import read_column, read_prior
-    from naysay.inspection import check_labels, nearest_rows
+    from naysay.quality.inspection import check_labels, nearest_rows
     from naysay.transition import TransitionMatrix
 
     Q = TransitionMatrix.read(file, allow_diagonal=allow_diagonal)

@@ -5,9 +5,9 @@ the model was not trained on (cross-validated ones, for instance): a network can
 label by heart, and then finds nothing wrong with it.
 """
 
-from naysay.quality._annotators import Annotator, Annotators, annotators
-from naysay.quality._collapsed import CollapsedClasses, Finding, find_collapsed_classes
-from naysay.quality._wrong_labels import WrongLabels, find_wrong_labels
+from naysay.quality.annotator import Annotator, Annotators, annotators
+from naysay.quality.collapsed import CollapsedClasses, Finding, find_collapsed_classes
+from naysay.quality.wrong_labels import WrongLabels, find_wrong_labels
 
 __all__ = [
     "Annotator",

@@ -10,7 +10,7 @@ from scipy.special import ndtri
 from naysay._base.checks import check_number, row_slices
 from naysay._base.errors import InvalidTransitionMatrix
 from naysay.estimation import class_prior
-from naysay.quality._probs import as_probabilities
+from naysay.quality.wrong_labels import as_probabilities
 from naysay.transition import TransitionMatrix
 from naysay.transition.algebra import Floats, as_matrix, check_comp_labels, invert, joint_counts
 

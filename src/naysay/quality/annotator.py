@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from naysay._base.checks import check_label_indices, check_number
 from naysay._base.errors import InvalidInput
 from naysay.observations import Observations
-from naysay.quality._probs import as_probabilities
+from naysay.quality.wrong_labels import as_probabilities
 from naysay.transition import TransitionMatrix
 from naysay.transition.algebra import Floats, as_matrix
 
