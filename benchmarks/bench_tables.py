@@ -18,7 +18,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from naysay.datasets.own import read_own
-from naysay.datasets.summary import summarise
+from naysay.datasets.own.summary import summarise
 from record import write_record
 
 N_ROWS = 1_000_000

@@ -12,8 +12,8 @@ from naysay import ComplementaryClassifier, NaysayWarning, TransitionMatrix
 from naysay._fit_report import estimate_accuracy
 from naysay.checking import check_file
 from naysay.cli import app
-from naysay.datasets.folders import ImageRecipe
 from naysay.datasets.own import read_own
+from naysay.datasets.own.images import ImageRecipe
 from naysay.quality import find_collapsed_classes
 from naysay.quality.collapsed import _findings
 

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from naysay import ComplementaryClassifier, InvalidInput, TransitionMatrix
-from naysay.datasets._preprocess import CategoricalColumn, NumericColumn, Recipe
-from naysay.datasets.folders import ImageRecipe
 from naysay.datasets.own import read_own
+from naysay.datasets.own.images import ImageRecipe
+from naysay.datasets.own.recipe import CategoricalColumn, NumericColumn, Recipe
 from naysay.export import TableEncoder, describe, encode_columns, export
 
 rng = np.random.default_rng(0)

@@ -17,7 +17,7 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 from naysay import InvalidInput, datasets
-from naysay.datasets._registry import REGISTRY
+from naysay.datasets.official.registry import REGISTRY
 from naysay.experiments import data as run_data
 from naysay.experiments.data import load_run_data
 from naysay.experiments.groups import train_group

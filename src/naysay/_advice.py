@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naysay._base.checks import shorten
-from naysay.datasets.summary import Summary
+from naysay.datasets.own.summary import Summary
 from naysay.estimation import Uncertainty
 from naysay.metrics import Estimate
 from naysay.transition import TransitionMatrix

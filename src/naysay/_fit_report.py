@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from naysay import metrics, quality
 from naysay._base.errors import NaysayWarning
-from naysay.datasets._preprocess import Recipe
 from naysay.datasets.own import OwnData
-from naysay.datasets.summary import Summary
+from naysay.datasets.own.recipe import Recipe
+from naysay.datasets.own.summary import Summary
 from naysay.metrics.accuracy import BEYOND_CHANCE, describe_outside, errors_outside
 from naysay.quality.collapsed import WHAT_TO_DO
 from naysay.transition import TransitionMatrix

@@ -13,7 +13,7 @@ from naysay.methods import METHODS, Method, Setting, find_method
 from naysay.persistence import SavedModel
 
 if TYPE_CHECKING:
-    from naysay.datasets.own import ImageRecipe, Recipe
+    from naysay.datasets.own.read import ImageRecipe, Recipe
 
 
 _NOT_SAVED = (  # code, and what is of no use once fitted

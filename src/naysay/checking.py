@@ -19,10 +19,10 @@ from naysay._base.errors import InvalidInput, InvalidTransitionMatrix
 from naysay._fit_report import estimate_accuracy
 from naysay._targets import pool
 from naysay.classifier import ComplementaryClassifier
-from naysay.datasets._preprocess import Recipe
-from naysay.datasets.folders import ImageRecipe
 from naysay.datasets.own import OwnData, read_features, read_own
-from naysay.datasets.tables import read_table
+from naysay.datasets.own.images import ImageRecipe
+from naysay.datasets.own.recipe import Recipe
+from naysay.datasets.own.tables import read_table
 from naysay.metrics import Estimate
 from naysay.observations import Observations
 from naysay.quality import (

@@ -42,8 +42,8 @@ from naysay.training.schedules import Schedule, cosine
 from naysay.transition import TransitionMatrix
 
 if TYPE_CHECKING:
-    from naysay.datasets._preprocess import Recipe
-    from naysay.datasets.folders import ImageRecipe
+    from naysay.datasets.own.images import ImageRecipe
+    from naysay.datasets.own.recipe import Recipe
 
 __all__ = ["ComplementaryClassifier"]
 

@@ -23,8 +23,8 @@ from naysay._base.errors import InvalidInput
 from naysay._base.files import replacing
 from naysay._targets import log_scores
 from naysay.classifier import ComplementaryClassifier
-from naysay.datasets._preprocess import CategoricalColumn, NumericColumn, Recipe
-from naysay.datasets.folders import ImageRecipe
+from naysay.datasets.own.images import ImageRecipe
+from naysay.datasets.own.recipe import CategoricalColumn, NumericColumn, Recipe
 
 __all__ = ["ExportedModel", "TableEncoder", "describe", "encode_columns", "export"]
 

@@ -29,7 +29,7 @@ from naysay._habit import Habit
 from naysay._targets import pool
 from naysay.classifier import ComplementaryClassifier
 from naysay.datasets.own import OwnData
-from naysay.datasets.summary import summarise
+from naysay.datasets.own.summary import summarise
 from naysay.methods import Method, find_method
 from naysay.observations import Observations
 from naysay.persistence import NetworkFactory
@@ -67,7 +67,7 @@ def fit_own(
     own : OwnData
         What `naysay.datasets.own.read_own` gave. True classes in it are anchors.
     anchors : pair of arrays, optional
-        More anchors, as `naysay.datasets.anchors.read_anchors` gives them.
+        More anchors, as `naysay.datasets.own.read.read_anchors` gives them.
     transition : {"uniform", "estimate"}, TransitionMatrix, or one for each annotator by name
         As in `ComplementaryClassifier`.
     allow_diagonal, method, network, epochs, progress

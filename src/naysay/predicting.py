@@ -13,10 +13,9 @@ import pyarrow.parquet as pq
 from naysay._base.errors import InvalidInput, InvalidModelFile
 from naysay._base.files import check_target, replacing
 from naysay.classifier import ComplementaryClassifier
-from naysay.datasets._arrow import to_text
-from naysay.datasets.folders import find_images
 from naysay.datasets.own import read_features
-from naysay.datasets.tables import find_column, read_table, source_name
+from naysay.datasets.own.images import find_images
+from naysay.datasets.own.tables import find_column, read_table, source_name, to_text
 
 __all__ = ["check_table_path", "predict_file", "write_table"]
 

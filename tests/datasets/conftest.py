@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from naysay.datasets import text
-from naysay.datasets._entry import Download, FoundFile, OfficialFile
-from naysay.datasets._registry import REGISTRY
+from naysay.datasets.official import text
+from naysay.datasets.official.entry import Download, FoundFile, OfficialFile
+from naysay.datasets.official.registry import REGISTRY
 from small_table import FILES
 
 USERS_DATA = os.environ.get("NAYSAY_DATA")

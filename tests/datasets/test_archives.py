@@ -6,8 +6,8 @@ import zipfile
 import pytest
 
 from naysay._base.errors import InvalidData
-from naysay.datasets import _archives
-from naysay.datasets._archives import unpack
+from naysay.datasets.official import archives
+from naysay.datasets.official.archives import unpack
 
 GOOD = {"top/first": b"one", "top/deeper/second": b"two" * 1000}
 OUTSIDE = ["../escaped", "top/../../escaped", "/tmp/escaped", "..\\escaped", "C:\\escaped", "C:x"]
@@ -109,7 +109,7 @@ def test_a_flipped_byte_in_a_zip_is_an_error(tmp_path, into):
 
 
 def test_an_archive_that_would_fill_the_disk_is_refused(tmp_path, kind, into, monkeypatch):
-    monkeypatch.setattr(_archives, "_MOST_BYTES", 1000)
+    monkeypatch.setattr(archives, "_MOST_BYTES", 1000)
     WRITERS[kind](tmp_path / "archive", GOOD)
     with pytest.raises(InvalidData, match=r"at most 1,000 bytes. It would give 3,003"):
         unpack(tmp_path / "archive", kind, into)

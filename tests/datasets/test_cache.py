@@ -6,7 +6,7 @@ import pytest
 
 from naysay import datasets
 from naysay._base.errors import DatasetUnavailable, InvalidInput, NaysayError
-from naysay.datasets._registry import REGISTRY
+from naysay.datasets.official.registry import REGISTRY
 
 NAMES = (
     "mnist fashion-mnist usps waveform1 waveform2 satimage pendigits drive letter "

@@ -12,10 +12,9 @@ import pytest
 
 from naysay import datasets
 from naysay._base.errors import InvalidData
-from naysay.datasets._entry import FoundFile, OfficialFile
-from naysay.datasets._files import md5_of
-from naysay.datasets._registry import REGISTRY
-from naysay.datasets.cifar import read_batches, read_pickle
+from naysay.datasets.official.cifar import read_batches, read_pickle
+from naysay.datasets.official.entry import FoundFile, OfficialFile, md5_of
+from naysay.datasets.official.registry import REGISTRY
 
 BATCHES = tuple(f"data_batch_{number}" for number in range(1, 6))
 

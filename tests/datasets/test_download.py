@@ -7,9 +7,8 @@ import pytest
 
 from naysay import datasets
 from naysay._base.errors import DatasetUnavailable, InvalidData
-from naysay.datasets import _download
-from naysay.datasets._entry import Download, OfficialFile
-from naysay.datasets._files import md5_of
+from naysay.datasets.official import download
+from naysay.datasets.official.entry import Download, OfficialFile, md5_of
 from small_table import TABLE, WRONG, load
 
 
@@ -87,7 +86,7 @@ def test_an_interruption_leaves_nothing_and_can_be_repeated(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(_download, where, interrupt)
+        patch.setattr(download, where, interrupt)
         with pytest.raises(KeyboardInterrupt):
             load(folder)
     assert files_under(folder) == []

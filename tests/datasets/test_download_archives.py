@@ -5,7 +5,7 @@ import zipfile
 import pytest
 
 from naysay._base.errors import DatasetUnavailable, InvalidData
-from naysay.datasets._entry import Download, OfficialFile
+from naysay.datasets.official.entry import Download, OfficialFile
 from small_table import TABLE, load
 
 

@@ -10,9 +10,8 @@ import pytest
 
 from naysay._base import progress
 from naysay._base.errors import DatasetUnavailable, InvalidData
-from naysay.datasets import _resume
-from naysay.datasets._entry import Download, OfficialFile
-from naysay.datasets._files import md5_of
+from naysay.datasets.official import resume
+from naysay.datasets.official.entry import Download, OfficialFile, md5_of
 from small_table import TABLE, WRONG, load
 
 LONG = TABLE * 20_000  # 240 kB: several of the chunks in which a file is kept
@@ -268,11 +267,11 @@ def test_a_part_that_another_process_writes_is_left_alone(origin, interrupt, fol
 def test_a_part_that_another_process_has_just_finished_is_not_claimed(tmp_path):
     path = tmp_path / "part"
     with path.open("ab", buffering=0) as file:
-        assert _resume._claim(file, path)
+        assert resume._claim(file, path)
         path.rename(tmp_path / "whole")
-        assert not _resume._claim(file, path)
+        assert not resume._claim(file, path)
         path.touch()
-        assert not _resume._claim(file, path)
+        assert not resume._claim(file, path)
 
 
 def test_the_bar_begins_at_what_is_there(interrupt, folder, monkeypatch):

@@ -9,8 +9,8 @@ from PIL import Image
 
 from naysay import InvalidInput, InvalidModelFile
 from naysay._base.errors import InvalidData
-from naysay.datasets.folders import ImageRecipe, find_images, plan_images, resolve_paths
 from naysay.datasets.own import read_features, read_own, recipe_from_dict
+from naysay.datasets.own.images import ImageRecipe, find_images, plan_images, resolve_paths
 
 
 def save(path, shape=(6, 8, 3), seed=0, **options):

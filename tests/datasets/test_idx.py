@@ -11,10 +11,9 @@ from hypothesis.extra import numpy as hnp
 
 from naysay import datasets
 from naysay._base.errors import InvalidData
-from naysay.datasets._entry import FoundFile, OfficialFile
-from naysay.datasets._files import md5_of, read_content
-from naysay.datasets._registry import REGISTRY
-from naysay.datasets.idx import parse_idx
+from naysay.datasets.official.entry import FoundFile, OfficialFile, md5_of, read_content
+from naysay.datasets.official.idx import parse_idx
+from naysay.datasets.official.registry import REGISTRY
 
 MADE = FoundFile("mnist", OfficialFile("made.idx"), Path("made.idx"))
 

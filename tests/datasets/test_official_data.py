@@ -8,7 +8,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from naysay import datasets
 from naysay._base.errors import InvalidData
-from naysay.datasets._registry import REGISTRY
+from naysay.datasets.official.registry import REGISTRY
 
 REAL = ("mnist", "usps", "waveform1", "waveform2", "satimage", "pendigits", "drive", "letter")
 

@@ -10,8 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from naysay import InvalidInput, InvalidModelFile
 from naysay._base.errors import InvalidData
-from naysay.datasets._preprocess import Recipe
-from naysay.datasets._recipe_fit import MOST_CATEGORIES, fit_recipe
+from naysay.datasets.own.recipe import MOST_CATEGORIES, Recipe, fit_recipe
 
 
 def fit(columns, **options):

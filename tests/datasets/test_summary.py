@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from naysay.datasets.own import read_own
-from naysay.datasets.summary import summarise
+from naysay.datasets.own.summary import summarise
 
 
 @pytest.fixture

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from naysay import InvalidInput, NaysayError
 from naysay._base.errors import InvalidData
-from naysay.datasets import _csv_table
-from naysay.datasets._csv_table import parse_csv
-from naysay.datasets.tables import find_column, read_table
+from naysay.datasets.own import tables
+from naysay.datasets.own.tables import find_column, parse_csv, read_table
 
 
 def parse(content, **options):
@@ -87,13 +86,13 @@ def test_a_damaged_csv_is_refused_with_its_place(text, problem):
 
 def test_threads_that_outlive_python_hold_none_of_its_bytes(monkeypatch):
     """Dropping them while Python ends aborted the process, now and then."""
-    read, readers = _csv_table.pa_csv.read_csv, []
+    read, readers = tables.pa_csv.read_csv, []
 
     def keep(reader, **options):
         readers.append(reader)
         return read(reader, **options)
 
-    monkeypatch.setattr(_csv_table.pa_csv, "read_csv", keep)
+    monkeypatch.setattr(tables.pa_csv, "read_csv", keep)
     data = bytes(bytearray(b"a,b\n1,2\n"))
     before = sys.getrefcount(data)
     parse(data)

@@ -7,9 +7,9 @@ import pytest
 
 from naysay import datasets
 from naysay._base.errors import InvalidData
-from naysay.datasets import text
-from naysay.datasets._entry import OfficialFile
-from naysay.datasets._registry import REGISTRY
+from naysay.datasets.official import text
+from naysay.datasets.official.entry import OfficialFile
+from naysay.datasets.official.registry import REGISTRY
 
 LINES = ["1.5, 2,0", "-0.5,1e2,1", "3,4,2", "0.25,-1,0"]
 

@@ -7,8 +7,8 @@ from PIL import Image
 
 from naysay import datasets
 from naysay._base.errors import InvalidData
-from naysay.datasets import tiny_imagenet
-from naysay.datasets._registry import REGISTRY
+from naysay.datasets.official import tiny_imagenet
+from naysay.datasets.official.registry import REGISTRY
 
 WNIDS = ("n02", "n01", "n03")  # the order of the classes is that of wnids.txt, not of names
 WORDS = "n01\tcrane\nn02\tcrane, bird\nn03\tgoldfish, Carassius auratus\nn09\tunused\n"

@@ -109,7 +109,7 @@ class Reading:
         self, file: Path, own: "OwnData", *, true_label: str | None
     ) -> "tuple[NDArray[Any], NDArray[np.int64]]":
         """Read a file of anchors that belong to the data."""
-        from naysay.datasets.anchors import read_anchors
+        from naysay.datasets.own.read import read_anchors
 
         ignored = (self.label, self.annotator, self.example_id, *(split_names(self.ignore) or ()))
         return read_anchors(
@@ -132,7 +132,7 @@ def _without(own: "OwnData", column: str) -> "OwnData":
     """Return the data without a feature column that tells the true class of anchors."""
     import numpy as np
 
-    from naysay.datasets._preprocess import Recipe
+    from naysay.datasets.own.recipe import Recipe
 
     if not isinstance(own.recipe, Recipe):
         return own

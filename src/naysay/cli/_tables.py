@@ -13,7 +13,7 @@ from naysay._base.errors import InvalidInput
 
 def read_column(path: Path, column: str | None) -> NDArray[np.str_]:
     """Return a column of a table as text; empty cells are left out."""
-    from naysay.datasets.tables import find_column, read_table
+    from naysay.datasets.own.tables import find_column, read_table
 
     names = read_table(path).column_names
     if column is None and len(names) > 1:
@@ -28,7 +28,7 @@ def read_column(path: Path, column: str | None) -> NDArray[np.str_]:
 
 def read_prior(path: Path | None, classes: Sequence[str]) -> NDArray[np.float64] | None:
     """Return the share of each class from a table with the columns class and share."""
-    from naysay.datasets.tables import find_column, read_table
+    from naysay.datasets.own.tables import find_column, read_table
 
     if path is None:
         return None

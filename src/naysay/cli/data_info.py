@@ -13,7 +13,7 @@ from rich.text import Text
 from naysay.cli._reading import AsJson, DataFile, Reading, reads_data
 
 if TYPE_CHECKING:
-    from naysay.datasets.summary import Summary
+    from naysay.datasets.own.summary import Summary
 
 __all__ = ["info", "print_summary", "print_warning"]
 
@@ -28,7 +28,7 @@ def info(file: DataFile, reading: Reading, as_json: AsJson = False) -> None:
 
         printf 'age,not\n3,cat\n9,dog\n5,owl\n' | naysay data info - --label not
     """
-    from naysay.datasets.summary import summarise
+    from naysay.datasets.own.summary import summarise
 
     summary = summarise(reading.read(file))
     if as_json:

@@ -58,7 +58,7 @@ def estimate(
     """
     from naysay._base.errors import NaysayWarning
     from naysay._base.files import check_target, replacing
-    from naysay.datasets.summary import summarise
+    from naysay.datasets.own.summary import summarise
     from naysay.transition.folder import check_matrix_folder, write_matrices
 
     for target in (out, intervals):

@@ -70,7 +70,7 @@ def fit(
 
         naysay fit flowers.csv --label not --true-label is --out flowers-model
     """
-    from naysay.datasets.summary import summarise
+    from naysay.datasets.own.summary import summarise
     from naysay.persistence import check_model_path
 
     check_model_path(out)  # before the work, not after it

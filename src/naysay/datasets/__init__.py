@@ -8,13 +8,12 @@ True
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from naysay.datasets._cache import data_folder
-from naysay.datasets._dataset import Dataset, Provenance, SourceFile, Split
-from naysay.datasets._official import DatasetInfo, describe, fetch, is_on_disk, load, names
+from naysay.datasets.official.entry import Dataset, Provenance, SourceFile, Split, data_folder
+from naysay.datasets.official.load import DatasetInfo, describe, fetch, is_on_disk, load, names
 
 if TYPE_CHECKING:
     from naysay.datasets.own import OwnData, read_features, read_own
-    from naysay.datasets.summary import summarise
+    from naysay.datasets.own.summary import summarise
 
 __all__ = [
     "Dataset",
@@ -39,7 +38,7 @@ _HOME_OF = {
     "OwnData": "naysay.datasets.own",
     "read_features": "naysay.datasets.own",
     "read_own": "naysay.datasets.own",
-    "summarise": "naysay.datasets.summary",
+    "summarise": "naysay.datasets.own.summary",
 }
 
 

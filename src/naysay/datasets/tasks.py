@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from naysay._base.checks import check_count, check_number, named, shorten
 from naysay._base.errors import InvalidInput, InvalidLabels
-from naysay.datasets._dataset import Dataset, Split
+from naysay.datasets.official.entry import Dataset, Split
 
 __all__ = [
     "Task",

@@ -2,7 +2,7 @@
 
 A download is made, unpacked and checked in a hidden folder inside the data folder, and moved into
 place by renaming. Interrupted at any moment, it leaves nothing half-written. Started again, it
-keeps the files that arrived before and goes on inside the one that did not: see `_resume`.
+keeps the files that arrived before and goes on inside the one that did not: see `resume`.
 """
 
 import logging
@@ -14,11 +14,15 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from naysay._base.errors import DatasetUnavailable, InvalidData
-from naysay.datasets._archives import unpack
-from naysay.datasets._cache import HOW_TO_GET_IT, is_there
-from naysay.datasets._entry import Download, Entry, FoundFile
-from naysay.datasets._files import read_checked
-from naysay.datasets._unix_compress import decompress
+from naysay.datasets.official.archives import decompress, unpack
+from naysay.datasets.official.entry import (
+    HOW_TO_GET_IT,
+    Download,
+    Entry,
+    FoundFile,
+    is_there,
+    read_checked,
+)
 
 __all__ = ["download_missing"]
 
@@ -65,7 +69,7 @@ def _make_staging(
 
 
 def _retrieve_from_any(entry: Entry, download: Download, folder: Path, staging: Path) -> Path:
-    from naysay.datasets._resume import remove_parts  # here: it imports `requests`
+    from naysay.datasets.official.resume import remove_parts  # here: it imports `requests`
 
     reasons: list[str] = []
     altered: InvalidData | None = None
@@ -97,7 +101,7 @@ def _retrieve(url: str, known_hash: str | None, staging: Path, parts: Path) -> P
     import pooch  # here: it takes longer to import than most data sets take to read
 
     from naysay._base.progress import ProgressBar
-    from naysay.datasets._resume import ResumableDownload
+    from naysay.datasets.official.resume import ResumableDownload
 
     file_name = PurePosixPath(url).name
     with ProgressBar(file_name) as bar, _quiet(pooch.get_logger()):

@@ -10,9 +10,14 @@ from numpy.typing import NDArray
 
 from naysay._base.checks import named, shorten
 from naysay._base.errors import InvalidData
-from naysay.datasets._dataset import SourceFile, Split
-from naysay.datasets._entry import Entry, FoundFile, Reading
-from naysay.datasets._files import read_checked
+from naysay.datasets.official.entry import (
+    Entry,
+    FoundFile,
+    Reading,
+    SourceFile,
+    Split,
+    read_checked,
+)
 
 __all__ = ["TextLayout", "read_tables", "values_checksum"]
 

@@ -14,9 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naysay._base.checks import shorten
-from naysay.datasets._dataset import SourceFile, Split
-from naysay.datasets._entry import Entry, FoundFile, Reading
-from naysay.datasets._files import read_checked
+from naysay.datasets.official.entry import (
+    Entry,
+    FoundFile,
+    Reading,
+    SourceFile,
+    Split,
+    read_checked,
+)
 
 __all__ = ["read_batches", "read_pickle"]
 

@@ -18,10 +18,15 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from naysay._base.checks import shorten
-from naysay.datasets._cache import user_folder
-from naysay.datasets._dataset import Split
-from naysay.datasets._entry import Entry, FoundFile, Reading
-from naysay.datasets._files import md5_of, read_checked
+from naysay.datasets.official.entry import (
+    Entry,
+    FoundFile,
+    Reading,
+    Split,
+    md5_of,
+    read_checked,
+    user_folder,
+)
 
 __all__ = ["read_folder"]
 

@@ -15,18 +15,19 @@ from numpy.typing import NDArray
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidInput
-from naysay.datasets import _npz
-from naysay.datasets._answers import Answers, Cells, check_same, in_order
-from naysay.datasets._arrow import LONGEST_NAME, pc, to_text
-from naysay.datasets._preprocess import Recipe
-from naysay.datasets._recipe_fit import fit_recipe
-from naysay.datasets.folders import (
-    ImageRecipe,
-    find_labelled_images,
-    plan_images,
-    resolve_paths,
+from naysay.datasets.own import arrays
+from naysay.datasets.own.answers import Answers, Cells, check_same, in_order
+from naysay.datasets.own.images import ImageRecipe, find_labelled_images, plan_images, resolve_paths
+from naysay.datasets.own.recipe import Recipe, fit_recipe
+from naysay.datasets.own.tables import (
+    LONGEST_NAME,
+    find_column,
+    is_frame,
+    pc,
+    read_table,
+    source_name,
+    to_text,
 )
-from naysay.datasets.tables import find_column, is_frame, read_table, source_name
 
 __all__ = ["Columns", "Features", "Options", "Source", "open_source"]
 
@@ -238,19 +239,19 @@ def _open_arrays(
     path: Path, columns: Columns, options: Options, classes: Sequence[str] | None
 ) -> Source:
     name = str(path)
-    arrays = _npz.read_arrays(path, name)
-    features = _npz.split_features(_npz.find_array(arrays, "X", name), name)
+    members = arrays.read_arrays(path, name)
+    features = arrays.split_features(arrays.find_array(members, "X", name), name)
     n_rows = len(features)
-    if classes is None and "classes" in arrays:
-        classes = [str(each) for each in arrays["classes"].ravel().tolist()]
-    labels = _npz.find_array(arrays, columns.label or "labels", name)
-    label_cells, classes = _npz.label_cells(labels, classes, n_rows, name)
+    if classes is None and "classes" in members:
+        classes = [str(each) for each in members["classes"].ravel().tolist()]
+    labels = arrays.find_array(members, columns.label or "labels", name)
+    label_cells, classes = arrays.label_cells(labels, classes, n_rows, name)
 
     def optional(named: str | None, usual: str, names: Sequence[str] | None) -> pa.Array | None:
-        if named is None and usual not in arrays:
+        if named is None and usual not in members:
             return None
-        values = _npz.find_array(arrays, named or usual, name)
-        return _npz.text_cells(values, named or usual, names, n_rows, name)
+        values = arrays.find_array(members, named or usual, name)
+        return arrays.text_cells(values, named or usual, names, n_rows, name)
 
     example = optional(columns.example_id, "example_ids", None)
     cells = Cells(

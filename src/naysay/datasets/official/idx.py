@@ -7,9 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from naysay.datasets._dataset import SourceFile, Split
-from naysay.datasets._entry import Entry, FoundFile, Reading
-from naysay.datasets._files import read_checked
+from naysay.datasets.official.entry import (
+    Entry,
+    FoundFile,
+    Reading,
+    SourceFile,
+    Split,
+    read_checked,
+)
 
 __all__ = ["parse_idx", "read_images"]
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput, InvalidLabels
-from naysay.datasets._arrow import LONGEST_NAME, codes_of, pc, to_array
+from naysay.datasets.own.tables import LONGEST_NAME, codes_of, pc, to_array
 
 __all__ = ["Answers", "Cells", "check_same", "gather_answers", "in_order"]
 

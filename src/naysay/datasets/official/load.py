@@ -4,10 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from naysay._base.errors import DatasetUnavailable
-from naysay.datasets._cache import data_folder, locate
-from naysay.datasets._dataset import Dataset, Provenance
-from naysay.datasets._download import download_missing
-from naysay.datasets._registry import REGISTRY, find_entry
+from naysay.datasets.official.download import download_missing
+from naysay.datasets.official.entry import Dataset, Provenance, data_folder, locate
+from naysay.datasets.official.registry import REGISTRY, find_entry
 
 __all__ = ["DatasetInfo", "describe", "fetch", "is_on_disk", "load", "names"]
 

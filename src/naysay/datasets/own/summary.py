@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naysay._base.checks import shorten
-from naysay.datasets._csv_table import MISSING_WORDS
-from naysay.datasets._preprocess import CategoricalColumn, Recipe
-from naysay.datasets._recipe_fit import find_odd_cells
-from naysay.datasets.own import OwnData
+from naysay.datasets.own.read import OwnData
+from naysay.datasets.own.recipe import CategoricalColumn, Recipe, find_odd_cells
+from naysay.datasets.own.tables import MISSING_WORDS
 
 __all__ = ["Summary", "summarise"]
 

@@ -1,0 +1,1 @@
+"""Official data sets in their published formats: found, downloaded, checked and read."""
