@@ -9,8 +9,8 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from naysay import TransitionMatrix
+from naysay.classifier.model_files import SavedModel, save_model
 from naysay.networks import MLP
-from naysay.persistence import SavedModel, save_model
 
 X = torch.randn(5, 6, generator=torch.Generator().manual_seed(0))
 NAMED = TransitionMatrix([[0, 0.9, 0.1], [0.5, 0, 0.5], [1, 0, 0]], ["cat", 'd"og', "öwl,\n"])

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from loss_cases import make_logits, make_transition, possible_labels
-from naysay._targets import TrueLabelsToo
+from naysay.classifier.targets import TrueLabelsToo
 from naysay.losses import (
     LikelihoodLoss,
     PriorMatching,

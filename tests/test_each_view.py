@@ -10,7 +10,8 @@ from sklearn.base import clone
 from torch import nn
 
 import trainings
-from naysay import ComplementaryClassifier, InvalidInput, InvalidModelFile, _judges
+from naysay import ComplementaryClassifier, InvalidInput, InvalidModelFile
+from naysay.classifier import habit
 from naysay.methods import METHODS
 from naysay.training import Examples, Options, fit
 from naysay.training.augmentation import add_noise, compose, crop, flip, of_each_view
@@ -111,7 +112,7 @@ def without_evidence():
 def test_networks_that_estimate_see_the_views_of_what_they_learn_by(
     method, n_weak, n_strong, monkeypatch
 ):
-    monkeypatch.setattr(_judges, "_FAR", 2.0)  # no two matrices are farther: judges learn once
+    monkeypatch.setattr(habit, "_FAR", 2.0)  # no two matrices are farther: judges learn once
     # four networks, each made for a view and trained for three epochs of one batch: one that knows
     # labels only and two that judge, which see strong views where the method asks for them
     weak, strong = Watched(), Watched()

@@ -7,7 +7,8 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from naysay import ComplementaryClassifier, NaysayWarning, TransitionMatrix, _habit, _judges
+from naysay import ComplementaryClassifier, NaysayWarning, TransitionMatrix
+from naysay.classifier import habit
 from naysay.estimation import class_prior, from_anchors, uncertainty
 from naysay.networks import MLP
 from naysay.observations import Observations
@@ -128,7 +129,7 @@ def test_few_anchors_do_not_tell_unequal_shares(n_anchors):
     seen = np.array([rng.dirichlet(20 * row + 1e-3) for row in np.asarray(Q)[true]])
     with pytest.warns(NaysayWarning):
         first = read(seen, true)
-    samples = _habit._read_again(read, seen, true, seed=0)
+    samples = habit._read_again(read, seen, true, seed=0)
     labels = Q.sample(np.arange(20_000) % 10, seed=1)
     off = [
         np.abs(class_prior(labels, first, shrink=True, Q_samples=others) - 0.1).sum()
@@ -158,9 +159,9 @@ def judge_twice(*found):
         learned_with.append(Q)
         refined, are_judges, log_likelihood = found[len(learned_with) - 1]
         known = uncertainty(np.eye(10)[y], Q.sample(y), refined, n_samples=2)
-        return _judges.Round(refined, known, np.empty(0), are_judges, log_likelihood)
+        return habit.Round(refined, known, np.empty(0), are_judges, log_likelihood)
 
-    return _judges.judge_twice(judge, UNIFORM, None).refined, learned_with
+    return habit.judge_twice(judge, UNIFORM, None).refined, learned_with
 
 
 def test_judges_learn_again_with_a_matrix_that_is_far_from_theirs():
@@ -182,8 +183,8 @@ def test_judges_that_learn_again_find_more_where_anchors_are_few(monkeypatch):
     labels = Q.sample(true, seed=rng)
     single = np.array([rng.choice(np.flatnonzero(true == label)) for label in range(10)])
     errors = []
-    for far in (2.1, _judges._FAR):  # no two matrices are farther apart than 2
-        monkeypatch.setattr(_judges, "_FAR", far)
+    for far in (2.1, habit._FAR):  # no two matrices are farther apart than 2
+        monkeypatch.setattr(habit, "_FAR", far)
         clf = classifier().set_params(epochs=40, lr=3e-3)
         with pytest.warns(NaysayWarning, match="1 anchor"):
             clf.fit(images, labels, anchors=(images[single], true[single]))

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from naysay import InvalidModelFile, TransitionMatrix
+from naysay.classifier.model_files import load_model, save_model
 from naysay.networks import MLP
-from naysay.persistence import load_model, save_model
 from saved_models import NAMED, Tied, X, change_facts, files_below, make_model, save
 
 

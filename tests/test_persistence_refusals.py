@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from naysay import InvalidModelFile, NaysayError, TransitionMatrix
-from naysay.persistence import load_model
+from naysay.classifier.model_files import load_model
 from saved_models import change_facts, change_tensors, save
 
 

@@ -2,8 +2,9 @@
 
 import pytest
 
-from naysay import InvalidInput, TransitionMatrix, persistence
-from naysay.persistence import load_model
+from naysay import InvalidInput, TransitionMatrix
+from naysay.classifier import model_files
+from naysay.classifier.model_files import load_model
 from saved_models import NAMED, files_below, save
 
 
@@ -76,7 +77,7 @@ def test_a_save_that_fails_midway_leaves_nothing_half_written(
         path.write_bytes(b"half")
         raise failure
 
-    monkeypatch.setattr(persistence.Path, "write_text", fail)
+    monkeypatch.setattr(model_files.Path, "write_text", fail)
     with pytest.raises(type(failure)):
         save(tmp_path / "model", transition=TransitionMatrix.uniform(3))
     assert files_below(tmp_path) == before

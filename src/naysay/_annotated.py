@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix
-from naysay._targets import pool
+from naysay.classifier.targets import pool
 from naysay.datasets.own import OwnData
 from naysay.quality import WrongLabels, find_wrong_labels
 from naysay.transition import TransitionMatrix

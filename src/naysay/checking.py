@@ -17,8 +17,8 @@ from naysay._annotated import (
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidInput, InvalidTransitionMatrix
 from naysay._fit_report import estimate_accuracy
-from naysay._targets import pool
 from naysay.classifier import ComplementaryClassifier
+from naysay.classifier.targets import pool
 from naysay.datasets.own import OwnData, read_features, read_own
 from naysay.datasets.own.images import ImageRecipe
 from naysay.datasets.own.recipe import Recipe

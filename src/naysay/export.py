@@ -21,8 +21,8 @@ from torch import Tensor, nn
 
 from naysay._base.errors import InvalidInput
 from naysay._base.files import replacing
-from naysay._targets import log_scores
 from naysay.classifier import ComplementaryClassifier
+from naysay.classifier.targets import log_scores
 from naysay.datasets.own.images import ImageRecipe
 from naysay.datasets.own.recipe import CategoricalColumn, NumericColumn, Recipe
 

@@ -25,14 +25,14 @@ from naysay._fit_report import (
     least_sure,
     suspects,
 )
-from naysay._habit import Habit
-from naysay._targets import pool
 from naysay.classifier import ComplementaryClassifier
+from naysay.classifier.habit import Habit
+from naysay.classifier.model_files import NetworkFactory
+from naysay.classifier.targets import pool
 from naysay.datasets.own import OwnData
 from naysay.datasets.own.summary import summarise
 from naysay.methods import Method, find_method
 from naysay.observations import Observations
-from naysay.persistence import NetworkFactory
 from naysay.transition import TransitionMatrix
 
 __all__ = ["FitReport", "ShownExample", "estimate_own", "fit_own"]

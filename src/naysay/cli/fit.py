@@ -70,8 +70,8 @@ def fit(
 
         naysay fit flowers.csv --label not --true-label is --out flowers-model
     """
+    from naysay.classifier.model_files import check_model_path
     from naysay.datasets.own.summary import summarise
-    from naysay.persistence import check_model_path
 
     check_model_path(out)  # before the work, not after it
     given = None

@@ -89,7 +89,7 @@ def reproduce(
 
     import torch  # loads only when something is trained
 
-    from naysay._trainer import find_device
+    from naysay.classifier.trainer import find_device
     from naysay.experiments.runner import run
 
     where = find_device(device)

@@ -13,8 +13,8 @@ from torch import nn
 
 from naysay import training
 from naysay._base.errors import InvalidInput
-from naysay._habit import calibrated
-from naysay._parameters import wants_bfloat16
+from naysay.classifier.estimator import wants_bfloat16
+from naysay.classifier.habit import calibrated
 from naysay.datasets.tasks import split_validation
 from naysay.ensemble import Member, fit_many
 from naysay.estimation import from_anchors

@@ -12,7 +12,7 @@ import torch
 
 from naysay import metrics
 from naysay._base.errors import NaysayError, NaysayWarning
-from naysay._trainer import find_device
+from naysay.classifier.trainer import find_device
 from naysay.experiments.data import RunData, load_run_data
 from naysay.experiments.groups import train_group
 from naysay.experiments.provenance import device_name, git_commit, now, used_versions

@@ -1,5 +1,6 @@
 """Trains networks on one set of inputs: what a classifier's `fit` does, once or several times."""
 
+import copy
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -12,11 +13,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from naysay import training
-from naysay._base.errors import InvalidInput
+from naysay._base.errors import InvalidInput, InvalidTransitionMatrix
 from naysay._base.progress import epoch_bar
-from naysay._targets import Targets, TrueLabelsToo
-from naysay.training import Examples, Options, processes
+from naysay.classifier.targets import Targets, TrueLabelsToo, log_scores
+from naysay.quality import find_collapsed_classes
+from naysay.training import Examples, Options, predict_logits, processes
 from naysay.training.augmentation import Augments
+from naysay.training.loop import EpochRecord
+from naysay.transition import TransitionMatrix
 
 _SAMPLE = (10_000, 2**23)  # examples from which inputs are standardised, and numbers in them
 _SHARE_OF_GPU = 0.5  # of its free memory that inputs may take; larger ones stay where they are
@@ -170,3 +174,51 @@ def find_device(device: str | torch.device) -> torch.device:
             f"{found.type.upper()} device here that works; use device='cpu' (--device cpu)."
         ) from problem
     return found
+
+
+def train_sound(
+    trainer: Trainer,
+    loss: nn.Module,
+    examples: Examples,
+    held_out: Examples | None,
+    Q: TransitionMatrix,
+    restarts: int,
+    **hooks: Any,
+) -> tuple[nn.Module, list[EpochRecord]]:
+    """Train, and again up to `restarts` times while a class is dead, merged or swapped.
+
+    Kept is the network of least held-out loss, with the loss as it was trained beside it.
+    """
+    start = copy.deepcopy(loss.state_dict())
+    network, history = trainer.train(loss, examples, held_out, "training", **hooks)
+    for number in range(restarts):
+        if held_out is None or not _has_collapsed(network, loss, held_out, Q):
+            break
+        kept = copy.deepcopy(loss.state_dict())
+        loss.load_state_dict(start)
+        what = f"training again {number + 1}"
+        other, its_history = trainer.train(loss, examples, held_out, what, **hooks)
+        if _least(its_history) < _least(history):
+            network, history = other, its_history
+        else:
+            loss.load_state_dict(kept)
+    return network, history
+
+
+@torch.no_grad()
+def _has_collapsed(
+    network: nn.Module, loss: nn.Module, held_out: Examples, Q: TransitionMatrix
+) -> bool:
+    if held_out.labels.ndim > 1:
+        return False  # several answers per example: only one each can be judged so
+    inner = loss.loss if isinstance(loss, TrueLabelsToo) else loss
+    scores = log_scores(inner, predict_logits(network, held_out).double())
+    try:
+        found = find_collapsed_classes(scores.exp().cpu().numpy(), held_out.labels.cpu().numpy(), Q)
+    except InvalidTransitionMatrix:
+        return False  # a singular Q cannot tell
+    return bool(found)
+
+
+def _least(history: list[EpochRecord]) -> float:
+    return min(record["held_out_loss"] for record in history)

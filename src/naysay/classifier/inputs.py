@@ -11,8 +11,8 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix
-from naysay._targets import Transitions
-from naysay._trainer import as_inputs
+from naysay.classifier.targets import Transitions
+from naysay.classifier.trainer import as_inputs
 from naysay.observations import Observations
 from naysay.transition import TransitionMatrix
 

@@ -1,0 +1,5 @@
+"""ComplementaryClassifier: the scikit-learn estimator."""
+
+from naysay.classifier.estimator import ComplementaryClassifier
+
+__all__ = ["ComplementaryClassifier"]
