@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from naysay.demo import SETTINGS, DemoRun, run_demo
+from naysay.workflows.demo import SETTINGS, DemoRun, run_demo
 from record import write_record
 
 SEEDS = range(5)

@@ -31,8 +31,8 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from naysay import ComplementaryClassifier, NaysayWarning, TransitionMatrix, datasets, estimation
-from naysay.demo import SETTINGS
 from naysay.networks import MLP
+from naysay.workflows.demo import SETTINGS
 from record import write_record
 
 N_TRIALS = 3

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from naysay import TransitionMatrix
-from naysay.demo import DemoExample, DemoResult, DemoRun
+from naysay.workflows.demo import DemoExample, DemoResult, DemoRun
 
 NAMES = ("TL", "PC/S", "LM/T", "LM/E")
 

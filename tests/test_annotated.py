@@ -9,13 +9,13 @@ import pytest
 from typer.testing import CliRunner
 
 from naysay import ComplementaryClassifier, InvalidInput, InvalidTransitionMatrix, TransitionMatrix
-from naysay._annotated import check_matrices
 from naysay.cli import app
 from naysay.datasets.own import read_own
 from naysay.design import propose
-from naysay.fitting import estimate_own, fit_own
 from naysay.report.fit_page import render_fit_page
 from naysay.transition.folder import file_name, read_matrices, write_matrices
+from naysay.workflows.annotators import check_matrices
+from naysay.workflows.fit import estimate_own, fit_own
 
 CLASSES = ("cat", "dog", "owl")
 CENTRES = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]])

@@ -9,13 +9,13 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from naysay import ComplementaryClassifier, NaysayWarning, TransitionMatrix
-from naysay._fit_report import estimate_accuracy
-from naysay.checking import check_file
 from naysay.cli import app
 from naysay.datasets.own import read_own
 from naysay.datasets.own.images import ImageRecipe
 from naysay.quality import find_collapsed_classes
 from naysay.quality.collapsed import _findings
+from naysay.workflows.check import check_file
+from naysay.workflows.fit import estimate_accuracy
 
 CLASSES = ["cat", "dog", "owl"]
 CENTRES = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]])

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from naysay import InvalidInput
 from naysay.cli import app
-from naysay.demo import run_demo
+from naysay.workflows.demo import run_demo
 
 
 def test_demo_shows_that_bias_needs_q_and_that_q_can_be_estimated():

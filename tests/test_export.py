@@ -12,7 +12,7 @@ from naysay import ComplementaryClassifier, InvalidInput, TransitionMatrix
 from naysay.datasets.own import read_own
 from naysay.datasets.own.images import ImageRecipe
 from naysay.datasets.own.recipe import CategoricalColumn, NumericColumn, Recipe
-from naysay.export import TableEncoder, describe, encode_columns, export
+from naysay.workflows.export import TableEncoder, describe, encode_columns, export
 
 rng = np.random.default_rng(0)
 RECIPE = Recipe(

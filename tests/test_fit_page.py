@@ -11,9 +11,9 @@ import pytest
 from html_reader import Page
 from naysay import TransitionMatrix
 from naysay.datasets.own import read_own
-from naysay.fitting import fit_own
 from naysay.report import render_fit_page, write_fit_page
 from naysay.report.thumbnail import make_thumbnail
+from naysay.workflows.fit import fit_own
 
 NAMES = ("<b>cat</b>", "dog", "ow&l")
 ERRING = TransitionMatrix(

@@ -55,8 +55,8 @@ def check(
 
         naysay check flowers-model new.csv --label not --true-label is
     """
-    from naysay.checking import check_file
     from naysay.classifier import ComplementaryClassifier
+    from naysay.workflows.check import check_file
 
     matrices = None
     if transition is not None:

@@ -24,7 +24,7 @@ def example(
 
         naysay data example flowers.csv
     """
-    from naysay.example_data import write_example
+    from naysay.workflows.example import write_example
 
     write_example(out, seed=seed, annotators=annotators)
     if as_json:

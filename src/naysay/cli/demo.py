@@ -12,7 +12,7 @@ from rich.table import Table
 from naysay._base.progress import run_bar
 
 if TYPE_CHECKING:
-    from naysay.demo import DemoResult
+    from naysay.workflows.demo import DemoResult
 
 
 class Setting(StrEnum):
@@ -39,8 +39,8 @@ def demo(
     """
     import torch  # loads only when a command needs it
 
-    from naysay.demo import N_RUNS, run_demo
     from naysay.report import check_page_path, write_demo_page
+    from naysay.workflows.demo import N_RUNS, run_demo
 
     check_page_path(out)  # before the work, not after it
     torch.set_num_threads(1)  # a second thread has nothing to do for networks this small

@@ -75,7 +75,7 @@ def estimate(
     if anchors is not None:
         known = reading.read_anchors(anchors, own, true_label=anchor_label)
 
-    from naysay.fitting import estimate_own  # loads torch
+    from naysay.workflows.fit import estimate_own  # loads torch
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", NaysayWarning)

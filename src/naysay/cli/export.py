@@ -27,8 +27,8 @@ def export(
         naysay export flowers-model --out flowers.pt2
     """
     from naysay.classifier import ComplementaryClassifier
-    from naysay.export import describe
-    from naysay.export import export as write
+    from naysay.workflows.export import describe
+    from naysay.workflows.export import export as write
 
     loaded = ComplementaryClassifier.load(model, device="cpu")
     with waiting(f"naysay export: {out}"):

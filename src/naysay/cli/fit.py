@@ -16,8 +16,8 @@ from naysay.cli._reading import AsJson, DataFile, Reading, reads_data
 from naysay.cli.data_info import print_summary, print_warning
 
 if TYPE_CHECKING:
-    from naysay.fitting import FitReport
     from naysay.metrics import Estimate
+    from naysay.workflows.fit import FitReport
 
 Anchors = Annotated[
     Path | None,
@@ -94,8 +94,8 @@ def fit(
     n_anchors = (0 if known is None else len(known[1])) + int((own.true_labels >= 0).sum())
     usual = "estimate" if n_anchors else "uniform"
 
-    from naysay.fitting import fit_own  # loads torch, after what needs no time was checked
     from naysay.report.fit_page import render_fit_page
+    from naysay.workflows.fit import fit_own  # loads torch, after what needs no time was checked
 
     clf, report = fit_own(
         own,

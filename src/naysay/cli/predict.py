@@ -39,12 +39,12 @@ def predict(
 
         naysay predict flowers-model flowers.csv --out predictions.csv
     """
-    from naysay.predicting import check_table_path
+    from naysay.workflows.predict import check_table_path
 
     check_table_path(out)  # before the work, not after it
 
     from naysay.classifier import ComplementaryClassifier
-    from naysay.predicting import json_lines, predict_file, write_table
+    from naysay.workflows.predict import json_lines, predict_file, write_table
 
     with waiting(f"naysay predict: {data}"):
         table = predict_file(

@@ -10,7 +10,7 @@ from naysay.report.pixels import make_pixel_paths
 from naysay.transition import TransitionMatrix
 
 if TYPE_CHECKING:
-    from naysay.demo import DemoResult
+    from naysay.workflows.demo import DemoResult
 
 __all__ = ["render_demo_page", "write_demo_page"]
 
@@ -21,7 +21,7 @@ def render_demo_page(result: "DemoResult") -> str:
     Parameters
     ----------
     result : DemoResult
-        What `naysay.demo.run_demo` returns.
+        What `naysay.workflows.demo.run_demo` returns.
     """
     n_epochs = max((len(run.history) for run in result.runs), default=1)
     true_map, estimated_map = make_heat_maps(result.true_transition, result.estimated_transition)
@@ -48,7 +48,7 @@ def write_demo_page(result: "DemoResult", path: str | Path) -> Path:
     Parameters
     ----------
     result : DemoResult
-        What `naysay.demo.run_demo` returns.
+        What `naysay.workflows.demo.run_demo` returns.
     path : str or Path
         The file to write; its folder must exist. A file that is there is replaced at once, when
         the page is complete.

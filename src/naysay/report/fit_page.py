@@ -10,8 +10,8 @@ from naysay.report.page import render, used_versions, write_page
 from naysay.report.thumbnail import make_thumbnail
 
 if TYPE_CHECKING:
-    from naysay.fitting import FitReport, ShownExample
     from naysay.metrics import Estimate
+    from naysay.workflows.fit import FitReport, ShownExample
 
 __all__ = ["render_fit_page", "write_fit_page"]
 
@@ -27,7 +27,7 @@ def render_fit_page(report: "FitReport") -> str:
     Parameters
     ----------
     report : FitReport
-        What `naysay.fitting.fit_own` returns.
+        What `naysay.workflows.fit.fit_own` returns.
     """
     Q = report.transition
     is_small = Q.n_classes <= _MOST_CLASSES

@@ -184,7 +184,7 @@ class TransitionMatrix:
         Wang et al.: CLImage: Human-Annotated Datasets for Complementary-Label Learning,
         arXiv:2305.08295.
         """
-        folder = resources.files("naysay") / "human"
+        folder = resources.files("naysay.transition") / "human"
         known = sorted(file.name.removesuffix(".csv") for file in folder.iterdir())
         if name not in known:
             raise InvalidInput(f"Unknown human matrix {name!r}. Known: {', '.join(known)}.")

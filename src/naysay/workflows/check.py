@@ -7,16 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from naysay._annotated import (
-    check_matrices,
-    complete,
-    find_wrong_answers,
-    in_order_of_classes,
-    who_answered,
-)
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidInput, InvalidTransitionMatrix
-from naysay._fit_report import estimate_accuracy
 from naysay.classifier import ComplementaryClassifier
 from naysay.classifier.targets import pool
 from naysay.datasets.own import OwnData, read_features, read_own
@@ -33,6 +25,14 @@ from naysay.quality import (
     find_collapsed_classes,
 )
 from naysay.transition import TransitionMatrix
+from naysay.workflows.annotators import (
+    check_matrices,
+    complete,
+    find_wrong_answers,
+    in_order_of_classes,
+    who_answered,
+)
+from naysay.workflows.fit import estimate_accuracy
 
 __all__ = ["ModelCheck", "check_file", "check_model"]
 

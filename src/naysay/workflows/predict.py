@@ -36,7 +36,7 @@ def predict_file(
     Parameters
     ----------
     model : ComplementaryClassifier
-        Made by `naysay.fitting.fit_own` or ``naysay fit``, so that it knows its columns.
+        Made by `naysay.workflows.fit.fit_own` or ``naysay fit``, so that it knows its columns.
     data : path or data frame
         As in `naysay.datasets.own.read_features`.
     images : str, optional

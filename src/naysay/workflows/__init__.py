@@ -1,0 +1,1 @@
+"""What a command does, without printing: fit, check, predict, export and the demo."""
