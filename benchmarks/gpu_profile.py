@@ -24,7 +24,7 @@ from torch.profiler import ProfilerActivity, profile
 from bench_ensemble import make_members
 from gpu_training import train_resnet
 from naysay.ensemble import fit_many
-from naysay.experiments.provenance import cpu_name, now, used_versions
+from naysay.experiments.runner import cpu_name, now, used_versions
 from naysay.networks import LeNet5
 from naysay.training import seeded
 

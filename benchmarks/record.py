@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from naysay.experiments.provenance import cpu_name, now, used_versions
+from naysay.experiments.runner import cpu_name, now, used_versions
 
 __all__ = ["write_record"]
 

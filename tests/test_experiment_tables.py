@@ -4,8 +4,8 @@ import pytest
 
 from naysay.experiments.records import RunRecord
 from naysay.experiments.suite import Published
+from naysay.experiments.suites import SUITES
 from naysay.experiments.tables import judge, latex, markdown, summarise
-from naysay.suites import SUITES
 
 
 def make_records(name="table2", recipe="paper", **accuracies):

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from naysay.cli import app
 from naysay.experiments import data as run_data
 from naysay.experiments.records import RecordFile
-from naysay.suites import SUITES
+from naysay.experiments.suites import SUITES
 from test_runner import make_digits
 
 

@@ -20,12 +20,11 @@ from naysay import InvalidInput, datasets
 from naysay.datasets.official.registry import REGISTRY
 from naysay.experiments import data as run_data
 from naysay.experiments.data import load_run_data
-from naysay.experiments.groups import train_group
 from naysay.experiments.records import RecordFile
 from naysay.experiments.runner import run
 from naysay.experiments.spec import RunSpec
-from naysay.experiments.trainers import classifier_arguments, train_one
-from naysay.suites import SUITES
+from naysay.experiments.suites import SUITES
+from naysay.experiments.train import classifier_arguments, train_group, train_one
 
 SOURCE = str(Path(__file__).parents[1] / "src")
 CPU = torch.device("cpu")

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from naysay import InvalidInput, datasets
-from naysay.datasets.tasks import draw_task
-from naysay.experiments.settings import SETTINGS, make_transition
+from naysay.experiments.data import SETTINGS, draw_task, make_transition
 from naysay.experiments.suite import Published
-from naysay.experiments.trainers import unknown_options
+from naysay.experiments.suites import SUITES, find_suites
+from naysay.experiments.train import unknown_options
 from naysay.methods import METHODS
-from naysay.suites import SUITES, find_suites
 from naysay.training.schedules import one_cycle
 
 PAPER = Path(__file__).parents[2] / "shared" / "paper"
@@ -181,7 +180,7 @@ def test_wrong_names_are_refused():
 
 def test_suites_and_report_load_without_torch():
     program = (
-        "import sys; import naysay.suites, naysay.report, naysay.experiments.tables; "
+        "import sys; import naysay.experiments.suites, naysay.report, naysay.experiments.tables; "
         "assert 'torch' not in sys.modules and 'sklearn' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

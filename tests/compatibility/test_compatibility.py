@@ -16,7 +16,7 @@ import write
 from naysay import ComplementaryClassifier, TransitionMatrix
 from naysay.cli import app
 from naysay.experiments.records import RecordFile
-from naysay.suites import SUITES
+from naysay.experiments.suites import SUITES
 
 FOLDERS = sorted(path.parent for path in Path(__file__).parent.glob("*/expected.json"))
 MODELS = ["given", "estimated", "annotators", "cpe-t", "two-views", "ga", "images"]

@@ -31,8 +31,8 @@ def report(
     """
     from naysay.experiments import tables
     from naysay.experiments.records import RecordFile
+    from naysay.experiments.suites import SUITES
     from naysay.report import check_page_path, write_report_page
-    from naysay.suites import SUITES
 
     if markdown and latex:
         raise typer.BadParameter("choose one of --markdown and --latex.")

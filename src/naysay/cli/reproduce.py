@@ -69,7 +69,7 @@ def reproduce(
     Example: naysay reproduce table2 --quick --out quick.jsonl
     """
     from naysay.experiments.records import RecordFile
-    from naysay.suites import find_suites
+    from naysay.experiments.suites import find_suites
 
     if quick and recipe is not RecipeName.PAPER:
         raise typer.BadParameter("--quick has a recipe of its own; leave --recipe out.")

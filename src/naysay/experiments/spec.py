@@ -30,7 +30,7 @@ class RunSpec:
     dataset : str
         A name of `naysay.datasets.names`.
     setting : str
-        How the complementary labels are drawn, a key of `naysay.experiments.settings.SETTINGS`;
+        How the complementary labels are drawn, a key of `naysay.experiments.data.SETTINGS`;
         ``"none"`` where no such label is used (TL).
     method : str
         A key of `naysay.methods.METHODS`.

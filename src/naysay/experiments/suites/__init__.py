@@ -9,32 +9,24 @@ Complementary Labels, ECCV 2018.
 
 from naysay._base.errors import InvalidInput
 from naysay.experiments.suite import Suite
-from naysay.suites import (
-    figure_convergence,
-    figure_q,
-    table1,
-    table2,
-    table3,
-    table4,
-    table5,
-    table6,
-    table7,
-)
+from naysay.experiments.suites.cifar import FIGURE_CONVERGENCE, TABLE3, TABLE4
+from naysay.experiments.suites.mnist import FIGURE_Q, TABLE2, TABLE5, TABLE6, TABLE7
+from naysay.experiments.suites.table1 import TABLE1
 
 __all__ = ["SUITES", "find_suites"]
 
 SUITES: dict[str, Suite] = {
-    module.SUITE.name: module.SUITE
-    for module in (
-        table1,
-        table2,
-        table3,
-        table4,
-        table5,
-        table6,
-        table7,
-        figure_convergence,
-        figure_q,
+    suite.name: suite
+    for suite in (
+        TABLE1,
+        TABLE2,
+        TABLE3,
+        TABLE4,
+        TABLE5,
+        TABLE6,
+        TABLE7,
+        FIGURE_CONVERGENCE,
+        FIGURE_Q,
     )
 }
 

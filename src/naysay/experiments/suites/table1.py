@@ -1,10 +1,9 @@
 """Table 1: USPS and six UCI data sets, uniform labels, d-3-c networks, 20 trials."""
 
-from naysay.experiments.suite import Recipe, Suite
-from naysay.suites._cells import make_cells
-from naysay.suites._recipes import QUICK_SPEED
+from naysay.experiments.suite import Recipe, Suite, make_cells
+from naysay.experiments.suites.recipes import QUICK_SPEED
 
-__all__ = ["SUITE"]
+__all__ = ["TABLE1"]
 
 _METHODS = ("PC/S", "PL", "ML", "LM")
 
@@ -41,7 +40,7 @@ _DRIVE = (
     "3,955 of each class."
 )
 
-#: `naysay.datasets.tasks` counts classes from 1, so that "even #" are the digits 1, 3, …: the
+#: `naysay.experiments.data` counts classes from 1, so that "even #" are the digits 1, 3, …: the
 #: paper's USPS rows ask for 556 examples of each, as many as there are 5s. Its PENDIGITS rows mean
 #: the digits themselves: 336 test examples of each class are there for 0, 2, …, not for 1, 3, ….
 _SWAPPED = {("pendigits", "even #"): "odd #", ("pendigits", "odd #"): "even #"}
@@ -67,7 +66,7 @@ _CHOSEN = (
     "The last layer starts at zero, so that no class is preferred by chance.",
 )
 
-SUITE = Suite(
+TABLE1 = Suite(
     name="table1",
     title="Table 1: USPS and UCI",
     about=(

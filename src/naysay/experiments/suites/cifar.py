@@ -1,0 +1,161 @@
+"""The suites on colour images: tables 3 and 4, and the convergence figure."""
+
+from dataclasses import replace
+
+from naysay.experiments.spec import RunSpec
+from naysay.experiments.suite import METHOD_FIELDS, Cell, Suite, make_cells
+from naysay.experiments.suites.recipes import CIFAR10, DRAWN, ONE_CYCLE, REFINED
+
+__all__ = ["FIGURE_CONVERGENCE", "SIZES", "TABLE3", "TABLE4"]
+
+_TOLD = "LM is told the true matrix; the paper does not say whether it estimated it."
+
+SIZES = tuple(range(5_000, 50_001, 5_000))
+
+FIGURE_CONVERGENCE = Suite(
+    name="figure-convergence",
+    title="Figure: accuracy and the number of examples",
+    about=(
+        "CIFAR-10, LM told the true matrix: the same accuracy needs fewer examples when labels are "
+        "biased (with0) than when they are uniform. The paper prints a picture, no numbers."
+    ),
+    kind="curve",
+    cells=tuple(
+        Cell(
+            row=f"{size:,}",
+            column=setting,
+            spec=RunSpec(
+                dataset="cifar-10",
+                recipe="",
+                setting=setting,
+                n_train=None if size == SIZES[-1] else size,  # all of them
+                **METHOD_FIELDS["LM/T"],
+            ),
+        )
+        for size in SIZES
+        for setting in ("uniform", "with0")
+    ),
+    recipes={
+        "paper": replace(CIFAR10["paper"], deviations=(*CIFAR10["paper"].deviations, _TOLD)),
+        "best": replace(
+            CIFAR10["best"],
+            options={**CIFAR10["best"].options, "compile": False},
+            where={},
+            deviations=(
+                ONE_CYCLE,
+                "30 epochs of LM for every number of examples, without the two views and the many "
+                "epochs of Table 3, so that ten sizes do not take several times as long.",
+                _TOLD,
+                *DRAWN,
+            ),
+        ),
+        "quick": replace(
+            CIFAR10["quick"],
+            seconds=5,
+            where={f"{size:,}": {"n_train": size // 10} for size in SIZES},
+            deviations=(*CIFAR10["quick"].deviations, "A tenth of the examples of each point."),
+        ),
+    },
+)
+
+
+TABLE3 = Suite(
+    name="table3",
+    title="Table 3: CIFAR-10",
+    about="ResNet-18. LM/T is told the matrix that draws the labels, LM/E estimates it.",
+    published_trials=5,
+    cells=make_cells(
+        {
+            "TL": {"uniform": "90.78", "without0": "90.78", "with0": "90.78"},
+            "PC/S": {
+                "uniform": "41.19 ± 0.04",
+                "without0": "42.97 ± 3.00",
+                "with0": "18.12 ± 1.45",
+            },
+            "LM/T": {
+                "uniform": "73.38 ± 1.06",
+                "without0": "78.80 ± 0.45",
+                "with0": "85.32 ± 1.11",
+            },
+            "LM/E": {
+                "uniform": "42.96 ± 0.76",
+                "without0": "70.56 ± 0.34",
+                "with0": "84.60 ± 0.14",
+            },
+        },
+        tasks={
+            setting: {"dataset": "cifar-10", "setting": setting}
+            for setting in ("uniform", "without0", "with0")
+        },
+    ),
+    recipes=CIFAR10,
+)
+
+
+_TINY = "*Tiny ImageNet"
+_PAPER, _BEST, _QUICK = (CIFAR10[name] for name in ("paper", "best", "quick"))
+
+TABLE4 = Suite(
+    name="table4",
+    title="Table 4: CIFAR-100 and Tiny ImageNet",
+    about="Each class is answered with 5 labels only (with0). ResNet-34 and ResNet-18.",
+    published_trials=5,
+    cells=make_cells(
+        {
+            "TL": {"CIFAR-100": "69.55", "Tiny ImageNet": "63.26"},
+            "PC/S": {"CIFAR-100": "8.95 ± 1.47", "Tiny ImageNet": "N/A"},
+            "LM/T": {"CIFAR-100": "62.84 ± 0.30", "Tiny ImageNet": "52.71 ± 0.71"},
+            "LM/E": {"CIFAR-100": "60.27 ± 0.28", "Tiny ImageNet": "49.70 ± 0.78"},
+        },
+        tasks={
+            "CIFAR-100": {"dataset": "cifar-100", "setting": "with0-5"},
+            "Tiny ImageNet": {
+                "dataset": "tiny-imagenet",
+                "setting": "with0-5",
+                "not_run": "Tiny ImageNet was not at hand.",
+            },
+        },
+    ),
+    recipes={
+        "paper": replace(
+            _PAPER,
+            options={**_PAPER.options, "network": "ResNet34"},
+            where={
+                _TINY: {
+                    "network": "ResNet18-unpadded",
+                    "lr": 0.1,
+                    "batch_size": 256,
+                    "steps": [20_000, 40_000],
+                    "iterations": 60_000,
+                }
+            },
+            deviations=(
+                *_PAPER.deviations,
+                "Tiny ImageNet: 60,000 iterations at most, as for MNIST; the paper does not say.",
+            ),
+        ),
+        "best": replace(
+            _BEST,
+            options={**_BEST.options, "network": "ResNet34-mirrored", "compile": False},
+            where={
+                "LM*": {"method": "two-views", "restarts": 0},
+                "LM/E*": {"refine": True, "estimation_epochs": 20},
+                _TINY: {"network": "ResNet18-unpadded", "batch_size": 256, "lr": 0.1},
+            },
+            deviations=(
+                ONE_CYCLE,
+                "LM learns from two views of each image: the target of both is the mean of what "
+                "they make of the label (method two-views, ours).",
+                "A prediction is the mean over an image and its mirror image.",
+                REFINED,
+                *DRAWN,
+                "Tiny ImageNet keeps the paper's batch of 256 and learning rate of 0.1 (the peak).",
+            ),
+        ),
+        "quick": replace(
+            _QUICK,
+            options={**_QUICK.options, "n_train": 10_000},
+            seconds=20,
+        ),
+    },
+)
