@@ -12,7 +12,7 @@ from naysay import ComplementaryClassifier, InvalidInput, InvalidTransitionMatri
 from naysay.cli import app
 from naysay.datasets.own import read_own
 from naysay.design import propose
-from naysay.report.fit_page import render_fit_page
+from naysay.report.fit import render_fit_page
 from naysay.transition.folder import file_name, read_matrices, write_matrices
 from naysay.workflows.annotators import check_matrices
 from naysay.workflows.fit import estimate_own, fit_own

@@ -11,7 +11,7 @@ from naysay.experiments.records import RecordFile
 from naysay.experiments.suites import SUITES
 from naysay.experiments.tables import markdown, summarise
 from naysay.methods import METHODS, markdown_references, markdown_table
-from naysay.report.reproduction_page import render_report_page
+from naysay.report.reproduction import render_report_page
 
 ROOT = Path(__file__).parent.parent
 _SLOWER = ("refine", "uncertainty")  # where classes are lost

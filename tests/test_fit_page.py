@@ -12,7 +12,7 @@ from html_reader import Page
 from naysay import TransitionMatrix
 from naysay.datasets.own import read_own
 from naysay.report import render_fit_page, write_fit_page
-from naysay.report.thumbnail import make_thumbnail
+from naysay.report.pictures import make_thumbnail
 from naysay.workflows.fit import fit_own
 
 NAMES = ("<b>cat</b>", "dog", "ow&l")
@@ -143,6 +143,6 @@ def test_the_page_is_written_whole(report, tmp_path):
 
 
 def test_the_page_needs_no_torch():
-    code = "import sys, naysay.report.fit_page; print({'torch', 'sklearn'} & set(sys.modules))"
+    code = "import sys, naysay.report.fit; print({'torch', 'sklearn'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

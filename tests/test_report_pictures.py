@@ -10,9 +10,7 @@ from demo_results import make_result, make_run
 from html_reader import Page
 from naysay import TransitionMatrix
 from naysay.report import render_demo_page
-from naysay.report.chart import make_chart
-from naysay.report.heatmap import make_heat_maps
-from naysay.report.pixels import make_pixel_paths
+from naysay.report.pictures import make_chart, make_heat_maps, make_pixel_paths
 
 
 def test_heat_maps_share_one_scale():

@@ -13,7 +13,7 @@ from naysay import TransitionMatrix
 from naysay.experiments.records import RunRecord
 from naysay.experiments.suites import SUITES
 from naysay.report import render_report_page, write_report_page
-from naysay.report.convergence import Point, make_convergence
+from naysay.report.pictures import Point, make_convergence
 
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None

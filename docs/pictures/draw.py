@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from naysay import TransitionMatrix
-from naysay.report.pixels import make_pixel_paths
+from naysay.report.pictures import make_pixel_paths
 
 FOLDER = Path(__file__).parent
 DEMO = FOLDER.parent.parent / "benchmarks" / "results" / "demo.jsonl"

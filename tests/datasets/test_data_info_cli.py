@@ -10,7 +10,7 @@ import typer
 from typer.testing import CliRunner
 
 from naysay._base.errors import InvalidInput
-from naysay.cli.data_info import info
+from naysay.cli.data import info
 
 app = typer.Typer()
 app.command()(info)
@@ -84,7 +84,7 @@ def test_the_example_in_the_help_works_as_pasted():
     example = re.search(r"^ *(printf .*)$", inspect.getdoc(info) or "", re.MULTILINE)
     assert example is not None
     program = (
-        "import typer; from naysay.cli.data_info import info; "
+        "import typer; from naysay.cli.data import info; "
         "app = typer.Typer(); app.command()(info); app()"
     )
     command = example[1].replace("naysay data info", f"{sys.executable} -W error -c '{program}'")

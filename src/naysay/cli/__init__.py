@@ -10,8 +10,7 @@ from naysay._base.errors import NaysayError
 from naysay.cli._text import as_sentences
 from naysay.cli.check import check
 from naysay.cli.data import app as data
-from naysay.cli.data_example import example
-from naysay.cli.data_info import info
+from naysay.cli.data import example, info
 from naysay.cli.demo import demo
 from naysay.cli.design import design
 from naysay.cli.estimate import estimate

@@ -1,18 +1,26 @@
-"""``naysay data``: list, fetch and verify the official data sets."""
+"""``naysay data``: official data sets, a look at your own data, and an example file."""
 
 import json
+import shlex
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from naysay import datasets
 from naysay._base.errors import DatasetUnavailable, InvalidData
+from naysay.cli._reading import AsJson, DataFile, Reading, reads_data
 
-__all__ = ["app"]
+if TYPE_CHECKING:
+    from naysay.datasets.own.summary import Summary
+
+__all__ = ["app", "info", "print_summary", "print_warning"]
 
 app = typer.Typer(
     help="Official data sets: list them, fetch them, verify the copies on disk.",
@@ -27,7 +35,6 @@ DataDir = Annotated[
         help="The data folder; NAYSAY_DATA or the user's cache folder when left out.",
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 
 
 @app.command("list")
@@ -144,3 +151,82 @@ def _summary(dataset: datasets.Dataset) -> dict[str, Any]:
 
 def _print_json(value: Any) -> None:
     typer.echo(json.dumps(value, indent=2))
+
+
+def example(
+    out: Annotated[Path, typer.Argument(help="Where to write the CSV file.")],
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the answers.")] = 0,
+    annotators: Annotated[
+        bool, typer.Option("--annotators", help="Three annotators, each with a habit of their own.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a small CSV file to try the other commands on: 150 flowers with "not" labels.
+
+    Example:
+
+        naysay data example flowers.csv
+    """
+    from naysay.workflows.example import write_example
+
+    write_example(out, seed=seed, annotators=annotators)
+    if as_json:
+        typer.echo(json.dumps({"out": str(out), "label": "not"}))
+        return
+    typer.echo(f"{out}: the column 'not' says what each flower is not. Next:")
+    more = " --annotator who --id flower" if annotators else ""
+    quoted = shlex.quote(str(out))
+    typer.echo(f"naysay fit {quoted} --label not --true-label is{more} --out flowers-model")
+
+
+_MOST_ROWS = 20  # of a listing by class or annotator
+
+
+@reads_data
+def info(file: DataFile, reading: Reading, as_json: AsJson = False) -> None:
+    r"""Say what is in your data: classes, labels per class, annotators, what cannot work.
+
+    Example:
+
+        printf 'age,not\n3,cat\n9,dog\n5,owl\n' | naysay data info - --label not
+    """
+    from naysay.datasets.own.summary import summarise
+
+    summary = summarise(reading.read(file))
+    if as_json:
+        typer.echo(json.dumps(summary.to_dict(), ensure_ascii=False))
+    else:
+        print_summary(summary)
+
+
+def print_summary(summary: "Summary", *, stderr: bool = False) -> None:
+    """Print what was found in the data, and what cannot work."""
+    console = Console(stderr=stderr)
+    facts = Table.grid(padding=(0, 2))
+    for name, value in summary.facts().items():
+        facts.add_row(Text(name, style="dim"), Text(value))
+    console.print(Text(summary.source, style="bold"))
+    console.print(facts)
+    console.print(_count_table("not this class", summary.labels_per_class))
+    if summary.annotators:
+        console.print(_count_table("answers by", summary.annotators))
+    for warning in summary.warnings:
+        print_warning(console, warning)
+
+
+def print_warning(console: Console, warning: str) -> None:
+    """Print a warning in one line, which a program can find."""
+    console.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
+
+
+def _count_table(title: str, counts: Mapping[str, int]) -> Table:
+    """Return names and counts; of many names only the most frequent."""
+    table = Table(title, "answers", "", box=box.SIMPLE_HEAD)
+    table.columns[1].justify = "right"
+    shown = sorted(counts, key=lambda name: -counts[name])[:_MOST_ROWS]
+    most = max(counts.values(), default=0) or 1
+    for name in counts if len(counts) <= _MOST_ROWS else shown:
+        table.add_row(Text(name), f"{counts[name]:,}", "█" * round(20 * counts[name] / most))
+    if len(counts) > _MOST_ROWS:
+        table.add_row(Text(f"… and {len(counts) - _MOST_ROWS:,} more", style="dim"))
+    return table

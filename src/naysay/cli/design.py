@@ -48,7 +48,7 @@ def design(
 
     Example: naysay design --classes cat,dog,owl,fox --offered 3 --out task
     """
-    from naysay.cli._tables import read_prior
+    from naysay.cli._matrices import read_prior
     from naysay.design import ANY_WRONG, FIRST_WRONG, propose
     from naysay.transition import TransitionMatrix
 

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from naysay.cli._matrices import AllowDiagonal, class_names, name_classes, read_transition
 from naysay.cli._reading import AsJson, DataFile, Reading, reads_data
-from naysay.cli.data_info import print_summary, print_warning
+from naysay.cli.data import print_summary, print_warning
 
 if TYPE_CHECKING:
     from naysay.metrics import Estimate
@@ -94,7 +94,7 @@ def fit(
     n_anchors = (0 if known is None else len(known[1])) + int((own.true_labels >= 0).sum())
     usual = "estimate" if n_anchors else "uniform"
 
-    from naysay.report.fit_page import render_fit_page
+    from naysay.report.fit import render_fit_page
     from naysay.workflows.fit import fit_own  # loads torch, after what needs no time was checked
 
     clf, report = fit_own(

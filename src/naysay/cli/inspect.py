@@ -42,7 +42,7 @@ def inspect(
 
         naysay inspect Q.csv --labels flowers.csv --column not
     """
-    from naysay.cli._tables import read_column, read_prior
+    from naysay.cli._matrices import read_column, read_prior
     from naysay.quality.inspection import check_labels, nearest_rows
     from naysay.transition import TransitionMatrix
 

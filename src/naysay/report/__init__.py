@@ -1,9 +1,9 @@
 """Results as one self-contained HTML page: no network, no script, no torch."""
 
-from naysay.report.demo_page import render_demo_page, write_demo_page
-from naysay.report.fit_page import render_fit_page, write_fit_page
+from naysay.report.demo import render_demo_page, write_demo_page
+from naysay.report.fit import render_fit_page, write_fit_page
 from naysay.report.page import check_page_path
-from naysay.report.reproduction_page import render_report_page, write_report_page
+from naysay.report.reproduction import render_report_page, write_report_page
 
 __all__ = [
     "check_page_path",

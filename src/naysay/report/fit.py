@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from naysay.report.heatmap import Cell, HeatMap, make_cells, make_heat_maps
 from naysay.report.page import render, used_versions, write_page
-from naysay.report.thumbnail import make_thumbnail
+from naysay.report.pictures import Cell, HeatMap, make_cells, make_heat_maps, make_thumbnail
 
 if TYPE_CHECKING:
     from naysay.metrics import Estimate

@@ -7,10 +7,16 @@ from pathlib import Path
 from naysay.experiments.records import RunRecord
 from naysay.experiments.suites import SUITES
 from naysay.experiments.tables import CellResult, SuiteResult, summarise
-from naysay.report.chart import Chart, make_chart
-from naysay.report.convergence import Convergence, Point, make_convergence
-from naysay.report.heatmap import HeatMap, make_heat_maps
 from naysay.report.page import render, write_page
+from naysay.report.pictures import (
+    Chart,
+    Convergence,
+    HeatMap,
+    Point,
+    make_chart,
+    make_convergence,
+    make_heat_maps,
+)
 from naysay.transition import TransitionMatrix
 
 __all__ = ["render_report_page", "write_report_page"]

@@ -3,10 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from naysay.report.chart import make_chart
-from naysay.report.heatmap import make_heat_maps
 from naysay.report.page import render, used_versions, write_page
-from naysay.report.pixels import make_pixel_paths
+from naysay.report.pictures import make_chart, make_heat_maps, make_pixel_paths
 from naysay.transition import TransitionMatrix
 
 if TYPE_CHECKING:

@@ -1,0 +1,278 @@
+"""Pictures of a page as SVG, tables and data addresses: curves, heat maps, images."""
+
+import base64
+import io
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+if TYPE_CHECKING:
+    from naysay.transition import TransitionMatrix
+
+__all__ = [
+    "Axis",
+    "Cell",
+    "Chart",
+    "Convergence",
+    "HeatMap",
+    "Line",
+    "Point",
+    "make_axis",
+    "make_cells",
+    "make_chart",
+    "make_convergence",
+    "make_heat_maps",
+    "make_path",
+    "make_pixel_paths",
+    "make_thumbnail",
+]
+
+# The drawing's own units; the page scales them.
+_WIDTH, _HEIGHT = 400, 230
+_LEFT, _RIGHT, _TOP, _BOTTOM = 40, 10, 28, 40
+_N_STEPS = 4  # between ticks, about
+
+
+@dataclass(frozen=True, kw_only=True)
+class Axis:
+    """Maps values to places on the drawing; ticks are pairs of place and text."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+    ticks: list[tuple[float, str]]
+
+    def __call__(self, value: float) -> float:
+        """Return the place of a value."""
+        share = (value - self.low) / (self.high - self.low)
+        return round(self.start + share * (self.end - self.start), 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chart:
+    """One run's curves; without held-out examples there is no best epoch and no second curve."""
+
+    x: Axis
+    y: Axis
+    training: str
+    held_out: str | None
+    best_epoch: int | None
+    best_loss: float | None
+    last_epoch: int
+    width: int = _WIDTH
+    height: int = _HEIGHT
+
+
+def make_chart(history: Sequence[Mapping[str, float]], *, n_epochs: int) -> Chart | None:
+    """Return the curves of one run, or None if it recorded no epoch.
+
+    Parameters
+    ----------
+    history : sequence of dict
+        One record per epoch: ``epoch``, ``loss`` and, if examples were held out,
+        ``held_out_loss``.
+    n_epochs : int
+        Where the axis of epochs ends, the same for runs that are compared.
+    """
+    if not history:
+        return None
+    training = [(record["epoch"], record["loss"]) for record in history]
+    held_out = [
+        (record["epoch"], record["held_out_loss"])
+        for record in history
+        if "held_out_loss" in record
+    ]
+    losses = [loss for _, loss in training + held_out]
+    x = make_axis(0, max(n_epochs, 1), _LEFT, _WIDTH - _RIGHT, whole=True)
+    y = make_axis(min(losses), max(losses), _HEIGHT - _BOTTOM, _TOP)
+    best = min(held_out, key=lambda point: point[1]) if held_out else None
+    return Chart(
+        x=x,
+        y=y,
+        training=make_path(training, x, y),
+        held_out=make_path(held_out, x, y) if held_out else None,
+        best_epoch=None if best is None else int(best[0]),
+        best_loss=None if best is None else best[1],
+        last_epoch=int(training[-1][0]),
+    )
+
+
+def make_axis(low: float, high: float, start: float, end: float, *, whole: bool = False) -> Axis:
+    """Return an axis that covers the values, with ticks at round numbers, whole ones if asked."""
+    spread = (high - low) or abs(high) or 1.0  # a flat curve still needs some height
+    exponent = math.floor(math.log10(spread / _N_STEPS))
+    digit = next(
+        digit
+        for digit in (1, 2, 2.5, 5, 10)
+        if _N_STEPS * digit * 10.0**exponent >= spread
+        and not (whole and digit * 10.0**exponent % 1)
+    )
+    step = digit * 10.0**exponent
+    first = math.floor(low / step + 1e-9)
+    last = max(math.ceil(high / step - 1e-9), first + 1)
+    n_decimals = max(0, (digit == 2.5) - exponent - (digit == 10))
+    axis = Axis(low=first * step, high=last * step, start=start, end=end, ticks=[])
+    axis.ticks.extend(
+        (axis(index * step), f"{index * step:.{n_decimals}f}") for index in range(first, last + 1)
+    )
+    return axis
+
+
+def make_path(points: Sequence[tuple[float, float]], x: Axis, y: Axis) -> str:
+    """Return the line through points as an SVG path."""
+    return "M" + "L".join(f"{x(epoch):g},{y(loss):g}" for epoch, loss in points)
+
+
+_WIDTH, _HEIGHT = 640, 340
+_LEFT, _RIGHT, _TOP, _BOTTOM = 44, 86, 24, 44
+_LABEL_GAP = 14  # between the names at the right end
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """A mean over trials with its standard deviation (None with one trial), in percent."""
+
+    n_examples: int
+    mean: float
+    sd: float | None
+    n_trials: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One setting's points and the path through them; `label_at` is where its name stands."""
+
+    name: str
+    points: list[Point]
+    path: str
+    label_at: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Convergence:
+    """The whole drawing."""
+
+    x: Axis
+    y: Axis
+    lines: list[Line]
+    width: int = _WIDTH
+    height: int = _HEIGHT
+
+
+def make_convergence(points: Mapping[str, Sequence[Point]]) -> Convergence | None:
+    """Return the drawing of some lines by name, or None if no line has a point."""
+    drawn = {name: sorted(each, key=lambda p: p.n_examples) for name, each in points.items()}
+    drawn = {name: each for name, each in drawn.items() if each}
+    every = [point for each in drawn.values() for point in each]
+    if not every:
+        return None
+    x = make_axis(0, max(p.n_examples for p in every), _LEFT, _WIDTH - _RIGHT, whole=True)
+    low = min(p.mean - (p.sd or 0) for p in every)
+    high = max(p.mean + (p.sd or 0) for p in every)
+    y = make_axis(low, high, _HEIGHT - _BOTTOM, _TOP)
+    lines: list[Line] = []
+    taken: list[float] = []
+    for name, each in drawn.items():
+        at = y(each[-1].mean)
+        while any(abs(at - other) < _LABEL_GAP for other in taken):
+            at += _LABEL_GAP
+        taken.append(at)
+        path = make_path([(p.n_examples, p.mean) for p in each], x, y)
+        lines.append(Line(name=name, points=each, path=path, label_at=at))
+    return Convergence(x=x, y=y, lines=lines)
+
+
+# Share of full colour from which white text reads better than black in light mode, and black
+# better than white in dark mode: both colours of page.css were chosen to change over here.
+_TEXT_FLIPS_AT = 0.72
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One entry of Q: its value, its share of full colour, and how its text must look."""
+
+    value: float
+    heat: float
+    tone: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeatMap:
+    """A matrix ready to be drawn; `top` is the value that gets full colour."""
+
+    classes: tuple[str, ...]
+    rows: list[list[Cell]]
+    top: float
+
+
+def make_heat_maps(*matrices: "TransitionMatrix") -> list[HeatMap]:
+    """Return one heat map per matrix, all on one colour scale from 0 to their largest entry."""
+    arrays = [np.asarray(matrix) for matrix in matrices]
+    top = max(float(array.max()) for array in arrays)
+    return [
+        HeatMap(
+            classes=matrix.classes,
+            rows=[make_cells(row, top) for row in array.tolist()],
+            top=top,
+        )
+        for matrix, array in zip(matrices, arrays, strict=True)
+    ]
+
+
+def make_cells(values: Sequence[float], top: float) -> list[Cell]:
+    """Return a row of cells; `top` is the value that gets full colour."""
+    return [_make_cell(value, top) for value in values]
+
+
+def _make_cell(value: float, top: float) -> Cell:
+    heat = value / top
+    is_nothing = round(100 * value) == 0  # printed as 0
+    tone = "nothing" if is_nothing else "strong" if heat >= _TEXT_FLIPS_AT else "weak"
+    return Cell(value=value, heat=heat, tone=tone)
+
+
+_N_TONES = 16
+
+
+def make_pixel_paths(image: NDArray[np.float64]) -> list[tuple[float, str]]:
+    """Return pairs of opacity and path; the largest value is opaque, 0 is not drawn.
+
+    Examples
+    --------
+    >>> make_pixel_paths(np.array([[0.0, 16.0], [8.0, 16.0]]))
+    [(0.5, 'M0 1h1v1h-1z'), (1.0, 'M1 0h1v1h-1zM1 1h1v1h-1z')]
+    """
+    darkest = float(image.max())
+    if darkest <= 0:
+        return []
+    tones = np.rint(image / darkest * _N_TONES).astype(int)
+    squares: defaultdict[int, str] = defaultdict(str)
+    for row, column in np.argwhere(tones > 0).tolist():
+        squares[int(tones[row, column])] += f"M{column} {row}h1v1h-1z"
+    return [(tone / _N_TONES, path) for tone, path in sorted(squares.items())]
+
+
+_LARGEST = 96  # pixels on the longer side
+
+
+def make_thumbnail(image: NDArray[np.uint8]) -> str:
+    """Return an image of shape (channels, height, width), 1 or 3 channels, as ``data:…``.
+
+    Examples
+    --------
+    >>> make_thumbnail(np.zeros((1, 8, 8), np.uint8))[:22]
+    'data:image/png;base64,'
+    """
+    pixels = image[0] if len(image) == 1 else image.transpose(1, 2, 0)
+    picture = Image.fromarray(np.ascontiguousarray(pixels))
+    picture.thumbnail((_LARGEST, _LARGEST))
+    content = io.BytesIO()
+    picture.save(content, "PNG", optimize=True)
+    return "data:image/png;base64," + base64.b64encode(content.getvalue()).decode("ascii")
