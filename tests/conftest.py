@@ -1,9 +1,25 @@
-"""What holds for every test: one thread per process, and properties that try the same examples."""
+"""What tests share: one thread, properties that try the same examples, files of data sets."""
 
+import functools
+import http.server
 import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
+import pytest
 import torch
 from hypothesis import settings
+
+from naysay.datasets.official import text
+from naysay.datasets.official.entry import Download, FoundFile, OfficialFile
+from naysay.datasets.official.registry import REGISTRY
+from places import SHARED
+from small_table import FILES
 
 # The tests' networks are small, and several processes share the cores.
 torch.set_num_threads(1)
@@ -13,3 +29,119 @@ torch.set_num_threads(1)
 settings.register_profile("repeatable", derandomize=True, database=None)
 if "NAYSAY_EXPLORE" not in os.environ:
     settings.load_profile("repeatable")
+
+USERS_DATA = os.environ.get("NAYSAY_DATA")
+SHARED_DATA = SHARED / "data"
+
+
+@pytest.fixture
+def no_data_of_the_user(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keep a test away from the data folder of whoever runs it."""
+    monkeypatch.setenv("NAYSAY_DATA", str(tmp_path_factory.mktemp("data-folder")))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("user-cache")))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+@pytest.fixture(scope="session")
+def users_data() -> Path | None:
+    """The data folder that whoever runs the tests has chosen, if any."""
+    return Path(USERS_DATA) if USERS_DATA else None
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of real copies that lies beside the checkout."""
+    if not (SHARED_DATA / "unpack.py").is_file():
+        pytest.skip(f"real copies of the data sets are not at {SHARED_DATA}")
+    return SHARED_DATA
+
+
+@pytest.fixture(scope="session")
+def official_data(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder with the real MNIST, USPS and UCI files."""
+    folder = tmp_path_factory.mktemp("official")
+    command = [sys.executable, str(shared_data / "unpack.py"), str(folder)]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    for path in folder.rglob("*"):  # the copies are read-only, and pytest must remove them
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    return folder
+
+
+@pytest.fixture
+def found() -> Callable[..., FoundFile]:
+    """Return a maker of found files, for readers that are called directly."""
+
+    def make(path: Path, **official: Any) -> FoundFile:
+        return FoundFile("mnist", OfficialFile(path.name, **official), path)
+
+    return make
+
+
+@dataclass
+class Server:
+    url: str
+    folder: Path
+    requests: list[str]
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    """Serve the folder `server.folder` on this machine."""
+    folder = tmp_path / "served"
+    folder.mkdir()
+    requests: list[str] = []
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (its own name)
+            requests.append(self.path)
+
+        def do_GET(self) -> None:
+            if not self.path.endswith(".cut"):
+                super().do_GET()
+                return
+            whole = Path(self.translate_path(self.path)).read_bytes()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(whole)))
+            self.end_headers()
+            self.wfile.write(whole[: len(whole) // 2])  # and the connection breaks
+
+    handler = functools.partial(Handler, directory=os.fspath(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
+        thread = threading.Thread(target=running.serve_forever, args=(0.02,), daemon=True)
+        thread.start()
+        yield Server(f"http://127.0.0.1:{running.server_address[1]}", folder, requests)
+        running.shutdown()
+        thread.join(timeout=5)
+
+
+@pytest.fixture
+def files_under() -> Callable[[Path], list[str]]:
+    """Return every file below a folder, hidden ones too."""
+    return lambda folder: sorted(
+        str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The data folder of a test, which is not there yet."""
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def register(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Register a small table as waveform1, to be downloaded as told."""
+
+    def put(*downloads: Download, files: tuple[OfficialFile, ...] = FILES) -> None:
+        layout = text.TextLayout(1, (0, 1, 2))
+        entry = replace(
+            REGISTRY["waveform1"],
+            files=files,
+            downloads=downloads,
+            reader=functools.partial(text.read_tables, layout=layout),
+        )
+        monkeypatch.setitem(REGISTRY, "waveform1", entry)
+
+    return put

@@ -9,7 +9,6 @@ import shlex
 import subprocess
 import sys
 import unicodedata
-from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -17,8 +16,8 @@ from typer.testing import CliRunner
 
 import naysay
 from naysay.cli import app
+from places import ROOT
 
-ROOT = Path(__file__).parent.parent
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 

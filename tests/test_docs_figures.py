@@ -3,7 +3,6 @@
 import json
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -12,8 +11,8 @@ from naysay.experiments.suites import SUITES
 from naysay.experiments.tables import markdown, summarise
 from naysay.methods import METHODS, markdown_references, markdown_table
 from naysay.report.reproduction import render_report_page
+from places import ROOT
 
-ROOT = Path(__file__).parent.parent
 _SLOWER = ("refine", "uncertainty")  # where classes are lost
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 

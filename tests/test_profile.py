@@ -2,9 +2,10 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
-BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+from places import ROOT
+
+BENCHMARKS = ROOT / "benchmarks"
 
 
 def test_a_few_steps_are_profiled_on_a_cpu(tmp_path):

@@ -230,9 +230,9 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         ``augment(inputs)`` gives another view of a batch, a float tensor of shape (N, …); every
         batch trained on passes through it. A list has one for each view of methods of several
         views. None leaves batches as they are, but for methods that need augmentation
-        (``pocr``, ``two-views``), which then take `naysay.training.augmentation.default_for`: images moved
-        by up to 2 pixels, features with a little noise. ``weak-to-strong`` takes it for the first
-        view and `naysay.training.augmentation.strong_for` for the second.
+        (``pocr``, ``two-views``), which then take `naysay.training.augmentation.default_for`:
+        images moved by up to 2 pixels, features with a little noise. ``weak-to-strong`` takes it
+        for the first view and `naysay.training.augmentation.strong_for` for the second.
     device : str or torch.device, default="auto"
         ``"auto"`` is a GPU where there is one.
     bfloat16 : bool, optional

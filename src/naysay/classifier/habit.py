@@ -2,7 +2,7 @@
 
 1. A network learns to predict the complementary labels; held-out labels stop and calibrate it.
 2. Its predictions at the anchors are the rows of a first matrix (the paper's estimate).
-3. Networks judge the examples, and on what they say the matrix is refined (`naysay.classifier.habit`).
+3. Networks judge the examples, and on what they say the matrix is refined.
 4. Where it is known who answered, the same is done for each annotator, from the matrix of all.
 """
 
@@ -36,8 +36,9 @@ from naysay.transition import TransitionMatrix
 #    judged by a network that knows its label.
 # 2. On those judgements the matrix is refined, if that makes it surely better. Networks that do not
 #    even get most anchors right, from which they learn, are no judges: the matrix stays then.
-# 3. If the refined matrix is far from the one they learned with, two more networks learn with it, and
-#    the first matrix is refined on what these say. They count if they make the labels more likely.
+# 3. If the refined matrix is far from the one they learned with, two more networks learn with it,
+#    and the first matrix is refined on what these say. They count if they make the labels more
+#    likely.
 
 Anchors = tuple[NDArray[np.generic], NDArray[np.int64]]  # inputs, and true classes as indices
 Samples = NDArray[np.float64] | None  # matrices that may be the true one, if that matters

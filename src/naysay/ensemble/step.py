@@ -28,6 +28,7 @@ class Update(Protocol):
         ...
 
     def __call__(self, rows: Tensor, gradient: Tensor, numbers: Sequence[Tensor]) -> None:
+        """Take one step with all rows of weights."""
         """Change rows and gradient in place; numbers are those of this step, each (n_rows, 1)."""
         ...
 
@@ -54,6 +55,7 @@ class AdamUpdate:
         return [-rates * np.sqrt(second) / first, self.epsilon * np.sqrt(second) * every, decay]
 
     def __call__(self, rows: Tensor, gradient: Tensor, numbers: Sequence[Tensor]) -> None:
+        """Take one step with all rows of weights."""
         step, epsilon, decay = numbers
         if self.decoupled:
             rows.mul_(decay)
@@ -79,6 +81,7 @@ class SGDUpdate:
         return [-rates, decays * np.ones_like(rates)]
 
     def __call__(self, rows: Tensor, gradient: Tensor, numbers: Sequence[Tensor]) -> None:
+        """Take one step with all rows of weights."""
         step, decay = numbers
         gradient = gradient.addcmul_(rows, decay)
         self.velocity.mul_(self.momentum).add_(gradient)

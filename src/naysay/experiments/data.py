@@ -20,8 +20,8 @@ from naysay.transition import TransitionMatrix
 __all__ = [
     "MANUAL_WITH0",
     "NON_INVERTIBLE",
-    "RunData",
     "SETTINGS",
+    "RunData",
     "Task",
     "draw_per_class",
     "draw_task",

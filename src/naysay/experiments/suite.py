@@ -9,7 +9,7 @@ from typing import Any
 from naysay._base.errors import InvalidInput
 from naysay.experiments.spec import RunSpec
 
-__all__ = ["Cell", "METHOD_FIELDS", "MNIST_TL", "Published", "Recipe", "Suite", "make_cells"]
+__all__ = ["METHOD_FIELDS", "MNIST_TL", "Cell", "Published", "Recipe", "Suite", "make_cells"]
 
 _PRINTED = re.compile(r"(\d+(?:\.\d+)?)\s*(?:(?:±|\()\s*(\d+(?:\.\d+)?)\)?)?")
 

@@ -87,6 +87,7 @@ def check_prior(prior: Tensor, logits: Tensor) -> Tensor:
 
 
 def described(value: object) -> str:
+    """Return how an error message names a value: its type and shape."""
     if isinstance(value, Tensor):
         return f"{value.dtype} of shape {tuple(value.shape)}"
     return f"{type(value).__name__}, not a Tensor"

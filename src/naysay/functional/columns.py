@@ -4,9 +4,9 @@ All forms offer the same operations on a batch, with p = softmax(logits) and q =
 ``log_q_of(logits, labels)`` gives log q_ȳ, shape (n,), ``q(probs)`` gives all of q, shape (n, K),
 and ``log_likelihoods(logits, labels)`` the columns log Q[:, ȳ], shape (n, K). Those of a table also
 give ``joint(probs, labels, axis)``, the products Q[k, ȳ] p_k up to a factor, with the classes along
-that axis, from which `naysay.functional.negative_log` takes its short way. None builds a K×K array unless Q
-itself is that dense, or small. They are named tuples because compiled code takes those apart
-without a graph break.
+that axis, from which `naysay.functional.negative_log` takes its short way. None builds a K×K array
+unless Q itself is that dense, or small. They are named tuples because compiled code takes those
+apart without a graph break.
 """
 
 import math

@@ -27,6 +27,7 @@ class AbstractLoss(nn.Module):
         return type(self).function(logits, comp_labels, **self._arguments())
 
     def extra_repr(self) -> str:
+        """Return the settings that ``repr`` shows."""
         return f"ignore_index={self.ignore_index}"
 
 
@@ -46,6 +47,7 @@ class Loss(AbstractLoss):
         return {**super()._arguments(), "weight": self.weight, "reduction": self.reduction}
 
     def extra_repr(self) -> str:
+        """Return the settings that ``repr`` shows."""
         return f"{super().extra_repr()}, reduction={self.reduction!r}"
 
 
@@ -73,6 +75,7 @@ class TransitionLoss(Loss):
         return {**super()._arguments(), "Q": self.Q}
 
     def extra_repr(self) -> str:
+        """Return the settings that ``repr`` shows."""
         return f"{self.Q!r}, {super().extra_repr()}"
 
 
@@ -114,6 +117,7 @@ class TransitionRisk(AbstractLoss):
         return {**super()._arguments(), "Q": self.Q, "prior": self.prior}
 
     def extra_repr(self) -> str:
+        """Return the settings that ``repr`` shows."""
         return f"{self.Q!r}, {super().extra_repr()}"
 
 

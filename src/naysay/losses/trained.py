@@ -211,4 +211,5 @@ class PriorMatching(nn.Module):
         return found + self.strength * F.prior_matching(read(logits), self.prior, counted=counted)
 
     def extra_repr(self) -> str:
+        """Return the settings that ``repr`` shows."""
         return f"strength={self.strength}"

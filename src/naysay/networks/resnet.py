@@ -15,6 +15,7 @@ class BatchNorm2d(nn.BatchNorm2d):
     """The same, but it does not count the batches: that took a kernel in each layer and step."""
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002  (torch's own name)
+        """Return the normalised batch."""
         return batch_norm(
             input,
             self.running_mean,

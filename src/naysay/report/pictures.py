@@ -130,8 +130,8 @@ def make_path(points: Sequence[tuple[float, float]], x: Axis, y: Axis) -> str:
     return "M" + "L".join(f"{x(epoch):g},{y(loss):g}" for epoch, loss in points)
 
 
-_WIDTH, _HEIGHT = 640, 340
-_LEFT, _RIGHT, _TOP, _BOTTOM = 44, 86, 24, 44
+_LARGE_WIDTH, _LARGE_HEIGHT = 640, 340
+_LARGE_LEFT, _LARGE_RIGHT, _LARGE_TOP, _LARGE_BOTTOM = 44, 86, 24, 44
 _LABEL_GAP = 14  # between the names at the right end
 
 
@@ -162,8 +162,8 @@ class Convergence:
     x: Axis
     y: Axis
     lines: list[Line]
-    width: int = _WIDTH
-    height: int = _HEIGHT
+    width: int = _LARGE_WIDTH
+    height: int = _LARGE_HEIGHT
 
 
 def make_convergence(points: Mapping[str, Sequence[Point]]) -> Convergence | None:
@@ -173,10 +173,12 @@ def make_convergence(points: Mapping[str, Sequence[Point]]) -> Convergence | Non
     every = [point for each in drawn.values() for point in each]
     if not every:
         return None
-    x = make_axis(0, max(p.n_examples for p in every), _LEFT, _WIDTH - _RIGHT, whole=True)
+    x = make_axis(
+        0, max(p.n_examples for p in every), _LARGE_LEFT, _LARGE_WIDTH - _LARGE_RIGHT, whole=True
+    )
     low = min(p.mean - (p.sd or 0) for p in every)
     high = max(p.mean + (p.sd or 0) for p in every)
-    y = make_axis(low, high, _HEIGHT - _BOTTOM, _TOP)
+    y = make_axis(low, high, _LARGE_HEIGHT - _LARGE_BOTTOM, _LARGE_TOP)
     lines: list[Line] = []
     taken: list[float] = []
     for name, each in drawn.items():

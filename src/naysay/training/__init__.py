@@ -1,4 +1,4 @@
-"""The training loop and what it is made of: batches, steps, schedules, augmentation, checkpoints."""
+"""The training loop and what it is made of: batches, steps, schedules, views, checkpoints."""
 
 from naysay.training import augmentation, schedules
 from naysay.training.batches import Examples

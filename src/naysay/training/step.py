@@ -71,6 +71,7 @@ class Captured:
         self.n_calls = 0  # in this process: a resumed training has steps behind it, but no kernels
 
     def __call__(self) -> None:
+        """Do the work once more, or replay it."""
         self.n_calls += 1
         if self.n_calls <= _WARM_UPS:
             self.recorder.run_aside(self.work)
@@ -149,6 +150,7 @@ class Objective(nn.Module):
         self.augments = of_each_view(augment, getattr(loss, "n_views", 1))
 
     def forward(self, inputs: Tensor, labels: Tensor) -> Tensor:
+        """Return the loss of a batch."""
         if not self.uses_bfloat16:
             return self.loss(self._logits(inputs.float()).float(), labels)
         with torch.autocast(inputs.device.type, torch.bfloat16):

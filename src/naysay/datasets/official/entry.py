@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from naysay._base.errors import DatasetUnavailable, InvalidData
 
 __all__ = [
+    "HOW_TO_GET_IT",
     "Dataset",
     "Download",
     "Entry",
     "FoundFile",
-    "HOW_TO_GET_IT",
     "OfficialFile",
     "Provenance",
     "Reader",

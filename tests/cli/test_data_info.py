@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from naysay._base.errors import InvalidInput
 from naysay.cli.data import info
 
+pytestmark = pytest.mark.usefixtures("no_data_of_the_user")
 app = typer.Typer()
 app.command()(info)
 

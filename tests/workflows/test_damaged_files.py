@@ -5,11 +5,11 @@
 
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 
 from damages import KINDS, try_damage, write_whole
+from places import ROOT
 
 N_DAMAGES = 36  # of each kind of file
 
@@ -33,8 +33,7 @@ def test_damage_is_one_line_or_no_matter(whole, tmp_path, monkeypatch, name):
 
 
 def test_ten_thousand_damaged_files_are_on_record():
-    root = Path(__file__).parent.parent
-    lines = (root / "benchmarks" / "results" / "damages.jsonl").read_text("utf-8").splitlines()
+    lines = (ROOT / "benchmarks" / "results" / "damages.jsonl").read_text("utf-8").splitlines()
     found = json.loads(lines[-1])["results"]["all"]
     assert found["damaged"] >= 10_000
     assert found["faults"] == 0

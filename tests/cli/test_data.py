@@ -6,6 +6,8 @@ from typer.testing import CliRunner
 from naysay._base.errors import InvalidInput
 from naysay.cli.data import app
 
+pytestmark = pytest.mark.usefixtures("no_data_of_the_user")
+
 
 def run(*arguments):
     return CliRunner().invoke(app, [str(argument) for argument in arguments])

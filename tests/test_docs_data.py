@@ -1,15 +1,15 @@
 """The code in docs/data.md runs as it stands."""
 
 import re
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from naysay import datasets
 from naysay.cli.data import app
+from places import ROOT
 
-PAGE = (Path(__file__).parents[2] / "docs" / "data.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "data.md").read_text("utf-8")
 
 
 def blocks(language):

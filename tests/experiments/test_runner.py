@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from sklearn.datasets import load_digits
 
-from naysay import InvalidInput, datasets
+from naysay import InvalidInput
 from naysay.datasets.official.registry import REGISTRY
 from naysay.experiments import data as run_data
 from naysay.experiments.data import load_run_data
@@ -25,8 +24,9 @@ from naysay.experiments.runner import run
 from naysay.experiments.spec import RunSpec
 from naysay.experiments.suites import SUITES
 from naysay.experiments.train import classifier_arguments, train_group, train_one
+from places import SOURCE, SUPPORT
+from small_sets import make_digits
 
-SOURCE = str(Path(__file__).parents[1] / "src")
 CPU = torch.device("cpu")
 OPTIONS = {
     "network": "MLP",
@@ -38,16 +38,6 @@ OPTIONS = {
     "weight_decay": 1e-2,
     "patience": 15,
 }
-
-
-def make_digits(*, tables=False):
-    """scikit-learn's digits in the form of an official data set."""
-    X, y = load_digits(return_X_y=True)
-    X = X if tables else (X * 15).astype(np.uint8).reshape(-1, 1, 8, 8)
-    train, test = datasets.Split(X[:1300], y[:1300]), datasets.Split(X[1300:], y[1300:])
-    source = datasets.Provenance("scikit-learn", "", "", ())
-    names, numbers = tuple(map(str, range(10))), tuple(range(1, 11))
-    return datasets.Dataset("digits", train, test, names, numbers, source)
 
 
 @pytest.fixture(autouse=True)
@@ -317,9 +307,9 @@ def test_long_curves_are_thinned_but_keep_their_best_and_last_point(tmp_path):
 PROGRAM = """
     import sys, time, torch
     torch.set_num_threads(1)
-    import test_runner
+    import small_sets, test_runner
     from naysay.experiments import data
-    digits = test_runner.make_digits()
+    digits = small_sets.make_digits()
     data._load = lambda name, folder: digits
     n_started = 0
 
@@ -341,7 +331,7 @@ def test_two_processes_share_the_runs_and_what_a_killed_one_was_at_is_done_again
         [sys.executable, "-c", textwrap.dedent(PROGRAM), str(file.path)],
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": f"{SOURCE}:{Path(__file__).parent}"},
+        env={**os.environ, "PYTHONPATH": f"{SOURCE}:{SUPPORT}:{Path(__file__).parent}"},
     ) as other:
         for _ in range(3):
             assert other.stdout.readline() == "run\n"  # two are done, one is in flight

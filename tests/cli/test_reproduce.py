@@ -9,7 +9,7 @@ from naysay.cli import app
 from naysay.experiments import data as run_data
 from naysay.experiments.records import RecordFile
 from naysay.experiments.suites import SUITES
-from test_runner import make_digits
+from small_sets import make_digits
 
 
 def invoke(*arguments):

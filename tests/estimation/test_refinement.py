@@ -6,22 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from naysay import InvalidInput, InvalidLabels, InvalidTransitionMatrix, TransitionMatrix
-from naysay.estimation import mixture as mixture
-from naysay.estimation import refine
-
-
-def softmax(logits):
-    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return powers / powers.sum(axis=1, keepdims=True)
-
-
-def draw(Q, n, *, sharpness=3.0, confidence=1.0, seed=0):
-    """Return P(Y | x), right where confidence is 1, complementary labels and true ones."""
-    rng = np.random.default_rng(seed)
-    labels = rng.integers(Q.n_classes, size=n)
-    features = rng.normal(size=(n, Q.n_classes))
-    features[np.arange(n), labels] += sharpness
-    return softmax(confidence * sharpness * features), Q.sample(labels, seed=rng), labels
+from naysay.estimation import mixture, refine
+from simulated import draw, error, softmax
 
 
 def blur(Q, share, seed=0):
@@ -30,10 +16,6 @@ def blur(Q, share, seed=0):
     values = (1 - share) * np.asarray(Q) + share * rng.dirichlet(np.ones(Q.n_classes), Q.n_classes)
     np.fill_diagonal(values, 0)
     return TransitionMatrix(values / values.sum(axis=1, keepdims=True))
-
-
-def error(found, Q):
-    return np.abs(np.asarray(found) - np.asarray(Q)).sum(axis=1).mean()
 
 
 # --- the algorithm ------------------------------------------------------------------------------

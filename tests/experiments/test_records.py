@@ -14,8 +14,7 @@ import pytest
 from naysay import InvalidData
 from naysay.experiments.records import RecordFile, RunRecord
 from naysay.experiments.spec import RunSpec
-
-SOURCE = str(Path(__file__).parents[1] / "src")
+from places import SOURCE, SUPPORT
 
 
 def make_spec(trial=0, **changes):
@@ -34,7 +33,7 @@ def start(program, *arguments):
         [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)],
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": f"{SOURCE}:{Path(__file__).parent}"},
+        env={**os.environ, "PYTHONPATH": f"{SOURCE}:{SUPPORT}:{Path(__file__).parent}"},
     )
 
 

@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ import torch
 
 import trainings
 from naysay import InvalidInput, InvalidModelFile, TransitionMatrix, training
+from places import SUPPORT
 from trainings import NETWORKS, examples_of, fit, fit_classifier, run_together
 
 TIMES = {"seconds", "samples_per_second"}
@@ -207,7 +207,7 @@ def torchrun(folder, word):
     """Run the script in two processes; return how it ended."""
     (folder / "script.py").write_text(SCRIPT)
     command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    places = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+    places = [str(SUPPORT), os.environ.get("PYTHONPATH", "")]
     return subprocess.run(
         [sys.executable, *command, "script.py", word],
         cwd=folder,

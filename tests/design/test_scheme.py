@@ -3,7 +3,6 @@
 import itertools
 import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +15,7 @@ from naysay.cli import app
 from naysay.design import ANY_WRONG, FIRST_WRONG, Instruction, Scheme, propose
 from naysay.design import information as information
 from naysay.observations import log_likelihoods
+from places import ROOT
 
 BOTH = pytest.mark.parametrize("instruction", [ANY_WRONG, FIRST_WRONG], ids=lambda i: i.name)
 SKEWED = np.array([0.4, 0.25, 0.15, 0.1, 0.06, 0.04])
@@ -361,10 +361,9 @@ def test_classes_without_a_name_are_refused(tmp_path):
 
 
 def test_the_page_has_the_figures_of_the_record():
-    root = Path(__file__).parent.parent
-    lines = (root / "benchmarks" / "results" / "design.jsonl").read_text("utf-8").splitlines()
+    lines = (ROOT / "benchmarks" / "results" / "design.jsonl").read_text("utf-8").splitlines()
     results = json.loads(lines[-1])["results"]
-    page = (root / "docs" / "design.md").read_text("utf-8")
+    page = (ROOT / "docs" / "design.md").read_text("utf-8")
     for name, figures in results.items():
         cells = [
             f"{point['accuracy_mean']:.1f} ± {point['accuracy_sd']:.1f}"

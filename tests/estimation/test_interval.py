@@ -11,7 +11,7 @@ from naysay.estimation import (
     from_structure,
     uncertainty,
 )
-from test_estimation_refine import draw, error, softmax
+from simulated import draw, error, softmax
 
 # --- intervals ----------------------------------------------------------------------------------
 

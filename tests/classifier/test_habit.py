@@ -206,8 +206,8 @@ WHO = np.where(np.arange(len(y4)) % 2, "ann", "bob")
 def ask(habits, who):
     """Return what each example's annotator says of it."""
     labels = np.empty(len(y4), dtype=np.int64)
-    for name, habit in habits.items():
-        labels[who == name] = habit.sample(y4[who == name], seed=0)
+    for name, Q in habits.items():
+        labels[who == name] = Q.sample(y4[who == name], seed=0)
     return Observations(example=np.arange(len(y4)), label=labels, annotator=who)
 
 
@@ -226,8 +226,8 @@ def test_annotators_get_matrices_of_their_own_and_those_of_few_answers_are_named
         clf = fit_apart(ask(habits, who))
     assert clf.transitions_ == dict(clf.habit_.by_annotator)
     assert clf.transition_ == clf.habit_.transition == clf.transitions_["cyd"]
-    for name, habit in HABITS.items():
-        assert clf.transitions_[name].distance(habit) < clf.transition_.distance(habit) / 2
+    for name, Q in HABITS.items():
+        assert clf.transitions_[name].distance(Q) < clf.transition_.distance(Q) / 2
     assert clf.score(X4, y4) > 0.9
     clf.save(tmp_path / "model")
     loaded = ComplementaryClassifier.load(tmp_path / "model")

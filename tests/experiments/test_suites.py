@@ -3,7 +3,6 @@
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,8 +14,9 @@ from naysay.experiments.suites import SUITES, find_suites
 from naysay.experiments.train import unknown_options
 from naysay.methods import METHODS
 from naysay.training.schedules import one_cycle
+from places import SHARED
 
-PAPER = Path(__file__).parents[2] / "shared" / "paper"
+PAPER = SHARED / "paper"
 RECIPES = ("paper", "best", "quick")
 
 

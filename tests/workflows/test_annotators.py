@@ -1,7 +1,6 @@
 """A matrix for each annotator: from a folder, from an estimate, in the report and in a check."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,6 +15,7 @@ from naysay.report.fit import render_fit_page
 from naysay.transition.folder import file_name, read_matrices, write_matrices
 from naysay.workflows.annotators import check_matrices
 from naysay.workflows.fit import estimate_own, fit_own
+from places import ROOT
 
 CLASSES = ("cat", "dog", "owl")
 CENTRES = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
@@ -274,10 +274,9 @@ def test_only_the_annotator_who_errs_is_suspected():
 
 
 def test_the_page_has_the_figures_of_the_record():
-    root = Path(__file__).parent.parent
-    lines = (root / "benchmarks" / "results" / "annotators.jsonl").read_text("utf-8").splitlines()
+    lines = (ROOT / "benchmarks" / "results" / "annotators.jsonl").read_text("utf-8").splitlines()
     differ, alike = json.loads(lines[-1])["results"].values()
-    page = " ".join((root / "docs" / "command-line.md").read_text("utf-8").split())
+    page = " ".join((ROOT / "docs" / "command-line.md").read_text("utf-8").split())
     assert f"from {differ['one_matrix']} % to {differ['each_annotator']} %" in page
     assert alike["one_matrix"] == alike["each_annotator"]
     assert f"stayed at {alike['one_matrix']} %" in page

@@ -1,7 +1,6 @@
 """The matrices of the paper, and those published of people."""
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,8 +9,9 @@ from naysay import (
     InvalidInput,
     TransitionMatrix,
 )
+from places import SHARED
 
-SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+SHARED_DATA = SHARED / "data"
 
 
 # --- the paper's settings -----------------------------------------------------------------------
