@@ -1,11 +1,13 @@
 """What ``import naysay`` promises."""
 
+import importlib
 import subprocess
 import sys
 
 import pytest
 
 import naysay
+from naysay._base.moved import MOVED
 
 
 def test_public_names_are_sorted_and_all_load():
@@ -26,3 +28,14 @@ def test_import_does_not_load_torch_or_scikit_learn():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("old, new", MOVED.items())
+def test_modules_that_have_moved_are_found_by_their_old_names(old, new):
+    sys.modules.pop(old, None)  # warned of once in a process
+    with pytest.warns(DeprecationWarning, match=rf"{old} has moved to {new}"):
+        found = importlib.import_module(old)
+    assert found is importlib.import_module(new)
+    assert found.__spec__.name == new
+    parent, _, name = old.rpartition(".")
+    assert getattr(importlib.import_module(parent), name) is found

@@ -18,6 +18,7 @@ from naysay._base.errors import (
     NoAnchorPoints,
     NotIdentifiable,
 )
+from naysay._base.moved import MOVED, redirect_moved_modules
 
 __version__ = "0.1.0"
 
@@ -40,19 +41,20 @@ __all__ = [
     "ensemble",
     "estimation",
     "functional",
-    "inspection",
     "losses",
     "methods",
     "metrics",
     "networks",
     "observations",
     "quality",
+    "training",
 ]
 
 _HOME_OF = {
     "ComplementaryClassifier": "naysay.classifier",
     "TransitionMatrix": "naysay.transition",
 }
+redirect_moved_modules()
 
 if TYPE_CHECKING:
     from naysay import (
@@ -61,25 +63,25 @@ if TYPE_CHECKING:
         ensemble,
         estimation,
         functional,
-        inspection,
         losses,
         methods,
         metrics,
         networks,
         observations,
         quality,
+        training,
     )
     from naysay.classifier import ComplementaryClassifier
     from naysay.transition import TransitionMatrix
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module 'naysay' has no attribute {name!r}")
     if name in _HOME_OF:
         value = getattr(importlib.import_module(_HOME_OF[name]), name)
-    else:
+    elif name in __all__ or f"naysay.{name}" in MOVED:
         value = importlib.import_module(f"naysay.{name}")
+    else:
+        raise AttributeError(f"module 'naysay' has no attribute {name!r}")
     globals()[name] = value
     return value
 
