@@ -42,6 +42,8 @@ SUITE = Suite(
             CIFAR10["best"],
             options={**CIFAR10["best"].options, "compile": False},
             where={},
+            trials=5,
+            first_trial=0,
             deviations=(
                 ONE_CYCLE,
                 "30 epochs of LM for every number of examples, without the two views and the many "

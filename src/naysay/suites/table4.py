@@ -58,6 +58,8 @@ SUITE = Suite(
                 "LM/E*": {"refine": True, "estimation_epochs": 20},
                 _TINY: {"network": "ResNet18-unpadded", "batch_size": 256, "lr": 0.1},
             },
+            trials=5,
+            first_trial=0,
             deviations=(
                 ONE_CYCLE,
                 "LM learns from two views of each image: the target of both is the mean of what "
