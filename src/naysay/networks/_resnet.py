@@ -49,6 +49,18 @@ class BatchNorm2d(nn.BatchNorm2d):
         return (values * scale[:, None, None] + shift[:, None, None]).to(images.dtype)
 
 
+class ReLU(nn.ReLU):
+    """The same. Where it is compiled, its gradient looks at the input, not at the output.
+
+    The input is found again from what batch norm keeps, so that the output need not be read.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002  (torch's own name)
+        if torch.compiler.is_compiling():
+            return input.where(input > 0, 0)
+        return super().forward(input)
+
+
 class _Block(nn.Module):
     """Two 3 × 3 convolutions beside a shortcut."""
 
@@ -57,7 +69,7 @@ class _Block(nn.Module):
         self.branch = nn.Sequential(
             nn.Conv2d(n_in, n_out, 3, stride=stride, padding=1, bias=False),
             BatchNorm2d(n_out),
-            nn.ReLU(inplace=True),
+            ReLU(inplace=True),
             nn.Conv2d(n_out, n_out, 3, padding=1, bias=False),
             BatchNorm2d(n_out),
         )
@@ -104,7 +116,7 @@ class _ResNet(ImageNetwork):
         self.stem = nn.Sequential(
             nn.Conv2d(n_channels, width, 3, padding=stem_padding, bias=False),
             BatchNorm2d(width),
-            nn.ReLU(inplace=True),
+            ReLU(inplace=True),
         ).apply(initialise)
         blocks: list[nn.Module] = []
         n_in = width
