@@ -49,18 +49,6 @@ class BatchNorm2d(nn.BatchNorm2d):
         return (values * scale[:, None, None] + shift[:, None, None]).to(images.dtype)
 
 
-class ReLU(nn.ReLU):
-    """The same. Where it is compiled, its gradient looks at the input, not at the output.
-
-    The input is found again from what batch norm keeps, so that the output need not be read.
-    """
-
-    def forward(self, input: Tensor) -> Tensor:  # noqa: A002  (torch's own name)
-        if torch.compiler.is_compiling():
-            return input.where(input > 0, 0)
-        return super().forward(input)
-
-
 class _Block(nn.Module):
     """Two 3 × 3 convolutions beside a shortcut."""
 
@@ -69,7 +57,7 @@ class _Block(nn.Module):
         self.branch = nn.Sequential(
             nn.Conv2d(n_in, n_out, 3, stride=stride, padding=1, bias=False),
             BatchNorm2d(n_out),
-            ReLU(inplace=True),
+            nn.ReLU(inplace=True),
             nn.Conv2d(n_out, n_out, 3, padding=1, bias=False),
             BatchNorm2d(n_out),
         )
@@ -116,7 +104,7 @@ class _ResNet(ImageNetwork):
         self.stem = nn.Sequential(
             nn.Conv2d(n_channels, width, 3, padding=stem_padding, bias=False),
             BatchNorm2d(width),
-            ReLU(inplace=True),
+            nn.ReLU(inplace=True),
         ).apply(initialise)
         blocks: list[nn.Module] = []
         n_in = width
