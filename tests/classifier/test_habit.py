@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from naysay import ComplementaryClassifier, NaysayWarning, TransitionMatrix
+from naysay import ComplementaryClassifier, NaysayWarning, TransitionMatrix, training
 from naysay.classifier import habit
 from naysay.estimation import class_prior, from_anchors, uncertainty
 from naysay.networks import MLP
@@ -91,6 +91,22 @@ def test_networks_that_do_not_know_the_anchors_do_not_refine():
     assert clf.transition_ == clf.habit_.from_anchors
     assert not clf.habit_.by_annotator
     assert (clf.habit_.judgements.argmax(axis=1) == y).mean() < 0.5
+
+
+@pytest.mark.parametrize("more", [{}, {"estimation_epochs": 1}])
+def test_networks_that_estimate_multiply_as_the_classifier_does(monkeypatch, more):
+    asked = []
+
+    def fit(*given, **hooks):
+        asked.append(given[3].bfloat16)
+        return plain(*given, **hooks)
+
+    plain = training.fit
+    monkeypatch.setattr(training, "fit", fit)
+    clf = classifier(bfloat16=True, **more).set_params(epochs=1)
+    clf.fit(X[:300], Q.sample(y)[:300], anchors=(X[ANCHORS], y[ANCHORS]))
+    assert len(asked) >= 4  # for the labels, two that judge, and the classifier's own
+    assert all(asked)
 
 
 @pytest.mark.parametrize("more, n_epochs", [({}, 2 * 3), ({"estimation_epochs": 1}, 1 + 3)])

@@ -108,13 +108,32 @@ def test_recipes_have_the_papers_hyper_parameters():
 
 def test_where_adds_options_to_some_cells_only():
     by_name = {cell.name: spec for cell, spec in SUITES["table3"].specs("best", trials=1)}
-    assert by_name["LM/T, uniform"].options["epochs"] == 60
+    assert by_name["LM/T, uniform"].options["epochs"] == 200
     assert by_name["PC/S, uniform"].options["epochs"] == 30
     assert by_name["LM/E, with0"].options["refine"] is True
     assert by_name["LM/T, with0"].method == "weak-to-strong"
     assert by_name["PC/S, with0"].method == "pc"
-    assert "restarts" not in by_name["PC/S, with0"].options  # it does not know what to expect
     assert by_name["TL, uniform"] == by_name["TL, with0"]
+
+
+def test_true_labels_are_learned_as_labels_told_the_true_matrix_are():
+    by_name = {cell.name: spec for cell, spec in SUITES["table3"].specs("best", trials=1)}
+    true, told = by_name["TL, with0"], by_name["LM/T, with0"]
+    assert true.knows == "true labels"
+    assert (true.method, dict(true.options)) == (told.method, dict(told.options))
+
+
+def test_trials_that_were_developed_on_are_not_run():
+    def trials(name, recipe, **options):
+        return sorted({spec.trial for _, spec in SUITES[name].specs(recipe, **options)})
+
+    assert trials("table3", "best") == [2, 3, 4]
+    assert trials("table3", "best", trials=1) == [2]
+    assert "trials 0 and 1" in " ".join(SUITES["table3"].recipe("best").deviations)
+    for name in SUITES:  # only there
+        for recipe in RECIPES:
+            if (name, recipe) != ("table3", "best"):
+                assert trials(name, recipe, trials=2) == [0, 1]
 
 
 def test_colour_images_are_learned_from_two_views_and_the_figure_from_one():

@@ -1,5 +1,7 @@
 """Means, differences and verdicts, against figures computed by hand."""
 
+from dataclasses import replace
+
 import pytest
 
 from naysay.experiments.records import RunRecord
@@ -58,6 +60,19 @@ def test_recipes_are_kept_apart():
     )
     results = summarise([SUITES["table2"]], records)
     assert {r.recipe: r.at("LM/T", "with0").mean for r in results} == {"best": 90, "paper": 50}
+
+
+def test_trials_that_were_developed_on_do_not_count():
+    suite = SUITES["table3"]
+    (_, first), (_, second) = suite.specs("best", trials=2, only="LM/T, with0")
+    found = {0: 0.99, first.trial: 0.95, second.trial: 0.96}
+    records = [
+        RunRecord(spec=replace(first, trial=trial), accuracy=accuracy, seconds=2.0, device="x")
+        for trial, accuracy in found.items()
+    ]
+    (result,) = summarise([suite], records)
+    assert result.at("LM/T", "with0").mean == pytest.approx(95.5)
+    assert result.records == records[1:]
 
 
 @pytest.mark.parametrize(

@@ -404,7 +404,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         elif is_estimate and anchored is not None:
             is_judge = method.needs_strong_view and method.takes_evidence
             self.habit_ = estimate_habit(
-                replace(trainer, options=estimation_options(self, options)),
+                replace(trainer, options=estimation_options(self, trainer.options)),
                 answers,
                 anchored,
                 names,

@@ -127,8 +127,8 @@ class Trainer:
         return network, history
 
     def log_probs(self, network: nn.Module, examples: Examples) -> NDArray[np.float64]:
-        """Return the logarithm of a network's softmax."""
-        logits = training.predict_logits(network, examples, bfloat16=self.options.bfloat16)
+        """Return the logarithm of a network's softmax, in float32 however it was trained."""
+        logits = training.predict_logits(network, examples)
         return logits.double().log_softmax(1).cpu().numpy()
 
 

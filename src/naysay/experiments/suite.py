@@ -77,6 +77,8 @@ class Recipe:
         Further options for some cells: by the name of a row, a column, or ``"row, column"``;
         ``*`` stands for anything. Later ones win.
     trials : int
+    first_trial : int, default=0
+        Above 0 where the trials before it were developed on: those are neither run nor shown.
     deviations : tuple of str
         What differs from the paper, and why; sentences for the report.
     seconds : float, optional
@@ -88,6 +90,7 @@ class Recipe:
     options: Mapping[str, Any]
     where: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     trials: int
+    first_trial: int = 0
     deviations: tuple[str, ...] = ()
     seconds: float | None = None
     measured_on: str = ""
@@ -133,7 +136,7 @@ class Suite:
         return self.recipes[name]
 
     def spec_of(self, cell: Cell, recipe: str) -> RunSpec:
-        """Return the first trial of a cell."""
+        """Return trial 0 of a cell, which stands for all of them."""
         options = self.recipe(recipe).options_of(cell)
         names = ("method", "n_train", "n_test")
         changes = {name: options.pop(name) for name in names if name in options}
@@ -152,7 +155,9 @@ class Suite:
         only : str
             Cells whose name contains this; ``*`` stands for anything, case does not matter.
         """
-        for trial in range(self.recipe(recipe).trials if trials is None else trials):
+        chosen = self.recipe(recipe)
+        n_trials = chosen.trials if trials is None else trials
+        for trial in range(chosen.first_trial, chosen.first_trial + n_trials):
             for cell in self.cells:
                 if fnmatch(cell.name.lower(), f"*{only.lower()}*"):
                     yield cell, replace(self.spec_of(cell, recipe), trial=trial)

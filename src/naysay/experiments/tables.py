@@ -115,7 +115,8 @@ def summarise(
 ) -> list[SuiteResult]:
     """Return each suite with each recipe of which there is a run.
 
-    A run counts once, whatever the number of files it is in. Runs of no suite are left out.
+    A run counts once, whatever the number of files it is in. Runs of no suite are left out, and so
+    are trials before the first that a recipe reports.
     """
     by_group: dict[str, dict[int, RunRecord]] = {}
     for record in records:
@@ -133,9 +134,10 @@ def _find(
     suite: Suite, cell: Cell, recipe: str, by_group: Mapping[str, Mapping[int, RunRecord]]
 ) -> CellResult:
     trials = by_group.get(suite.spec_of(cell, recipe).group, {})
-    records = tuple(trials[trial] for trial in sorted(trials))
+    chosen = suite.recipe(recipe)
+    records = tuple(trials[trial] for trial in sorted(trials) if trial >= chosen.first_trial)
     accuracies = [100 * record.accuracy for record in records]
-    published = cell.published if suite.recipe(recipe).comparable else None
+    published = cell.published if chosen.comparable else None
     return CellResult(
         cell=cell,
         records=records,

@@ -41,6 +41,8 @@ FIGURE_CONVERGENCE = Suite(
             CIFAR10["best"],
             options={**CIFAR10["best"].options, "compile": False},
             where={},
+            trials=5,
+            first_trial=0,
             deviations=(
                 ONE_CYCLE,
                 "30 epochs of LM for every number of examples, without the two views and the many "
@@ -142,6 +144,8 @@ TABLE4 = Suite(
                 "LM/E*": {"refine": True, "estimation_epochs": 20},
                 _TINY: {"network": "ResNet18-unpadded", "batch_size": 256, "lr": 0.1},
             },
+            trials=5,
+            first_trial=0,
             deviations=(
                 ONE_CYCLE,
                 "LM learns from two views of each image: the target of both is the mean of what "
