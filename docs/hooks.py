@@ -6,25 +6,27 @@ from pathlib import Path
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).parent.parent
-LINK_OUT = re.compile(r"\]\(\.\./([^)#]+)")
 PICTURE = re.compile(r'<img [^>]*src="[^"]*pictures/([\w-]+\.svg)"[^>]*>')
 
 
 def on_files(files, config):
     """Take the files of the repository that pages link to into the site."""
-    linked = {name for page in files.documentation_pages() for name in links_out(page)}
-    for name in linked:
+    pages = files.documentation_pages()
+    for name in {name for page in pages for name in link_out(page).findall(page.content_string)}:
         files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
     return files
 
 
-def links_out(page):
-    return LINK_OUT.findall(page.content_string)
+def link_out(file):
+    """Compile the pattern of links that leave docs/: a page in a folder has to go up once more."""
+    up = "../" * file.src_uri.count("/")
+    return re.compile(rf"\]\({up}\.\./([^)#]+)")
 
 
-def on_page_markdown(markdown, **_):
+def on_page_markdown(markdown, page, **_):
     """Let a link that leaves docs/ lead to the copy in the site."""
-    return LINK_OUT.sub(r"](\1", markdown)
+    up = "../" * page.file.src_uri.count("/")
+    return link_out(page.file).sub(rf"]({up}\1", markdown)
 
 
 def on_page_content(html, **_):

@@ -18,6 +18,7 @@ import naysay
 from naysay.cli import app
 from places import ROOT
 
+DOCS = ROOT / "docs"
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
@@ -47,7 +48,7 @@ def run_python_blocks(page, monkeypatch, folder):
     listed = blocks(page)
     namespace: dict[str, object] = {}
     for (language, text), follower in zip(listed, [*listed[1:], ("", "")], strict=True):
-        if language == "sh" and page.parent.name == "docs":
+        if language == "sh" and page.is_relative_to(DOCS):
             run_shell_block(text)
         if language != "python":
             continue
@@ -75,17 +76,17 @@ def test_readme_blocks_print_what_the_readme_says(monkeypatch, tmp_path):
 
 # the first runs where real data are (tests/datasets), the second quotes examples
 TESTED_APART = {"data.md", "loops.md"}
-PAGES = sorted(
-    page.name
-    for page in (ROOT / "docs").glob("*.md")
-    if {"python", "sh"} & {language for language, _ in blocks(page)}
-    and page.name not in TESTED_APART
-)
+PAGES = {page.relative_to(DOCS).as_posix(): page for page in sorted(DOCS.rglob("*.md"))}
+RUN_HERE = [
+    name
+    for name, page in PAGES.items()
+    if {"python", "sh"} & {language for language, _ in blocks(page)} and name not in TESTED_APART
+]
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", RUN_HERE)
 def test_every_block_of_the_page_runs(name, monkeypatch, tmp_path):
-    for printed, said in run_python_blocks(ROOT / "docs" / name, monkeypatch, tmp_path):
+    for printed, said in run_python_blocks(DOCS / name, monkeypatch, tmp_path):
         prints_what_is_said(printed, said)
     if name == "command-line.md":
         made = {"Q.csv", "flowers-model", "flowers.csv", "flowers.pt2"}
@@ -93,10 +94,10 @@ def test_every_block_of_the_page_runs(name, monkeypatch, tmp_path):
 
 
 def test_every_block_is_of_a_kind_that_is_run():
-    for page in (ROOT / "docs").glob("*.md"):
+    for name, page in PAGES.items():
         fences = re.findall(r"^```(.*)$", page.read_text("utf-8"), re.MULTILINE)
-        assert set(fences[::2]) <= {"python", "sh", "text"}, page.name  # text: what they print
-        assert not any(fences[1::2]), page.name
+        assert set(fences[::2]) <= {"python", "sh", "text"}, name  # text: what they print
+        assert not any(fences[1::2]), name
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
@@ -112,7 +113,7 @@ def test_commands_for_make_are_targets(name):
 
 
 def test_quoted_lines_are_those_of_the_example():
-    page = (ROOT / "docs" / "loops.md").read_text("utf-8")
+    page = (DOCS / "loops.md").read_text("utf-8")
     parts = re.findall(r"\(\.\./(examples/\w+\.py)\)|^```python\n(.*?)^```", page, re.S | re.M)
     example, n_quoted = "", 0
     for named, quoted in parts:
@@ -125,7 +126,7 @@ def test_quoted_lines_are_those_of_the_example():
 
 
 @pytest.mark.parametrize(
-    "path", sorted((ROOT / "docs" / "pictures").glob("*.svg")), ids=lambda path: path.stem
+    "path", sorted((DOCS / "pictures").glob("*.svg")), ids=lambda path: path.stem
 )
 def test_pictures_are_those_that_the_script_draws(path):
     drawn = runpy.run_path(str(path.parent / "draw.py"))["PICTURES"][path.name]()
@@ -133,7 +134,7 @@ def test_pictures_are_those_that_the_script_draws(path):
 
 
 def test_the_reference_has_every_public_module():
-    page = (ROOT / "docs" / "reference.md").read_text("utf-8")
+    page = (DOCS / "reference.md").read_text("utf-8")
     modules = {name for name in naysay.__all__ if isinstance(getattr(naysay, name), ModuleType)}
     listed = set(re.findall(r"^::: naysay\.(\w+)", page, re.MULTILINE))
     assert modules <= listed
@@ -184,15 +185,14 @@ def slugify(heading):
 
 
 def test_links_between_files_lead_somewhere():
-    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
-    for page in pages:
+    for page in [*ROOT.glob("*.md"), *PAGES.values()]:
         for target in re.findall(r"\]\(([^)]+)\)", page.read_text("utf-8")):
             if "://" in target:
                 continue
             path, _, anchor = target.partition("#")
             linked = page.parent / path if path else page
             assert linked.exists(), f"{page.name} links to {target}"
-            if page.parent.name == "docs" and path.startswith("../"):
+            if page.is_relative_to(DOCS) and not linked.resolve().is_relative_to(DOCS):
                 assert linked.is_file(), f"{page.name}: a site has no folder {target}"
             if anchor:
                 assert anchor in anchors(linked), f"{page.name} links to {target}"
@@ -200,5 +200,5 @@ def test_links_between_files_lead_somewhere():
 
 def test_every_page_is_in_the_menu():
     menu = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:")[2]
-    listed = re.findall(r": ([\w-]+\.md)$", menu, re.MULTILINE)
-    assert sorted(listed) == sorted(page.name for page in (ROOT / "docs").glob("*.md"))
+    listed = re.findall(r": ([\w/-]+\.md)$", menu, re.MULTILINE)
+    assert sorted(listed) == sorted(PAGES)

@@ -220,7 +220,7 @@ def last_record(name, *, on_gpu=False):
 
 
 def test_speeds_of_training_are_those_of_the_records():
-    page = " ".join((ROOT / "docs" / "performance.md").read_text("utf-8").split())
+    page = " ".join((ROOT / "docs" / "lab" / "performance.md").read_text("utf-8").split())
     last = records_of("training")[-4:]  # of one code
     for loop in ("by hand", "DataLoader"):
         ratios = [each[f"ratio to {loop}"] for each in last]
@@ -231,7 +231,7 @@ def test_speeds_of_training_are_those_of_the_records():
 
 
 def test_speeds_are_those_of_the_records():
-    page = (ROOT / "docs" / "performance.md").read_text("utf-8")
+    page = (ROOT / "docs" / "lab" / "performance.md").read_text("utf-8")
     core = last_record("core")
     for size in ("(256, 10)", "(1024, 1000)"):
         uniform, dense = (
@@ -243,7 +243,7 @@ def test_speeds_are_those_of_the_records():
 
 
 def test_speeds_on_a_gpu_are_those_of_the_records():
-    page = (ROOT / "docs" / "performance.md").read_text("utf-8")
+    page = (ROOT / "docs" / "lab" / "performance.md").read_text("utf-8")
     training, many, cifar = (
         last_record(name, on_gpu=True) for name in ("gpu_training", "ensemble", "gpu_cifar")
     )
@@ -266,7 +266,7 @@ def test_speeds_on_a_gpu_are_those_of_the_records():
 
 
 def test_what_threads_cost_is_that_of_the_record():
-    page = (ROOT / "docs" / "performance.md").read_text("utf-8")
+    page = (ROOT / "docs" / "lab" / "performance.md").read_text("utf-8")
     busy = last_record("threads")["busy"].values()
     times = [each["2 threads"] / each["1 threads"] for each in busy]
     assert f"takes {min(times):.0f} to {max(times):.0f} times as long" in page
@@ -292,19 +292,19 @@ def test_table_of_methods_and_references_are_what_the_command_prints(part, print
 def test_times_of_whole_tables_are_those_of_the_record():
     lines = (ROOT / "benchmarks" / "results" / "reproduction_times.jsonl").read_text("utf-8")
     quick, first, second = (json.loads(line)["results"]["seconds"] for line in lines.splitlines())
-    page = (ROOT / "docs" / "results.md").read_text("utf-8")
+    page = (ROOT / "docs" / "lab" / "results.md").read_text("utf-8")
     assert f"{first} s for Table 1" in page
     assert f"{second} s for Table 2" in page
     minutes, seconds = divmod(quick, 60)
-    page = (ROOT / "docs" / "reproduction.md").read_text("utf-8")
+    page = (ROOT / "docs" / "lab" / "reproduction.md").read_text("utf-8")
     assert f"took {minutes} min {seconds} s" in page
 
 
 def test_results_and_report_are_those_of_the_records():
     records = RecordFile(ROOT / "benchmarks" / "results" / "reproduction.jsonl").read()
-    page = (ROOT / "docs" / "results.md").read_text("utf-8")
+    page = (ROOT / "docs" / "lab" / "results.md").read_text("utf-8")
     found = page.partition("<!-- results: begin -->\n")[2].partition("<!-- results: end -->")[0]
-    assert found == markdown(summarise(SUITES.values(), records)), "see docs/results.md"
+    assert found == markdown(summarise(SUITES.values(), records)), "see docs/lab/results.md"
     report = (ROOT / "docs" / "report.html").read_text("utf-8")
     assert report == render_report_page(records), (
         "run: naysay report RECORDS --out docs/report.html"
@@ -312,7 +312,7 @@ def test_results_and_report_are_those_of_the_records():
 
 
 def test_what_crops_and_flips_are_needed_for_is_that_of_the_records():
-    page = " ".join((ROOT / "docs" / "results.md").read_text("utf-8").split())
+    page = " ".join((ROOT / "docs" / "lab" / "results.md").read_text("utf-8").split())
     records = RecordFile(ROOT / "benchmarks" / "results" / "unaugmented.jsonl").read()
     found = {each.spec.setting: each for each in records}
     uniform, biased = (100 * found[name].accuracy for name in ("uniform", "without0"))
