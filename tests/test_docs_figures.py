@@ -57,7 +57,7 @@ def merged_records(name):
 
 def test_figures_of_estimating_are_those_of_the_record():
     record = merged_records("estimation")
-    page = (ROOT / "docs" / "estimating.md").read_text("utf-8")
+    page = (ROOT / "docs" / "lab" / "estimation.md").read_text("utf-8")
     settings = ("uniform", "without0", "with0")
     for case in record["digits with0"]:
         n_anchors, size = NUMBER.findall(case)
@@ -74,7 +74,7 @@ def test_figures_of_estimating_are_those_of_the_record():
 def test_error_by_size_coverage_and_speed_of_estimating_are_those_of_the_record():
     record, page = (
         merged_records("estimation"),
-        (ROOT / "docs" / "estimating.md").read_text("utf-8"),
+        (ROOT / "docs" / "lab" / "estimation.md").read_text("utf-8"),
     )
     settings = ("uniform", "without0", "with0")
     for size in ("1000 ", "3000 ", "10000 ", ""):
@@ -107,7 +107,7 @@ def test_error_by_size_coverage_and_speed_of_estimating_are_those_of_the_record(
 
 
 def test_estimates_on_colour_images_are_those_of_the_records():
-    page = (ROOT / "docs" / "estimating.md").read_text("utf-8")
+    page = (ROOT / "docs" / "lab" / "estimation.md").read_text("utf-8")
     records = RecordFile(ROOT / "benchmarks" / "results" / "reproduction.jsonl").read()
     suite = SUITES["table3"]
     found = {
@@ -128,7 +128,7 @@ def test_estimates_on_colour_images_are_those_of_the_records():
 
 
 def test_human_habits_are_those_of_the_record():
-    page = (ROOT / "docs" / "estimating.md").read_text("utf-8")
+    page = (ROOT / "docs" / "lab" / "estimation.md").read_text("utf-8")
     found = merged_records("gpu_estimation")["human human"]
     assert f"came to {found['accuracy']:.2f} %" in page
     assert f"{found['least_recall']:.1f} % were found" in page
@@ -137,7 +137,7 @@ def test_human_habits_are_those_of_the_record():
 
 
 def test_what_class_weights_make_of_judgements_is_that_of_the_log():
-    page = " ".join((ROOT / "docs" / "estimating.md").read_text("utf-8").split())
+    page = " ".join((ROOT / "docs" / "lab" / "estimation.md").read_text("utf-8").split())
     log = (ROOT / "benchmarks" / "results" / "logs" / "h200-2026-11-16.txt").read_text("utf-8")
     then = re.findall(r"refined then error ([\d.]+)", log)
     weighted = re.findall(r"refined with class weights error ([\d.]+)", log)
@@ -150,7 +150,7 @@ def test_what_class_weights_make_of_judgements_is_that_of_the_log():
 
 def test_what_cures_dead_classes_is_that_of_the_record():
     record = merged_records("cures")
-    page = (ROOT / "docs" / "troubleshooting.md").read_text("utf-8")
+    page = (ROOT / "docs" / "lab" / "methods.md").read_text("utf-8")
     for cure in record["lr 0.1"]:
         cells = []
         for rate in ("lr 0.1", "lr 0.02"):
@@ -173,7 +173,7 @@ def test_accuracies_of_methods_are_those_of_the_record():
         for setting, of_methods in json.loads(line)["results"].items():
             found[setting] |= of_methods
     uniform, biased = found.values()
-    page = (ROOT / "docs" / "methods.md").read_text("utf-8")
+    page = (ROOT / "docs" / "lab" / "methods.md").read_text("utf-8")
     for name in METHODS:
         cells = [
             f"{record[name]['accuracy_mean']:.1f} ± {record[name]['accuracy_sd']:.1f}"
@@ -183,7 +183,7 @@ def test_accuracies_of_methods_are_those_of_the_record():
 
 
 def test_accuracies_of_views_of_photos_are_those_of_the_records():
-    page = " ".join((ROOT / "docs" / "methods.md").read_text("utf-8").split())
+    page = " ".join((ROOT / "docs" / "lab" / "methods.md").read_text("utf-8").split())
     records = RecordFile(ROOT / "benchmarks" / "results" / "reproduction.jsonl").read()
     for method in ("two-views", "weak-to-strong"):
         (found,) = [
@@ -197,7 +197,7 @@ def test_accuracies_of_views_of_photos_are_those_of_the_records():
 
 
 def test_accuracies_of_two_views_are_those_of_the_record():
-    page = (ROOT / "docs" / "methods.md").read_text("utf-8")
+    page = (ROOT / "docs" / "lab" / "methods.md").read_text("utf-8")
     lines = (ROOT / "benchmarks" / "results" / "views.jsonl").read_text("utf-8").splitlines()
     found = {}
     for line in lines:  # one for MNIST, one for the digits; later ones stand
