@@ -55,7 +55,7 @@ def merged_records(name):
     return merged
 
 
-def test_figures_of_estimating_are_those_of_the_record():
+def test_errors_of_estimated_matrices_are_those_of_the_record():
     record = merged_records("estimation")
     page = (ROOT / "docs" / "lab" / "estimation.md").read_text("utf-8")
     settings = ("uniform", "without0", "with0")
@@ -71,7 +71,7 @@ def test_figures_of_estimating_are_those_of_the_record():
         assert f"| {setting} | {errors} | {accuracies} |" in page
 
 
-def test_error_by_size_coverage_and_speed_of_estimating_are_those_of_the_record():
+def test_error_by_size_coverage_and_speed_of_estimation_are_those_of_the_record():
     record, page = (
         merged_records("estimation"),
         (ROOT / "docs" / "lab" / "estimation.md").read_text("utf-8"),
@@ -91,9 +91,8 @@ def test_error_by_size_coverage_and_speed_of_estimating_are_those_of_the_record(
         f"{100 * record[f'coverage of networks, digits {setting}']['coverage']:.1f} %"
         for setting in ("without0", "with0")
     ]
-    assert "held {} of the entries under without0, {} under with0".format(*of_networks) in " ".join(
-        page.split()
-    )
+    sentence = "contained {} of the entries under without0, {} under with0".format(*of_networks)
+    assert sentence in " ".join(page.split())
     large = record["all 1000000 x 100"]
     assert f"{large['total_cpu_seconds']:.0f} seconds of processor time" in page
     assert f"{large['peak_gb']:.1f} GB" in page
@@ -127,16 +126,16 @@ def test_estimates_on_colour_images_are_those_of_the_records():
         assert f"| {name} | {each['accuracy']:.1f} | {min(each['recalls']):.1f} |" in page
 
 
-def test_human_habits_are_those_of_the_record():
-    page = (ROOT / "docs" / "lab" / "estimation.md").read_text("utf-8")
+def test_figures_of_human_annotators_are_those_of_the_record():
+    page = " ".join((ROOT / "docs" / "lab" / "estimation.md").read_text("utf-8").split())
     found = merged_records("gpu_estimation")["human human"]
-    assert f"came to {found['accuracy']:.2f} %" in page
-    assert f"{found['least_recall']:.1f} % were found" in page
+    assert f"reached {found['accuracy']:.2f} %" in page
+    assert f"lowest recall of a class was {found['least_recall']:.1f} %" in page
     assert f"from {found['error_from_anchors']:.3f} to {found['error_refined']:.3f}" in page
-    assert f"{found['precision_first_1000']:.1f} %\nwere wrong" in page
+    assert f"{found['precision_first_1000']:.1f} % of the first 1,000 labels flagged" in page
 
 
-def test_what_class_weights_make_of_judgements_is_that_of_the_log():
+def test_the_effect_of_class_weights_is_that_of_the_log():
     page = " ".join((ROOT / "docs" / "lab" / "estimation.md").read_text("utf-8").split())
     log = (ROOT / "benchmarks" / "results" / "logs" / "h200-2026-11-16.txt").read_text("utf-8")
     then = re.findall(r"refined then error ([\d.]+)", log)
@@ -148,7 +147,7 @@ def test_what_class_weights_make_of_judgements_is_that_of_the_log():
     assert f"with an error of {float(error):.3f}" in page
 
 
-def test_what_cures_dead_classes_is_that_of_the_record():
+def test_what_prevents_collapsed_classes_is_that_of_the_record():
     record = merged_records("cures")
     page = (ROOT / "docs" / "lab" / "methods.md").read_text("utf-8")
     for cure in record["lr 0.1"]:
@@ -193,7 +192,7 @@ def test_accuracies_of_views_of_photos_are_those_of_the_records():
             and (each.spec.dataset, each.spec.setting) == ("cifar-10", "uniform")
             and each.spec.knows == "true Q"
         ]
-        assert re.search(f"`{method}` (came )?to {found[0]} in {found[1]}", page)
+        assert f"`{method}` reached {found[0]} in {found[1]}" in page
 
 
 def test_accuracies_of_two_views_are_those_of_the_record():
