@@ -24,7 +24,9 @@ def link_out(file):
 
 
 def on_page_markdown(markdown, page, **_):
-    """Let a link that leaves docs/ lead to the copy in the site."""
+    """Let links into and out of docs/ lead to the copies in the site."""
+    if not (ROOT / "docs" / page.file.src_uri).exists():  # a page from above docs/: CONTRIBUTING
+        return markdown.replace("](docs/", "](")
     up = "../" * page.file.src_uri.count("/")
     return link_out(page.file).sub(rf"]({up}\1", markdown)
 

@@ -201,4 +201,4 @@ def test_links_between_files_lead_somewhere():
 def test_every_page_is_in_the_menu():
     menu = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:")[2]
     listed = re.findall(r": ([\w/-]+\.md)$", menu, re.MULTILINE)
-    assert sorted(listed) == sorted(PAGES)
+    assert sorted(listed) == sorted([*PAGES, "CONTRIBUTING.md"])
