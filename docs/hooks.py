@@ -1,4 +1,4 @@
-"""What the site needs beside MkDocs: pictures that follow its colours, links that leave docs/."""
+"""Hooks of MkDocs: inline pictures that follow the theme, and links that leave docs/."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ PICTURE = re.compile(r'<img [^>]*src="[^"]*pictures/([\w-]+\.svg)"[^>]*>')
 
 
 def on_files(files, config):
-    """Take the files of the repository that pages link to into the site."""
+    """Add the files of the repository that pages link to."""
     pages = files.documentation_pages()
     for name in {name for page in pages for name in link_out(page).findall(page.content_string)}:
         files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
@@ -32,6 +32,6 @@ def on_page_markdown(markdown, page, **_):
 
 
 def on_page_content(html, **_):
-    """Put pictures into the page itself: an image could not know whether the page is dark."""
+    """Inline the pictures, because an image cannot follow the theme of the page."""
     folder = ROOT / "docs" / "pictures"
     return PICTURE.sub(lambda found: (folder / found[1]).read_text("utf-8"), html)
