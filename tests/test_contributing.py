@@ -1,4 +1,4 @@
-"""CONTRIBUTING is a test: the map is that of the house, and its five steps add a loss."""
+"""Compare the map in CONTRIBUTING with the sources, and follow its five steps to add a loss."""
 
 import ast
 import os
@@ -88,7 +88,7 @@ def put(path, place, text):
 
 
 def names_of(node):
-    """Return the names that a statement of a module defines."""
+    """List the names that a statement of a module defines."""
     if isinstance(node, ast.FunctionDef):
         return [node.name]
     targets = getattr(node, "targets", [getattr(node, "target", None)])
@@ -96,7 +96,7 @@ def names_of(node):
 
 
 def run(root, *arguments):
-    """Run Python in the copy, on its own sources; return what it prints."""
+    """Run Python in the copy of the repository, with its sources, and capture the output."""
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=root,

@@ -1,4 +1,4 @@
-"""Documentation is a test: every README block, every page and every example runs."""
+"""Run every block of README and docs, and every example."""
 
 import contextlib
 import io
@@ -22,12 +22,12 @@ NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 def blocks(page):
-    """Return (language, text) of every fenced block of a page."""
+    """Find the (language, text) of every fenced block of a page."""
     return re.findall(r"^```(\w+)\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
 
 
 def run_shell_block(text):
-    """Run the lines of a block; naysay in this process, what is piped into it in a shell."""
+    """Run the lines of a block: naysay in this process, everything else in a shell."""
     for line in text.splitlines():
         before, _, last = line.rpartition(" | ")
         if not last.startswith("naysay "):
@@ -42,7 +42,7 @@ def run_shell_block(text):
 
 
 def run_python_blocks(page, monkeypatch, folder):
-    """Run a page's Python blocks in one namespace; return what each printed, with what follows."""
+    """Run the Python blocks of a page in one namespace; yield each output and the expected one."""
     monkeypatch.chdir(folder)
     listed = blocks(page)
     namespace: dict[str, object] = {}
@@ -57,23 +57,23 @@ def run_python_blocks(page, monkeypatch, folder):
         yield printed.getvalue(), follower[1] if follower[0] == "text" else None
 
 
-def prints_what_is_said(printed, said):
-    """Compare what a block prints with the text block behind it; return whether there is one."""
-    if said is None:
+def compare_output(printed, expected):
+    """Compare the output of a block with the text block after it, and tell whether there is one."""
+    if expected is None:
         return False
-    # another processor may round another way: words must agree, figures nearly
-    assert NUMBER.sub("#", printed) == NUMBER.sub("#", said)
-    figures = [list(map(float, NUMBER.findall(text))) for text in (printed, said)]
+    # another processor may round differently: words must agree exactly, figures approximately
+    assert NUMBER.sub("#", printed) == NUMBER.sub("#", expected)
+    figures = [list(map(float, NUMBER.findall(text))) for text in (printed, expected)]
     assert figures[0] == pytest.approx(figures[1], rel=0.04)
     return True
 
 
 def test_readme_blocks_print_what_the_readme_says(monkeypatch, tmp_path):
     ran = run_python_blocks(ROOT / "README.md", monkeypatch, tmp_path)
-    assert sum(prints_what_is_said(printed, said) for printed, said in ran) >= 1
+    assert sum(compare_output(printed, expected) for printed, expected in ran) >= 1
 
 
-# the first runs where real data are (tests/datasets), the second quotes examples
+# test_docs_data.py runs the first page with real data; the second quotes examples
 TESTED_APART = {"data.md", "loops.md"}
 PAGES = {page.relative_to(DOCS).as_posix(): page for page in sorted(DOCS.rglob("*.md"))}
 RUN_HERE = [
@@ -85,30 +85,30 @@ RUN_HERE = [
 
 @pytest.mark.parametrize("name", RUN_HERE)
 def test_every_block_of_the_page_runs(name, monkeypatch, tmp_path):
-    for printed, said in run_python_blocks(DOCS / name, monkeypatch, tmp_path):
-        prints_what_is_said(printed, said)
+    for printed, expected in run_python_blocks(DOCS / name, monkeypatch, tmp_path):
+        compare_output(printed, expected)
     if name == "command-line.md":
-        made = {"Q.csv", "flowers-model", "flowers.csv", "flowers.pt2"}
-        assert {path.name for path in tmp_path.iterdir()} > made
+        written = {"Q.csv", "flowers-model", "flowers.csv", "flowers.pt2"}
+        assert {path.name for path in tmp_path.iterdir()} > written
 
 
 def test_every_block_is_of_a_kind_that_is_run():
     for name, page in PAGES.items():
         fences = re.findall(r"^```(.*)$", page.read_text("utf-8"), re.MULTILINE)
-        assert set(fences[::2]) <= {"python", "sh", "text"}, name  # text: what they print
+        assert set(fences[::2]) <= {"python", "sh", "text"}, name  # text: the expected output
         assert not any(fences[1::2]), name
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
 def test_commands_for_make_are_targets(name):
     targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
-    asked = [
+    named = [
         target
         for _, text in blocks(ROOT / name)
         for target in re.findall(r"^make (\w+)", text, re.M)
     ]
-    assert asked
-    assert set(asked) <= set(targets)
+    assert named
+    assert set(named) <= set(targets)
 
 
 def test_quoted_lines_are_those_of_the_example():
@@ -140,8 +140,8 @@ def test_the_reference_has_every_public_name_where_users_import_it():
     assert set(naysay.__all__) - {"__version__"} <= named
 
 
-# What Lightning itself does wrong, or advises on machines of more than two cores.
-NOT_OURS = [
+# Warnings of Lightning about its own code, or about machines with more than two cores.
+WARNINGS_OF_LIGHTNING = [
     "ignore:`isinstance(treespec, LeafSpec)` is deprecated:FutureWarning:"
     "pytorch_lightning.utilities._pytree",
     *(
@@ -150,8 +150,8 @@ NOT_OURS = [
         for name in ("train_dataloader", "val_dataloader")
     ),
 ]
-# One thread, as for all tests; no file of a hub is asked for.
-QUIET = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
+# One thread, as for all tests, and no requests to a hub.
+ENVIRONMENT = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
 
 
 @pytest.mark.parametrize(
@@ -159,22 +159,22 @@ QUIET = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETR
 )
 def test_example_runs(script, tmp_path):
     done = subprocess.run(
-        [sys.executable, *(f"-W{rule}" for rule in ["error", *NOT_OURS]), str(script)],
+        [sys.executable, *(f"-W{rule}" for rule in ["error", *WARNINGS_OF_LIGHTNING]), str(script)],
         cwd=tmp_path,
-        env=os.environ | QUIET,
+        env=os.environ | ENVIRONMENT,
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
     assert "right" in done.stdout
-    assert not done.stderr, "an example prints its result and nothing else"
-    said = script.read_text("utf-8")
-    assert all(path.name in said for path in tmp_path.iterdir()), "a file that it does not speak of"
+    assert not done.stderr, "an example prints only its result"
+    code = script.read_text("utf-8")
+    assert all(path.name in code for path in tmp_path.iterdir()), "it wrote a file it does not name"
 
 
 def anchors(page):
-    """Return the anchors of a page's headings, as MkDocs makes them."""
+    """Find the anchors of the headings of a page, as MkDocs creates them."""
     text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
     return {slugify(heading) for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE)}
 
@@ -184,7 +184,7 @@ def slugify(heading):
     return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", plain).strip().lower())
 
 
-def test_links_between_files_lead_somewhere():
+def test_links_between_files_have_targets():
     for page in [*ROOT.glob("*.md"), *PAGES.values()]:
         for target in re.findall(r"\]\(([^)]+)\)", page.read_text("utf-8")):
             if "://" in target:

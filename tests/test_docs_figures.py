@@ -1,4 +1,4 @@
-"""Every figure in README and docs is that of a record, or of what a command prints."""
+"""Compare the figures of README and docs with the records, and tables with the commands."""
 
 import json
 import re
@@ -48,7 +48,7 @@ def test_readme_beside_the_paper_is_that_of_the_records():
 
 
 def merged_records(name):
-    """Return the last record of each key of a file."""
+    """Read the last result of each key of a file of records."""
     lines = (ROOT / "benchmarks" / "results" / f"{name}.jsonl").read_text("utf-8").splitlines()
     merged = {}
     for line in lines:
