@@ -1,4 +1,4 @@
-"""Formulas of docstrings as MathML, which browsers draw themselves: no script, no request."""
+"""Convert formulas of docstrings to MathML, which browsers render without a script or a request."""
 
 import re
 
@@ -10,7 +10,7 @@ INLINE = re.compile(r":math:`(.*?)`", re.DOTALL)
 
 
 class Formulas(griffe.Extension):
-    """Turn LaTeX into MathML before Markdown takes its underscores for emphasis."""
+    """Convert LaTeX to MathML before Markdown interprets its underscores as emphasis."""
 
     def on_object(self, *, obj, **_):
         if obj.docstring:
@@ -19,6 +19,6 @@ class Formulas(griffe.Extension):
 
 
 def draw(latex, display):
-    # in an element of its own, a formula at the start of a line does not end the paragraph
+    # wrapped in an element, a formula at the start of a line does not end the paragraph
     element = "div" if display == "block" else "span"
     return f"<{element}>{convert(' '.join(latex.split()), display=display)}</{element}>"

@@ -1,4 +1,4 @@
-"""What the site needs beside MkDocs: pictures that follow its colours, links that leave docs/."""
+"""Hooks of MkDocs: inline pictures that follow the theme, and links that leave docs/."""
 
 import re
 from pathlib import Path
@@ -6,28 +6,32 @@ from pathlib import Path
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).parent.parent
-LINK_OUT = re.compile(r"\]\(\.\./([^)#]+)")
 PICTURE = re.compile(r'<img [^>]*src="[^"]*pictures/([\w-]+\.svg)"[^>]*>')
 
 
 def on_files(files, config):
-    """Take the files of the repository that pages link to into the site."""
-    linked = {name for page in files.documentation_pages() for name in links_out(page)}
-    for name in linked:
+    """Add the files of the repository that pages link to."""
+    pages = files.documentation_pages()
+    for name in {name for page in pages for name in link_out(page).findall(page.content_string)}:
         files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
     return files
 
 
-def links_out(page):
-    return LINK_OUT.findall(page.content_string)
+def link_out(file):
+    """Compile the pattern of links that leave docs/: a page in a folder has to go up once more."""
+    up = "../" * file.src_uri.count("/")
+    return re.compile(rf"\]\({up}\.\./([^)#]+)")
 
 
-def on_page_markdown(markdown, **_):
-    """Let a link that leaves docs/ lead to the copy in the site."""
-    return LINK_OUT.sub(r"](\1", markdown)
+def on_page_markdown(markdown, page, **_):
+    """Let links into and out of docs/ lead to the copies in the site."""
+    if not (ROOT / "docs" / page.file.src_uri).exists():  # a page from above docs/: CONTRIBUTING
+        return markdown.replace("](docs/", "](")
+    up = "../" * page.file.src_uri.count("/")
+    return link_out(page.file).sub(rf"]({up}\1", markdown)
 
 
 def on_page_content(html, **_):
-    """Put pictures into the page itself: an image could not know whether the page is dark."""
+    """Inline the pictures, because an image cannot follow the theme of the page."""
     folder = ROOT / "docs" / "pictures"
     return PICTURE.sub(lambda found: (folder / found[1]).read_text("utf-8"), html)

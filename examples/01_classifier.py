@@ -1,6 +1,6 @@
-"""Learn the digits from "not a 7" labels, with and without knowing how annotators choose.
+"""Learn the digits from labels such as "not a 7", with and without the transition matrix.
 
-The true labels are used to draw the complementary ones and to score at the end, nowhere else.
+True labels are used only to simulate the complementary labels and to score at the end.
 """
 
 from sklearn.datasets import load_digits
@@ -11,10 +11,10 @@ from naysay import ComplementaryClassifier, TransitionMatrix
 X, y = load_digits(return_X_y=True)
 X, X_test, y, y_test = train_test_split(X, y, random_state=0)
 
-Q = TransitionMatrix.with_zeros(10, seed=0)  # each digit is answered with three others only
+Q = TransitionMatrix.with_zeros(10, seed=0)  # three possible labels per digit
 not_y = Q.sample(y, seed=0)
 print(Q.diagnose())
 
-for name, transition in (("habit known", Q), ("habit ignored", "uniform")):
+for name, transition in (("Q known", Q), ("Q ignored", "uniform")):
     clf = ComplementaryClassifier(transition=transition, random_state=0).fit(X, not_y)
     print(f"{name}: {clf.score(X_test, y_test):.0%} right")

@@ -1,4 +1,4 @@
-"""One loss in a training loop of your own: replace `cross_entropy` and keep the rest."""
+"""Use a loss in your own training loop: replace `cross_entropy` and keep the rest."""
 
 import torch
 from sklearn.datasets import load_digits

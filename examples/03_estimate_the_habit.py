@@ -1,4 +1,4 @@
-"""Annotators choose with a habit nobody knows: estimate it from ten true labels per class."""
+"""Estimate an unknown transition matrix from ten true labels per class."""
 
 import numpy as np
 from sklearn.datasets import load_digits
@@ -8,13 +8,13 @@ from naysay import ComplementaryClassifier, TransitionMatrix
 
 X, y = load_digits(return_X_y=True)
 X, X_test, y, y_test = train_test_split(X, y, random_state=0)
-habit = TransitionMatrix.with_zeros(10, seed=1)
-not_y = habit.sample(y, seed=1)
+Q = TransitionMatrix.with_zeros(10, seed=1)  # unknown to the classifier
+not_y = Q.sample(y, seed=1)
 
 anchors = np.concatenate([np.flatnonzero(y == digit)[:10] for digit in range(10)])
 clf = ComplementaryClassifier(transition="estimate", random_state=0)
 clf.fit(X, not_y, anchors=(X[anchors], y[anchors]))
 
-error = np.abs(np.asarray(clf.transition_) - np.asarray(habit)).sum(axis=1).mean()
+error = np.abs(np.asarray(clf.transition_) - np.asarray(Q)).sum(axis=1).mean()
 print(f"{clf.score(X_test, y_test):.0%} right; mean error of a row of Q {error:.2f} (of at most 2)")
-clf.transition_.write("estimated-Q.csv")  # look at it with: naysay inspect estimated-Q.csv
+clf.transition_.write("estimated-Q.csv")  # to inspect it: naysay inspect estimated-Q.csv

@@ -1,4 +1,4 @@
-"""Choose hyper-parameters in a pipeline, on held-out complementary labels alone."""
+"""Choose hyper-parameters of a pipeline with held-out complementary labels only."""
 
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA

@@ -1,4 +1,4 @@
-"""A label per pixel: the loss takes logits (N, K, H, W), and -100 where nobody answered."""
+"""Segmentation: logits have shape (N, K, H, W), and -100 marks pixels without a label."""
 
 import torch
 
@@ -10,7 +10,7 @@ Q = TransitionMatrix.uniform(4, classes=["road", "tree", "house", "sky"])
 truth = torch.arange(4).repeat_interleave(4).expand(8, 16, 16)  # four stripes
 images = torch.nn.functional.one_hot(truth, 4).movedim(-1, 1) + 0.5 * torch.randn(8, 4, 16, 16)
 not_this = torch.tensor(Q.sample(truth.numpy(), seed=0))
-not_this[torch.rand(not_this.shape) < 0.5] = -100  # half of the pixels were never looked at
+not_this[torch.rand(not_this.shape) < 0.5] = -100  # half of the pixels have no label
 
 network = torch.nn.Conv2d(4, 4, kernel_size=3, padding=1)
 optimiser = torch.optim.Adam(network.parameters(), lr=0.05)

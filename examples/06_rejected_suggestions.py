@@ -1,9 +1,8 @@
 """Learn from users who reject a suggestion: Q is known by construction.
 
-A service proposes a class, the popular ones more often. Users who say "no" are logged; of those who
-say nothing, nothing is known. Every "no" is a complementary label, and how the proposals were drawn
-is known, so what a "no" tells is known too: P("not j" | it is i) is in proportion to how often j is
-proposed, for every j but i.
+A service suggests a class, popular classes more often. Only rejections are logged, and every
+rejection is a complementary label. Because the service knows how it draws suggestions, it also
+knows Q: P("not j" | true class i) is proportional to how often j is suggested, for all j except i.
 """
 
 import numpy as np
@@ -15,14 +14,14 @@ from naysay import ComplementaryClassifier, TransitionMatrix
 X, y = load_digits(return_X_y=True)
 X, X_test, y, y_test = train_test_split(X, y, random_state=0)
 
-popularity = np.geomspace(1, 4, 10)  # how often each digit is proposed
-proposed = np.random.default_rng(0).choice(10, size=len(y), p=popularity / popularity.sum())
-is_rejected = proposed != y  # the only place where users need the truth
+popularity = np.geomspace(1, 4, 10)  # how often each digit is suggested
+suggested = np.random.default_rng(0).choice(10, size=len(y), p=popularity / popularity.sum())
+is_rejected = suggested != y  # users know the true class
 
 Q = np.where(np.eye(10, dtype=bool), 0, popularity)
 Q = TransitionMatrix(Q / Q.sum(axis=1, keepdims=True))
 
-for name, transition in (("proposals known", Q), ("proposals ignored", "uniform")):
+for name, transition in (("Q known", Q), ("Q ignored", "uniform")):
     clf = ComplementaryClassifier(transition=transition, random_state=0)
-    clf.fit(X[is_rejected], proposed[is_rejected])
-    print(f"{name}: {clf.score(X_test, y_test):.0%} right, from {is_rejected.sum()} times “no”")
+    clf.fit(X[is_rejected], suggested[is_rejected])
+    print(f"{name}: {clf.score(X_test, y_test):.0%} right, from {is_rejected.sum()} rejections")

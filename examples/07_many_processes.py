@@ -3,7 +3,7 @@
     python 07_many_processes.py
     torchrun --standalone --nproc-per-node=2 07_many_processes.py
 
-Killed, it goes on from the folder "digits-checkpoint" when it is started again.
+If it is interrupted, start it again: it continues from the folder "digits-checkpoint".
 """
 
 import os
@@ -27,7 +27,7 @@ clf = ComplementaryClassifier(
     transition=Q, epochs=40, checkpoint="digits-checkpoint", random_state=0
 ).fit(X, Q.sample(y, seed=0))
 
-if os.environ.get("RANK", "0") == "0":  # they all have the same weights; one is enough to tell
+if os.environ.get("RANK", "0") == "0":  # all processes have the same weights
     clf.save("digits-model")
     print(f"{clf.score(X_test, y_test):.0%} right")
 

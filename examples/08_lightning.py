@@ -1,6 +1,6 @@
-"""PyTorch Lightning: the loss is the only line that knows about complementary labels.
+"""PyTorch Lightning: the loss is the only line that depends on complementary labels.
 
-Early stopping watches held-out complementary labels; true labels score at the end, nowhere else.
+Early stopping uses held-out complementary labels; true labels serve only to score at the end.
 """
 
 import logging
@@ -19,12 +19,12 @@ logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
 
 
 class Digits(pl.LightningModule):
-    """A small network and the loss it learns with."""
+    """A small network and its loss."""
 
     def __init__(self, Q):
         super().__init__()
         self.network = nn.Sequential(nn.Linear(64, 100), nn.ReLU(), nn.Linear(100, 10))
-        self.loss = ForwardCrossEntropy(Q)  # where nn.CrossEntropyLoss() was
+        self.loss = ForwardCrossEntropy(Q)  # in place of nn.CrossEntropyLoss()
 
     def training_step(self, batch):
         inputs, not_y = batch
@@ -40,11 +40,11 @@ class Digits(pl.LightningModule):
 
 X, y = load_digits(return_X_y=True)
 inputs, truth = torch.tensor(X / 16, dtype=torch.float32), torch.tensor(y)
-habit = TransitionMatrix.with_zeros(10, seed=0)  # each digit is answered with three others only
-not_y = torch.tensor(habit.sample(y, seed=0))
+true_Q = TransitionMatrix.with_zeros(10, seed=0)  # three possible labels per digit
+not_y = torch.tensor(true_Q.sample(y, seed=0))
 train, held_out, test = torch.randperm(1797, generator=torch.manual_seed(0)).split([1200, 200, 397])
 
-for name, Q in (("habit known", habit), ("habit ignored", TransitionMatrix.uniform(10))):
+for name, Q in (("Q known", true_Q), ("Q ignored", TransitionMatrix.uniform(10))):
     pl.seed_everything(0, verbose=False)
     model = Digits(Q)
     trainer = pl.Trainer(
@@ -57,7 +57,7 @@ for name, Q in (("habit known", habit), ("habit ignored", TransitionMatrix.unifo
         enable_model_summary=False,
     )
     loader = DataLoader(TensorDataset(inputs[train], not_y[train]), batch_size=64, shuffle=True)
-    watched = DataLoader(TensorDataset(inputs[held_out], not_y[held_out]), batch_size=200)
-    trainer.fit(model, loader, watched)
+    validation = DataLoader(TensorDataset(inputs[held_out], not_y[held_out]), batch_size=200)
+    trainer.fit(model, loader, validation)
     accuracy = (model.network(inputs[test]).argmax(1) == truth[test]).float().mean()
     print(f"{name}: {accuracy:.0%} right after {trainer.current_epoch} epochs")

@@ -1,8 +1,8 @@
-"""Hugging Face `Trainer`: which desk is a message for? Learned from desks that said "not ours".
+"""Hugging Face `Trainer`: find the desk for a message, from desks that said "not ours".
 
-Nothing is downloaded: the messages are made here, and a small BERT starts from random weights. With
-a model of the hub, tokenizer and model come from `from_pretrained`, and the rest stays. True desks
-are used to write the messages, to draw who said "not ours", and to score at the end.
+Nothing is downloaded: the messages are generated, and a small BERT starts from random weights. With
+a model of the hub, load tokenizer and model with `from_pretrained` and keep the rest. The true
+desks are used only to generate the messages and the complementary labels, and to score at the end.
 """
 
 import tempfile
@@ -21,21 +21,23 @@ WORDS = {
     "returns": ["broken", "exchange", "damaged", "size", "wrong"],
     "any": ["hello", "please", "my", "the", "order", "not", "today"],
 }
-habit = TransitionMatrix(  # where a message goes by mistake: those for billing mostly to account
+true_Q = TransitionMatrix(  # messages for billing are mostly sent to account by mistake
     [[0, 0.1, 0.7, 0.2], [0.2, 0, 0.1, 0.7], [0.7, 0.2, 0, 0.1], [0.1, 0.7, 0.2, 0]],
     classes=list(WORDS)[:4],
 )
-own = list(WORDS.values())
-every = [word for words in own for word in words]
+of_desk = list(WORDS.values())
+all_words = [word for words in of_desk for word in words]
 rng = np.random.default_rng(0)
 y = rng.integers(4, size=2000)
-texts = [  # three words of the desk's own, two to five of any
-    " ".join(rng.permutation([*rng.choice(own[desk], 3), *rng.choice(every, rng.integers(2, 6))]))
+texts = [  # three words of the desk and two to five of any kind
+    " ".join(
+        rng.permutation([*rng.choice(of_desk[desk], 3), *rng.choice(all_words, rng.integers(2, 6))])
+    )
     for desk in y
 ]
-not_y = habit.sample(y, seed=0)
+not_y = true_Q.sample(y, seed=0)
 
-vocabulary = {word: number for number, word in enumerate(["[PAD]", *every])}
+vocabulary = {word: number for number, word in enumerate(["[PAD]", *all_words])}
 by_word = Tokenizer(models.WordLevel(vocabulary, unk_token="[PAD]"))
 by_word.pre_tokenizer = pre_tokenizers.Whitespace()
 tokenizer = hf.PreTrainedTokenizerFast(tokenizer_object=by_word, pad_token="[PAD]")
@@ -43,7 +45,7 @@ data = [{**tokenizer(text), "labels": label} for text, label in zip(texts, not_y
 
 
 def loss_through(Q):
-    loss = ForwardCrossEntropy(Q, reduction="sum")  # of all batches that make one step
+    loss = ForwardCrossEntropy(Q, reduction="sum")  # over all batches of one step
     return lambda outputs, labels, num_items_in_batch: (
         loss(outputs.logits, labels) / num_items_in_batch
     )
@@ -74,7 +76,7 @@ def predict_after_training(Q, folder):
     return trainer.predict(data[1500:]).predictions.argmax(1)
 
 
-for name, Q in (("habit known", habit), ("habit ignored", TransitionMatrix.uniform(4))):
+for name, Q in (("Q known", true_Q), ("Q ignored", TransitionMatrix.uniform(4))):
     with tempfile.TemporaryDirectory() as folder:
         accuracy = (predict_after_training(Q, folder) == y[1500:]).mean()
     print(f"{name}: {accuracy:.0%} of 500 new messages right")

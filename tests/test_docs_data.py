@@ -1,4 +1,4 @@
-"""The code in docs/data.md runs as it stands."""
+"""Run the blocks of docs/data.md with real data."""
 
 import re
 

@@ -1,7 +1,7 @@
 """Draw the pictures of docs/idea.md.
 
-Each is a small SVG file that follows the reader's choice of light or dark. Figures are computed
-here or read from records; the tests compare the files with what this script draws.
+Each picture is a small SVG file that adapts to a light or dark theme. Figures are computed here or
+read from records; the tests compare the files with the output of this script.
 """
 
 import json
@@ -15,10 +15,10 @@ from naysay.report.pictures import make_pixel_paths
 
 FOLDER = Path(__file__).parent
 DEMO = FOLDER.parent.parent / "benchmarks" / "results" / "demo.jsonl"
-WIDTH = 420  # of a phone, nearly, so that text stays readable there
-MOST = 0.6  # the strongest colour that text can still be read on
+WIDTH = 420  # about that of a phone, so that text stays readable there
+MOST = 0.6  # the highest opacity on which text is still readable
 
-# The site's own choice beats that of the system: it has a switch.
+# The theme of the site takes precedence over that of the system, because the site has a switch.
 STYLE = """
 .picture{color:#1b1b1f;fill:currentColor;font:13px system-ui,sans-serif;--accent:#5c6bc0}
 .picture .cell,.picture .bar{fill:var(--accent)}
@@ -32,7 +32,7 @@ STYLE = """
 
 
 def svg(height, title, *parts):
-    """Return a picture; the title is what is read aloud."""
+    """Compose a picture; screen readers read the title."""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="picture" role="img" '
         f'viewBox="0 0 {WIDTH} {height}" style="width:100%;max-width:{1.4 * WIDTH:.0f}px">\n'
@@ -57,7 +57,7 @@ def arrow(x, y, length):
 
 
 def heat_map(x, y, size, values, names, *, turn=None):
-    """Return the cells of a matrix in per cent, with names at the left and on top."""
+    """Draw the cells of a matrix in per cent, with names at the left and on top."""
     top = values.max()
     for i, name in enumerate(names):
         middle = (i + 0.5) * size
@@ -74,7 +74,7 @@ def heat_map(x, y, size, values, names, *, turn=None):
 
 
 def bars(x, y, values, names, *, scale=70):
-    """Return horizontal bars with their names above and their values behind."""
+    """Draw horizontal bars with their names above and their values behind."""
     for i, (name, value) in enumerate(zip(names, values, strict=True)):
         yield text(x, y + 34 * i, name)
         yield box(x, y + 34 * i + 4, max(scale * value, 1), 10, kind="bar")
@@ -82,7 +82,7 @@ def bars(x, y, values, names, *, scale=70):
 
 
 def draw_label():
-    """Show that a true label leaves one class, and a complementary label all but one."""
+    """Draw which classes a true label and a complementary label leave possible."""
     digits = load_digits()
     image = digits.images[np.flatnonzero(digits.target == 3)[0]]
     pixels = "".join(
@@ -90,9 +90,9 @@ def draw_label():
     )
     parts = [f'<g transform="translate(0 14) scale(12)">{pixels}</g>']
     rows = (("true label", "“a 3”", [3]), ("complementary", "“not a 7”", set(range(10)) - {7}))
-    for row, (kind, answer, left) in enumerate(rows):
+    for row, (kind, label, left) in enumerate(rows):
         y = 30 + 62 * row
-        parts += [text(120, y, kind), text(228, y, answer, kind="strong")]
+        parts += [text(120, y, kind), text(228, y, label, kind="strong")]
         for digit in range(10):
             x = 120 + 30 * digit
             parts += [
@@ -104,17 +104,17 @@ def draw_label():
 
 
 def draw_habit():
-    """Show what people answered: the published matrix of CLCIFAR-10."""
+    """Draw the published matrix of human annotators, CLCIFAR-10."""
     Q = TransitionMatrix.human("clcifar10")
     names = [name.replace("automobile", "car").replace("airplane", "plane") for name in Q.classes]
     cells = heat_map(60, 82, 34, np.asarray(Q), names, turn=-60)
-    words = [text(4, 20, "it is a …", kind="strong")]
-    words += [text(240, 20, "people say: not a …", anchor="middle", kind="strong")]
+    words = [text(4, 20, "true class", kind="strong")]
+    words += [text(240, 20, "people say “not a …”", anchor="middle", kind="strong")]
     return svg(426, "How often people exclude each class, given the true one", *words, *cells)
 
 
 def draw_forward():
-    """Show how probabilities of classes become probabilities of answers."""
+    """Draw how probabilities of classes become probabilities of complementary labels."""
     names = ["cat", "dog", "owl"]
     p = np.array([0.7, 0.2, 0.1])
     Q = np.array([[0, 0.9, 0.1], [0.5, 0, 0.5], [0.8, 0.2, 0]])
@@ -122,21 +122,21 @@ def draw_forward():
     loss = -np.log(q[1])
     return svg(
         192,
-        "The network's probabilities go through Q and become the answers it expects",
+        "Q turns the probabilities of classes into probabilities of complementary labels",
         text(0, 14, "classes (p)", kind="strong"),
         *bars(0, 42, p, names),
         arrow(108, 84, 24),
-        text(216, 14, "habit (Q)", anchor="middle", kind="strong"),
+        text(216, 14, "matrix (Q)", anchor="middle", kind="strong"),
         *heat_map(171, 42, 30, Q, names),
         arrow(276, 84, 24),
-        text(316, 14, "answers (q)", kind="strong"),
+        text(316, 14, "labels (q)", kind="strong"),
         *bars(316, 42, q, names),
-        text(0, 180, f"Someone says “not a dog”. The loss is -log {q[1]:.2f} = {loss:.2f}."),
+        text(0, 180, f"For the label “not a dog” the loss is -log {q[1]:.2f} = {loss:.2f}."),
     )
 
 
 def draw_rows():
-    """Show classes that are answered alike: they cannot be told apart."""
+    """Draw a matrix with two equal rows, whose classes cannot be told apart."""
     names = ["cat", "dog", "owl"]
     apart = np.array([[0, 0.9, 0.1], [0.5, 0, 0.5], [0.8, 0.2, 0]])
     alike = np.array([[0, 0, 1], [0, 0, 1], [0.5, 0.5, 0]])
@@ -145,33 +145,33 @@ def draw_rows():
         "Rows that differ can be told apart, equal rows cannot",
         text(34, 14, "rows differ", kind="strong"),
         *heat_map(34, 42, 34, apart, names),
-        text(34, 166, "each class can be learned", kind="small"),
-        text(254, 14, "two are equal", kind="strong"),
+        text(34, 166, "all classes can be learned", kind="small"),
+        text(254, 14, "two rows are equal", kind="strong"),
         *heat_map(254, 42, 34, alike, names),
         '<path class="line" d="M362 44h6v64h-6"/>',
-        text(254, 166, "cat or dog? Unknown", kind="small"),
+        text(254, 166, "cat or dog? Cannot be learned", kind="small"),
     )
 
 
 def draw_result():
-    """Show the accuracies of `naysay demo`, as recorded."""
+    """Draw the recorded accuracies of `naysay demo`."""
     results = json.loads(DEMO.read_text("utf-8").splitlines()[-1])["results"]
-    known = {
+    methods = {
         "TL": "true labels",
-        "PC/S": "“not”, habit ignored",
-        "LM/T": "“not”, habit known",
-        "LM/E": "“not”, habit estimated",
+        "PC/S": "“not”, Q ignored",
+        "LM/T": "“not”, Q known",
+        "LM/E": "“not”, Q estimated",
     }
     settings = {
-        "uniform": "no habit: any other class (uniform)",
-        "without0": "some classes more often (without0)",
-        "with0": "three classes only (with0)",
+        "uniform": "all other classes equally often (uniform)",
+        "without0": "some classes more often than others (without0)",
+        "with0": "only three classes (with0)",
     }
     parts = []
     for group, (setting, words) in enumerate(settings.items()):
         y = 14 + 112 * group
         parts.append(text(0, y, words, kind="strong"))
-        for row, (method, meaning) in enumerate(known.items()):
+        for row, (method, meaning) in enumerate(methods.items()):
             figures = results[setting][method]
             mean, deviation = figures["accuracy_mean"], figures["accuracy_sd"]
             at, end = y + 20 + 20 * row, 150 + 1.9 * mean
@@ -182,7 +182,7 @@ def draw_result():
                 f'<path class="line" d="M{low:.1f} {at - 4}H{high:.1f}"/>',
                 text(350, at, f"{mean:.1f} ± {deviation:.1f}", kind="small"),
             ]
-    return svg(336, "Test accuracy of four ways to learn the digits, in three settings", *parts)
+    return svg(336, "Test accuracy of four methods on the digits, in three settings", *parts)
 
 
 PICTURES = {

@@ -363,7 +363,7 @@ def test_classes_without_a_name_are_refused(tmp_path):
 def test_the_page_has_the_figures_of_the_record():
     lines = (ROOT / "benchmarks" / "results" / "design.jsonl").read_text("utf-8").splitlines()
     results = json.loads(lines[-1])["results"]
-    page = (ROOT / "docs" / "design.md").read_text("utf-8")
+    page = (ROOT / "docs" / "lab" / "design.md").read_text("utf-8")
     for name, figures in results.items():
         cells = [
             f"{point['accuracy_mean']:.1f} ± {point['accuracy_sd']:.1f}"

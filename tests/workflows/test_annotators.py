@@ -276,7 +276,7 @@ def test_only_the_annotator_who_errs_is_suspected():
 def test_the_page_has_the_figures_of_the_record():
     lines = (ROOT / "benchmarks" / "results" / "annotators.jsonl").read_text("utf-8").splitlines()
     differ, alike = json.loads(lines[-1])["results"].values()
-    page = " ".join((ROOT / "docs" / "command-line.md").read_text("utf-8").split())
+    page = " ".join((ROOT / "docs" / "lab" / "estimation.md").read_text("utf-8").split())
     assert f"from {differ['one_matrix']} % to {differ['each_annotator']} %" in page
     assert alike["one_matrix"] == alike["each_annotator"]
     assert f"stayed at {alike['one_matrix']} %" in page
