@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -81,37 +81,51 @@ def found() -> Callable[..., FoundFile]:
 
 @dataclass
 class Server:
-    url: str
+    """A web server for the files of a folder.
+
+    `headers` go with every answer. The connection breaks in the middle of a file under ``cut/``;
+    `states_size` says whether the client could know.
+    """
+
     folder: Path
-    requests: list[str]
+    url: str = ""
+    requests: list[str] = field(default_factory=list)
+    headers: dict[str, str] = field(default_factory=dict)
+    states_size: bool = True
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
     """Serve the folder `server.folder` on this machine."""
-    folder = tmp_path / "served"
-    folder.mkdir()
-    requests: list[str] = []
+    served = Server(tmp_path / "served")
+    (served.folder / "cut").mkdir(parents=True)
 
     class Handler(http.server.SimpleHTTPRequestHandler):
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (its own name)
-            requests.append(self.path)
+            served.requests.append(self.path)
+
+        def end_headers(self) -> None:
+            for name, value in served.headers.items():
+                self.send_header(name, value)
+            super().end_headers()
 
         def do_GET(self) -> None:
-            if not self.path.endswith(".cut"):
+            if not self.path.startswith("/cut/"):
                 super().do_GET()
                 return
             whole = Path(self.translate_path(self.path)).read_bytes()
             self.send_response(200)
-            self.send_header("Content-Length", str(len(whole)))
+            if served.states_size:
+                self.send_header("Content-Length", str(len(whole)))
             self.end_headers()
-            self.wfile.write(whole[: len(whole) // 2])  # and the connection breaks
+            self.wfile.write(whole[: len(whole) // 2])
 
-    handler = functools.partial(Handler, directory=os.fspath(folder))
+    handler = functools.partial(Handler, directory=os.fspath(served.folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
         thread = threading.Thread(target=running.serve_forever, args=(0.02,), daemon=True)
         thread.start()
-        yield Server(f"http://127.0.0.1:{running.server_address[1]}", folder, requests)
+        served.url = f"http://127.0.0.1:{running.server_address[1]}"
+        yield served
         running.shutdown()
         thread.join(timeout=5)
 

@@ -10,18 +10,21 @@ from rich.progress import (
     DownloadColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     TextColumn,
     TimeRemainingColumn,
 )
 from rich.text import Text
 
 
-def _bar(*columns: TextColumn, enabled: bool = True) -> Progress:
+def _make_progress(
+    counter: ProgressColumn | None = None, *columns: ProgressColumn, enabled: bool = True
+) -> Progress:
     console = Console(stderr=True)
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
+        counter or MofNCompleteColumn(),
         *columns,
         TimeRemainingColumn(),
         console=console,
@@ -35,7 +38,7 @@ def epoch_bar(
     description: str, n_epochs: int, *, enabled: bool
 ) -> Iterator[Callable[[dict[str, float]], None]]:
     """Yield a callback for each epoch's record that moves a bar, if there is a terminal."""
-    with _bar(TextColumn("{task.fields[facts]}"), enabled=enabled) as bar:
+    with _make_progress(None, TextColumn("{task.fields[facts]}"), enabled=enabled) as bar:
         task = bar.add_task(description, total=n_epochs, facts="")
         # the number of the epoch, not one more: a resumed training does not start at the first
         yield lambda record: bar.update(
@@ -56,7 +59,7 @@ def _summary(record: dict[str, float]) -> str:
 @contextmanager
 def run_bar(description: str, n_runs: int) -> Iterator[Callable[[str], None]]:
     """Yield a callback for the start of each of several runs, with its title."""
-    with _bar() as bar:
+    with _make_progress() as bar:
         task = bar.add_task(description, total=n_runs)
         n_started = 0
 
@@ -77,33 +80,36 @@ def waiting(description: str) -> Iterator[None]:
 
 
 class ProgressBar:
-    """Show how much of one task is done."""
+    """Show how much of one task is done; the form of a bar that pooch takes."""
 
-    def __init__(self, title: str, *, in_bytes: bool = True) -> None:
-        console = Console(stderr=True)
-        counter = DownloadColumn() if in_bytes else TextColumn("{task.completed}/{task.total}")
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            counter,
-            TimeRemainingColumn(),
-            console=console,
-            disable=not console.is_terminal,
-            transient=True,
-        )
-        self._task = self._progress.add_task(title, total=None)
+    def __init__(self, title: str, total: int | None = None, *, in_bytes: bool = False) -> None:
+        self._progress = _make_progress(DownloadColumn() if in_bytes else None)
+        self._task = self._progress.add_task(title, total=total)
 
-    def begin(self, total: int | None, *, done: int = 0) -> None:
-        """Start the clock at what is done already; `total` is None where nobody knows it."""
-        self._progress.reset(self._task, total=total or None, completed=done)
+    @property
+    def total(self) -> float | None:
+        """How much there is to do; None or 0 where nobody knows."""
+        return self._progress.tasks[0].total
+
+    @total.setter
+    def total(self, total: int | None) -> None:
+        self._progress.update(self._task, total=total or None)
 
     def update(self, done: float) -> None:
         """Add to what is done."""
         self._progress.advance(self._task, done)
+
+    def reset(self) -> None:
+        """Start again from nothing done."""
+        self._progress.reset(self._task)
+
+    def close(self) -> None:
+        """Take the bar away."""
+        self._progress.stop()
 
     def __enter__(self) -> Self:
         self._progress.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._progress.stop()
+        self.close()

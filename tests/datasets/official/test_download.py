@@ -4,6 +4,7 @@ import gzip
 import socket
 
 import pytest
+from rich.progress import Progress
 
 from naysay import datasets
 from naysay._base.errors import DatasetUnavailable, InvalidData
@@ -65,14 +66,48 @@ def test_offline_is_an_oserror_that_says_so(register, folder, files_under):
 def test_a_broken_connection_leaves_nothing_and_can_be_repeated(
     server, register, folder, files_under
 ):
-    (server.folder / "table.cut").write_bytes(TABLE * 1000)
-    register(Download((f"{server.url}/table.cut",), ("uci/table",)))
-    with pytest.raises(DatasetUnavailable, match=r"the connection broke after 0 of 12,000 bytes"):
+    (server.folder / "cut" / "table").write_bytes(TABLE * 1000)
+    register(Download((f"{server.url}/cut/table",), ("uci/table",)))
+    with pytest.raises(DatasetUnavailable, match=r"/cut/table: no connection, or it broke"):
         load(folder)
     assert files_under(folder) == []
     (server.folder / "table").write_bytes(TABLE)
     register(Download((f"{server.url}/table",), ("uci/table",)))
     assert len(load(folder).train) == 3
+
+
+def test_a_file_that_is_cut_off_unnoticed_is_not_kept(server, register, folder, files_under):
+    server.states_size = False
+    (server.folder / "cut" / "table.gz").write_bytes(gzip.compress(TABLE))
+    files = (OfficialFile("uci/table.gz", per_class=(1, 1, 1)),)
+    register(Download((f"{server.url}/cut/table.gz",), ("uci/table.gz",)), files=files)
+    with pytest.raises(InvalidData, match=r"must be a whole gzip file. It ends too early"):
+        load(folder)
+    assert files_under(folder) == []
+
+
+def test_a_file_labelled_as_encoded_is_kept_as_it_is_published(server, register, folder):
+    published = gzip.compress(TABLE)
+    (server.folder / "table.gz").write_bytes(published)
+    server.headers = {"Content-Encoding": "gzip"}
+    files = (OfficialFile("uci/table.gz", md5=md5_of(TABLE), per_class=(1, 1, 1)),)
+    known_hash = f"md5:{md5_of(published)}"
+    register(Download((f"{server.url}/table.gz",), ("uci/table.gz",), known_hash), files=files)
+    assert len(load(folder).train) == 3
+    assert (folder / "uci" / "table.gz").read_bytes() == published
+
+
+def test_a_bar_names_the_file_and_ends_at_its_size(server, register, folder, monkeypatch):
+    (server.folder / "table").write_bytes(TABLE * 20_000)
+    files = (OfficialFile("uci/table", per_class=(20_000,) * 3),)
+    register(Download((f"{server.url}/table",), ("uci/table",)), files=files)
+    bars = []
+    start = Progress.start
+    monkeypatch.setattr(Progress, "start", lambda bar: (bars.append(bar), start(bar)))
+    load(folder)
+    ((task,),) = (bar.tasks for bar in bars)
+    assert task.description == "table"
+    assert task.completed == task.total == 240_000
 
 
 @pytest.mark.parametrize("where", ["_unpack", "_move_into_place"])

@@ -2,7 +2,7 @@
 
 A download is made, unpacked and checked in a hidden folder inside the data folder, and moved into
 place by renaming. Interrupted at any moment, it leaves nothing half-written. Started again, it
-keeps the files that arrived before and goes on inside the one that did not: see `resume`.
+keeps the files that arrived before.
 """
 
 import logging
@@ -26,7 +26,7 @@ from naysay.datasets.official.entry import (
 
 __all__ = ["download_missing"]
 
-_PARTS = ".partial"  # in the data folder: files of which not all has arrived
+_CHUNK_BYTES = 1 << 16
 _MOST_BYTES = 1 << 28  # of one file: the largest is 155 MB
 
 
@@ -49,8 +49,7 @@ def download_missing(entry: Entry, folder: Path) -> None:
             ready = _unpack(download, arrived, Path(staging))
             for path in download.gives:
                 staged = FoundFile(entry.name, official[path], ready / path)
-                if official[path].md5 is not None:
-                    read_checked(staged, at_most=_MOST_BYTES)
+                read_checked(staged, at_most=_MOST_BYTES)
             _move_into_place(download, ready, folder)
 
 
@@ -69,15 +68,11 @@ def _make_staging(
 
 
 def _retrieve_from_any(entry: Entry, download: Download, folder: Path, staging: Path) -> Path:
-    from naysay.datasets.official.resume import remove_parts  # here: it imports `requests`
-
     reasons: list[str] = []
     altered: InvalidData | None = None
     for url in download.urls:
         try:
-            arrived = _retrieve(url, download.known_hash, staging, folder / _PARTS)
-            remove_parts(folder / _PARTS, download.urls)  # of places that broke off
-            return arrived
+            return _retrieve(url, download.known_hash, staging)
         except InvalidData as error:
             altered = error
         except OSError as error:  # what `requests` raises, and a full disk
@@ -94,30 +89,38 @@ def _reason(error: OSError) -> str:
     response = getattr(error, "response", None)  # an answer, but not the file
     if response is not None:
         return f"the server answers {response.status_code}"
-    return "no connection" if error.errno is None else str(error.strerror)
+    return "no connection, or it broke" if error.errno is None else str(error.strerror)
 
 
-def _retrieve(url: str, known_hash: str | None, staging: Path, parts: Path) -> Path:
+def _retrieve(url: str, known_hash: str | None, staging: Path) -> Path:
     import pooch  # here: it takes longer to import than most data sets take to read
 
     from naysay._base.progress import ProgressBar
-    from naysay.datasets.official.resume import ResumableDownload
 
     file_name = PurePosixPath(url).name
-    with ProgressBar(file_name) as bar, _quiet(pooch.get_logger()):
-        downloader: Any = ResumableDownload(parts, bar, has_hash=known_hash is not None)
+    with ProgressBar(file_name, in_bytes=True) as bar, _quiet(pooch.get_logger()):
+        make_downloader: Any = pooch.HTTPDownloader  # whose annotations know no bar but pooch's
+        downloader = make_downloader(
+            progressbar=bar,
+            chunk_size=_CHUNK_BYTES,
+            headers={"Accept-Encoding": "identity"},
+            hooks={"response": _leave_encoded},
+        )
         try:
             arrived = pooch.retrieve(
                 url, known_hash, fname=file_name, path=staging, downloader=downloader
             )
-        except InvalidData:
-            raise
         except ValueError:  # pooch's word for a wrong hash
             raise InvalidData(
                 f"{url} must have the published hash {known_hash}. What arrived does not: it is "
                 "truncated, altered, or a page in place of the file. Nothing was kept."
             ) from None
     return Path(arrived)
+
+
+def _leave_encoded(response: Any, **_: Any) -> None:
+    """Keep a ``.gz`` as it is published: some servers label it as encoded, to be unpacked."""
+    response.raw.headers.discard("Content-Encoding")
 
 
 @contextmanager

@@ -149,9 +149,8 @@ def _decode_all(file: FoundFile, decoded: Path, **parts: list[tuple[Path, int]])
     decoded.parent.mkdir(parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory(dir=decoded.parent, prefix=".decode-") as staging,
-        ProgressBar("Decoding Tiny ImageNet", in_bytes=False) as bar,
+        ProgressBar("Decoding Tiny ImageNet", sum(map(len, parts.values()))) as bar,
     ):
-        bar.begin(sum(map(len, parts.values())))
         ready = Path(staging) / "ready"
         ready.mkdir()
         for part, images in parts.items():
