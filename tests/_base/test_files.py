@@ -69,13 +69,18 @@ def write_file(folder, text):
         part.write_text(text)
 
 
+def write_durably(folder, text):
+    with replacing(folder / "a.txt", durable=True) as part:
+        part.write_text(text)
+
+
 def write_folder(folder, text):
     with replacing_folder(folder / "b", of=Path.is_dir, what="one") as new:
         (new / "first.txt").write_text(text)
         (new / "second.txt").write_text(text)
 
 
-@pytest.mark.parametrize("write", [write_file, write_folder])
+@pytest.mark.parametrize("write", [write_file, write_durably, write_folder])
 @pytest.mark.parametrize("older", [False, True])
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_ctrl_c_at_any_moment_leaves_the_old_or_the_new_and_nothing_else(tmp_path, write, older):

@@ -1,5 +1,6 @@
 """Files that appear whole or not at all, also when Ctrl-C comes in between."""
 
+import glob
 import os
 import secrets
 import shutil
@@ -39,8 +40,19 @@ def check_target(path: str | Path, *, usual: str = "file") -> Path:
 
 
 @contextmanager
-def replacing(path: str | Path, *, usual: str = "file") -> Iterator[Path]:
+def replacing(path: str | Path, *, usual: str = "file", durable: bool = False) -> Iterator[Path]:
     """Yield a new path beside `path`; what is written there takes its place at the end.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file; a link to it stays a link.
+    usual : str
+        What such a file is usually called, for the error where `path` is a folder.
+    durable : bool, default=False
+        For a file that one process writes again and again, such as a checkpoint: the new file is
+        on disk before it takes the place of the old one, so that the machine may crash, and what
+        writes of this file have left that were killed is removed.
 
     Examples
     --------
@@ -52,9 +64,16 @@ def replacing(path: str | Path, *, usual: str = "file") -> Iterator[Path]:
     ['a.txt']
     """
     target = check_target(path, usual=usual).resolve()  # a link stays a link
-    part = target.with_name(f".{secrets.token_hex(8)}.part{target.suffix}")
+    prefix = f".{target.name}-"
+    part = target.with_name(f"{prefix}{secrets.token_hex(8)}{target.suffix}")
+    if durable:
+        for leftover in target.parent.glob(f"{glob.escape(prefix)}*"):
+            leftover.unlink(missing_ok=True)
     try:
         yield part
+        if durable:
+            with part.open("rb+") as file:
+                os.fsync(file)
         os.replace(part, target)
     finally:
         try:

@@ -6,7 +6,6 @@ there by renaming, all at once.
 """
 
 import os
-import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from naysay._base.checks import shorten
+from naysay._base.files import replacing_folder
 from naysay.datasets.official.entry import (
     Entry,
     FoundFile,
@@ -146,21 +146,16 @@ def _decode_all(file: FoundFile, decoded: Path, **parts: list[tuple[Path, int]])
     """Decode every image into ``<part>-X.npy``, and write the labels beside it."""
     from naysay._base.progress import ProgressBar
 
-    decoded.parent.mkdir(parents=True, exist_ok=True)
     with (
-        tempfile.TemporaryDirectory(dir=decoded.parent, prefix=".decode-") as staging,
+        replacing_folder(decoded, of=Path.is_dir, what="decoded images") as ready,
         ProgressBar("Decoding Tiny ImageNet", sum(map(len, parts.values()))) as bar,
     ):
-        ready = Path(staging) / "ready"
-        ready.mkdir()
         for part, images in parts.items():
             paths = [path for path, _ in images]
             X = open_memmap(ready / f"{part}-X.npy", "w+", np.uint8, (len(paths), *_IMAGE))
             _decode_images(file, paths, X, bar.update)
             X.flush()
             np.save(ready / f"{part}-y.npy", np.array([label for _, label in images], np.int64))
-        if not decoded.is_dir():  # another process may have been faster
-            os.replace(ready, decoded)
 
 
 def _decode_images(
