@@ -8,7 +8,7 @@ flight is claimed by a lock that the operating system drops when its process end
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -131,7 +131,7 @@ class RecordFile:
         """Write a record at the end, on disk when this returns; all of it or nothing."""
         line = json.dumps(record.as_json(), allow_nan=False, ensure_ascii=False) + "\n"
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self._locked():
+        with self._locked(_APPENDING, wait=True):
             file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
             try:
                 end = _mend(file)
@@ -144,16 +144,9 @@ class RecordFile:
             finally:
                 os.close(file)
 
-    @contextmanager
-    def claim(self, run: str) -> Iterator[bool]:
-        """Hold a run, by its hash, against other processes; yield False if another holds it."""
-        byte = 1 + int(run, 16) % 2**62
-        taken = self._lock(byte, wait=False)
-        try:
-            yield taken
-        finally:
-            if taken:
-                self._unlock(byte)
+    def claim(self, run: str) -> AbstractContextManager[bool]:
+        """Hold a run, by its hash, against other processes; give False if another holds it."""
+        return self._locked(1 + int(run, 16) % 2**62, wait=False)
 
     def _lines(self) -> list[bytes]:
         try:
@@ -164,30 +157,25 @@ class RecordFile:
         return [*lines, tail] if tail and _is_whole(tail) else lines
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
-        self._lock(_APPENDING, wait=True)
-        try:
-            yield
-        finally:
-            self._unlock(_APPENDING)
-
-    def _lock(self, byte: int, *, wait: bool) -> bool:
+    def _locked(self, byte: int, *, wait: bool) -> Iterator[bool]:
+        """Lock one byte of the lock file, whether it has so many or not; give False if taken."""
         if fcntl is None:
-            return True
+            yield True
+            return
         if self._lock_file is None:  # kept open: closing it would drop every lock of this process
             self.path.parent.mkdir(parents=True, exist_ok=True)
             path = self.path.with_name(self.path.name + ".lock")
             self._lock_file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        is_held = True
         try:
-            flags = fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB
-            fcntl.lockf(self._lock_file, flags, 1, byte)
+            fcntl.lockf(self._lock_file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB), 1, byte)
         except (BlockingIOError, PermissionError):  # what POSIX lets a system answer: it is taken
-            return False
-        return True
-
-    def _unlock(self, byte: int) -> None:
-        if fcntl is not None and self._lock_file is not None:
-            fcntl.lockf(self._lock_file, fcntl.LOCK_UN, 1, byte)
+            is_held = False
+        try:
+            yield is_held
+        finally:
+            if is_held:
+                fcntl.lockf(self._lock_file, fcntl.LOCK_UN, 1, byte)
 
 
 def _parse(line: bytes) -> dict[str, Any]:
