@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from naysay import __version__, metrics
+from naysay import metrics
 from naysay._base.errors import NaysayError, NaysayWarning
+from naysay._base.versions import used_versions
 from naysay.classifier.trainer import find_device
 from naysay.experiments.data import RunData, load_run_data
 from naysay.experiments.records import RecordFile, RunRecord
@@ -26,7 +26,6 @@ from naysay.experiments.train import Outcome, train_group, train_one
 __all__ = ["Progress", "cpu_name", "device_name", "git_commit", "now", "run", "used_versions"]
 
 _HERE = Path(__file__).parent
-_PACKAGES = ("numpy", "scipy", "scikit-learn", "torch")
 
 
 def device_name(device: torch.device) -> str:
@@ -44,20 +43,6 @@ def cpu_name() -> str:
         return platform.processor()
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(names, platform.processor())
-
-
-def used_versions(packages: Sequence[str] = _PACKAGES) -> dict[str, str | None]:
-    """Return the versions of naysay (of the code that runs), Python and what it computes with."""
-    versions: dict[str, str | None] = {
-        "naysay": __version__,
-        "python": platform.python_version(),
-    }
-    for package in packages:
-        try:
-            versions[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            versions[package] = None
-    return versions
 
 
 def git_commit() -> str | None:
