@@ -16,6 +16,7 @@ from naysay._base.errors import InvalidInput, InvalidLabels
 from naysay.datasets.official.entry import Dataset, Split
 from naysay.experiments.spec import RunSpec
 from naysay.transition import TransitionMatrix
+from naysay.transition.matrix import PAPER_SETTINGS
 
 __all__ = [
     "MANUAL_WITH0",
@@ -315,9 +316,7 @@ def _manual_without_zeros() -> TransitionMatrix:
 
 #: A matrix for a number of classes and a seed; the last three are one matrix of 10 classes each.
 SETTINGS: dict[str, Callable[[int, int], TransitionMatrix]] = {
-    "uniform": lambda n_classes, seed: TransitionMatrix.uniform(n_classes),
-    "without0": lambda n_classes, seed: TransitionMatrix.without_zeros(n_classes, seed=seed),
-    "with0": lambda n_classes, seed: TransitionMatrix.with_zeros(n_classes, seed=seed),
+    **PAPER_SETTINGS,
     "with0-5": lambda n_classes, seed: TransitionMatrix.with_zeros(n_classes, 5, seed=seed),
     "non-invertible": lambda n_classes, seed: _printed(),
     "manual-without0": lambda n_classes, seed: _manual_without_zeros(),
