@@ -12,7 +12,7 @@ from types import ModuleType
 MOVED = {
     "naysay.augmentation": "naysay.training.augmentation",
     "naysay.datasets.summary": "naysay.datasets.own.summary",
-    "naysay.datasets.tasks": "naysay.experiments.data",
+    "naysay.datasets.tasks": "naysay.experiments.tasks",
     "naysay.inspection": "naysay.quality.inspection",
     "naysay.matrix_folder": "naysay.transition.folder",
     "naysay.schedules": "naysay.training.schedules",

@@ -40,7 +40,7 @@ _DRIVE = (
     "3,955 of each class."
 )
 
-#: `naysay.experiments.data` counts classes from 1, so that "even #" are the digits 1, 3, …: the
+#: `naysay.experiments.tasks` counts classes from 1, so that "even #" are the digits 1, 3, …: the
 #: paper's USPS rows ask for 556 examples of each, as many as there are 5s. Its PENDIGITS rows mean
 #: the digits themselves: 336 test examples of each class are there for 0, 2, …, not for 1, 3, ….
 _SWAPPED = {("pendigits", "even #"): "odd #", ("pendigits", "odd #"): "even #"}

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from naysay import TransitionMatrix, datasets
 from naysay._base.errors import InvalidInput, InvalidLabels
 from naysay.datasets import Dataset, Provenance, Split
-from naysay.experiments.data import (
+from naysay.experiments.tasks import (
     draw_per_class,
     draw_task,
     keep_classes,
