@@ -9,7 +9,15 @@ from typing import Any
 from naysay._base.errors import InvalidInput
 from naysay.experiments.spec import RunSpec
 
-__all__ = ["METHOD_FIELDS", "MNIST_TL", "Cell", "Published", "Recipe", "Suite", "make_cells"]
+__all__ = [
+    "METHOD_FIELDS",
+    "MNIST_TL",
+    "Cell",
+    "Published",
+    "Suite",
+    "TrainingRecipe",
+    "make_cells",
+]
 
 _PRINTED = re.compile(r"(\d+(?:\.\d+)?)\s*(?:(?:±|\()\s*(\d+(?:\.\d+)?)\)?)?")
 
@@ -66,7 +74,7 @@ class Cell:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe:
+class TrainingRecipe:
     """How to train the cells of a suite.
 
     Parameters
@@ -110,7 +118,7 @@ class Suite:
     title: str
     about: str
     cells: tuple[Cell, ...]
-    recipes: Mapping[str, Recipe]
+    recipes: Mapping[str, TrainingRecipe]
     published_trials: int | None = None
     kind: str = "table"  # or "curve", "matrices": how the report shows it
 
@@ -124,7 +132,7 @@ class Suite:
         """The names of the columns, in order."""
         return tuple(dict.fromkeys(cell.column for cell in self.cells))
 
-    def recipe(self, name: str) -> Recipe:
+    def recipe(self, name: str) -> TrainingRecipe:
         """Return the recipe of that name."""
         if name not in self.recipes:
             raise InvalidInput(

@@ -4,7 +4,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from naysay.experiments.spec import RunSpec
-from naysay.experiments.suite import METHOD_FIELDS, MNIST_TL, Cell, Recipe, Suite, make_cells
+from naysay.experiments.suite import (
+    METHOD_FIELDS,
+    MNIST_TL,
+    Cell,
+    Suite,
+    TrainingRecipe,
+    make_cells,
+)
 from naysay.experiments.suites.recipes import MNIST
 
 __all__ = [
@@ -20,7 +27,7 @@ __all__ = [
 ]
 
 
-def make_manual_recipes(design: str) -> dict[str, Recipe]:
+def make_manual_recipes(design: str) -> dict[str, TrainingRecipe]:
     """Return the recipes of MNIST, with one deviation more: the design is ours."""
     return {
         name: replace(recipe, deviations=(design, *recipe.deviations))

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from naysay.experiments.suite import Recipe
+from naysay.experiments.suite import TrainingRecipe
 
 __all__ = ["CIFAR10", "DRAWN", "MNIST", "ONE_CYCLE", "QUICK_SPEED", "REFINED"]
 
@@ -27,7 +27,7 @@ _QUICK = (
 )
 QUICK_SPEED = "two cores of a cloud machine"
 
-_QUICK_IMAGES = Recipe(
+_QUICK_IMAGES = TrainingRecipe(
     options={
         "network": "MLP",
         "optimiser": "adamw",
@@ -49,7 +49,7 @@ _QUICK_IMAGES = Recipe(
 
 #: MNIST, LeNet-5: tables 2, 5, 6, 7 and the heat maps.
 MNIST = {
-    "paper": Recipe(
+    "paper": TrainingRecipe(
         options={
             "network": "LeNet5",
             "optimiser": "sgd",
@@ -73,7 +73,7 @@ MNIST = {
             *DRAWN,
         ),
     ),
-    "best": Recipe(
+    "best": TrainingRecipe(
         options={
             "network": "LeNet5",
             "optimiser": "adamw",
@@ -118,7 +118,7 @@ REFINED = (
 
 #: CIFAR-10, ResNet-18: table 3 and the convergence figure.
 CIFAR10 = {
-    "paper": Recipe(
+    "paper": TrainingRecipe(
         options={
             **_SGD,
             "network": "ResNet18",
@@ -140,7 +140,7 @@ CIFAR10 = {
             *DRAWN,
         ),
     ),
-    "best": Recipe(
+    "best": TrainingRecipe(
         options={
             **_SGD,
             "network": "ResNet18",

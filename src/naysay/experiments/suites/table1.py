@@ -1,6 +1,6 @@
 """Table 1: USPS and six UCI data sets, uniform labels, d-3-c networks, 20 trials."""
 
-from naysay.experiments.suite import Recipe, Suite, make_cells
+from naysay.experiments.suite import Suite, TrainingRecipe, make_cells
 from naysay.experiments.suites.recipes import QUICK_SPEED
 
 __all__ = ["TABLE1"]
@@ -93,12 +93,12 @@ TABLE1 = Suite(
         },
     ),
     recipes={
-        "paper": Recipe(
+        "paper": TrainingRecipe(
             options={**_COMMON, "optimiser": "adam", "schedule": "constant"},
             trials=20,
             deviations=_CHOSEN,
         ),
-        "best": Recipe(
+        "best": TrainingRecipe(
             options={
                 "network": "d-100-c",
                 "optimiser": "adamw",
@@ -117,7 +117,7 @@ TABLE1 = Suite(
                 *_CHOSEN,
             ),
         ),
-        "quick": Recipe(
+        "quick": TrainingRecipe(
             options={
                 **_COMMON,
                 "optimiser": "adamw",
