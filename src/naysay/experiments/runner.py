@@ -25,49 +25,6 @@ from naysay.experiments.train import Outcome, train_group, train_one
 
 __all__ = ["Progress", "cpu_name", "device_name", "git_commit", "now", "run", "used_versions"]
 
-_HERE = Path(__file__).parent
-
-
-def device_name(device: torch.device) -> str:
-    """Return what a device is, in words: ``NVIDIA H200``, or the processor and its cores."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    return f"{cpu_name()}, {os.cpu_count()} cores"
-
-
-def cpu_name() -> str:
-    """Return the name of the processor."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:  # not Linux
-        return platform.processor()
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.processor())
-
-
-def git_commit() -> str | None:
-    """Return the short commit of this code, ``-dirty`` if changed since; None outside a clone."""
-    try:
-        _ask_git("ls-files", "--error-unmatch", Path(__file__).name)  # not some other repository
-        commit = _ask_git("rev-parse", "--short", "HEAD")
-        # what is written while it runs (records, pages) does not count
-        changed = _ask_git("status", "--porcelain", "--", ":/src")
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return f"{commit}-dirty" if changed else commit
-
-
-def _ask_git(*arguments: str) -> str:
-    command = ["git", *arguments]
-    done = subprocess.run(command, cwd=_HERE, capture_output=True, text=True, check=True)
-    return done.stdout.strip()
-
-
-def now() -> str:
-    """Return the time in UTC, to the second."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 _MOST_POINTS = 30
 _CURVES = ("epoch", "loss", "held_out_loss", "held_out_accuracy")  # what depends on no clock
 _MOST_CLASSES = 20  # of a matrix that is kept to be drawn
@@ -211,3 +168,46 @@ def _thin(history: Sequence[dict[str, float]]) -> list[dict[str, float]]:
 
 def _round(value: float) -> float:
     return float(f"{value:.5g}")
+
+
+# What a result was computed with, and when.
+
+
+def device_name(device: torch.device) -> str:
+    """Return what a device is, in words: ``NVIDIA H200``, or the processor and its cores."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{cpu_name()}, {os.cpu_count()} cores"
+
+
+def cpu_name() -> str:
+    """Return the name of the processor."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:  # not Linux
+        return platform.processor()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor())
+
+
+def git_commit() -> str | None:
+    """Return the short commit of this code, ``-dirty`` if changed since; None outside a clone."""
+    try:
+        _ask_git("ls-files", "--error-unmatch", Path(__file__).name)  # not some other repository
+        commit = _ask_git("rev-parse", "--short", "HEAD")
+        # what is written while it runs (records, pages) does not count
+        changed = _ask_git("status", "--porcelain", "--", ":/src")
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return f"{commit}-dirty" if changed else commit
+
+
+def _ask_git(*arguments: str) -> str:
+    here = Path(__file__).parent
+    done = subprocess.run(["git", *arguments], cwd=here, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def now() -> str:
+    """Return the time in UTC, to the second."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

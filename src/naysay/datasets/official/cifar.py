@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from naysay._base.checks import shorten
 from naysay.datasets.official.entry import (
+    Contents,
     Entry,
     FoundFile,
-    Reading,
     SourceFile,
     Split,
     read_checked,
@@ -106,12 +106,12 @@ def read_pickle(content: bytes, file: FoundFile) -> dict[str, Any]:
 
 def read_batches(
     entry: Entry, files: Sequence[FoundFile], *, labels_key: str, names_key: str
-) -> Reading:
+) -> Contents:
     """Read the training batches, the test batch and the names of the classes, in that order.
 
     Returns
     -------
-    Reading
+    Contents
         Images uint8 (n_samples, 3, 32, 32): red, green, blue.
     """
     *batches, meta = files
@@ -133,7 +133,7 @@ def read_batches(
     labels = [np.asarray(batch_labels, dtype=np.int64) for batch_labels, _ in parts]
     records = (*(record for _, record in parts), meta_record)
     train = Split(X_train, np.concatenate(labels[:-1]))
-    return Reading(train, Split(X_test, labels[-1]), records, classes)
+    return Contents(train, Split(X_test, labels[-1]), records, classes)
 
 
 def _read_batch(

@@ -16,6 +16,7 @@ from naysay._base.errors import DatasetUnavailable, InvalidData
 
 __all__ = [
     "HOW_TO_GET_IT",
+    "Contents",
     "Dataset",
     "Download",
     "Entry",
@@ -23,7 +24,6 @@ __all__ = [
     "OfficialFile",
     "Provenance",
     "Reader",
-    "Reading",
     "SourceFile",
     "Split",
     "data_folder",
@@ -195,7 +195,7 @@ class FoundFile:
 
 
 @dataclass(frozen=True)
-class Reading:
+class Contents:
     """What a reader returns."""
 
     train: Split
@@ -227,7 +227,7 @@ class Entry:
         return self.numbers or tuple(range(1, self.n_classes + 1))
 
 
-Reader = Callable[[Entry, Sequence[FoundFile]], Reading]
+Reader = Callable[[Entry, Sequence[FoundFile]], Contents]
 
 
 HOW_TO_GET_IT = (

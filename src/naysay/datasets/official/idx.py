@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naysay.datasets.official.entry import (
+    Contents,
     Entry,
     FoundFile,
-    Reading,
     SourceFile,
     Split,
     read_checked,
@@ -22,18 +22,18 @@ _UNSIGNED_BYTES = 8  # the type code of the idx header
 _IMAGE = (28, 28)
 
 
-def read_images(entry: Entry, files: Sequence[FoundFile]) -> Reading:
+def read_images(entry: Entry, files: Sequence[FoundFile]) -> Contents:
     """Read training images and labels, then test images and labels.
 
     Returns
     -------
-    Reading
+    Contents
         Images uint8 (n_samples, 1, 28, 28).
     """
     train_images, train_labels, test_images, test_labels = files
     train, train_files = _read_split(entry, train_images, train_labels, entry.n_train)
     test, test_files = _read_split(entry, test_images, test_labels, entry.n_test or 0)
-    return Reading(train, test, train_files + test_files, entry.classes)
+    return Contents(train, test, train_files + test_files, entry.classes)
 
 
 def _read_split(

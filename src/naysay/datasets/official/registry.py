@@ -8,7 +8,7 @@ from naysay._base.errors import InvalidInput
 from naysay.datasets.official import cifar, idx, text, tiny_imagenet
 from naysay.datasets.official.entry import Download, Entry, OfficialFile
 
-__all__ = ["IMAGE_SETS", "REGISTRY", "TABLE_SETS", "find_entry"]
+__all__ = ["REGISTRY", "find_entry"]
 
 # The official image data sets, one row each.
 #
@@ -19,7 +19,6 @@ __all__ = ["IMAGE_SETS", "REGISTRY", "TABLE_SETS", "find_entry"]
 # authors publish none; the one here is what many downloads of the archive were found to have.
 
 _CIFAR = "https://www.cs.toronto.edu/~kriz"
-_KRIZHEVSKY = "A. Krizhevsky: Learning Multiple Layers of Features from Tiny Images, 2009"
 
 
 def _idx_files(folders: tuple[str, ...], md5s: dict[str, str]) -> tuple[OfficialFile, ...]:
@@ -113,24 +112,37 @@ _FASHION_MNIST = Entry(
 )
 
 
-def _cifar_files(folder: str, md5s: dict[str, str]) -> tuple[OfficialFile, ...]:
-    return tuple(OfficialFile(f"{folder}/{name}", md5=md5) for name, md5 in md5s.items())
-
-
-def _cifar_download(
-    name: str, archive_md5: str, files: tuple[OfficialFile, ...]
-) -> tuple[Download, ...]:
-    return (
-        Download(
-            (f"{_CIFAR}/{name}-python.tar.gz",),
-            gives=tuple(file.path for file in files),
-            known_hash=f"md5:{archive_md5}",
-            archive="tar",
+def _cifar(
+    name: str, n_classes: int, archive_md5: str, folder: str, md5s: dict[str, str], kind: str = ""
+) -> Entry:
+    files = tuple(OfficialFile(f"{folder}/{file}", md5=md5) for file, md5 in md5s.items())
+    return Entry(
+        name=name,
+        n_classes=n_classes,
+        n_train=50_000,
+        n_test=10_000,
+        files=files,
+        downloads=(
+            Download(
+                (f"{_CIFAR}/{name}-python.tar.gz",),
+                gives=tuple(file.path for file in files),
+                known_hash=f"md5:{archive_md5}",
+                archive="tar",
+            ),
         ),
+        reader=partial(
+            cifar.read_batches, labels_key=f"{kind}labels", names_key=f"{kind}label_names"
+        ),
+        source=f"{_CIFAR}/cifar.html",
+        licence="none stated",
+        citation="A. Krizhevsky: Learning Multiple Layers of Features from Tiny Images, 2009",
     )
 
 
-_CIFAR10_FILES = _cifar_files(
+_CIFAR10 = _cifar(
+    "cifar-10",
+    10,
+    "c58f30108f718f92721af3b95e74349a",
     "cifar-10-batches-py",
     {
         "data_batch_1": "c99cafc152244af753f735de768cd75f",
@@ -142,38 +154,18 @@ _CIFAR10_FILES = _cifar_files(
         "batches.meta": "5ff9c542aee3614f3951f8cda6e48888",
     },
 )
-_CIFAR10 = Entry(
-    name="cifar-10",
-    n_classes=10,
-    n_train=50_000,
-    n_test=10_000,
-    files=_CIFAR10_FILES,
-    downloads=_cifar_download("cifar-10", "c58f30108f718f92721af3b95e74349a", _CIFAR10_FILES),
-    reader=partial(cifar.read_batches, labels_key="labels", names_key="label_names"),
-    source=f"{_CIFAR}/cifar.html",
-    licence="none stated",
-    citation=_KRIZHEVSKY,
-)
 
-_CIFAR100_FILES = _cifar_files(
+_CIFAR100 = _cifar(
+    "cifar-100",
+    100,
+    "eb9058c3a382ffc7106e4002c42a8d85",
     "cifar-100-python",
     {
         "train": "16019d7e3df5f24257cddd939b257f8d",
         "test": "f0ef6b0ae62326f3e7ffdfab6717acfc",
         "meta": "7973b15100ade9c7d40fb424638fde48",
     },
-)
-_CIFAR100 = Entry(
-    name="cifar-100",
-    n_classes=100,
-    n_train=50_000,
-    n_test=10_000,
-    files=_CIFAR100_FILES,
-    downloads=_cifar_download("cifar-100", "eb9058c3a382ffc7106e4002c42a8d85", _CIFAR100_FILES),
-    reader=partial(cifar.read_batches, labels_key="fine_labels", names_key="fine_label_names"),
-    source=f"{_CIFAR}/cifar.html",
-    licence="none stated",
-    citation=_KRIZHEVSKY,
+    kind="fine_",
 )
 
 _TINY_FILES = tuple(
@@ -200,8 +192,6 @@ _TINY_IMAGENET = Entry(
     licence="ImageNet's terms (non-commercial research)",
     citation="Y. Le, X. Yang: Tiny ImageNet Visual Recognition Challenge, CS 231N, 2015",
 )
-
-IMAGE_SETS = (_MNIST, _FASHION_MNIST, _CIFAR10, _CIFAR100, _TINY_IMAGENET)
 
 
 # The official data sets that are tables of numbers, one row each: USPS and the UCI sets.
@@ -418,21 +408,14 @@ _LETTER = Entry(
     citation="D. Slate: Letter Recognition, UCI, 1991, doi:10.24432/C5ZP40",
 )
 
-TABLE_SETS = (_USPS, _WAVEFORM1, _WAVEFORM2, _SATIMAGE, _PENDIGITS, _DRIVE, _LETTER)
-
-
-_ORDER = (
-    *("mnist", "fashion-mnist", "usps"),
-    *("waveform1", "waveform2", "satimage", "pendigits", "drive", "letter"),
-    *("cifar-10", "cifar-100", "tiny-imagenet"),
-)
-
-REGISTRY: dict[str, Entry] = dict(
-    sorted(
-        ((entry.name, entry) for entry in IMAGE_SETS + TABLE_SETS),
-        key=lambda row: _ORDER.index(row[0]),
+REGISTRY: dict[str, Entry] = {
+    entry.name: entry
+    for entry in (
+        *(_MNIST, _FASHION_MNIST, _USPS),
+        *(_WAVEFORM1, _WAVEFORM2, _SATIMAGE, _PENDIGITS, _DRIVE, _LETTER),
+        *(_CIFAR10, _CIFAR100, _TINY_IMAGENET),
     )
-)
+}
 
 
 def find_entry(name: str) -> Entry:

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from naysay._base.checks import named, shorten
 from naysay._base.errors import InvalidData
 from naysay.datasets.official.entry import (
+    Contents,
     Entry,
     FoundFile,
-    Reading,
     SourceFile,
     Split,
     read_checked,
@@ -48,18 +48,18 @@ class TextLayout:
     image: tuple[int, ...] | None = None
 
 
-def read_tables(entry: Entry, files: Sequence[FoundFile], *, layout: TextLayout) -> Reading:
+def read_tables(entry: Entry, files: Sequence[FoundFile], *, layout: TextLayout) -> Contents:
     """Read the training table and, where there is one, the test table.
 
     Returns
     -------
-    Reading
+    Contents
         Tables float64 (n_samples, n_features), images float32 (n_samples, *image).
     """
     parts = [_read_table(entry, file, layout) for file in files]
     splits = [split for split, _ in parts]
     test = splits[1] if len(splits) > 1 else None
-    return Reading(splits[0], test, tuple(record for _, record in parts), entry.classes)
+    return Contents(splits[0], test, tuple(record for _, record in parts), entry.classes)
 
 
 def _read_table(entry: Entry, file: FoundFile, layout: TextLayout) -> tuple[Split, SourceFile]:

@@ -19,9 +19,9 @@ from PIL import Image
 from naysay._base.checks import shorten
 from naysay._base.files import replacing_folder
 from naysay.datasets.official.entry import (
+    Contents,
     Entry,
     FoundFile,
-    Reading,
     Split,
     md5_of,
     read_checked,
@@ -35,7 +35,7 @@ _CHUNK = 250  # images that one worker decodes before it reports
 _MOST_BYTES = 1 << 24  # of the three text files; words.txt, the largest, has 3 MB
 
 
-def read_folder(entry: Entry, files: Sequence[FoundFile]) -> Reading:
+def read_folder(entry: Entry, files: Sequence[FoundFile]) -> Contents:
     """Read the official folder; its labelled validation images are the test split.
 
     Parameters
@@ -46,7 +46,7 @@ def read_folder(entry: Entry, files: Sequence[FoundFile]) -> Reading:
 
     Returns
     -------
-    Reading
+    Contents
         Images uint8 (n_samples, 3, 64, 64), mapped into memory copy-on-write. Training images
         are ordered by class, then by number; greyscale images are repeated in each channel.
     """
@@ -72,7 +72,7 @@ def read_folder(entry: Entry, files: Sequence[FoundFile]) -> Reading:
         _map_split(wnids_file, decoded, part, n_samples)
         for part, n_samples in (("train", entry.n_train), ("test", entry.n_test or 0))
     ]
-    return Reading(splits[0], splits[1], tuple(records), _class_names(wnids, texts[1]))
+    return Contents(splits[0], splits[1], tuple(records), _class_names(wnids, texts[1]))
 
 
 def _decode(file: FoundFile, content: bytes) -> str:
