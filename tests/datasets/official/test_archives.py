@@ -115,7 +115,7 @@ def test_a_flipped_byte_in_a_zip_is_an_error(tmp_path, into):
 def test_an_archive_that_would_fill_the_disk_is_refused(tmp_path, kind, into, monkeypatch):
     monkeypatch.setattr(archives, "_MOST_BYTES", 1000)
     WRITERS[kind](tmp_path / "archive", GOOD)
-    with pytest.raises(InvalidData, match=r"at most 1,000 bytes. It would give 3,003"):
+    with pytest.raises(InvalidData, match=r"at most 1,000 bytes. It would unpack to 3,003"):
         unpack(tmp_path / "archive", kind, into)
     assert not into.exists()
 

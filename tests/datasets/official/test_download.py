@@ -28,7 +28,7 @@ def test_load_downloads_what_is_missing_and_only_once(server, register, folder, 
 def test_a_wrong_hash_is_an_error_and_nothing_is_kept(server, register, folder, files_under):
     (server.folder / "table").write_bytes(TABLE)
     register(Download((f"{server.url}/table",), ("uci/table",), WRONG))
-    with pytest.raises(InvalidData, match=r"/table must have the published hash md5:0+. What arr"):
+    with pytest.raises(InvalidData, match=r"/table must have the published hash md5:0+\. The down"):
         load(folder)
     assert files_under(folder) == []
 
@@ -230,7 +230,7 @@ def test_an_archive_that_is_a_folder_is_kept_whole(server, register, folder, fil
     assert len(load(folder).train) == 3
     assert files_under(folder) == ["whole/more", "whole/table"]
     (folder / "whole" / "table").unlink()
-    with pytest.raises(DatasetUnavailable, match=r"whole must be whole or absent"):
+    with pytest.raises(DatasetUnavailable, match=r"whole must be complete or absent"):
         load(folder)
     assert files_under(folder) == ["whole/more"]
 

@@ -1,7 +1,7 @@
-"""Unpack tar and zip archives without ever leaving the folder they are unpacked into.
+"""Unpack tar and zip archives, and refuse those that could write outside their folder.
 
-Every member is looked at before the first is written: a name that points elsewhere, a link or a
-device condemns the whole archive.
+All members are checked before the first is written. If one of them is a link or a device, or has a
+name that points outside the folder, nothing is unpacked.
 """
 
 import gzip
@@ -20,7 +20,7 @@ from naysay._base.errors import InvalidData
 __all__ = ["decompress", "unpack"]
 
 _MOST_BYTES = 1 << 30  # the largest archive, CIFAR, unpacks to 186 MB
-# All the ways in which `tarfile` and `zipfile` say that they cannot read an archive.
+# The exceptions that `tarfile` and `zipfile` raise for an archive that they cannot read.
 _DAMAGED = (
     *(tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, lzma.LZMAError, zlib.error),
     *(EOFError, RuntimeError, ValueError),
@@ -39,8 +39,9 @@ def unpack(archive: Path, kind: Literal["tar", "zip"], into: Path) -> None:
     Raises
     ------
     InvalidData
-        If the archive is damaged, or a member would land outside `into` or is no plain file;
-        the message names archive and member. Nothing is written in the second case.
+        If the archive is damaged, or if a member would be written outside `into` or is not a
+        plain file. The message names the archive and the member. In the second case nothing is
+        written.
     """
     try:
         if kind == "tar":
@@ -72,7 +73,7 @@ def _of_tar(info: tarfile.TarInfo) -> _Member:
 def _of_zip(info: zipfile.ZipInfo) -> _Member:
     if info.is_dir():
         return _Member(info.filename, 0, "folder")
-    mode = info.external_attr >> 16  # Unix mode; 0 where the archive was made elsewhere
+    mode = info.external_attr >> 16  # the Unix mode, or 0 if written on another system
     is_file = stat.S_IFMT(mode) in (0, stat.S_IFREG)
     kind = "file" if is_file else "link" if stat.S_ISLNK(mode) else "device"
     return _Member(info.filename, info.file_size, kind)
@@ -90,7 +91,7 @@ def _check_members(archive: Path, members: Sequence[_Member]) -> None:
     if n_bytes > _MOST_BYTES:
         raise InvalidData(
             f"{archive.name} must unpack to at most {_MOST_BYTES:,} bytes. "
-            f"It would give {n_bytes:,}. Nothing was unpacked."
+            f"It would unpack to {n_bytes:,}. Nothing was unpacked."
         )
     names = [PurePosixPath(member.name) for member in members if member.kind == "file"]
     if len(set(names)) != len(names):
@@ -100,8 +101,9 @@ def _check_members(archive: Path, members: Sequence[_Member]) -> None:
 
 
 def _problem(member: _Member) -> str:
-    """Return what is wrong with a member, in words; nothing where it may be unpacked."""
-    # Stricter than the data filter of `tarfile`, which strips a leading slash and follows links.
+    """Describe why a member must not be unpacked; the text is empty if it may be."""
+    # This is stricter than the data filter of `tarfile`, which removes a leading slash and allows
+    # links inside the folder.
     posix, windows = PurePosixPath(member.name), PureWindowsPath(member.name)
     is_rooted = posix.is_absolute() or windows.drive or windows.root
     if is_rooted or ".." in (*posix.parts, *windows.parts):
@@ -110,15 +112,15 @@ def _problem(member: _Member) -> str:
 
 
 _MAGIC = b"\x1f\x9d"
-_CLEAR = 256  # the code that empties the table, in block mode
+_CLEAR = 256  # code that empties the table, in block mode
 _FIRST_WIDTH = 9
 
 
 def decompress(data: bytes, *, at_most: int) -> bytes:
-    """Return the content of a file made by the Unix program `compress` (``.Z``).
+    """Decompress a file made by the Unix program `compress` (``.Z``).
 
-    The UCI repository still serves some, and no library that naysay depends on reads them. The
-    format is LZW with codes that grow from 9 bits to 10..16 as the table of entries grows.
+    The UCI repository still publishes such files, and no library that naysay depends on reads
+    them. The format is LZW, with codes of 9 bits at first and of up to 16 bits as the table grows.
 
     Raises
     ------
@@ -138,7 +140,7 @@ def decompress(data: bytes, *, at_most: int) -> bytes:
     table = [bytes([value]) for value in range(256)] + [b""] * block_mode
     pieces: list[bytes] = []
     n_bytes, previous = 0, b""
-    width, start, n_codes = _FIRST_WIDTH, 3, 0  # `n_codes` of this width since byte `start`
+    width, start, n_codes = _FIRST_WIDTH, 3, 0  # codes of this width read since byte `start`
     while 8 * start + (n_codes + 1) * width <= 8 * len(data):
         offset, shift = divmod(n_codes * width, 8)
         window = int.from_bytes(data[start + offset : start + offset + 3], "little")
@@ -152,7 +154,7 @@ def decompress(data: bytes, *, at_most: int) -> bytes:
             if code < len(table):
                 entry = table[code]
             elif code == len(table) and previous:
-                entry = previous + previous[:1]  # the code that is being defined right now
+                entry = previous + previous[:1]  # the code that this step defines
             else:
                 raise ValueError(f"it is damaged: code {code} is not defined yet")
             if previous and len(table) < 1 << most_width:
@@ -163,7 +165,7 @@ def decompress(data: bytes, *, at_most: int) -> bytes:
             if n_bytes > at_most:
                 raise ValueError(f"it holds more than {at_most:,} bytes")
         if is_clear or (len(table) >= 1 << width and width < most_width):
-            # `compress` writes groups of 8 codes: what is left of the last group is padding.
+            # `compress` writes codes in groups of 8 and pads the last group before a change.
             start += -(-n_codes // 8) * width
             width, n_codes = _FIRST_WIDTH if is_clear else width + 1, 0
     return b"".join(pieces)

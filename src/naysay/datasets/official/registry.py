@@ -1,4 +1,4 @@
-"""The registry of official data sets. A data set is a row of a table here, not a class."""
+"""The registry of official data sets: their files, checksums, downloads and readers."""
 
 from functools import partial
 from string import ascii_uppercase
@@ -10,13 +10,13 @@ from naysay.datasets.official.entry import Download, Entry, OfficialFile
 
 __all__ = ["REGISTRY", "find_entry"]
 
-# The official image data sets, one row each.
+# Image data sets.
 #
-# The checksums of MNIST and Fashion-MNIST are of the uncompressed files, those of CIFAR of the
-# pickles in the archive, so that a copy that was unpacked or packed again is still recognised.
-# Fashion-MNIST's authors publish those of the gzip files only (used for the download); the ones of
-# the content were computed from Debian's package and agree with what others list. Tiny ImageNet's
-# authors publish none; the one here is what many downloads of the archive were found to have.
+# The checksums of MNIST and Fashion-MNIST are those of the uncompressed files, and the checksums of
+# CIFAR those of the pickles in the archive, so that a copy that has been unpacked or packed again
+# is still recognised. The authors of Fashion-MNIST publish checksums of the gzip files only, which
+# are used for the download; those of the content were computed from Debian's package and agree with
+# other lists. The authors of Tiny ImageNet publish none; the one below is that of many downloads.
 
 _CIFAR = "https://www.cs.toronto.edu/~kriz"
 
@@ -82,7 +82,7 @@ _FASHION_MNIST = Entry(
     n_train=60_000,
     n_test=10_000,
     files=_idx_files(
-        # The last is where Debian's package dataset-fashion-mnist puts its files.
+        # The last one is the folder of Debian's package dataset-fashion-mnist.
         ("fashion-mnist", "FashionMNIST/raw", "/usr/share/datasets/fashion-mnist"),
         {
             "train-images-idx3-ubyte": "f4a8712d7a061bf5bd6d2ca38dc4d50a",
@@ -194,11 +194,11 @@ _TINY_IMAGENET = Entry(
 )
 
 
-# The official data sets that are tables of numbers, one row each: USPS and the UCI sets.
+# Tables of numbers: USPS and the UCI data sets.
 #
 # No checksum of these files is published, and copies differ in spacing. The checksums of their
-# *values*, and the examples per class, were taken from verified copies; those of the whole Drive
-# file follow from its 58,509 rows in 11 classes of equal size.
+# values and the numbers of examples per class come from verified copies. The numbers of the whole
+# Drive file follow from its 58,509 rows in 11 classes of equal size.
 
 _DIGITS = tuple("0123456789")
 _UCI = "https://archive.ics.uci.edu"
@@ -360,8 +360,9 @@ _DRIVE_FILES = (
             "uci/Sensorless_drive_diagnosis.subset2200.txt",
             per_class=(200,) * 11,
             values_sha256="4835d378eb8d4b04dde7735db1713fe69489e8fc2430689b93726fb4814cc3fd",
-            note="Only 2,200 of the 58,509 rows were read (200 of each class): enough to try "
-            "things out, not to repeat published numbers. naysay data fetch drive gets all.",
+            note="Only 2,200 of the 58,509 rows were read (200 of each class). They suffice for "
+            "trying things out, but not for reproducing published numbers. To download all rows "
+            "run: naysay data fetch drive",
         ),
     ),
 )
@@ -387,8 +388,9 @@ _LETTER_FILES = (
             *(783, 753, 803, 783, 758, 748, 796, 813, 764, 752, 787, 786, 734),
         ),
         values_sha256="19d01463ecc357bb375d9a1fcffee59e2009c3421aa3960accba71db597f0260",
-        note="One file without a split. Customary: the first 16,000 rows train, the last 4,000 "
-        "test, that is d.train.take(slice(16_000)) and d.train.take(slice(16_000, None)).",
+        note="There is one file without a split. It is customary to train on the first 16,000 "
+        "rows and to test on the last 4,000: d.train.take(slice(16_000)) and "
+        "d.train.take(slice(16_000, None)).",
     ),
 )
 _LETTER = Entry(
@@ -419,7 +421,7 @@ REGISTRY: dict[str, Entry] = {
 
 
 def find_entry(name: str) -> Entry:
-    """Return the row of a data set; an unknown name is answered with those that are known."""
+    """Find a data set by name; the error about an unknown name lists the known ones."""
     try:
         return REGISTRY[name]
     except KeyError:
