@@ -1,4 +1,4 @@
-"""Versions of naysay and of what it computes with."""
+"""Versions of naysay and of the packages it computes with."""
 
 import platform
 from collections.abc import Sequence
@@ -12,9 +12,9 @@ _PACKAGES = ("numpy", "scipy", "scikit-learn", "torch")
 
 
 def used_versions(packages: Sequence[str] = _PACKAGES) -> dict[str, str | None]:
-    """Return the versions of naysay (of the code that runs), Python and some packages.
+    """Look up the versions of naysay, Python and some packages without importing the packages.
 
-    None of the packages is imported. One that is not installed under its name has version None.
+    The version of a package that is not installed under its name is None.
     """
     versions: dict[str, str | None] = {
         "naysay": __version__,
