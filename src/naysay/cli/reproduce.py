@@ -1,4 +1,4 @@
-"""``naysay reproduce``: the paper's tables and figures, run by run."""
+"""``naysay reproduce``: train the runs of the paper's tables and figures."""
 
 import json
 from dataclasses import asdict
@@ -17,12 +17,12 @@ from naysay.cli.data import DataDir
 if TYPE_CHECKING:
     from naysay.experiments.plan import SuiteWork
     from naysay.experiments.records import RunRecord
-    from naysay.experiments.runner import Progress
+    from naysay.experiments.runner import RunSummary
     from naysay.experiments.spec import RunSpec
 
 
 class RecipeName(StrEnum):
-    """Whose choice of options to train with."""
+    """Recipe to train with."""
 
     PAPER = "paper"
     BEST = "best"
@@ -36,32 +36,40 @@ def reproduce(
         ),
     ],
     recipe: Annotated[
-        RecipeName, typer.Option(help="The paper's options, or the best ones we know.")
+        RecipeName,
+        typer.Option(help="Train with the options of the paper, or with the best ones we know."),
     ] = RecipeName.PAPER,
     quick: Annotated[
-        bool, typer.Option("--quick", help="A scaled-down version, minutes on two CPU cores.")
+        bool,
+        typer.Option(
+            "--quick", help="Train scaled-down runs, which take minutes on two CPU cores."
+        ),
     ] = False,
     trials: Annotated[
-        int | None, typer.Option(min=1, help="Trials of each figure; the paper's when left out.")
+        int | None, typer.Option(min=1, help="Number of trials; that of the recipe by default.")
     ] = None,
     only: Annotated[
         str,
-        typer.Option(metavar="PATTERN", help="Only cells named so, such as 'LM/E' or 'usps*pc/s'."),
+        typer.Option(
+            metavar="PATTERN", help="Train only cells that match, such as 'LM/E' or 'usps*pc/s'."
+        ),
     ] = "*",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, …")] = "auto",
     out: Annotated[
-        Path, typer.Option(metavar="FILE", help="Where the records are, and new ones go.")
+        Path, typer.Option(metavar="FILE", help="File of records, to which new ones are appended.")
     ] = Path("naysay-records.jsonl"),
     data_dir: DataDir = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say how many runs there are, and how long.")
+        bool,
+        typer.Option("--dry-run", help="Only show how many runs there are and how long they take."),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Run the experiments of the paper and keep a record of each run.
+    """Train the runs of the paper's tables and figures, and record each result.
 
-    A run that is on file is not repeated. Stop it whenever you like: at most the run in flight is
-    lost. Several processes may work on one file. Then: naysay report naysay-records.jsonl
+    Runs that are in the file of records are not repeated. If you stop the command, at most the
+    current run is lost. Several processes may share one file. To see the results run: naysay report
+    naysay-records.jsonl
 
     Example: naysay reproduce table2 --quick --out quick.jsonl
     """
@@ -70,7 +78,7 @@ def reproduce(
     from naysay.experiments.suites import find_suites
 
     if quick and recipe is not RecipeName.PAPER:
-        raise typer.BadParameter("--quick has a recipe of its own; leave --recipe out.")
+        raise typer.BadParameter("--quick has its own recipe, so that --recipe cannot be given.")
     chosen = "quick" if quick else recipe.value
     plan = make_plan(find_suites(names), chosen, trials=trials, only=only)
     file = RecordFile(out)
@@ -78,14 +86,14 @@ def reproduce(
         _print_work(plan.estimate_work(file.read()), chosen, as_json=as_json)
         return
 
-    import torch  # loads only when something is trained
+    import torch  # imported only if something is trained
 
     from naysay.classifier.trainer import find_device
     from naysay.experiments.runner import run
 
     where = find_device(device)
     if where.type == "cpu" and quick:
-        torch.set_num_threads(1)  # a second thread has nothing to do for networks this small
+        torch.set_num_threads(1)  # a second thread does not speed up networks this small
     cells = plan.cells
 
     def title(spec: "RunSpec") -> str:
@@ -99,7 +107,7 @@ def reproduce(
             )
 
     with run_bar("naysay reproduce", len(cells)) as on_run:
-        progress = run(
+        summary = run(
             cells,
             file,
             device=where,
@@ -107,31 +115,31 @@ def reproduce(
             on_run=lambda spec: on_run(title(spec)),
             on_record=show,
         )
-    _print_progress(progress, out, as_json=as_json)
-    refused = [spec for specs in progress.refused.values() for spec in specs]
-    is_news = any(not cells[spec][1].not_run for spec in refused)
-    if not progress.n_done and (is_news or (refused and not progress.n_skipped)):
+    _print_summary(summary, out, as_json=as_json)
+    refused = [spec for specs in summary.refused.values() for spec in specs]
+    is_unexpected = any(not cells[spec][1].not_run for spec in refused)
+    if not summary.n_done and (is_unexpected or (refused and not summary.n_skipped)):
         raise typer.Exit(1)
 
 
-def _print_progress(progress: "Progress", out: Path, *, as_json: bool) -> None:
+def _print_summary(summary: "RunSummary", out: Path, *, as_json: bool) -> None:
     if as_json:
-        refused = {reason: len(specs) for reason, specs in progress.refused.items()}
+        refused = {reason: len(specs) for reason, specs in summary.refused.items()}
         _print_json(
             {
-                "done": progress.n_done,
-                "on_file": progress.n_skipped,
-                "elsewhere": progress.n_elsewhere,
+                "done": summary.n_done,
+                "on_file": summary.n_skipped,
+                "elsewhere": summary.n_elsewhere,
                 "refused": refused,
                 "records": str(out),
             }
         )
         return
-    for reason, specs in progress.refused.items():
+    for reason, specs in summary.refused.items():
         typer.echo(f"Not run ({len(specs)}): {as_sentences(reason)}", err=True)
-    parts = [f"{progress.n_done} runs done", f"{progress.n_skipped} were on file"]
-    if progress.n_elsewhere:
-        parts.append(f"{progress.n_elsewhere} are being done by another process")
+    parts = [f"{summary.n_done} runs done", f"{summary.n_skipped} were on file"]
+    if summary.n_elsewhere:
+        parts.append(f"{summary.n_elsewhere} are being done by another process")
     then = f" Now: naysay report {out}" if out.is_file() else ""
     typer.echo(f"{', '.join(parts)}.{then}")
 

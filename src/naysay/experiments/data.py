@@ -1,4 +1,4 @@
-"""The examples of a run: drawn, labelled and scaled as its spec says, the same for every method."""
+"""Draw the examples and labels of a run, which are the same for every method."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ __all__ = [
     "make_transition",
 ]
 
-#: The matrix that the paper prints in its discussion, four digits each. Its rank is 9.
+#: The matrix printed in the discussion of the paper, rounded to four digits. Its rank is 9.
 NON_INVERTIBLE = (
     (0, 0.3042, 0, 0, 0.5197, 0, 0, 0.1762, 0, 0),
     (0, 0, 0, 0.6141, 0, 0.0478, 0, 0.3381, 0, 0),
@@ -39,9 +39,9 @@ NON_INVERTIBLE = (
     (0, 0.4261, 0.0579, 0, 0, 0, 0.5160, 0, 0, 0),
 )
 
-#: For each digit the three labels of our own design, given with 0.5, 0.3 and 0.2. The paper's
-#: matrix is a picture; two facts of it are in the text and hold here: a 0 is called "not 1", "not
-#: 5" or "not 7", and only a 1 is ever called "not 6".
+#: A matrix of our own design: for each digit three labels, with probabilities 0.5, 0.3 and 0.2. The
+#: paper shows its matrix as a picture only. Its text says that a 0 is labelled "not 1", "not 5" or
+#: "not 7", and that only a 1 is labelled "not 6"; both are true of this matrix.
 MANUAL_WITH0 = (
     (1, 5, 7),
     (0, 6, 8),
@@ -70,12 +70,13 @@ def _manual_with_zeros() -> TransitionMatrix:
 
 
 def _manual_without_zeros() -> TransitionMatrix:
-    """Return the matrix where the next three digits share 0.6, three more 0.3, the last 0.1."""
+    """Make a matrix in which the next three digits share 0.6, three more 0.3, the last 0.1."""
     row = np.concatenate([[0.0], np.repeat([0.6, 0.3, 0.1], 3) / 3])
     return TransitionMatrix(np.stack([np.roll(row, digit) for digit in range(10)]))
 
 
-#: A matrix for a number of classes and a seed; the last three are one matrix of 10 classes each.
+#: Functions that make a matrix for a number of classes and a seed, by the name of the setting. The
+#: last three always make the same matrix of 10 classes.
 SETTINGS: dict[str, Callable[[int, int], TransitionMatrix]] = {
     **PAPER_SETTINGS,
     "with0-5": lambda n_classes, seed: TransitionMatrix.with_zeros(n_classes, 5, seed=seed),
@@ -86,7 +87,7 @@ SETTINGS: dict[str, Callable[[int, int], TransitionMatrix]] = {
 
 
 def make_transition(setting: str, n_classes: int, *, seed: int) -> TransitionMatrix:
-    """Return the matrix of a setting.
+    """Make the transition matrix of a setting.
 
     Examples
     --------
@@ -109,11 +110,12 @@ _DRAWS = ("examples", "labels", "test labels", "anchors")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RunData:
-    """What a run learns from and is tested on.
+    """Training and test data of a run.
 
-    `comp_labels` are drawn by `Q` from `y`; so are `comp_labels_test`, which no training sees, to
-    judge without true labels. `anchors` are indices of training examples. `Q` is None, and the
-    complementary labels are empty, where the spec draws none.
+    `comp_labels` are drawn from `y` with the transition matrix `Q`. So are `comp_labels_test`,
+    which are not used in training but to estimate the accuracy without true labels. `anchors` are
+    indices of training examples. If the spec draws no complementary labels, they are empty and `Q`
+    is None.
     """
 
     X: NDArray[Any]
@@ -128,14 +130,14 @@ class RunData:
 
 
 def load_run_data(spec: RunSpec, *, data_dir: Path | None = None) -> RunData:
-    """Return the examples of a run. The same trial has the same ones whatever the method.
+    """Load and draw the data of a run, which depend on its trial but not on its method.
 
     Raises
     ------
     DatasetUnavailable
-        If the data set is not on disk; nothing is downloaded here.
+        If the data set is not on disk; nothing is downloaded.
     InvalidInput
-        If it has too few examples for what the spec asks.
+        If the data set has fewer examples than the spec requires.
     """
     X, y, X_test, y_test, n_classes = _draw_examples(spec, data_dir)
     Q, comp_labels, comp_labels_test = None, np.empty(0, np.int64), np.empty(0, np.int64)
@@ -162,23 +164,23 @@ def load_run_data(spec: RunSpec, *, data_dir: Path | None = None) -> RunData:
 def _draw_labels(
     Q: TransitionMatrix, y: NDArray[np.int64], rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Return labels that name every class: what is never named cannot be learned.
+    """Draw complementary labels until every class occurs, since one that does not is not learned.
 
-    With many classes and few examples a class may be named by chance in no draw; then the labels
-    are drawn again.
+    With many classes and few examples, a class may by chance not occur among the labels.
     """
     for _ in range(_MOST_DRAWS):
         labels = Q.sample(y, seed=rng)
         if len(np.unique(labels)) == Q.n_classes:
             return labels
     raise InvalidInput(
-        f"The examples must be enough for every class to be named. Got {len(y)} of "
-        f"{Q.n_classes} classes: in {_MOST_DRAWS} draws a class was never named. Raise n_train."
+        "There must be enough examples for every class to occur as a complementary label. Got "
+        f"{len(y)} examples of {Q.n_classes} classes, and some class was missing in each of "
+        f"{_MOST_DRAWS} draws. Increase n_train."
     )
 
 
 def _rng(spec: RunSpec, draw: str) -> np.random.Generator:
-    """Return a generator of its own for each thing drawn: one more draw changes no other."""
+    """Make a separate generator for each kind of draw, so that none depends on the others."""
     return np.random.default_rng([spec.trial, _DRAWS.index(draw)])
 
 
@@ -187,16 +189,16 @@ def _draw_examples(spec: RunSpec, data_dir: Path | None) -> tuple[Any, Any, Any,
     rng = _rng(spec, "examples")
     if spec.classes is not None:
         if spec.n_train is None or spec.n_test is None:
-            raise InvalidInput("A spec with classes must say n_train and n_test of each class.")
+            raise InvalidInput("A spec with classes must have n_train and n_test.")
         task = draw_task(dataset, spec.classes, n_train=spec.n_train, n_test=spec.n_test, seed=rng)
         train, test, n_classes = task.train, task.test, len(task.classes)
     elif dataset.test is None:
-        raise InvalidInput(f"{spec.dataset} has no official test split. Say classes in the spec.")
+        raise InvalidInput(f"{spec.dataset} has no official test split. Give classes in the spec.")
     else:
         train = _draw(dataset.train, spec.n_train, rng)
         test = _draw(dataset.test, spec.n_test, rng)
         n_classes = len(dataset.classes)
-    if train.X.ndim == 4:  # images: the networks for them take bytes, and scale them
+    if train.X.ndim == 4:  # networks for images take bytes and scale them
         X, X_test = train.X, test.X
     else:
         X, X_test = (part.astype(np.float32) for part in standardise(train.X, test.X))

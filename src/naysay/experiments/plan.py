@@ -1,4 +1,4 @@
-"""What there is to run: the runs of some suites, which of them are on file, how long they take."""
+"""Plan runs: which runs some suites have, which are recorded, and how long the others take."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ __all__ = ["Plan", "SuiteWork", "make_plan"]
 
 @dataclass(frozen=True, kw_only=True)
 class SuiteWork:
-    """How many runs of a suite there are, and how long those that are not on file take.
+    """Numbers of runs of a suite, and the time that the runs to do will take.
 
-    `in_another_table` counts runs that a suite earlier in the plan has too; they are not `to_do`
-    here. The seconds are None where no run has been timed, and `measured_on` is empty where they
-    come from runs that are on file.
+    `in_another_table` counts the runs that an earlier suite of the plan has too; they do not count
+    as `to_do`. The seconds are None if no run has been timed. `measured_on` is empty if they come
+    from recorded runs.
     """
 
     suite: str
@@ -40,7 +40,7 @@ class Plan:
 
     @property
     def cells(self) -> dict[RunSpec, tuple[Suite, Cell]]:
-        """Each run once, with the first suite that has it, and its cell there."""
+        """All runs without duplicates, each with the first suite and cell that has it."""
         cells: dict[RunSpec, tuple[Suite, Cell]] = {}
         for suite, runs in self.suites:
             for cell, spec in runs:
@@ -48,7 +48,7 @@ class Plan:
         return cells
 
     def estimate_work(self, records: Iterable[RunRecord]) -> list[SuiteWork]:
-        """Return the work of each suite, given the records that are on file."""
+        """Count the runs of each suite that are not among the records, and estimate their time."""
         seconds_of = {record.spec.hash: record.seconds for record in records}
         seen: set[str] = set()
         rows = []
@@ -78,12 +78,12 @@ class Plan:
 def make_plan(
     suites: Sequence[Suite], recipe: str, *, trials: int | None = None, only: str = "*"
 ) -> Plan:
-    """Return the runs of some suites; parameters are those of `Suite.specs`.
+    """Collect the runs of some suites; the parameters are those of `Suite.specs`.
 
     Raises
     ------
     InvalidInput
-        If no cell is named as `only` says.
+        If `only` matches no cell.
     """
     plan = Plan(
         recipe, [(suite, list(suite.specs(recipe, trials=trials, only=only))) for suite in suites]

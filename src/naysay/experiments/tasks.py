@@ -1,7 +1,7 @@
-"""The paper's tasks: which classes, how many examples, standardised how, validated on what.
+"""Draw the tasks of the paper: select classes and examples, standardise, split for validation.
 
-Small pure functions; the randomised ones take a `seed` and give the same answer for the same
-seed. Complementary labels are drawn with ``Q.sample(task.train.y, seed=…)``.
+These are small pure functions. The randomised ones take a `seed` and return the same result for
+the same seed. Complementary labels are drawn with ``Q.sample(task.train.y, seed=…)``.
 """
 
 import re
@@ -32,7 +32,7 @@ _PARITY = {"even #": 0, "odd #": 1}
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A classification task: some classes of a data set, numbered 0..n_classes-1 anew."""
+    """A classification task with some classes of a data set, renumbered 0..n_classes-1."""
 
     train: Split
     test: Split
@@ -40,7 +40,7 @@ class Task:
 
 
 def select_classes(notation: str, class_numbers: Sequence[int]) -> NDArray[np.int64]:
-    """Return the classes that a row of the paper's Table 1 means, as indices.
+    """Select classes by the notation of the paper's Table 1, and return their indices.
 
     The paper counts classes from 1: in USPS, class 1 is the digit 0, and "even #" means the
     classes 2, 4, …, that is the digits 1, 3, 5, 7, 9.
@@ -50,8 +50,8 @@ def select_classes(notation: str, class_numbers: Sequence[int]) -> NDArray[np.in
     notation : str
         ``"1 ~ 5"``, ``"even #"`` or ``"odd #"``.
     class_numbers : sequence of int
-        The number of each class, as in `Dataset.class_numbers`. Numbers that are skipped there
-        (satimage has no class 6) may lie inside a range.
+        The number of each class, as in `Dataset.class_numbers`. A range may include numbers that
+        do not exist there (satimage has no class 6).
 
     Returns
     -------
@@ -84,7 +84,7 @@ def select_classes(notation: str, class_numbers: Sequence[int]) -> NDArray[np.in
 
 
 def keep_classes(split: Split, classes: ArrayLike) -> Split:
-    """Return the examples of some classes, numbered 0, 1, … in the order given.
+    """Select the examples of some classes, and renumber the classes 0, 1, … in the order given.
 
     Examples
     --------
@@ -103,19 +103,19 @@ def keep_classes(split: Split, classes: ArrayLike) -> Split:
 def draw_per_class(
     labels: ArrayLike, sizes: int | Sequence[int], *, seed: int | np.random.Generator
 ) -> tuple[NDArray[np.int64], ...]:
-    """Draw disjoint groups of examples at random, each with a fixed number of every class.
+    """Draw disjoint groups of examples at random, each with a fixed number from every class.
 
     Parameters
     ----------
     labels : int array of shape (n_samples,)
     sizes : int or sequence of int
-        How many examples of each class go into each group.
+        Number of examples of each class in each group.
     seed : int or numpy.random.Generator
 
     Returns
     -------
     tuple of int64 arrays
-        For each group the indices of its examples, in ascending order.
+        The indices of the examples of each group, in ascending order.
 
     Raises
     ------
@@ -154,18 +154,18 @@ def draw_task(
     n_test: int,
     seed: int | np.random.Generator,
 ) -> Task:
-    """Draw a row of the paper's Table 1: its classes, and a fixed number of examples of each.
+    """Draw the task of a row of the paper's Table 1, with a fixed number of examples per class.
 
-    Test examples come from the official test split; where there is none, training and test
-    examples are drawn from the one file, without overlap.
+    Test examples come from the official test split. If there is none, disjoint training and test
+    examples are drawn from the one file.
 
     Parameters
     ----------
     dataset : Dataset
     classes : str
-        As the paper writes them, see `select_classes`.
+        Classes in the notation of the paper, see `select_classes`.
     n_train, n_test : int
-        Examples of each class; the paper's "#train" (validation included) and "#test".
+        Number of examples of each class: "#train" (validation included) and "#test" in the paper.
     seed : int or numpy.random.Generator
     """
     selected = select_classes(classes, dataset.class_numbers)
@@ -196,8 +196,8 @@ def _refuse_scarce(dataset: Dataset, split: Split, names: Sequence[str], n_neede
 def standardise(train: ArrayLike, *others: ArrayLike) -> tuple[NDArray[np.floating[Any]], ...]:
     """Shift and scale each column to mean 0 and standard deviation 1 on the training part.
 
-    The other parts (validation, test) get the same shift and scale, so nothing about them is
-    used. A column that is constant on the training part is shifted only.
+    The other parts (validation, test) are shifted and scaled by the same amounts, so that no
+    information about them is used. A column that is constant on the training part is only shifted.
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ def standardise(train: ArrayLike, *others: ArrayLike) -> tuple[NDArray[np.floati
     Returns
     -------
     tuple of arrays
-        One for each argument; float64 stays float64, everything else becomes float32.
+        One array per argument. float64 stays float64; other types become float32.
 
     Examples
     --------
@@ -217,7 +217,7 @@ def standardise(train: ArrayLike, *others: ArrayLike) -> tuple[NDArray[np.floati
     parts = [np.asarray(part) for part in (train, *others)]
     mean = parts[0].mean(axis=0, dtype=np.float64)
     spread = parts[0].std(axis=0, dtype=np.float64)
-    constant = (parts[0] == parts[0][:1]).all(axis=0)  # exact, where `spread` is only close to 0
+    constant = (parts[0] == parts[0][:1]).all(axis=0)  # the computed spread may be only close to 0
     spread[constant] = 1
     mean[constant] = parts[0][0][constant]
     return tuple(
@@ -229,12 +229,12 @@ def standardise(train: ArrayLike, *others: ArrayLike) -> tuple[NDArray[np.floati
 def split_validation(
     n_samples: int, *, fraction: float = 0.1, seed: int | np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Set a random part of the examples aside for validation, without looking at any label.
+    """Split off a random part of the examples for validation, without using labels.
 
     Returns
     -------
     train, validation : int64 arrays
-        Indices in ascending order; both have at least one.
+        Indices in ascending order. Neither array is empty.
 
     Examples
     --------
@@ -245,7 +245,7 @@ def split_validation(
     n_samples = check_count(n_samples, "n_samples")
     fraction = check_number(fraction, "fraction", above=0, below=1)
     if n_samples < 2:
-        raise InvalidInput("There must be at least 2 examples to set one aside. Got 1.")
+        raise InvalidInput("n_samples must be at least 2 to split one off. Got 1.")
     n_validation = min(max(round(n_samples * fraction), 1), n_samples - 1)
     order = np.random.default_rng(seed).permutation(n_samples)
     return np.sort(order[n_validation:]), np.sort(order[:n_validation])

@@ -1,4 +1,4 @@
-"""The suites on MNIST: tables 2 and 5 to 7, and the heat maps of the matrices."""
+"""Suites on MNIST: tables 2 and 5 to 7, and the heat maps of the matrices."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -28,7 +28,7 @@ __all__ = [
 
 
 def make_manual_recipes(design: str) -> dict[str, TrainingRecipe]:
-    """Return the recipes of MNIST, with one deviation more: the design is ours."""
+    """Add to the recipes of MNIST the deviation that the matrix is of our own design."""
     return {
         name: replace(recipe, deviations=(design, *recipe.deviations))
         for name, recipe in MNIST.items()
@@ -38,7 +38,7 @@ def make_manual_recipes(design: str) -> dict[str, TrainingRecipe]:
 def make_manual_suite(
     name: str, setting: str, design: str, printed: Mapping[str, Mapping[str, str]]
 ) -> Suite:
-    """Return table 6 or 7."""
+    """Make the suite of table 6 or 7."""
     return Suite(
         name=name,
         title=f"Table {name[-1]}: MNIST, a matrix designed by hand, {setting}",
