@@ -1,4 +1,4 @@
-"""Files appear whole or not at all."""
+"""Files are written completely or not at all."""
 
 import itertools
 import sys
@@ -45,7 +45,7 @@ def test_what_cannot_be_written_is_refused_before(tmp_path):
 
 
 def interrupted_at(point, write):
-    """Run, with Ctrl-C at the given call of any function; return whether it came so far."""
+    """Run with Ctrl-C at the given function call; return whether that call was reached."""
     n_calls = 0
 
     def count(frame, event, argument):

@@ -1,4 +1,4 @@
-"""What is shown while training: words of one epoch, and where the bar stands."""
+"""Progress bars on a terminal and elsewhere."""
 
 import io
 import re

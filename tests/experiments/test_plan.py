@@ -1,4 +1,4 @@
-"""What is planned: each run once, and the time of those that are left."""
+"""A plan has each run once and estimates the time of those that are not recorded."""
 
 import pytest
 

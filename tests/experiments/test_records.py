@@ -1,4 +1,4 @@
-"""Records survive kills and several processes: tested with real ones."""
+"""Records survive killed processes and are shared by several processes, which these tests start."""
 
 import json
 import os
@@ -28,7 +28,7 @@ def make_record(trial=0, **changes):
 
 
 def start(program, *arguments):
-    """Start another Python on a program; it has the names of this file."""
+    """Start a Python process with a program that can import this file."""
     return subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)],
         stdout=subprocess.PIPE,

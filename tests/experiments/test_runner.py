@@ -1,4 +1,4 @@
-"""Runs on small real data: done once, written down, resumed, shared between processes."""
+"""Runs on small real data are trained once, recorded, resumed and shared between processes."""
 
 import io
 import os

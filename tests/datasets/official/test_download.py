@@ -1,4 +1,4 @@
-"""Downloads of official files: what is fetched, checked, kept, and said where it fails."""
+"""Downloads of official files from a local server."""
 
 import gzip
 import socket
@@ -174,7 +174,7 @@ def test_fetch_gets_the_whole_where_load_is_content_with_a_part(server, register
     assert not datasets.describe("waveform1", data_dir=folder).is_partial
 
 
-# --- archives: what of them is kept, and what is refused
+# --- archives
 
 
 def _zip(server, **members):
