@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-from naysay.workflows.demo import SETTINGS, DemoRun, run_demo
+from naysay.transition.matrix import PAPER_SETTINGS
+from naysay.workflows.demo import DemoRun, run_demo
 from record import write_record
 
 SEEDS = range(5)
@@ -32,7 +33,7 @@ def summary(runs: list[DemoRun]) -> dict[str, Any]:
 def main() -> None:
     torch.set_num_threads(1)
     results: dict[str, Any] = {}
-    for setting in SETTINGS:
+    for setting in PAPER_SETTINGS:
         ours = [run_demo(setting, seed=seed) for seed in SEEDS]
         paper = [run_demo(setting, seed=seed, learn_from_anchors=False) for seed in SEEDS]
         by_name = {

@@ -32,7 +32,7 @@ from sklearn.model_selection import train_test_split
 
 from naysay import ComplementaryClassifier, NaysayWarning, TransitionMatrix, datasets, estimation
 from naysay.networks import MLP
-from naysay.workflows.demo import SETTINGS
+from naysay.transition.matrix import PAPER_SETTINGS
 from record import write_record
 
 N_TRIALS = 3
@@ -69,7 +69,7 @@ def mean(runs: list[dict[str, float]]) -> dict[str, float]:
 def digits() -> None:
     images, labels = load_digits(return_X_y=True)
     cases = [(n, FULL) for n in ANCHORS] + [(10, size) for size in SIZES]
-    for setting, make_transition in SETTINGS.items():
+    for setting, make_transition in PAPER_SETTINGS.items():
         results: dict[str, Any] = {}
         for n_anchors, size in cases:
             runs = []
@@ -77,7 +77,7 @@ def digits() -> None:
                 X, X_test, y, y_test = train_test_split(
                     images, labels, train_size=size, stratify=labels, random_state=seed
                 )
-                clf, run = estimate(X, y, make_transition(seed), n_anchors, seed, **OPTIONS)
+                clf, run = estimate(X, y, make_transition(10, seed), n_anchors, seed, **OPTIONS)
                 runs.append(run | {"accuracy": clf.score(X_test, y_test)})
             results[f"{n_anchors} anchors, {size} examples"] = mean(runs)
             print(setting, n_anchors, size, mean(runs), flush=True)
@@ -93,12 +93,12 @@ def mnist(folder: Path, n_examples: int, n_trials: int) -> None:
         "epochs": 10,
         "batch_size": 128,
     }
-    for setting, make_transition in SETTINGS.items():
+    for setting, make_transition in PAPER_SETTINGS.items():
         runs = []
         for seed in range(n_trials):
             chosen = np.random.default_rng(seed).permutation(len(mnist.train.y))[:n_examples]
             X, y = mnist.train.X[chosen].astype("float32") / 255, mnist.train.y[chosen]
-            Q = make_transition(seed)
+            Q = make_transition(10, seed)
             clf, run = estimate(X, y, Q, 10, seed, **options)
             rng = np.random.default_rng(seed)
             told = ComplementaryClassifier(transition=Q, random_state=seed, **options)
@@ -123,11 +123,11 @@ def coverage(n_simulated: int = 30, n: int = 3000, strength: float = 100.0) -> N
     Rows of the first matrix are drawn around the true ones, like shares of `strength` answers.
     """
     off_diagonal = ~np.eye(10, dtype=bool)
-    for setting, make_transition in SETTINGS.items():
+    for setting, make_transition in PAPER_SETTINGS.items():
         hits, contains, widths, errors, n_kept = [], [], [], [], 0
         for seed in range(n_simulated):
             rng = np.random.default_rng(seed)
-            Q = np.asarray(make_transition(seed))
+            Q = np.asarray(make_transition(10, seed))
             first = np.stack([rng.dirichlet(strength * row + 1e-9) for row in Q])
             np.fill_diagonal(first, 0)
             first /= first.sum(axis=1, keepdims=True)
@@ -160,10 +160,10 @@ def coverage_of_networks(n_trials: int = 10) -> None:
     """Count what the intervals hold where networks judge, who are not as sure as they should be."""
     images, labels = load_digits(return_X_y=True)
     off_diagonal = ~np.eye(10, dtype=bool)
-    for setting, make_transition in SETTINGS.items():
+    for setting, make_transition in PAPER_SETTINGS.items():
         hits, errors = [], []
         for seed in range(n_trials):
-            Q = make_transition(seed)
+            Q = make_transition(10, seed)
             X, _, y, _ = train_test_split(images, labels, random_state=seed, stratify=labels)
             clf, error = estimate(X, y, Q, 10, seed, **OPTIONS)
             assert clf.habit_ is not None

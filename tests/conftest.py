@@ -1,4 +1,4 @@
-"""What tests share: one thread, properties that try the same examples, files of data sets."""
+"""Settings and fixtures that all tests share."""
 
 import functools
 import http.server
@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,8 @@ from small_table import FILES
 # The tests' networks are small, and several processes share the cores.
 torch.set_num_threads(1)
 
-# The same commit must give the same verdict, here and in CI: a failure by a new draw belongs to
-# the commit that brought it. NAYSAY_EXPLORE=1 draws new examples at every run, to look further.
+# Hypothesis tries the same examples in every run, so that a test that fails in CI fails here too.
+# With NAYSAY_EXPLORE=1 it draws new examples.
 settings.register_profile("repeatable", derandomize=True, database=None)
 if "NAYSAY_EXPLORE" not in os.environ:
     settings.load_profile("repeatable")
@@ -38,7 +38,7 @@ SHARED_DATA = SHARED / "data"
 def no_data_of_the_user(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Keep a test away from the data folder of whoever runs it."""
+    """Hide the data folder of the user who runs the tests."""
     monkeypatch.setenv("NAYSAY_DATA", str(tmp_path_factory.mktemp("data-folder")))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("user-cache")))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
@@ -46,13 +46,13 @@ def no_data_of_the_user(
 
 @pytest.fixture(scope="session")
 def users_data() -> Path | None:
-    """The data folder that whoever runs the tests has chosen, if any."""
+    """The data folder of the user who runs the tests, if it is set."""
     return Path(USERS_DATA) if USERS_DATA else None
 
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """The folder of real copies that lies beside the checkout."""
+    """The folder with real copies of data sets beside the repository."""
     if not (SHARED_DATA / "unpack.py").is_file():
         pytest.skip(f"real copies of the data sets are not at {SHARED_DATA}")
     return SHARED_DATA
@@ -71,7 +71,7 @@ def official_data(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture
 def found() -> Callable[..., FoundFile]:
-    """Return a maker of found files, for readers that are called directly."""
+    """Make found files, for tests that call a reader directly."""
 
     def make(path: Path, **official: Any) -> FoundFile:
         return FoundFile("mnist", OfficialFile(path.name, **official), path)
@@ -81,44 +81,58 @@ def found() -> Callable[..., FoundFile]:
 
 @dataclass
 class Server:
-    url: str
+    """A web server for the files of a folder.
+
+    `headers` are sent with every response. The connection breaks in the middle of a file under
+    ``cut/``, whose size is stated if `states_size` is true.
+    """
+
     folder: Path
-    requests: list[str]
+    url: str = ""
+    requests: list[str] = field(default_factory=list)
+    headers: dict[str, str] = field(default_factory=dict)
+    states_size: bool = True
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
     """Serve the folder `server.folder` on this machine."""
-    folder = tmp_path / "served"
-    folder.mkdir()
-    requests: list[str] = []
+    served = Server(tmp_path / "served")
+    (served.folder / "cut").mkdir(parents=True)
 
     class Handler(http.server.SimpleHTTPRequestHandler):
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (its own name)
-            requests.append(self.path)
+            served.requests.append(self.path)
+
+        def end_headers(self) -> None:
+            for name, value in served.headers.items():
+                self.send_header(name, value)
+            super().end_headers()
 
         def do_GET(self) -> None:
-            if not self.path.endswith(".cut"):
+            if not self.path.startswith("/cut/"):
                 super().do_GET()
                 return
             whole = Path(self.translate_path(self.path)).read_bytes()
             self.send_response(200)
-            self.send_header("Content-Length", str(len(whole)))
+            if served.states_size:
+                self.send_header("Content-Length", str(len(whole)))
             self.end_headers()
-            self.wfile.write(whole[: len(whole) // 2])  # and the connection breaks
+            self.wfile.write(whole[: len(whole) // 2])
 
-    handler = functools.partial(Handler, directory=os.fspath(folder))
+    handler = functools.partial(Handler, directory=os.fspath(served.folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
         thread = threading.Thread(target=running.serve_forever, args=(0.02,), daemon=True)
         thread.start()
-        yield Server(f"http://127.0.0.1:{running.server_address[1]}", folder, requests)
+        served.url = f"http://127.0.0.1:{running.server_address[1]}"
+        yield served
         running.shutdown()
         thread.join(timeout=5)
 
 
 @pytest.fixture
 def files_under() -> Callable[[Path], list[str]]:
-    """Return every file below a folder, hidden ones too."""
+    """List all files below a folder, including hidden ones."""
     return lambda folder: sorted(
         str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()
     )
@@ -126,13 +140,13 @@ def files_under() -> Callable[[Path], list[str]]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The data folder of a test, which is not there yet."""
+    """The data folder of a test, which does not exist yet."""
     return tmp_path / "data"
 
 
 @pytest.fixture
 def register(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Register a small table as waveform1, to be downloaded as told."""
+    """Register a small table as waveform1 with the given downloads."""
 
     def put(*downloads: Download, files: tuple[OfficialFile, ...] = FILES) -> None:
         layout = text.TextLayout(1, (0, 1, 2))

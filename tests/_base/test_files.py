@@ -1,4 +1,4 @@
-"""Files appear whole or not at all."""
+"""Files are written completely or not at all."""
 
 import itertools
 import sys
@@ -45,7 +45,7 @@ def test_what_cannot_be_written_is_refused_before(tmp_path):
 
 
 def interrupted_at(point, write):
-    """Run, with Ctrl-C at the given call of any function; return whether it came so far."""
+    """Run with Ctrl-C at the given function call; return whether that call was reached."""
     n_calls = 0
 
     def count(frame, event, argument):
@@ -69,13 +69,18 @@ def write_file(folder, text):
         part.write_text(text)
 
 
+def write_durably(folder, text):
+    with replacing(folder / "a.txt", durable=True) as part:
+        part.write_text(text)
+
+
 def write_folder(folder, text):
     with replacing_folder(folder / "b", of=Path.is_dir, what="one") as new:
         (new / "first.txt").write_text(text)
         (new / "second.txt").write_text(text)
 
 
-@pytest.mark.parametrize("write", [write_file, write_folder])
+@pytest.mark.parametrize("write", [write_file, write_durably, write_folder])
 @pytest.mark.parametrize("older", [False, True])
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_ctrl_c_at_any_moment_leaves_the_old_or_the_new_and_nothing_else(tmp_path, write, older):

@@ -1,4 +1,4 @@
-"""What is shown while training: words of one epoch, and where the bar stands."""
+"""Progress bars on a terminal and elsewhere."""
 
 import io
 import re
@@ -6,28 +6,7 @@ import sys
 
 import pytest
 
-from naysay._base.progress import _summary, epoch_bar, run_bar, waiting
-
-
-@pytest.mark.parametrize(
-    "record, words",
-    [
-        ({"loss": 1.23456}, "loss 1.235"),
-        ({"loss": 1.0, "held_out_loss": 0.5}, "loss 0.500"),
-        (
-            {
-                "loss": 1.0,
-                "held_out_loss": 0.5,
-                "held_out_accuracy": 0.876,
-                "samples_per_second": 51_234.5,
-            },
-            "loss 0.500, accuracy about 88%, 51,234/s",
-        ),
-        ({"loss": 2.0, "held_out_accuracy": -0.04}, "loss 2.000, accuracy about -4%"),
-    ],
-)
-def test_an_epoch_in_words(record, words):
-    assert _summary(record) == words
+from naysay._base.progress import ProgressBar, epoch_bar, run_bar, waiting
 
 
 class Terminal(io.StringIO):
@@ -48,6 +27,30 @@ def make_terminal(monkeypatch):
 
 def shown(stream):
     return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", stream.getvalue())
+
+
+@pytest.mark.parametrize(
+    "record, words",
+    [
+        ({"loss": 1.23456}, "loss 1.235"),
+        ({"loss": 1.0, "held_out_loss": 0.5}, "loss 0.500"),
+        (
+            {
+                "loss": 1.0,
+                "held_out_loss": 0.5,
+                "held_out_accuracy": 0.876,
+                "samples_per_second": 51_234.5,
+            },
+            "loss 0.500, accuracy about 88%, 51,234/s",
+        ),
+        ({"loss": 2.0, "held_out_accuracy": -0.04}, "loss 2.000, accuracy about -4%"),
+    ],
+)
+def test_an_epoch_in_words(record, words, monkeypatch):
+    terminal = make_terminal(monkeypatch)
+    with epoch_bar("training", 20, enabled=True) as on_epoch:
+        on_epoch({"epoch": 1, **record})
+    assert f" {words} " in shown(terminal)
 
 
 def test_the_bar_stands_at_the_epoch_that_is_done_also_after_resuming(monkeypatch):
@@ -76,6 +79,19 @@ def test_several_runs_are_named_as_they_start(monkeypatch):
         start("the second")
     assert "the second" in shown(terminal)
     assert "1/3" in shown(terminal)
+
+
+def test_a_bar_counts_parts_or_bytes_of_what_there_is_to_do(monkeypatch):
+    terminal = make_terminal(monkeypatch)
+    with ProgressBar("decoding", 8) as bar:
+        bar.update(5)
+    assert "5/8" in shown(terminal)
+    with ProgressBar("download", in_bytes=True) as bar:
+        bar.total = 4_000_000
+        bar.update(1_000_000)
+        bar.reset()
+        bar.update(3_000_000)
+    assert "3.0/4.0 MB" in shown(terminal)
 
 
 def test_waiting_is_shown_on_a_terminal_only(monkeypatch):

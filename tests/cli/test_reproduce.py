@@ -107,7 +107,8 @@ def test_misuse_is_one_line(tmp_path):
     assert done.exit_code == 1
     assert done.stderr.startswith("error: Unknown table or figure 'table8'. Known: table1,")
     done = invoke("reproduce", "table2", "--only", "LM/X", "--out", tmp_path / "r.jsonl")
-    assert "No row or column is named 'LM/X'; names look like 'TL, uniform'." in done.stderr
+    assert done.stderr.startswith("error: No run matches --only 'LM/X'. Runs are named by row and")
+    assert "such as 'TL, uniform'." in done.stderr
     assert invoke("reproduce", "table2", "--quick", "--recipe", "best").exit_code == 2
     assert invoke("reproduce", "table2", "--trials", "0").exit_code == 2
     assert "There is no file" in invoke("report", tmp_path / "none.jsonl").stderr

@@ -1,4 +1,4 @@
-"""Records survive kills and several processes: tested with real ones."""
+"""Records survive killed processes and are shared by several processes, which these tests start."""
 
 import json
 import os
@@ -28,7 +28,7 @@ def make_record(trial=0, **changes):
 
 
 def start(program, *arguments):
-    """Start another Python on a program; it has the names of this file."""
+    """Start a Python process with a program that can import this file."""
     return subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)],
         stdout=subprocess.PIPE,
@@ -110,10 +110,10 @@ def test_damage_inside_the_file_is_named(tmp_path):
     with pytest.raises(InvalidData, match=r"line 2: .* a record is a JSON object"):
         file.read()
     file.path.write_text(first.replace('"mnist"', '"usps"') + "\n")
-    with pytest.raises(InvalidData, match=r"line 1: The hash .* is not that of its spec"):
+    with pytest.raises(InvalidData, match=r"line 1: The hash .* is not that of the spec"):
         file.read()
     file.path.write_text('{"hash": "12"}\n')
-    with pytest.raises(InvalidData, match="no record of a run: 'seed'"):
+    with pytest.raises(InvalidData, match="not a record of a run: 'seed'"):
         file.read()
 
 

@@ -1,4 +1,4 @@
-"""Runs on small real data: done once, written down, resumed, shared between processes."""
+"""Runs on small real data are trained once, recorded, resumed and shared between processes."""
 
 import io
 import os
@@ -104,7 +104,7 @@ def test_every_class_is_named_even_where_chance_would_leave_one_out():
     for trial in range(20):  # 40 examples: some of 10 classes are often named by none of them
         data = load_run_data(make_spec(setting="without0", n_train=40, trial=trial))
         assert set(data.comp_labels) == set(range(10))
-    with pytest.raises(InvalidInput, match="enough for every class to be named"):
+    with pytest.raises(InvalidInput, match="enough examples for every class to occur"):
         load_run_data(make_spec(n_train=5))
 
 

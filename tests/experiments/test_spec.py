@@ -124,9 +124,9 @@ def test_bad_specs_are_refused():
         make_spec(knows="everything")
     with pytest.raises(InvalidInput, match="trial must be an integer"):
         make_spec(trial=-1)
-    with pytest.raises(InvalidInput, match="values that JSON knows"):
+    with pytest.raises(InvalidInput, match="values that JSON can represent"):
         make_spec(options={"lr": float("nan")})
-    with pytest.raises(InvalidInput, match="values that JSON knows"):
+    with pytest.raises(InvalidInput, match="values that JSON can represent"):
         make_spec(options={"network": object()})
-    with pytest.raises(InvalidData, match="no spec of a run"):
+    with pytest.raises(InvalidData, match="not a spec of a run"):
         RunSpec.from_json({"dataset": "mnist", "colour": "blue"})

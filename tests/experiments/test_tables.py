@@ -7,7 +7,7 @@ import pytest
 from naysay.experiments.records import RunRecord
 from naysay.experiments.suite import Published
 from naysay.experiments.suites import SUITES
-from naysay.experiments.tables import judge, latex, markdown, summarise
+from naysay.experiments.tables import compare, latex, markdown, summarise
 
 
 def make_records(name="table2", recipe="paper", **accuracies):
@@ -97,11 +97,11 @@ def test_trials_that_were_developed_on_do_not_count():
     ],
 )
 def test_verdict(accuracies, printed, expected):
-    assert judge(accuracies, Published(printed), published_trials=5) == expected
+    assert compare(accuracies, Published(printed), published_trials=5) == expected
 
 
 def test_what_was_never_printed_or_is_scaled_down_is_not_judged():
-    assert judge([50.0], None, published_trials=None) is None
+    assert compare([50.0], None, published_trials=None) is None
     records = make_records(recipe="quick", **{"LM/T, with0": [0.5]})
     (result,) = summarise([SUITES["table2"]], records)
     cell = result.at("LM/T", "with0")

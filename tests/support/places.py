@@ -1,4 +1,4 @@
-"""Where things are: the checkout, its sources, and what may lie beside it."""
+"""Paths of the repository, its sources, and the folder that may be beside it."""
 
 from pathlib import Path
 
@@ -6,4 +6,4 @@ TESTS = Path(__file__).resolve().parents[1]
 ROOT = TESTS.parent
 SOURCE = ROOT / "src"
 SUPPORT = TESTS / "support"
-SHARED = ROOT.parent / "shared"  # real data and the paper, where whoever runs the tests has them
+SHARED = ROOT.parent / "shared"  # real data and the paper, if they are available

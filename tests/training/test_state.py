@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 
-from naysay import InvalidModelFile
+from naysay import InvalidInput, InvalidModelFile
 from naysay.training.state import read_checkpoint, write_checkpoint
 
 TENSORS = {
@@ -69,7 +69,7 @@ def test_a_write_that_fails_leaves_the_old_one_and_nothing_else(tmp_path):
     assert os.listdir(tmp_path) == ["run.safetensors"]
     assert_same(read_checkpoint(path), TENSORS, FACTS)
     (tmp_path / "folder").mkdir()
-    with pytest.raises(OSError, match="folder"):
+    with pytest.raises(InvalidInput, match="Got the folder"):
         write_checkpoint(tmp_path / "folder", TENSORS, FACTS)
     assert sorted(os.listdir(tmp_path)) == ["folder", "run.safetensors"]
 

@@ -1,1 +1,1 @@
-"""What everything else stands on: errors, checks of arguments, files, progress bars."""
+"""Errors, checks of arguments, file writing and progress bars, used by all other packages."""

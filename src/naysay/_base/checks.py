@@ -1,7 +1,7 @@
-"""Every check at the boundary; the wording of the errors lives here.
+"""Checks of arguments, and the wording of their errors.
 
-Each error says what must hold, what arrived and where, and what to do. A check returns its
-argument in the one form that the code behind it relies on, so nothing is checked twice.
+Each error says what is required, what was passed and where, and what to do. A check returns its
+argument in the form that the code behind it relies on, so that nothing is checked twice.
 """
 
 from collections import Counter
@@ -20,17 +20,17 @@ from naysay._base.errors import (
     NoAnchorPoints,
 )
 
-ROW_SUM_TOLERANCE = 1e-6  # room for a softmax in float32, none for values printed with 4 digits
+ROW_SUM_TOLERANCE = 1e-6  # allows a softmax in float32, but not values rounded to 4 digits
 
 
 def named(index: int, classes: Sequence[str]) -> str:
-    """Return how an error names a class: ``7``, or ``7 ('horse')`` when it has a name."""
+    """Format a class for an error message: ``7``, or ``7 ('horse')`` if it has a name."""
     name = classes[index]
     return f"{index}" if name == str(index) else f"{index} ({name!r})"
 
 
 def check_n_classes(n_classes: Any) -> int:
-    """Return the number of classes as an int; there must be at least two."""
+    """Check that the number of classes is an integer of at least two, and return it as an int."""
     if isinstance(n_classes, bool) or not isinstance(n_classes, int | np.integer):
         raise InvalidInput(f"n_classes must be an integer. Got {n_classes!r}.")
     if n_classes < 2:
@@ -41,7 +41,7 @@ def check_n_classes(n_classes: Any) -> int:
 
 
 def check_class_names(classes: Any, n_classes: int) -> tuple[str, ...]:
-    """Return the class names as strings, ``'0', '1', …`` when none are given."""
+    """Check class names and return them as strings; the default names are ``'0', '1', …``."""
     if classes is None:
         return tuple(map(str, range(n_classes)))
     try:
@@ -64,7 +64,7 @@ def check_class_names(classes: Any, n_classes: int) -> tuple[str, ...]:
 def check_transition_values(
     values: Any, classes: Any, *, allow_diagonal: bool
 ) -> tuple[csr_array, tuple[str, ...]]:
-    """Return the checked entries of Q in sparse form, and the class names."""
+    """Check the entries of Q, and return them in sparse form with the class names."""
     matrix = _as_float_matrix(values)
     n_classes = len(matrix.indptr) - 1
     if n_classes < 2:
@@ -126,7 +126,7 @@ def _refuse_entries(
 
 
 def _check_row_sums(matrix: csr_array, names: Sequence[str]) -> None:
-    with np.errstate(over="ignore"):  # an infinite sum is refused as any other that is not 1
+    with np.errstate(over="ignore"):  # an infinite sum is refused like any other that is not 1
         sums = np.asarray(matrix.sum(axis=1)).ravel()
         column_sums = np.asarray(matrix.sum(axis=0)).ravel()
     wrong = np.abs(sums - 1) > ROW_SUM_TOLERANCE
@@ -144,7 +144,7 @@ def _check_row_sums(matrix: csr_array, names: Sequence[str]) -> None:
 def check_label_indices(
     labels: ArrayLike, classes: Sequence[str], *, name: str = "labels"
 ) -> NDArray[np.int64]:
-    """Return labels, given as indices or as class names, as indices of any shape."""
+    """Convert labels, given as indices or as class names, to indices of the same shape."""
     try:
         array = np.asarray(labels)
     except (ValueError, RuntimeError) as problem:
@@ -210,7 +210,7 @@ def check_probabilities(
 
 
 def check_anchor_counts(counts: NDArray[np.int64], classes: Sequence[str]) -> None:
-    """Every class must have at least one anchor."""
+    """Check that every class has at least one anchor."""
     missing = [classes[index] for index in np.flatnonzero(counts == 0).tolist()]
     if missing:
         raise NoAnchorPoints(
@@ -221,7 +221,7 @@ def check_anchor_counts(counts: NDArray[np.int64], classes: Sequence[str]) -> No
 
 
 def check_number(value: Any, name: str, *, above: float, below: float = np.inf) -> float:
-    """Return a finite number that lies strictly between two bounds."""
+    """Check that a number lies strictly between two bounds, and return it as a float."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         raise InvalidInput(f"{name} must be a number. Got {value!r}.")
     if not above < value < below:
@@ -231,12 +231,12 @@ def check_number(value: Any, name: str, *, above: float, below: float = np.inf) 
 
 
 def as_real_numbers(values: Any, rule: str, error: type[NaysayError]) -> NDArray[np.float64]:
-    """Return values as a float64 array; anything else raises `error`, which opens with `rule`."""
+    """Convert values to a float64 array, or raise `error` with a message that opens with `rule`."""
     try:
         array = np.asarray(values)
         if array.dtype.kind in "biuf":
             return array.astype(np.float64, copy=False)
-        if array.dtype.kind in "cmM":  # numpy would drop the imaginary part, count the days
+        if array.dtype.kind in "cmM":  # numpy would drop the imaginary part or convert dates
             raise TypeError(f"{array.dtype} is not a kind of real number")
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError, RuntimeError) as problem:
@@ -244,7 +244,7 @@ def as_real_numbers(values: Any, rule: str, error: type[NaysayError]) -> NDArray
 
 
 def check_seed(seed: Any) -> np.random.Generator:
-    """Return a generator: the one given, or a new one that starts from an integer."""
+    """Make a random generator from a seed; a generator is returned as it is."""
     try:
         return np.random.default_rng(seed)
     except (TypeError, ValueError):
@@ -255,14 +255,14 @@ def check_seed(seed: Any) -> np.random.Generator:
 
 
 def check_count(value: Any, name: str, *, least: int = 1) -> int:
-    """Return an integer that is large enough."""
+    """Check that a value is an integer of at least `least`, and return it as an int."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise InvalidInput(f"{name} must be an integer of at least {least}. Got {value!r}.")
     return int(value)
 
 
 def shorten(values: Any, most: int = 6) -> str:
-    """Return a short listing of values for an error message."""
+    """Format values for an error message, and shorten them if they are long."""
     if isinstance(values, list | tuple):
         listed = ", ".join(_cut(repr(value)) for value in values[:most])
         return listed + (f", … ({len(values)} in all)" if len(values) > most else "")
@@ -274,11 +274,11 @@ def _cut(text: str) -> str:
     return line if len(line) <= 60 else line[:57] + "…"
 
 
-_CHUNK = 1 << 20  # elements: 8 MB in float64, which stay in the processor's cache
+_CHUNK = 1 << 20  # elements; 8 MB in float64, which fit into the cache of the processor
 
 
 def row_slices(n_rows: int, n_columns: int) -> Iterator[slice]:
-    """Yield slices that cover all rows."""
+    """Yield slices that together cover all rows, of about a million elements each."""
     size = max(1, _CHUNK // max(1, n_columns))
     for start in range(0, n_rows, size):
         yield slice(start, min(start + size, n_rows))

@@ -1,18 +1,18 @@
-"""Every exception and warning that naysay raises on purpose.
+"""The exceptions and warnings of naysay.
 
 NaysayError
-├── InvalidTransitionMatrix (ValueError)  Q is no transition matrix, or not one of these classes
-├── InvalidLabels           (ValueError)  labels out of range, of a wrong kind, impossible under Q
+├── InvalidTransitionMatrix (ValueError)  Q is not a transition matrix, or has other classes
+├── InvalidLabels           (ValueError)  labels out of range, of a wrong type, impossible under Q
 ├── InvalidInput            (ValueError)  features, probabilities or a parameter out of range
-├── InvalidData             (ValueError)  a file or table is damaged, or not of its format
+├── InvalidData             (ValueError)  a file or table is damaged or has the wrong format
 ├── NoAnchorPoints          (ValueError)  a class has no example whose true class is known
-├── NotIdentifiable         (ValueError)  the labels leave open which class is which
+├── NotIdentifiable         (ValueError)  the labels do not determine which class is which
 ├── DatasetUnavailable      (OSError)     a data set is not on disk and could not be downloaded
 └── InvalidModelFile        (ValueError)  a saved model is damaged, foreign, or of a newer version
 
-NaysayWarning (UserWarning)               the result stands, but something should be known
+NaysayWarning (UserWarning)               the result is valid, but there is something to know
 
-Each error also inherits the built-in that a caller would expect, so ordinary handlers work.
+Each error also inherits from the built-in exception that a caller would expect.
 """
 
 __all__ = [
@@ -30,23 +30,23 @@ __all__ = [
 
 
 class NaysayError(Exception):
-    """Root of all errors that naysay raises on purpose."""
+    """Base class of all errors that naysay raises deliberately."""
 
 
 class InvalidTransitionMatrix(NaysayError, ValueError):
-    """The matrix given is not a transition matrix, or does not fit the classes."""
+    """A matrix is not a transition matrix, or does not match the classes."""
 
 
 class InvalidLabels(NaysayError, ValueError):
-    """Labels are out of range, of the wrong kind, or impossible under the matrix."""
+    """Labels are out of range, of the wrong type, or impossible under the transition matrix."""
 
 
 class InvalidInput(NaysayError, ValueError):
-    """Features, logits, probabilities or a parameter are not what they must be."""
+    """Features, logits, probabilities or a parameter are invalid."""
 
 
 class InvalidData(NaysayError, ValueError):
-    """A file or table of data is damaged, or not what its format says it is."""
+    """A file or table of data is damaged or has the wrong format."""
 
 
 class NoAnchorPoints(NaysayError, ValueError):
@@ -54,7 +54,7 @@ class NoAnchorPoints(NaysayError, ValueError):
 
 
 class NotIdentifiable(NaysayError, ValueError):
-    """The labels leave open which class is which; true labels are needed."""
+    """The labels do not determine which class is which, so that true labels are needed."""
 
 
 class DatasetUnavailable(NaysayError, OSError):
@@ -66,4 +66,4 @@ class InvalidModelFile(NaysayError, ValueError):
 
 
 class NaysayWarning(UserWarning):
-    """The result stands, but something about it should be known."""
+    """The result is valid, but the user should know something about it."""

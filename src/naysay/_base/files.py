@@ -1,5 +1,6 @@
-"""Files that appear whole or not at all, also when Ctrl-C comes in between."""
+"""Write files and folders atomically: they appear complete or not at all, also after Ctrl-C."""
 
+import glob
 import os
 import secrets
 import shutil
@@ -13,12 +14,12 @@ __all__ = ["check_folder", "check_target", "replacing", "replacing_folder"]
 
 
 def check_target(path: str | Path, *, usual: str = "file") -> Path:
-    """Return the path if a file can be written there; ask before a long computation.
+    """Check that a file can be written at `path`, before a long computation.
 
     Raises
     ------
     InvalidInput
-        If the path is a folder or a device, or lies in a folder that does not exist.
+        If the path is a folder or a device, or is in a folder that does not exist.
     """
     target = Path(path)
     if target.is_dir():
@@ -32,15 +33,26 @@ def check_target(path: str | Path, *, usual: str = "file") -> Path:
         )
     if not target.parent.is_dir():
         raise InvalidInput(
-            "path must lie in a folder that exists. "
-            f"Got {str(target)!r}, but there is no folder {str(target.parent)!r}: create it first."
+            "path must be in a folder that exists. "
+            f"Got {str(target)!r}, but there is no folder {str(target.parent)!r}. Create it first."
         )
     return target
 
 
 @contextmanager
-def replacing(path: str | Path, *, usual: str = "file") -> Iterator[Path]:
-    """Yield a new path beside `path`; what is written there takes its place at the end.
+def replacing(path: str | Path, *, usual: str = "file", durable: bool = False) -> Iterator[Path]:
+    """Yield a temporary path beside `path`, and rename it to `path` when the block ends.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file to write. If it is a link, the file it points to is replaced.
+    usual : str
+        A usual name of such a file, suggested by the error that is raised if `path` is a folder.
+    durable : bool, default=False
+        For a file that one process writes repeatedly, such as a checkpoint. The new file is
+        flushed to disk before it is renamed, so that it survives a crash of the machine, and
+        temporary files that killed processes have left behind are removed.
 
     Examples
     --------
@@ -52,27 +64,35 @@ def replacing(path: str | Path, *, usual: str = "file") -> Iterator[Path]:
     ['a.txt']
     """
     target = check_target(path, usual=usual).resolve()  # a link stays a link
-    part = target.with_name(f".{secrets.token_hex(8)}.part{target.suffix}")
+    prefix = f".{target.name}-"
+    part = target.with_name(f"{prefix}{secrets.token_hex(8)}{target.suffix}")
+    if durable:
+        for leftover in target.parent.glob(f"{glob.escape(prefix)}*"):
+            leftover.unlink(missing_ok=True)
     try:
         yield part
+        if durable:
+            with part.open("rb+") as file:
+                os.fsync(file)
         os.replace(part, target)
     finally:
         try:
             part.unlink(missing_ok=True)
-        except BaseException:  # Ctrl-C, just now
+        except BaseException:  # Ctrl-C during the clean-up
             part.unlink(missing_ok=True)
             raise
 
 
 def check_folder(path: str | Path, *, of: Callable[[Path], bool], what: str) -> Path:
-    """Return the path if a folder can be written there; ask before a long computation.
+    """Check that a folder can be written at `path`, before a long computation.
 
     Parameters
     ----------
     of : callable
-        Whether a folder that is there, and not empty, may be replaced.
+        Takes the path of an existing folder that is not empty, and decides whether it may be
+        replaced.
     what : str
-        What it is then, in words.
+        Description of a folder that may be replaced, for the error message.
     """
     target = Path(path)
     if target.exists() and not (_is_empty(target) or of(target)):
@@ -84,15 +104,16 @@ def check_folder(path: str | Path, *, of: Callable[[Path], bool], what: str) -> 
 
 
 def _is_empty(target: Path) -> bool:
-    """Whether a folder is empty; the current one, which cannot be replaced, is taken as full."""
+    """Check whether a folder is empty; the current folder cannot be replaced and counts as full."""
     return bool(target.name) and target.is_dir() and not any(target.iterdir())
 
 
 @contextmanager
 def replacing_folder(path: str | Path, *, of: Callable[[Path], bool], what: str) -> Iterator[Path]:
-    """Yield a new folder; it takes the place of `path` at the end, also of one that is there.
+    """Yield a temporary folder, and rename it to `path` when the block ends.
 
-    Parameters are those of `check_folder`. Folders above it are made.
+    A folder that exists at `path` is replaced. Missing parent folders are created. The parameters
+    are those of `check_folder`.
     """
     target = check_folder(path, of=of, what=what)
     scratch = target.with_name(f".{target.name}-{secrets.token_hex(8)}")
@@ -106,13 +127,13 @@ def replacing_folder(path: str | Path, *, of: Callable[[Path], bool], what: str)
     finally:
         try:
             _clean_up(scratch, target)
-        except BaseException:  # Ctrl-C, just now
+        except BaseException:  # Ctrl-C during the clean-up
             _clean_up(scratch, target)
             raise
 
 
 def _clean_up(scratch: Path, target: Path) -> None:
-    """Put the old folder back if no new one took its place, and remove what is left."""
+    """Restore the old folder if it was not replaced, and remove the temporary files."""
     if (scratch / "old").exists() and not target.exists():
         (scratch / "old").rename(target)
     shutil.rmtree(scratch, ignore_errors=True)

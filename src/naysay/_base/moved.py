@@ -1,4 +1,4 @@
-"""Modules that have moved: importing them by their old names still works, with a warning."""
+"""Import modules that have moved by their old names, with a deprecation warning."""
 
 import importlib
 import sys
@@ -8,11 +8,11 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-#: The documented modules of version 0.1 that live elsewhere now.
+#: Documented modules of version 0.1 and their present names.
 MOVED = {
     "naysay.augmentation": "naysay.training.augmentation",
     "naysay.datasets.summary": "naysay.datasets.own.summary",
-    "naysay.datasets.tasks": "naysay.experiments.data",
+    "naysay.datasets.tasks": "naysay.experiments.tasks",
     "naysay.inspection": "naysay.quality.inspection",
     "naysay.matrix_folder": "naysay.transition.folder",
     "naysay.schedules": "naysay.training.schedules",
@@ -21,7 +21,7 @@ MOVED = {
 
 
 class _Redirection(MetaPathFinder, Loader):
-    """Finds the module of today under the name of old."""
+    """Import the present module when its old name is imported."""
 
     def __init__(self, moved: Mapping[str, str]) -> None:
         self.moved = moved
@@ -34,12 +34,12 @@ class _Redirection(MetaPathFinder, Loader):
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         new_name = self.moved[spec.name]
         warnings.warn(
-            f"{spec.name} has moved to {new_name}; the old name goes in version 2.",
+            f"{spec.name} has moved to {new_name}. The old name will be removed in version 2.",
             DeprecationWarning,
             stacklevel=2,
         )
         module = importlib.import_module(new_name)
-        spec.loader_state = module.__spec__  # the import system is about to replace it
+        spec.loader_state = module.__spec__  # saved because the import system replaces it
         return module
 
     def exec_module(self, module: ModuleType) -> None:
@@ -49,6 +49,6 @@ class _Redirection(MetaPathFinder, Loader):
 
 
 def redirect_moved_modules() -> None:
-    """Let ``import`` find the modules of `MOVED` by their old names."""
+    """Make the modules of `MOVED` importable by their old names."""
     if not any(isinstance(finder, _Redirection) for finder in sys.meta_path):
         sys.meta_path.append(_Redirection(MOVED))

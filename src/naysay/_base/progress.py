@@ -1,4 +1,4 @@
-"""Progress bars for what takes seconds; nothing where nobody looks."""
+"""Progress bars for tasks that take seconds, shown only if standard error is a terminal."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -10,18 +10,21 @@ from rich.progress import (
     DownloadColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     TextColumn,
     TimeRemainingColumn,
 )
 from rich.text import Text
 
 
-def _bar(*columns: TextColumn, enabled: bool = True) -> Progress:
+def _make_progress(
+    counter: ProgressColumn | None = None, *columns: ProgressColumn, enabled: bool = True
+) -> Progress:
     console = Console(stderr=True)
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
+        counter or MofNCompleteColumn(),
         *columns,
         TimeRemainingColumn(),
         console=console,
@@ -34,29 +37,29 @@ def _bar(*columns: TextColumn, enabled: bool = True) -> Progress:
 def epoch_bar(
     description: str, n_epochs: int, *, enabled: bool
 ) -> Iterator[Callable[[dict[str, float]], None]]:
-    """Yield a callback for each epoch's record that moves a bar, if there is a terminal."""
-    with _bar(TextColumn("{task.fields[facts]}"), enabled=enabled) as bar:
+    """Show the progress of a training; yield a callback that takes the record of each epoch."""
+    with _make_progress(None, TextColumn("{task.fields[facts]}"), enabled=enabled) as bar:
         task = bar.add_task(description, total=n_epochs, facts="")
-        # the number of the epoch, not one more: a resumed training does not start at the first
+        # The bar is set to the number of the epoch because a resumed training starts later.
         yield lambda record: bar.update(
             task, completed=int(record["epoch"]), facts=_summary(record)
         )
 
 
 def _summary(record: dict[str, float]) -> str:
-    """Say how an epoch went: loss, accuracy estimated without a true label, speed."""
-    words = [f"loss {record.get('held_out_loss', record['loss']):.3f}"]
+    """Format the loss, the accuracy estimated without true labels, and the speed."""
+    facts = [f"loss {record.get('held_out_loss', record['loss']):.3f}"]
     if "held_out_accuracy" in record:
-        words.append(f"accuracy about {record['held_out_accuracy']:.0%}")
+        facts.append(f"accuracy about {record['held_out_accuracy']:.0%}")
     if "samples_per_second" in record:
-        words.append(f"{record['samples_per_second']:,.0f}/s")
-    return ", ".join(words)
+        facts.append(f"{record['samples_per_second']:,.0f}/s")
+    return ", ".join(facts)
 
 
 @contextmanager
 def run_bar(description: str, n_runs: int) -> Iterator[Callable[[str], None]]:
-    """Yield a callback for the start of each of several runs, with its title."""
-    with _bar() as bar:
+    """Show the progress of several runs; yield a callback that takes the title of each run."""
+    with _make_progress() as bar:
         task = bar.add_task(description, total=n_runs)
         n_started = 0
 
@@ -70,40 +73,43 @@ def run_bar(description: str, n_runs: int) -> Iterator[Callable[[str], None]]:
 
 @contextmanager
 def waiting(description: str) -> Iterator[None]:
-    """Show that something goes on whose end nobody knows, if there is a terminal."""
+    """Show that a task of unknown duration is running."""
     console = Console(stderr=True)
     with console.status(Text(description)) if console.is_terminal else nullcontext():
         yield
 
 
 class ProgressBar:
-    """Show how much of one task is done."""
+    """Show how much of one task is done, with the interface that pooch expects of a bar."""
 
-    def __init__(self, title: str, *, in_bytes: bool = True) -> None:
-        console = Console(stderr=True)
-        counter = DownloadColumn() if in_bytes else TextColumn("{task.completed}/{task.total}")
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            counter,
-            TimeRemainingColumn(),
-            console=console,
-            disable=not console.is_terminal,
-            transient=True,
-        )
-        self._task = self._progress.add_task(title, total=None)
+    def __init__(self, title: str, total: int | None = None, *, in_bytes: bool = False) -> None:
+        self._progress = _make_progress(DownloadColumn() if in_bytes else None)
+        self._task = self._progress.add_task(title, total=total)
 
-    def begin(self, total: int | None, *, done: int = 0) -> None:
-        """Start the clock at what is done already; `total` is None where nobody knows it."""
-        self._progress.reset(self._task, total=total or None, completed=done)
+    @property
+    def total(self) -> float | None:
+        """Total amount of work; None if it is unknown. Setting it to 0 means unknown too."""
+        return self._progress.tasks[0].total
+
+    @total.setter
+    def total(self, total: int | None) -> None:
+        self._progress.update(self._task, total=total or None)
 
     def update(self, done: float) -> None:
-        """Add to what is done."""
+        """Add to the amount of work done."""
         self._progress.advance(self._task, done)
+
+    def reset(self) -> None:
+        """Set the amount of work done to zero."""
+        self._progress.reset(self._task)
+
+    def close(self) -> None:
+        """Remove the bar."""
+        self._progress.stop()
 
     def __enter__(self) -> Self:
         self._progress.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._progress.stop()
+        self.close()

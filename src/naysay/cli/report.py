@@ -1,4 +1,4 @@
-"""``naysay report``: records as one page, beside the published numbers."""
+"""``naysay report``: show records and the published numbers on one page."""
 
 import json
 from pathlib import Path
@@ -12,20 +12,25 @@ from naysay._base.errors import InvalidInput
 def report(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="RECORDS...", help="Files that naysay reproduce wrote."),
+        typer.Argument(metavar="RECORDS...", help="Files of records written by naysay reproduce."),
     ],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write the page.")] = Path(
+    out: Annotated[Path, typer.Option(metavar="FILE", help="File to write the page to.")] = Path(
         "naysay-report.html"
     ),
     markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print the tables in Markdown, write no page.")
+        bool,
+        typer.Option("--markdown", help="Print the tables in Markdown instead of writing a page."),
     ] = False,
     latex: Annotated[
-        bool, typer.Option("--latex", help="Print the tables in LaTeX, write no page.")
+        bool, typer.Option("--latex", help="Print the tables in LaTeX instead of writing a page.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Say where the page is as JSON.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the path of the page as JSON.")
+    ] = False,
 ) -> None:
-    """Show recorded runs beside the published numbers, on one page that needs no network.
+    """Write a page that compares recorded runs with the published numbers.
+
+    The page is one HTML file that loads nothing from the network.
 
     Example: naysay report naysay-records.jsonl --out report.html
     """
@@ -39,15 +44,15 @@ def report(
     for path in files:
         if not path.is_file():
             raise InvalidInput(
-                "RECORDS must be files that naysay reproduce wrote. "
+                "RECORDS must be files written by naysay reproduce. "
                 f"There is no file {str(path)!r}."
             )
     records = [record for path in files for record in RecordFile(path).read()]
     results = tables.summarise(SUITES.values(), records)
     if not results:
         raise InvalidInput(
-            f"RECORDS must hold a run of a table or figure of the paper. "
-            f"{len(records)} records were read, none of them of this version's suites."
+            "RECORDS must contain a run of a table or figure of the paper. "
+            f"{len(records)} records were read, and none belongs to a suite of this version."
         )
     if markdown or latex:
         typer.echo((tables.markdown if markdown else tables.latex)(results), nl=False)

@@ -1,5 +1,6 @@
-"""Runs of the paper's experiments: what to run, what came out, and tables of it.
+"""Experiments of the paper: their specifications, runs, records and tables.
 
-`spec` says what a run is, `records` keeps what came out of it, `runner` does it, `tables` puts it
-beside what was published. Only `runner` and what it trains with load torch.
+`spec` specifies a run, `suites` list the runs of each table, `runner` trains them, `records` stores
+the results, and `tables` compares them with the published figures. Only `runner` and `train` import
+torch.
 """

@@ -1,14 +1,14 @@
-"""Records: one JSON line per finished run, in a file that survives being killed at any moment.
+"""Records of finished runs, one JSON line each, in a file that several processes may share.
 
-Several processes may work on one file. Appending is done under a lock, whole lines only; a line
-torn by a killed process is ignored by readers and removed by the next one who appends. A run in
-flight is claimed by a lock that the operating system drops when its process ends, however it ends.
+A record is appended under a lock. If a process is killed while it appends, readers ignore the
+incomplete line, and the next process that appends removes it. A process that trains a run holds a
+lock for it, which the operating system releases when the process ends, even if it is killed.
 """
 
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -18,41 +18,44 @@ from naysay.experiments.spec import RunSpec
 
 try:
     import fcntl
-except ImportError:  # Windows has no such locks: one process at a time there
+except ImportError:  # Windows has no such locks, so that only one process may use a file
     fcntl = None
 
 __all__ = ["RecordFile", "RunRecord"]
 
-_APPENDING = 0  # byte of the lock file that whoever appends holds; others stand for runs
+_APPENDING = 0  # byte of the lock file that is locked to append; the other bytes stand for runs
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord:
-    """What came out of one run.
+    """Results of one run.
 
     Parameters
     ----------
     spec : RunSpec
     accuracy : float
-        Share of test examples named right: the only use of true labels besides TL and anchors.
+        Accuracy on the test examples. Except for TL and anchors, true labels are used only here.
     seconds : float
-        Of the run: training, estimating Q and choosing options; not reading the data.
+        Time for training, estimating Q and choosing options, without reading the data.
     device : str
-        What it ran on, in words.
+        Name of the GPU, or of the processor and its number of cores.
     estimates : mapping
-        What can be known without a true label, such as ``held_out_loss``.
+        Figures that need no true label, such as ``held_out_loss``.
     q_error : mapping
-        Mean L1 distance of rows to the true matrix: of the ``estimated`` and ``refined`` matrix.
+        Mean L1 distance between the rows of the ``estimated`` or ``refined`` matrix and the true
+        ones.
     chosen : mapping
-        Options chosen from a grid, on held-out complementary labels.
+        Options chosen from a grid by the loss on held-out complementary labels.
     matrices : mapping
-        ``true``, ``estimated``, ``refined`` Q as lists of rows, where kept.
+        The ``true``, ``estimated`` and ``refined`` Q as lists of rows, where they are kept.
     history : list of dict
-        One dict per epoch, or fewer: ``epoch``, ``loss``, ``held_out_loss``.
+        ``epoch``, ``loss`` and ``held_out_loss`` of every epoch, or of some of them.
     versions : mapping
+        Versions of naysay, Python and the packages that compute.
     git_commit : str or None
+        Commit of naysay's repository, if it runs from one.
     time : str
-        When it ended, in UTC.
+        Time at the end of the run, in UTC.
     """
 
     spec: RunSpec
@@ -69,7 +72,7 @@ class RunRecord:
     time: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the record as plain values, with the hash of its spec and the seed on top."""
+        """Convert the record to plain values, preceded by the hash of its spec and the seed."""
         values = {name: value for name, value in vars(self).items() if name != "spec"}
         return {
             "hash": self.spec.hash,
@@ -80,27 +83,29 @@ class RunRecord:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """Return the record that `as_json` wrote."""
+        """Make a record from the values that `as_json` returned."""
         plain = dict(values)
         try:
             written, _, spec = (plain.pop(name) for name in ("hash", "seed", "spec"))
             record = cls(spec=RunSpec.from_json(spec), **plain)
         except (KeyError, TypeError) as problem:
-            raise InvalidData(f"This is no record of a run: {problem}.") from None
+            raise InvalidData(f"This is not a record of a run: {problem}.") from None
         if record.spec.hash != written:
             raise InvalidData(
-                f"The hash {written} is not that of its spec, {record.spec.hash}: it was changed."
+                f"The hash {written} is not that of the spec, {record.spec.hash}. The record was "
+                "changed."
             )
         return record
 
 
 class RecordFile:
-    """Records in a file of JSON lines, to append to from several processes.
+    """A file of records, to which several processes may append.
 
     Parameters
     ----------
     path : str or Path
-        The file; it is made when the first record is appended. A lock file lies beside it.
+        The file, which is created when the first record is appended. A lock file is created
+        beside it.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -108,12 +113,13 @@ class RecordFile:
         self._lock_file: int | None = None
 
     def read(self) -> list[RunRecord]:
-        """Return all records, in the order in which they were written.
+        """Read all records, in the order in which they were written.
 
         Raises
         ------
         InvalidData
-            If a line is not a record; the message names it. A torn last line is no such line.
+            If a line is not a record; the message gives its number. An incomplete last line is
+            ignored.
         """
         records = []
         for number, line in enumerate(self._lines(), start=1):
@@ -124,36 +130,29 @@ class RecordFile:
         return records
 
     def hashes(self) -> set[str]:
-        """Return the hashes of all runs that are on file."""
+        """Read the hashes of all recorded runs."""
         return {record.spec.hash for record in self.read()}
 
     def append(self, record: RunRecord) -> None:
-        """Write a record at the end, on disk when this returns; all of it or nothing."""
+        """Append a record completely or not at all; it is on disk when this returns."""
         line = json.dumps(record.as_json(), allow_nan=False, ensure_ascii=False) + "\n"
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self._locked():
+        with self._locked(_APPENDING, wait=True):
             file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
             try:
                 end = _mend(file)
                 try:
                     _write_all(file, line.encode())
                     os.fsync(file)
-                except OSError:  # a full disk: leave no half of a line behind
+                except OSError:  # the disk may be full: remove the incomplete line
                     os.ftruncate(file, end)
                     raise
             finally:
                 os.close(file)
 
-    @contextmanager
-    def claim(self, run: str) -> Iterator[bool]:
-        """Hold a run, by its hash, against other processes; yield False if another holds it."""
-        byte = 1 + int(run, 16) % 2**62
-        taken = self._lock(byte, wait=False)
-        try:
-            yield taken
-        finally:
-            if taken:
-                self._unlock(byte)
+    def claim(self, run: str) -> AbstractContextManager[bool]:
+        """Lock a run, given by its hash; the value is False if another process has locked it."""
+        return self._locked(1 + int(run, 16) % 2**62, wait=False)
 
     def _lines(self) -> list[bytes]:
         try:
@@ -164,30 +163,25 @@ class RecordFile:
         return [*lines, tail] if tail and _is_whole(tail) else lines
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
-        self._lock(_APPENDING, wait=True)
-        try:
-            yield
-        finally:
-            self._unlock(_APPENDING)
-
-    def _lock(self, byte: int, *, wait: bool) -> bool:
+    def _locked(self, byte: int, *, wait: bool) -> Iterator[bool]:
+        """Lock one byte of the lock file, even beyond its end, and yield whether that succeeded."""
         if fcntl is None:
-            return True
-        if self._lock_file is None:  # kept open: closing it would drop every lock of this process
+            yield True
+            return
+        if self._lock_file is None:  # kept open, because closing it releases all locks
             self.path.parent.mkdir(parents=True, exist_ok=True)
             path = self.path.with_name(self.path.name + ".lock")
             self._lock_file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        is_held = True
         try:
-            flags = fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB
-            fcntl.lockf(self._lock_file, flags, 1, byte)
-        except (BlockingIOError, PermissionError):  # what POSIX lets a system answer: it is taken
-            return False
-        return True
-
-    def _unlock(self, byte: int) -> None:
-        if fcntl is not None and self._lock_file is not None:
-            fcntl.lockf(self._lock_file, fcntl.LOCK_UN, 1, byte)
+            fcntl.lockf(self._lock_file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB), 1, byte)
+        except (BlockingIOError, PermissionError):  # POSIX allows either if it is locked
+            is_held = False
+        try:
+            yield is_held
+        finally:
+            if is_held:
+                fcntl.lockf(self._lock_file, fcntl.LOCK_UN, 1, byte)
 
 
 def _parse(line: bytes) -> dict[str, Any]:
@@ -196,12 +190,12 @@ def _parse(line: bytes) -> dict[str, Any]:
     except ValueError as problem:
         raise InvalidData(f"This is not JSON: {problem}.") from None
     if not isinstance(values, dict):
-        raise InvalidData("This is no record of a run: a record is a JSON object.")
+        raise InvalidData("This is not a record of a run: a record is a JSON object.")
     return values
 
 
 def _is_whole(tail: bytes) -> bool:
-    """Return whether only the line end is missing."""
+    """Check whether a last line lacks only its line end."""
     try:
         _parse(tail)
     except InvalidData:
@@ -210,10 +204,10 @@ def _is_whole(tail: bytes) -> bool:
 
 
 def _mend(file: int) -> int:
-    """Go to the end of the last whole line, drop what was torn after it, and return the place."""
+    """Remove an incomplete last line, and return the position at which to append."""
     size = os.lseek(file, 0, os.SEEK_END)
     start, tail = size, b""
-    while start and b"\n" not in tail:  # usually one byte: the line end of a whole line
+    while start and b"\n" not in tail:  # usually one byte, the line end, is read
         step = 1 if start == size else min(start, 1 << 16)
         start -= step
         os.lseek(file, start, os.SEEK_SET)

@@ -1,4 +1,4 @@
-"""Do runs and write them down, each once, whoever else works on the same file."""
+"""Train runs and record each once, also if several processes share the file of records."""
 
 import os
 import platform
@@ -8,94 +8,36 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from naysay import __version__, metrics
+from naysay import metrics
 from naysay._base.errors import NaysayError, NaysayWarning
+from naysay._base.versions import used_versions
 from naysay.classifier.trainer import find_device
 from naysay.experiments.data import RunData, load_run_data
 from naysay.experiments.records import RecordFile, RunRecord
 from naysay.experiments.spec import RunSpec
 from naysay.experiments.train import Outcome, train_group, train_one
 
-__all__ = ["Progress", "cpu_name", "device_name", "git_commit", "now", "run", "used_versions"]
-
-_HERE = Path(__file__).parent
-_PACKAGES = ("numpy", "scipy", "scikit-learn", "torch")
-
-
-def device_name(device: torch.device) -> str:
-    """Return what a device is, in words: ``NVIDIA H200``, or the processor and its cores."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    return f"{cpu_name()}, {os.cpu_count()} cores"
-
-
-def cpu_name() -> str:
-    """Return the name of the processor."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:  # not Linux
-        return platform.processor()
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.processor())
-
-
-def used_versions(packages: Sequence[str] = _PACKAGES) -> dict[str, str | None]:
-    """Return the versions of naysay (of the code that runs), Python and what it computes with."""
-    versions: dict[str, str | None] = {
-        "naysay": __version__,
-        "python": platform.python_version(),
-    }
-    for package in packages:
-        try:
-            versions[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            versions[package] = None
-    return versions
-
-
-def git_commit() -> str | None:
-    """Return the short commit of this code, ``-dirty`` if changed since; None outside a clone."""
-    try:
-        _ask_git("ls-files", "--error-unmatch", Path(__file__).name)  # not some other repository
-        commit = _ask_git("rev-parse", "--short", "HEAD")
-        # what is written while it runs (records, pages) does not count
-        changed = _ask_git("status", "--porcelain", "--", ":/src")
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return f"{commit}-dirty" if changed else commit
-
-
-def _ask_git(*arguments: str) -> str:
-    command = ["git", *arguments]
-    done = subprocess.run(command, cwd=_HERE, capture_output=True, text=True, check=True)
-    return done.stdout.strip()
-
-
-def now() -> str:
-    """Return the time in UTC, to the second."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
+__all__ = ["RunSummary", "cpu_name", "device_name", "git_commit", "now", "run", "used_versions"]
 
 _MOST_POINTS = 30
-_CURVES = ("epoch", "loss", "held_out_loss", "held_out_accuracy")  # what depends on no clock
-_MOST_CLASSES = 20  # of a matrix that is kept to be drawn
+_CURVES = ("epoch", "loss", "held_out_loss", "held_out_accuracy")  # not the times
+_MOST_CLASSES = 20  # a larger matrix is not kept in the record
 
 
 @dataclass
-class Progress:
-    """What became of the runs asked for."""
+class RunSummary:
+    """Numbers of runs that were trained or not, and the runs that could not be, by reason."""
 
     n_done: int = 0
-    n_skipped: int = 0  # on file already
-    n_elsewhere: int = 0  # another process is at them
-    refused: dict[str, list[RunSpec]] = field(default_factory=dict)  # by the reason
+    n_skipped: int = 0  # already recorded
+    n_elsewhere: int = 0  # claimed by another process
+    refused: dict[str, list[RunSpec]] = field(default_factory=dict)
 
 
 def run(
@@ -106,23 +48,23 @@ def run(
     data_dir: Path | None = None,
     on_run: Callable[[RunSpec], None] = lambda spec: None,
     on_record: Callable[[RunRecord], None] = lambda record: None,
-) -> Progress:
-    """Do every run that is not on file, and append a record as each ends.
+) -> RunSummary:
+    """Train every run that is not recorded yet, and append its record when it ends.
 
-    A run that cannot be done, because its data are missing for instance, is left out, and the
-    reason kept; the others go on.
+    A run that cannot be trained, for instance because its data are missing, is skipped, and the
+    reason is returned.
 
     Parameters
     ----------
     specs : iterable of RunSpec
     file : RecordFile
-        Other processes may work on it too: a run that one of them is at is left to it.
+        Other processes may use it too. A run that one of them is training is skipped.
     device : str or torch.device, default="auto"
-        ``"auto"`` is a GPU where there is one.
+        ``"auto"`` is a GPU if there is one.
     data_dir : Path, optional
         The data folder; see `naysay.datasets.load`.
     on_run, on_record : callable
-        Called with the spec of each run when it starts, and its record when it ends.
+        Called with the spec of each run when it starts, and with its record when it ends.
     """
     where = find_device(device)
     facts = {
@@ -130,36 +72,37 @@ def run(
         "versions": used_versions(),
         "git_commit": git_commit(),
     }
-    progress = Progress()
+    summary = RunSummary()
     for group in _groups(specs):
         with ExitStack() as claims:
-            mine = [spec for spec in group if claims.enter_context(file.claim(spec.hash))]
-            progress.n_elsewhere += len(group) - len(mine)
-            there = file.hashes()  # read after the claim: what another has finished is seen
-            todo = [spec for spec in mine if spec.hash not in there]
-            progress.n_skipped += len(mine) - len(todo)
-            if not todo:
+            claimed = [spec for spec in group if claims.enter_context(file.claim(spec.hash))]
+            summary.n_elsewhere += len(group) - len(claimed)
+            # Read after the runs are claimed, to see those that another process has finished.
+            recorded = file.hashes()
+            to_do = [spec for spec in claimed if spec.hash not in recorded]
+            summary.n_skipped += len(claimed) - len(to_do)
+            if not to_do:
                 continue
-            for spec in todo:
+            for spec in to_do:
                 on_run(spec)
             try:
-                datas = [load_run_data(spec, data_dir=data_dir) for spec in todo]
-                outcomes = _train(todo, datas, where)
-            except NaysayError as problem:  # this run cannot be done; the others can
-                progress.refused.setdefault(str(problem), []).extend(todo)
+                datas = [load_run_data(spec, data_dir=data_dir) for spec in to_do]
+                outcomes = _train(to_do, datas, where)
+            except NaysayError as problem:  # other runs may still be possible
+                summary.refused.setdefault(str(problem), []).extend(to_do)
                 continue
-            for spec, data, outcome in zip(todo, datas, outcomes, strict=True):
+            for spec, data, outcome in zip(to_do, datas, outcomes, strict=True):
                 record = make_record(spec, data, outcome, facts)
                 file.append(record)
-                progress.n_done += 1
+                summary.n_done += 1
                 on_record(record)
-    return progress
+    return summary
 
 
 def _groups(specs: Iterable[RunSpec]) -> list[list[RunSpec]]:
-    """Return the runs to do together: trials with a grid, every other run on its own."""
+    """Group the trials that are trained together because they have a grid of options."""
     groups: dict[str, list[RunSpec]] = {}
-    for spec in dict.fromkeys(specs):  # each once, in the order given
+    for spec in dict.fromkeys(specs):  # without duplicates, in the order given
         groups.setdefault(spec.group if spec.is_grid else spec.hash, []).append(spec)
     return list(groups.values())
 
@@ -173,13 +116,13 @@ def _train(
 
 
 def make_record(spec: RunSpec, data: RunData, outcome: Outcome, facts: dict[str, Any]) -> RunRecord:
-    """Return what is written down of a run."""
+    """Make the record of a run from the outcome of its training."""
     estimates: dict[str, float] = {}
     if outcome.held_out_loss is not None:
         estimates["held_out_loss"] = outcome.held_out_loss
     if outcome.transition is not None:
         with warnings.catch_warnings():
-            # beyond 100 %: the estimated Q is off, and that is on record as q_error
+            # An estimate above 100 % means that the estimated Q is wrong, which q_error records.
             warnings.simplefilter("ignore", NaysayWarning)
             accuracy = metrics.accuracy_without_labels(
                 outcome.predictions, data.comp_labels_test, outcome.transition
@@ -211,7 +154,7 @@ def make_record(spec: RunSpec, data: RunData, outcome: Outcome, facts: dict[str,
 
 
 def _thin(history: Sequence[dict[str, float]]) -> list[dict[str, float]]:
-    """Return a learning curve with so many points that it can be drawn; the best one stays."""
+    """Reduce a learning curve to about 30 points, which include the best and the last one."""
     step = -(-len(history) // _MOST_POINTS) or 1
     best = min(range(len(history)), key=lambda at: history[at].get("held_out_loss", 0), default=0)
     kept = [
@@ -226,3 +169,49 @@ def _thin(history: Sequence[dict[str, float]]) -> list[dict[str, float]]:
 
 def _round(value: float) -> float:
     return float(f"{value:.5g}")
+
+
+# Provenance of a result: device, commit and time.
+
+
+def device_name(device: torch.device) -> str:
+    """Describe a device: ``NVIDIA H200``, or the name of the processor and its number of cores."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{cpu_name()}, {os.cpu_count()} cores"
+
+
+def cpu_name() -> str:
+    """Look up the name of the processor."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:  # not Linux
+        return platform.processor()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor())
+
+
+def git_commit() -> str | None:
+    """Look up the short commit of this code, with ``-dirty`` if it has changed since.
+
+    The result is None if the code is not in a git repository of its own.
+    """
+    try:
+        _ask_git("ls-files", "--error-unmatch", Path(__file__).name)  # fails in another repository
+        commit = _ask_git("rev-parse", "--short", "HEAD")
+        # Changes outside of src, such as new records, do not count.
+        changed = _ask_git("status", "--porcelain", "--", ":/src")
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return f"{commit}-dirty" if changed else commit
+
+
+def _ask_git(*arguments: str) -> str:
+    here = Path(__file__).parent
+    done = subprocess.run(["git", *arguments], cwd=here, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def now() -> str:
+    """Format the current time in UTC, to the second."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

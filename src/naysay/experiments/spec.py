@@ -1,4 +1,4 @@
-"""RunSpec: everything that decides how a run comes out, with a hash that stays the same."""
+"""RunSpec: all settings that determine the result of a run, with a stable hash."""
 
 import hashlib
 import json
@@ -12,46 +12,47 @@ from naysay._base.errors import InvalidData, InvalidInput
 
 __all__ = ["KNOWS", "RunSpec"]
 
-#: What a method is told besides the examples and their labels.
+#: Information that a method has besides the examples and their complementary labels.
 KNOWS = ("true labels", "true Q", "estimated Q", "no Q")
 
-_HASH_LENGTH = 16  # hex digits: among a million runs, two alike once in 10 million times
+_HASH_LENGTH = 16  # hex digits; a million runs have a collision with probability 3e-8
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RunSpec:
-    """One training and its test, described by plain values.
+    """Specification of one run, a training and its test, in plain values.
 
-    Two specs are equal when they mean the same run: the order of the options does not matter, and
-    neither does writing 1 or 1.0.
+    Two specs are equal if they specify the same run. The order of the options does not matter, nor
+    whether a number is written as 1 or 1.0.
 
     Parameters
     ----------
     dataset : str
         A name of `naysay.datasets.names`.
     setting : str
-        How the complementary labels are drawn, a key of `naysay.experiments.data.SETTINGS`;
-        ``"none"`` where no such label is used (TL).
+        Transition matrix of the complementary labels, a key of
+        `naysay.experiments.data.SETTINGS`, or ``"none"`` if no such labels are used (TL).
     method : str
         A key of `naysay.methods.METHODS`.
     knows : {"true labels", "true Q", "estimated Q", "no Q"}
-        What the method is told: the true labels (TL), the matrix that drew the labels (LM/T), a
-        few anchors to estimate it from (LM/E), or nothing.
+        Information that the method has: the true labels (TL), the transition matrix of the labels
+        (LM/T), some anchors to estimate it from (LM/E), or nothing.
     recipe : str
-        Whose choice of options this is: ``"paper"``, ``"best"`` or ``"quick"``.
+        Name of the recipe that the options come from: ``"paper"``, ``"best"`` or ``"quick"``.
     trial : int, default=0
-        Also the seed of all randomness: matrix, labels, anchors, weights, order.
+        Number of the trial, which is also the seed of the matrix, labels, anchors, initial weights
+        and order of the examples.
     classes : str, optional
-        Some classes only, as the paper writes them: ``"1 ~ 5"``, ``"even #"``.
+        A selection of classes in the notation of the paper: ``"1 ~ 5"``, ``"even #"``.
     n_train, n_test : int, optional
-        How many examples to draw: of each class where `classes` is given, else in all. All there
-        are when left out.
+        Number of examples to draw, of each class if `classes` is given, and in total otherwise.
+        The default is all examples.
     anchors : int, default=0
-        Examples of each class whose true class is told, to estimate Q from.
+        Number of anchors of each class, from which Q is estimated.
     options : mapping
-        How to train, in values that JSON knows. ``grid`` maps an option to several values, of
-        which one is chosen on held-out complementary labels; the trials are trained at once then,
-        with an empty grid too.
+        Training options, as values that JSON can represent. ``grid`` maps options to several
+        values each, from which one combination is chosen by the loss on held-out complementary
+        labels. Trials with a grid, even an empty one, are trained at the same time.
 
     Examples
     --------
@@ -85,40 +86,40 @@ class RunSpec:
             json.dumps(options, allow_nan=False)
         except (TypeError, ValueError) as problem:
             raise InvalidInput(
-                "options must be a mapping of values that JSON knows. "
+                "options must be a mapping of values that JSON can represent. "
                 f"Got {shorten(self.options)}: {problem}."
             ) from None
         object.__setattr__(self, "options", MappingProxyType(options))
 
     def as_json(self) -> dict[str, Any]:
-        """Return the spec as plain values; what is left at None is left out."""
+        """Convert the spec to plain values, without the fields that are None."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         values["options"] = _canonical(dict(self.options))
         return {name: value for name, value in values.items() if value is not None}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """Return the spec that `as_json` wrote."""
+        """Make a spec from the values that `as_json` returned."""
         try:
             return cls(**values)
         except (TypeError, InvalidInput) as problem:
-            raise InvalidData(f"This is no spec of a run: {problem}") from None
+            raise InvalidData(f"This is not a spec of a run: {problem}") from None
 
     @property
     def hash(self) -> str:
-        """The same for the same run in every process, on every machine, in every version."""
-        # what is absent does not count, so a field added later leaves old hashes as they are
+        """Hash of the run, equal in every process, on every machine and in every version."""
+        # Fields that are None are not hashed, so that a new field does not change old hashes.
         text = json.dumps(self.as_json(), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.sha256(text.encode("ascii")).hexdigest()[:_HASH_LENGTH]
 
     @property
     def group(self) -> str:
-        """The same for the trials of one experiment: the hash of its first trial."""
+        """Hash of trial 0, which all trials of an experiment share."""
         return replace(self, trial=0).hash
 
     @property
     def is_grid(self) -> bool:
-        """Whether it has a grid of options, be it of one setting, and is trained with others."""
+        """Whether the options have a grid, so that the trials are trained together."""
         return "grid" in self.options
 
     def __eq__(self, other: object) -> bool:
@@ -129,7 +130,7 @@ class RunSpec:
 
 
 def _canonical(value: Any) -> Any:
-    """Return the value as JSON gives it back: lists for tuples, 1 for 1.0."""
+    """Convert a value to the form that JSON returns: lists for tuples, and 1 for 1.0."""
     if isinstance(value, Mapping):
         return {str(name): _canonical(each) for name, each in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""What a suite is: the cells of one published table, and the recipes to fill them with."""
+"""Suites: the cells of a published table, and the recipes to train their runs."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -9,7 +9,15 @@ from typing import Any
 from naysay._base.errors import InvalidInput
 from naysay.experiments.spec import RunSpec
 
-__all__ = ["METHOD_FIELDS", "MNIST_TL", "Cell", "Published", "Recipe", "Suite", "make_cells"]
+__all__ = [
+    "METHOD_FIELDS",
+    "MNIST_TL",
+    "Cell",
+    "Published",
+    "Suite",
+    "TrainingRecipe",
+    "make_cells",
+]
 
 _PRINTED = re.compile(r"(\d+(?:\.\d+)?)\s*(?:(?:±|\()\s*(\d+(?:\.\d+)?)\)?)?")
 
@@ -30,12 +38,12 @@ class Published:
 
     @property
     def mean(self) -> float | None:
-        """In percent."""
+        """Mean accuracy in percent."""
         return self._numbers()[0]
 
     @property
     def sd(self) -> float | None:
-        """The standard deviation over trials, in points; None where none is printed."""
+        """Standard deviation over trials, in percentage points; None if none is printed."""
         return self._numbers()[1]
 
     def _numbers(self) -> tuple[float | None, float | None]:
@@ -47,10 +55,10 @@ class Published:
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One figure of a table: where it stands, what was published, and the run that gives it.
+    """One figure of a table: its row and column, the published value, and its run.
 
-    `spec` has no recipe yet; `published` is None where the paper shows a picture, not a number.
-    `not_run` says why a run of full size may be missing, where that is known beforehand.
+    `spec` has no recipe yet. `published` is None where the paper shows a picture and no number.
+    `not_run` is the reason why a run of full size may be missing, if it is known beforehand.
     """
 
     row: str
@@ -61,30 +69,31 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """The row and the column, as the command line shows and filters them."""
+        """Row and column, as the command line shows and filters them."""
         return f"{self.row}, {self.column}"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe:
-    """How to train the cells of a suite.
+class TrainingRecipe:
+    """Options and number of trials for training the cells of a suite.
 
     Parameters
     ----------
     options : mapping
-        For every cell. ``method``, ``n_train`` and ``n_test`` replace those of the cell.
+        Options of every cell. ``method``, ``n_train`` and ``n_test`` replace those of the cell.
     where : mapping
-        Further options for some cells: by the name of a row, a column, or ``"row, column"``;
-        ``*`` stands for anything. Later ones win.
+        Further options of some cells, by the name of a row, a column, or ``"row, column"``, in
+        which ``*`` matches anything. Later ones take precedence.
     trials : int
     first_trial : int, default=0
         Above 0 where the trials before it were developed on: those are neither run nor shown.
     deviations : tuple of str
-        What differs from the paper, and why; sentences for the report.
+        Sentences for the report about what differs from the paper, and why.
     seconds : float, optional
-        What one run takes, about, for `naysay reproduce --dry-run`; `measured_on` says where.
+        Approximate time of one run on the machine that `measured_on` describes, for
+        `naysay reproduce --dry-run`.
     comparable : bool, default=True
-        Whether its runs are of full size, to be held against the published figures.
+        Whether the runs are of full size and can be compared with the published figures.
     """
 
     options: Mapping[str, Any]
@@ -97,7 +106,7 @@ class Recipe:
     comparable: bool = True
 
     def options_of(self, cell: Cell) -> dict[str, Any]:
-        """Return the options of one cell."""
+        """Collect the options of one cell."""
         options = dict(self.options)
         for pattern, more in self.where.items():
             if any(fnmatch(name, pattern) for name in (cell.row, cell.column, cell.name)):
@@ -113,22 +122,22 @@ class Suite:
     title: str
     about: str
     cells: tuple[Cell, ...]
-    recipes: Mapping[str, Recipe]
+    recipes: Mapping[str, TrainingRecipe]
     published_trials: int | None = None
-    kind: str = "table"  # or "curve", "matrices": how the report shows it
+    kind: str = "table"  # or "curve" or "matrices": the form in which the report shows it
 
     @property
     def rows(self) -> tuple[str, ...]:
-        """The names of the rows, in order."""
+        """Names of the rows, in order."""
         return tuple(dict.fromkeys(cell.row for cell in self.cells))
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of the columns, in order."""
+        """Names of the columns, in order."""
         return tuple(dict.fromkeys(cell.column for cell in self.cells))
 
-    def recipe(self, name: str) -> Recipe:
-        """Return the recipe of that name."""
+    def recipe(self, name: str) -> TrainingRecipe:
+        """Find a recipe by name."""
         if name not in self.recipes:
             raise InvalidInput(
                 f"recipe must be one of {', '.join(self.recipes)} for {self.name}. Got {name!r}."
@@ -145,15 +154,18 @@ class Suite:
     def specs(
         self, recipe: str, *, trials: int | None = None, only: str = "*"
     ) -> Iterator[tuple[Cell, RunSpec]]:
-        """Yield the runs of a recipe with their cells; trial by trial, so that any stop is fair.
+        """Yield the cells and runs of a recipe, trial by trial.
+
+        If training is stopped early, all cells therefore have about the same number of trials.
 
         Parameters
         ----------
         recipe : str
         trials : int, optional
-            The number of the recipe when left out.
+            Number of trials. The default is that of the recipe.
         only : str
-            Cells whose name contains this; ``*`` stands for anything, case does not matter.
+            Pattern that the name of a cell must contain, in which ``*`` matches anything. Case does
+            not matter.
         """
         chosen = self.recipe(recipe)
         n_trials = chosen.trials if trials is None else trials
@@ -163,9 +175,9 @@ class Suite:
                     yield cell, replace(self.spec_of(cell, recipe), trial=trial)
 
 
-_ANCHORS = 10  # of each class: the paper says 5 or 10
+_ANCHORS = 10  # per class; the paper says 5 or 10
 
-#: Each method of the paper as fields of a spec.
+#: The methods of the paper, as fields of a spec.
 METHOD_FIELDS: dict[str, dict[str, Any]] = {
     "TL": {"method": "forward", "knows": "true labels", "setting": "none"},
     "PC/S": {"method": "pc", "knows": "no Q"},
@@ -185,16 +197,16 @@ def make_cells(
     methods_in: str = "rows",
     tasks: Mapping[str, Mapping[str, Any]],
 ) -> tuple[Cell, ...]:
-    """Return the cells of a table written as it is printed.
+    """Make the cells of a table from its printed figures.
 
     Parameters
     ----------
     rows : mapping
-        By row and column, what is printed; None where it is a picture.
+        The printed figures by row and column, or None where the paper shows a picture.
     methods_in : {"rows", "columns"}
-        Whether rows or columns are methods; the others are tasks.
+        Whether the rows or the columns are methods. The others are tasks.
     tasks : mapping
-        Each task as fields of a spec, and ``not_run``, see `Cell`.
+        Fields of a spec for each task, and optionally ``not_run``, see `Cell`.
     """
     cells = []
     for row, printed in rows.items():

@@ -1,4 +1,4 @@
-"""Records beside what was published: means, differences, verdicts; as Markdown and LaTeX too."""
+"""Compare records with the published figures, and print the tables in Markdown and LaTeX."""
 
 import math
 import statistics
@@ -15,11 +15,12 @@ _WORDS = {"better": "▲", "equal": "=", "worse": "▼"}
 
 @dataclass(frozen=True, kw_only=True)
 class CellResult:
-    """One figure: ours beside the published one, in percent.
+    """One figure of a table: our result and the published one, in percent.
 
-    `verdict` is better, equal or worse than published, None where nothing can be compared. It is
-    equal when the difference is at most two standard errors, or rounds to nothing in the digits
-    printed; see `judge`. Scaled-down runs are not judged.
+    `verdict` is ``"better"``, ``"equal"`` or ``"worse"``, compared with the published figure, or
+    None if there is nothing to compare. It is equal if the difference is at most two standard
+    errors or vanishes when it is rounded to the digits printed; see `compare`. Scaled-down runs
+    are not compared.
     """
 
     cell: Cell
@@ -28,7 +29,7 @@ class CellResult:
 
     @property
     def n_trials(self) -> int:
-        """How many runs are on file."""
+        """Number of recorded runs."""
         return len(self.records)
 
     @property
@@ -38,14 +39,14 @@ class CellResult:
 
     @property
     def sd(self) -> float | None:
-        """Standard deviation over trials, in points; None with fewer than two."""
+        """Standard deviation over trials, in percentage points; None with fewer than two trials."""
         if self.n_trials < 2:
             return None
         return 100 * statistics.stdev(record.accuracy for record in self.records)
 
     @property
     def difference(self) -> float | None:
-        """Ours less the published mean, in points."""
+        """Our mean minus the published mean, in percentage points."""
         published = self.cell.published
         if self.mean is None or published is None or published.mean is None:
             return None
@@ -53,12 +54,12 @@ class CellResult:
 
     @property
     def seconds(self) -> float | None:
-        """Mean seconds of a run."""
+        """Mean time of a run, in seconds."""
         return statistics.fmean(r.seconds for r in self.records) if self.records else None
 
     @property
     def q_errors(self) -> dict[str, float]:
-        """Mean error of Q over trials: of the estimated and the refined matrix."""
+        """Mean error over trials of the estimated and of the refined Q."""
         names = dict.fromkeys(name for record in self.records for name in record.q_error)
         return {
             name: statistics.fmean(r.q_error[name] for r in self.records if name in r.q_error)
@@ -67,7 +68,7 @@ class CellResult:
 
     @property
     def text(self) -> str:
-        """Ours as the paper prints it: ``97.18 ± 0.45``; nothing where there is no run."""
+        """Our result in the format of the paper, ``97.18 ± 0.45``; empty if there is no run."""
         if self.mean is None:
             return ""
         return f"{self.mean:.2f}" + ("" if self.sd is None else f" ± {self.sd:.2f}")
@@ -75,35 +76,35 @@ class CellResult:
 
 @dataclass(frozen=True, kw_only=True)
 class SuiteResult:
-    """A suite with one recipe: every cell, run or not."""
+    """Results of a suite with one recipe, with all cells, also those without runs."""
 
     suite: Suite
     recipe: str
     cells: tuple[CellResult, ...]
 
     def at(self, row: str, column: str) -> CellResult | None:
-        """Return the cell of a row and a column."""
+        """Find the result of a row and a column."""
         found = (each for each in self.cells if (each.cell.row, each.cell.column) == (row, column))
         return next(found, None)
 
     @property
     def records(self) -> list[RunRecord]:
-        """All runs, each once: cells of one table may share them."""
+        """All runs without duplicates; cells of a table may share runs."""
         return list({r.spec.hash: r for each in self.cells for r in each.records}.values())
 
     @property
     def missing(self) -> list[Cell]:
-        """The cells without a run."""
+        """Cells without a run."""
         return [each.cell for each in self.cells if not each.records]
 
     @property
     def short(self) -> list[CellResult]:
-        """The cells with some runs, but fewer than the recipe asks for."""
+        """Results of cells with some runs, but fewer than the recipe has."""
         wanted = self.suite.recipe(self.recipe).trials
         return [each for each in self.cells if 0 < each.n_trials < wanted]
 
     def count(self, verdict: str) -> int:
-        """Return in how many cells ours is better, equal or worse."""
+        """Count the cells with a verdict: better, equal or worse."""
         return sum(each.verdict == verdict for each in self.cells)
 
 
@@ -141,24 +142,25 @@ def _find(
     return CellResult(
         cell=cell,
         records=records,
-        verdict=judge(accuracies, published, published_trials=suite.published_trials),
+        verdict=compare(accuracies, published, published_trials=suite.published_trials),
     )
 
 
-def judge(
+def compare(
     accuracies: Sequence[float], published: Published | None, *, published_trials: int | None
 ) -> str | None:
-    """Return whether ours is better than published, equal or worse.
+    """Decide whether our accuracies are better than, equal to or worse than the published one.
 
-    The standard error of the difference comes from both standard deviations and numbers of
-    trials. Where one of them has no deviation (one trial, none printed), it is taken to vary as
-    the other does, as one trial; where neither has, both count as certain.
+    The standard error of the difference is computed from both standard deviations and numbers of
+    trials. If one of them has no standard deviation (because it has one trial, or because none is
+    printed), it counts as one trial with the standard deviation of the other. If neither has one,
+    the standard error is zero.
 
     Examples
     --------
-    >>> judge([97.0, 97.4, 97.2], Published("97.18 ± 0.45"), published_trials=5)
+    >>> compare([97.0, 97.4, 97.2], Published("97.18 ± 0.45"), published_trials=5)
     'equal'
-    >>> judge([98.0, 98.2, 98.1], Published("97.18 ± 0.45"), published_trials=5)
+    >>> compare([98.0, 98.2, 98.1], Published("97.18 ± 0.45"), published_trials=5)
     'better'
     """
     if not accuracies or published is None or published.mean is None:
@@ -178,7 +180,7 @@ def judge(
 
 
 def markdown(results: Iterable[SuiteResult]) -> str:
-    """Return the tables in Markdown: ours, then the published figure and the verdict."""
+    """Format tables in Markdown, with our result, the verdict and the published figure."""
     blocks = []
     for result in results:
         suite = result.suite
@@ -208,7 +210,7 @@ def _markdown_cell(result: CellResult | None) -> str:
 
 
 def latex(results: Iterable[SuiteResult]) -> str:
-    """Return the tables in LaTeX (booktabs): two lines for each row, ours and published."""
+    """Format tables in LaTeX (booktabs), with two lines per row: our results, published ones."""
     blocks = []
     for result in results:
         suite = result.suite

@@ -21,8 +21,9 @@ from naysay.classifier.estimator import wants_bfloat16
 from naysay.classifier.habit import calibrated
 from naysay.ensemble import Member, fit_many
 from naysay.estimation import from_anchors
-from naysay.experiments.data import RunData, split_validation
+from naysay.experiments.data import RunData
 from naysay.experiments.spec import RunSpec
+from naysay.experiments.tasks import split_validation
 from naysay.methods import Setting, find_method
 from naysay.networks import MLP
 from naysay.training import schedules

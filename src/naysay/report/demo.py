@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from naysay.report.page import render, used_versions, write_page
+from naysay._base.versions import used_versions
+from naysay.report.page import render, write_page
 from naysay.report.pictures import make_chart, make_heat_maps, make_pixel_paths
 from naysay.transition import TransitionMatrix
 

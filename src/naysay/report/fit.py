@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from naysay.report.page import render, used_versions, write_page
+from naysay._base.versions import used_versions
+from naysay.report.page import render, write_page
 from naysay.report.pictures import Cell, HeatMap, make_cells, make_heat_maps, make_thumbnail
 
 if TYPE_CHECKING:

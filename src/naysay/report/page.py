@@ -1,20 +1,16 @@
 """What every page shares: the templates, how numbers are written, and the file."""
 
-import platform
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from naysay import __version__
 from naysay._base.files import check_target, replacing
 
-__all__ = ["check_page_path", "render", "used_versions", "write_page"]
+__all__ = ["check_page_path", "render", "write_page"]
 
 _NO_BREAK = "\N{NO-BREAK SPACE}"
-_DEPENDENCIES = ("numpy", "scipy", "scikit-learn", "torch")
 
 
 def render(template: str, **context: Any) -> str:
@@ -58,17 +54,6 @@ def count(number: int) -> str:
 def with_article(name: str) -> str:
     """Return ``a 7`` or ``an 8``."""
     return f"{'an' if name[:1] in tuple('8aeiouAEIOU') else 'a'}{_NO_BREAK}{name}"
-
-
-def used_versions() -> dict[str, str]:
-    """Return the versions of Python, naysay and what it computes with, importing none of them."""
-    versions = {"naysay": __version__, "Python": platform.python_version()}
-    for name in _DEPENDENCIES:
-        try:
-            versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:  # installed under another name
-            continue
-    return versions
 
 
 def check_page_path(path: str | Path) -> Path:

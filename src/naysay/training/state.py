@@ -1,11 +1,8 @@
 """What training has come to: all that a checkpoint holds."""
 
-import glob
 import json
 import math
-import os
 import re
-import tempfile
 import zlib
 from collections.abc import Mapping
 from functools import partial
@@ -19,6 +16,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from naysay._base.errors import InvalidModelFile
+from naysay._base.files import replacing
 from naysay.training import processes
 from naysay.training.batches import Examples
 from naysay.training.schedules import Schedule
@@ -120,9 +118,6 @@ def write_checkpoint(path: str | Path, tensors: dict[str, Tensor], facts: dict[s
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    prefix = f".{target.name}-"
-    for left in target.parent.glob(f"{glob.escape(prefix)}*"):
-        left.unlink(missing_ok=True)
     # copies: safetensors refuses tensors that share memory or are not in the usual order
     values = {
         name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
@@ -132,16 +127,8 @@ def write_checkpoint(path: str | Path, tensors: dict[str, Tensor], facts: dict[s
     metadata = {"format": _FORMAT, "facts": text, "checksum": str(_content_checksum(text, values))}
     # bytes first: safetensors' own writing leaves files of other names when it is killed
     content = save(values, metadata)
-    handle, scratch = tempfile.mkstemp(prefix=prefix, dir=target.parent)
-    try:
-        with open(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(scratch, target)
-    except BaseException:
-        Path(scratch).unlink(missing_ok=True)
-        raise
+    with replacing(target, durable=True) as part:
+        part.write_bytes(content)
 
 
 def read_checkpoint(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:

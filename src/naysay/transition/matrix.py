@@ -5,7 +5,7 @@ the only place that says so; everything behind it relies on it.
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any, Self, TextIO
@@ -31,7 +31,7 @@ from naysay.transition.csv import parse_matrix, read_matrix, write_matrix
 from naysay.transition.diagnosis import Diagnosis, diagnose
 from naysay.transition.sampling import distinct_integers, draw_distinct_labels, draw_labels
 
-__all__ = ["TransitionMatrix"]
+__all__ = ["PAPER_SETTINGS", "TransitionMatrix"]
 
 #: Every matrix alive by its token, a text of its own. Compiled code is kept for one token: text is
 #: what torch's compiler compares by value, where it would take one matrix for another.
@@ -378,6 +378,14 @@ class TransitionMatrix:
             Class prior for the information measures; uniform when left out.
         """
         return diagnose(self._entries, self._classes, prior)
+
+
+#: The paper's three settings: a matrix for a number of classes and a seed.
+PAPER_SETTINGS: dict[str, Callable[[int, int], TransitionMatrix]] = {
+    "uniform": lambda n_classes, seed: TransitionMatrix.uniform(n_classes),
+    "without0": lambda n_classes, seed: TransitionMatrix.without_zeros(n_classes, seed=seed),
+    "with0": lambda n_classes, seed: TransitionMatrix.with_zeros(n_classes, seed=seed),
+}
 
 
 def _rebuild(

@@ -13,19 +13,13 @@ from sklearn.model_selection import train_test_split
 from naysay._base.errors import InvalidInput
 from naysay.classifier import ComplementaryClassifier
 from naysay.transition import TransitionMatrix
+from naysay.transition.matrix import PAPER_SETTINGS
 
-__all__ = ["SETTINGS", "DemoExample", "DemoResult", "DemoRun", "run_demo"]
+__all__ = ["DemoExample", "DemoResult", "DemoRun", "run_demo"]
 
 N_ANCHORS = 10  # per class
 N_RUNS = 4
 _N_EXAMPLES = 12
-
-#: The paper's three ways to choose the class excluded: a matrix for a seed.
-SETTINGS: dict[str, Callable[[int], TransitionMatrix]] = {
-    "uniform": lambda seed: TransitionMatrix.uniform(10),
-    "without0": lambda seed: TransitionMatrix.without_zeros(10, seed=seed),
-    "with0": lambda seed: TransitionMatrix.with_zeros(10, seed=seed),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,15 +84,15 @@ def run_demo(
     on_run : callable
         Called with the title of each training when it starts.
     """
-    if setting not in SETTINGS:
-        raise InvalidInput(f"setting must be one of {', '.join(SETTINGS)}. Got {setting!r}.")
+    if setting not in PAPER_SETTINGS:
+        raise InvalidInput(f"setting must be one of {', '.join(PAPER_SETTINGS)}. Got {setting!r}.")
     start = time.perf_counter()
     images, labels = load_digits(return_X_y=True)
     X, X_test, y, y_test = train_test_split(
         images, labels, test_size=0.25, stratify=labels, random_state=seed
     )
     rng = np.random.default_rng(seed)
-    Q = SETTINGS[setting](seed)
+    Q = PAPER_SETTINGS[setting](10, seed)
     comp_labels = Q.sample(y, seed=rng)
     anchors = np.concatenate(
         [rng.choice(np.flatnonzero(y == label), N_ANCHORS, replace=False) for label in range(10)]

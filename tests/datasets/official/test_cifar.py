@@ -134,14 +134,14 @@ class _Runs:
 def test_a_pickle_that_would_run_code_is_refused_by_name(tmp_path, found, function, name, protocol):
     canary = tmp_path / "canary"
     content = pickle.dumps({"labels": _Runs(function, f"touch {canary}")}, protocol=protocol)
-    with pytest.raises(InvalidData, match=rf"data_batch_1 must hold nothing .* asks for '{name}'"):
+    with pytest.raises(InvalidData, match=rf"data_batch_1 must hold nothing .* refers to '{name}'"):
         read_pickle(content, found(tmp_path / "data_batch_1"))
     assert not canary.exists()
 
 
 def test_a_name_that_only_begins_like_an_admitted_one_is_refused(tmp_path, found):
     content = b"\x80\x04\x8c\x05numpy\x8c\x0endarray.tofile\x93."
-    with pytest.raises(InvalidData, match=r"asks for 'numpy\.ndarray\.tofile'"):
+    with pytest.raises(InvalidData, match=r"refers to 'numpy\.ndarray\.tofile'"):
         read_pickle(content, found(tmp_path / "data_batch_1"))
 
 

@@ -1,9 +1,11 @@
-"""Downloads of official files: what is fetched, checked, kept, and said where it fails."""
+"""Downloads of official files from a local server."""
 
 import gzip
 import socket
+import zipfile
 
 import pytest
+from rich.progress import Progress
 
 from naysay import datasets
 from naysay._base.errors import DatasetUnavailable, InvalidData
@@ -26,7 +28,7 @@ def test_load_downloads_what_is_missing_and_only_once(server, register, folder, 
 def test_a_wrong_hash_is_an_error_and_nothing_is_kept(server, register, folder, files_under):
     (server.folder / "table").write_bytes(TABLE)
     register(Download((f"{server.url}/table",), ("uci/table",), WRONG))
-    with pytest.raises(InvalidData, match=r"/table must have the published hash md5:0+. What arr"):
+    with pytest.raises(InvalidData, match=r"/table must have the published hash md5:0+\. The down"):
         load(folder)
     assert files_under(folder) == []
 
@@ -65,14 +67,48 @@ def test_offline_is_an_oserror_that_says_so(register, folder, files_under):
 def test_a_broken_connection_leaves_nothing_and_can_be_repeated(
     server, register, folder, files_under
 ):
-    (server.folder / "table.cut").write_bytes(TABLE * 1000)
-    register(Download((f"{server.url}/table.cut",), ("uci/table",)))
-    with pytest.raises(DatasetUnavailable, match=r"the connection broke after 0 of 12,000 bytes"):
+    (server.folder / "cut" / "table").write_bytes(TABLE * 1000)
+    register(Download((f"{server.url}/cut/table",), ("uci/table",)))
+    with pytest.raises(DatasetUnavailable, match=r"/cut/table: no connection, or it broke"):
         load(folder)
     assert files_under(folder) == []
     (server.folder / "table").write_bytes(TABLE)
     register(Download((f"{server.url}/table",), ("uci/table",)))
     assert len(load(folder).train) == 3
+
+
+def test_a_file_that_is_cut_off_unnoticed_is_not_kept(server, register, folder, files_under):
+    server.states_size = False
+    (server.folder / "cut" / "table.gz").write_bytes(gzip.compress(TABLE))
+    files = (OfficialFile("uci/table.gz", per_class=(1, 1, 1)),)
+    register(Download((f"{server.url}/cut/table.gz",), ("uci/table.gz",)), files=files)
+    with pytest.raises(InvalidData, match=r"must be a whole gzip file. It ends too early"):
+        load(folder)
+    assert files_under(folder) == []
+
+
+def test_a_file_labelled_as_encoded_is_kept_as_it_is_published(server, register, folder):
+    published = gzip.compress(TABLE)
+    (server.folder / "table.gz").write_bytes(published)
+    server.headers = {"Content-Encoding": "gzip"}
+    files = (OfficialFile("uci/table.gz", md5=md5_of(TABLE), per_class=(1, 1, 1)),)
+    known_hash = f"md5:{md5_of(published)}"
+    register(Download((f"{server.url}/table.gz",), ("uci/table.gz",), known_hash), files=files)
+    assert len(load(folder).train) == 3
+    assert (folder / "uci" / "table.gz").read_bytes() == published
+
+
+def test_a_bar_names_the_file_and_ends_at_its_size(server, register, folder, monkeypatch):
+    (server.folder / "table").write_bytes(TABLE * 20_000)
+    files = (OfficialFile("uci/table", per_class=(20_000,) * 3),)
+    register(Download((f"{server.url}/table",), ("uci/table",)), files=files)
+    bars = []
+    start = Progress.start
+    monkeypatch.setattr(Progress, "start", lambda bar: (bars.append(bar), start(bar)))
+    load(folder)
+    ((task,),) = (bar.tasks for bar in bars)
+    assert task.description == "table"
+    assert task.completed == task.total == 240_000
 
 
 @pytest.mark.parametrize("where", ["_unpack", "_move_into_place"])
@@ -136,3 +172,74 @@ def test_fetch_gets_the_whole_where_load_is_content_with_a_part(server, register
     assert len(datasets.fetch("waveform1", data_dir=folder).train) == 6
     assert len(load(folder).train) == 6
     assert not datasets.describe("waveform1", data_dir=folder).is_partial
+
+
+# --- archives
+
+
+def _zip(server, **members):
+    with zipfile.ZipFile(server.folder / "set.zip", "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name.replace("__", "/"), content)
+
+
+def test_the_wanted_file_of_an_archive_is_kept(server, register, folder, files_under):
+    _zip(server, deep__table=TABLE, readme=b"hello")
+    register(Download((f"{server.url}/set.zip",), ("uci/table",), archive="zip"))
+    assert len(load(folder).train) == 3
+    assert files_under(folder) == ["uci/table"]
+
+
+def test_a_Z_file_in_an_archive_is_uncompressed(server, register, folder):  # noqa: N802 (.Z)
+    compressed = bytes.fromhex("1f9d903140c0502003440c053340c85000")  # TABLE by `compress`
+    _zip(server, **{"table.Z": compressed})
+    register(Download((f"{server.url}/set.zip",), ("uci/table",), archive="zip"))
+    assert load(folder).train.X.ravel().tolist() == [1, 2, 3]
+    assert (folder / "uci" / "table").read_bytes() == TABLE
+
+
+def test_a_damaged_Z_file_is_an_error(server, register, folder, files_under):  # noqa: N802 (.Z)
+    _zip(server, **{"table.Z": b"\x1f\x9d\x90\xff\xff\xff"})
+    register(Download((f"{server.url}/set.zip",), ("uci/table",), archive="zip"))
+    with pytest.raises(InvalidData, match=r"table\.Z in set\.zip must be a file made by `compress"):
+        load(folder)
+    assert files_under(folder) == []
+
+
+def test_an_archive_without_the_wanted_file_is_an_error(server, register, folder, files_under):
+    _zip(server, other=TABLE)
+    register(Download((f"{server.url}/set.zip",), ("uci/table",), archive="zip"))
+    with pytest.raises(InvalidData, match=r"set\.zip must hold table. It does not"):
+        load(folder)
+    assert files_under(folder) == []
+
+
+def test_an_archive_that_escapes_writes_nothing(server, register, folder, files_under, tmp_path):
+    _zip(server, table=TABLE, **{"..__..__escaped": b"evil"})
+    register(Download((f"{server.url}/set.zip",), ("uci/table",), archive="zip"))
+    with pytest.raises(InvalidData, match=r"outside its folder"):
+        load(folder)
+    assert files_under(tmp_path) == ["served/set.zip"]
+
+
+def test_an_archive_that_is_a_folder_is_kept_whole(server, register, folder, files_under):
+    _zip(server, whole__table=TABLE, whole__more=b"more")
+    url = f"{server.url}/set.zip"
+    download = Download((url,), ("whole/table",), archive="zip", folder="whole")
+    register(download, files=(OfficialFile("whole/table", per_class=(1, 1, 1)),))
+    assert len(load(folder).train) == 3
+    assert files_under(folder) == ["whole/more", "whole/table"]
+    (folder / "whole" / "table").unlink()
+    with pytest.raises(DatasetUnavailable, match=r"whole must be complete or absent"):
+        load(folder)
+    assert files_under(folder) == ["whole/more"]
+
+
+def test_an_incomplete_folder_is_an_error(server, register, folder, files_under):
+    _zip(server, whole__more=b"more")
+    url = f"{server.url}/set.zip"
+    download = Download((url,), ("whole/table",), archive="zip", folder="whole")
+    register(download, files=(OfficialFile("whole/table", per_class=(1, 1, 1)),))
+    with pytest.raises(InvalidData, match=r"set\.zip must hold whole/table"):
+        load(folder)
+    assert files_under(folder) == []

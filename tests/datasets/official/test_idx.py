@@ -157,7 +157,7 @@ def _without_md5(monkeypatch):
     [
         (b"\x00\x00\x0d\x01\x00\x00\x00\x00", "begins with 00 00 0d"),
         (b"\x00\x00", "begins with 00 00"),
-        (b"\x00\x00\x08\x03\x00\x00", "ends inside its header"),
+        (b"\x00\x00\x08\x03\x00\x00", "ends within its header"),
         (b"\x00\x00\x08\x01\x00\x00\x00\x03ab", "must hold 3 values, .*It holds 2"),
         (b"\x00\x00\x08\x01\xff\xff\xff\xffab", "must hold 4,294,967,295 values"),
     ],

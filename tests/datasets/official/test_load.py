@@ -85,7 +85,7 @@ def test_provenance_names_files_checks_and_what_is_only_a_part(loaded):
     assert checks["mnist"] == {"published md5"}
     assert all(checks[name] == {"values"} for name in REAL[1:])
     assert "Only 2,200 of the 58,509 rows" in loaded["drive"].provenance.notes[0]
-    assert "first 16,000 rows train" in loaded["letter"].provenance.notes[0]
+    assert "train on the first 16,000 rows" in loaded["letter"].provenance.notes[0]
     assert "Licence:  CC BY-SA 3.0" in str(loaded["mnist"].provenance)
 
 

@@ -120,7 +120,7 @@ def test_a_damaged_image_is_an_error_that_names_it(root, content, problem):
 
 def test_a_missing_image_is_an_error(root):
     (root / "train" / "n01" / "images" / "n01_3.JPEG").unlink()
-    with pytest.raises(InvalidData, match=r"must lie beside 11 images .*n01/images holds 10"):
+    with pytest.raises(InvalidData, match=r"must be beside 11 images .*n01/images holds 10"):
         load(root)
     (root / "val" / "images" / "val_0.JPEG").unlink()
     (root / "train" / "n01" / "images" / "n01_3.JPEG").write_bytes(jpeg(9))

@@ -1,1 +1,1 @@
-"""Official data sets in their published formats: found, downloaded, checked and read."""
+"""Locate, download, check and read official data sets in their published formats."""

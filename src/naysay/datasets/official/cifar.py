@@ -1,7 +1,7 @@
-"""CIFAR-10 and CIFAR-100, python version: pickles, read without running anything in them.
+"""Read the Python version of CIFAR-10 and CIFAR-100 without running code in its pickles.
 
-A pickle is a program. The unpickler here knows the few words that the official files use (an
-array of bytes, dicts, lists, text, numbers) and refuses a file that asks for any other by name.
+A pickle can call any function. The unpickler of this module supports only what the official files
+need (arrays of bytes, dicts, lists, text, numbers) and refuses a file that refers to anything else.
 """
 
 import io
@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from naysay._base.checks import shorten
 from naysay.datasets.official.entry import (
+    Contents,
     Entry,
     FoundFile,
-    Reading,
     SourceFile,
     Split,
     read_checked,
@@ -26,11 +26,11 @@ from naysay.datasets.official.entry import (
 __all__ = ["read_batches", "read_pickle"]
 
 _IMAGE = (3, 32, 32)
-_MOST_BYTES = 1 << 28  # the largest file, all of CIFAR-100's training set, has 155 MB
+_MOST_BYTES = 1 << 28  # the largest file, the training set of CIFAR-100, has 155 MB
 
 
 class _ByteArray:
-    """What `numpy.ndarray` becomes while unpickling: bytes and a shape, nothing that can run."""
+    """Replacement for `numpy.ndarray` while unpickling, with bytes and a shape only."""
 
     def __init__(self, *_: Any) -> None:
         self.values: NDArray[np.uint8] = np.empty(0, np.uint8)
@@ -39,12 +39,12 @@ class _ByteArray:
         _version, shape, dtype, is_fortran, raw = state
         if not isinstance(dtype, _ByteType) or is_fortran or not isinstance(raw, bytes):
             raise pickle.UnpicklingError("an array that does not hold plain bytes, row by row")
-        # Copied later, into the array of the whole split.
+        # This is a view; the values are copied later into the array of the whole split.
         self.values = np.frombuffer(raw, np.uint8).reshape(shape)
 
 
 class _ByteType:
-    """What `numpy.dtype` becomes while unpickling: unsigned bytes, or an error."""
+    """Replacement for `numpy.dtype` while unpickling, which allows unsigned bytes only."""
 
     def __init__(self, name: Any = None, *_: Any) -> None:
         if name not in ("u1", b"u1"):
@@ -57,14 +57,14 @@ class _ByteType:
 _ADMITTED = {
     ("numpy", "ndarray"): _ByteArray,
     ("numpy", "dtype"): _ByteType,
-    # Where numpy keeps the function that makes an empty array: until 1.x, and since 2.0.
+    # The function that makes an empty array, up to numpy 1.x and since numpy 2.0.
     ("numpy.core.multiarray", "_reconstruct"): _ByteArray,
     ("numpy._core.multiarray", "_reconstruct"): _ByteArray,
 }
 
 
 class _Refused(Exception):
-    """The pickle asks for a name that no data file needs."""
+    """A pickle refers to a name that no data file needs."""
 
 
 class _PlainUnpickler(pickle.Unpickler):
@@ -79,40 +79,40 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 def read_pickle(content: bytes, file: FoundFile) -> dict[str, Any]:
-    """Return the dict in a pickle of plain data; `file` is named in errors.
+    """Read the dict in a pickle of plain data; errors name `file`.
 
     Raises
     ------
     InvalidData
-        If the pickle asks for anything but byte arrays, dicts, lists, text and numbers (the
-        message names it; nothing is imported or run), or is no pickle at all.
+        If the pickle refers to anything but byte arrays, dicts, lists, text and numbers, which
+        the message names and which is neither imported nor run, or if it is not a pickle.
     """
     try:
         loaded = _PlainUnpickler(io.BytesIO(content), encoding="bytes").load()
     except _Refused as refused:
-        raise file.is_wrong(
+        raise file.invalid(
             "must hold nothing but arrays, dicts, lists, text and numbers",
-            f"It asks for {shorten(str(refused))}, which could run code, and was not read",
+            f"It refers to {shorten(str(refused))}, which could run code, so it was not read",
         ) from None
     except Exception as error:  # a damaged pickle can fail in any way
-        raise file.is_wrong(
+        raise file.invalid(
             "must be a pickle of plain data",
             f"It is damaged ({type(error).__name__}: {shorten(str(error))})",
         ) from None
     if not isinstance(loaded, dict):
-        raise file.is_wrong("must hold a dict", f"It holds a {type(loaded).__name__}")
+        raise file.invalid("must hold a dict", f"It holds a {type(loaded).__name__}")
     return {key.decode() if isinstance(key, bytes) else key: loaded[key] for key in loaded}
 
 
 def read_batches(
     entry: Entry, files: Sequence[FoundFile], *, labels_key: str, names_key: str
-) -> Reading:
+) -> Contents:
     """Read the training batches, the test batch and the names of the classes, in that order.
 
     Returns
     -------
-    Reading
-        Images uint8 (n_samples, 3, 32, 32): red, green, blue.
+    Contents
+        Images uint8 (n_samples, 3, 32, 32) with channels red, green, blue.
     """
     *batches, meta = files
     content, meta_record = read_checked(meta, at_most=_MOST_BYTES)
@@ -120,20 +120,21 @@ def read_batches(
     X_train = np.empty((entry.n_train, *_IMAGE), np.uint8)
     X_test = np.empty((entry.n_test or 0, *_IMAGE), np.uint8)
 
-    def load(at: int) -> tuple[list[int], SourceFile]:
-        file = batches[at]
+    def load(index: int) -> tuple[list[int], SourceFile]:
+        file = batches[index]
         content, record = read_checked(file, at_most=_MOST_BYTES)
         n_batch = entry.n_train // (len(batches) - 1)
-        is_test = at == len(batches) - 1
-        target = X_test if is_test else X_train[at * n_batch : (at + 1) * n_batch]
+        is_test = index == len(batches) - 1
+        target = X_test if is_test else X_train[index * n_batch : (index + 1) * n_batch]
         return _read_batch(entry, file, read_pickle(content, file), labels_key, target), record
 
-    with ThreadPoolExecutor() as pool:  # reading and hashing release the interpreter lock
+    # Threads suffice because reading and hashing release the interpreter lock.
+    with ThreadPoolExecutor() as pool:
         parts = list(pool.map(load, range(len(batches))))
     labels = [np.asarray(batch_labels, dtype=np.int64) for batch_labels, _ in parts]
     records = (*(record for _, record in parts), meta_record)
     train = Split(X_train, np.concatenate(labels[:-1]))
-    return Reading(train, Split(X_test, labels[-1]), records, classes)
+    return Contents(train, Split(X_test, labels[-1]), records, classes)
 
 
 def _read_batch(
@@ -143,21 +144,21 @@ def _read_batch(
     labels_key: str,
     target: NDArray[np.uint8],
 ) -> list[int]:
-    """Copy the images into `target` and return their labels."""
+    """Copy the images of a batch into `target` and return their labels."""
     images, labels = batch.get("data"), batch.get(labels_key)
     if not isinstance(images, _ByteArray) or not isinstance(labels, list):
-        raise file.is_wrong(
+        raise file.invalid(
             f"must hold an array 'data' and a list '{labels_key}'",
             f"It holds {shorten(tuple(batch))}",
         )
     expected = (len(target), int(np.prod(_IMAGE)))
     if images.values.shape != expected or len(labels) != len(target):
-        raise file.is_wrong(
+        raise file.invalid(
             f"must hold images of shape {expected} and as many labels",
             f"It holds shape {images.values.shape} and {len(labels):,} labels",
         )
     if not all(isinstance(label, int) and 0 <= label < entry.n_classes for label in labels):
-        raise file.is_wrong(f"must hold labels 0..{entry.n_classes - 1}", "It holds others")
+        raise file.invalid(f"must hold labels 0..{entry.n_classes - 1}", "It holds others")
     target[:] = images.values.reshape(target.shape)
     return labels
 
@@ -167,7 +168,7 @@ def _class_names(
 ) -> tuple[str, ...]:
     names = meta.get(names_key)
     if not isinstance(names, list) or len(names) != entry.n_classes:
-        raise file.is_wrong(
+        raise file.invalid(
             f"must hold a list '{names_key}' of {entry.n_classes} names",
             f"It holds {shorten(meta)}",
         )

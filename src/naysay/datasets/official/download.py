@@ -1,8 +1,8 @@
 """Download official files into the data folder.
 
-A download is made, unpacked and checked in a hidden folder inside the data folder, and moved into
-place by renaming. Interrupted at any moment, it leaves nothing half-written. Started again, it
-keeps the files that arrived before and goes on inside the one that did not: see `resume`.
+A file is downloaded, unpacked and verified in a hidden folder inside the data folder, and then
+renamed into place, so that an interrupted download never leaves a half-written file. When the
+download is started again, files that are already in place are kept.
 """
 
 import logging
@@ -20,37 +20,36 @@ from naysay.datasets.official.entry import (
     Download,
     Entry,
     FoundFile,
-    is_there,
+    has_file,
     read_checked,
 )
 
 __all__ = ["download_missing"]
 
-_PARTS = ".partial"  # in the data folder: files of which not all has arrived
-_MOST_BYTES = 1 << 28  # of one file: the largest is 155 MB
+_CHUNK_BYTES = 1 << 16
+_MOST_BYTES = 1 << 28  # limit for one file; the largest has 155 MB
 
 
 def download_missing(entry: Entry, folder: Path) -> None:
-    """Download what is missing of a data set; a stand-in does not count as being there.
+    """Download the missing files of a data set, also those for which a stand-in is present.
 
     Raises
     ------
     DatasetUnavailable
-        If nothing answers, or the answer is an error.
+        If no server can be reached, or each answers with an error.
     InvalidData
-        If what arrives is not what was published; nothing of it is kept.
+        If a downloaded file differs from the published one; it is not kept.
     """
     official = {file.path: file for file in entry.files}
     for download in entry.downloads:
-        if all(is_there(entry, official[path], folder) for path in download.gives):
+        if all(has_file(entry, official[path], folder) for path in download.gives):
             continue
         with _make_staging(entry, download, folder) as staging:
             arrived = _retrieve_from_any(entry, download, folder, Path(staging))
             ready = _unpack(download, arrived, Path(staging))
             for path in download.gives:
                 staged = FoundFile(entry.name, official[path], ready / path)
-                if official[path].md5 is not None:
-                    read_checked(staged, at_most=_MOST_BYTES)
+                read_checked(staged, at_most=_MOST_BYTES)
             _move_into_place(download, ready, folder)
 
 
@@ -69,18 +68,14 @@ def _make_staging(
 
 
 def _retrieve_from_any(entry: Entry, download: Download, folder: Path, staging: Path) -> Path:
-    from naysay.datasets.official.resume import remove_parts  # here: it imports `requests`
-
     reasons: list[str] = []
     altered: InvalidData | None = None
     for url in download.urls:
         try:
-            arrived = _retrieve(url, download.known_hash, staging, folder / _PARTS)
-            remove_parts(folder / _PARTS, download.urls)  # of places that broke off
-            return arrived
+            return _retrieve(url, download.known_hash, staging)
         except InvalidData as error:
             altered = error
-        except OSError as error:  # what `requests` raises, and a full disk
+        except OSError as error:  # all errors of `requests`, and a full disk
             reasons.append(f"{url}: {_reason(error)}")
     if altered is not None:
         raise altered
@@ -91,38 +86,46 @@ def _retrieve_from_any(entry: Entry, download: Download, folder: Path, staging: 
 
 
 def _reason(error: OSError) -> str:
-    response = getattr(error, "response", None)  # an answer, but not the file
+    response = getattr(error, "response", None)  # set where the server answers with an error
     if response is not None:
         return f"the server answers {response.status_code}"
-    return "no connection" if error.errno is None else str(error.strerror)
+    return "no connection, or it broke" if error.errno is None else str(error.strerror)
 
 
-def _retrieve(url: str, known_hash: str | None, staging: Path, parts: Path) -> Path:
-    import pooch  # here: it takes longer to import than most data sets take to read
+def _retrieve(url: str, known_hash: str | None, staging: Path) -> Path:
+    import pooch  # imported here because the import takes longer than reading most data sets
 
     from naysay._base.progress import ProgressBar
-    from naysay.datasets.official.resume import ResumableDownload
 
     file_name = PurePosixPath(url).name
-    with ProgressBar(file_name) as bar, _quiet(pooch.get_logger()):
-        downloader: Any = ResumableDownload(parts, bar, has_hash=known_hash is not None)
+    with ProgressBar(file_name, in_bytes=True) as bar, _quiet(pooch.get_logger()):
+        make_downloader: Any = pooch.HTTPDownloader  # its annotations do not allow other bars
+        downloader = make_downloader(
+            progressbar=bar,
+            chunk_size=_CHUNK_BYTES,
+            headers={"Accept-Encoding": "identity"},
+            hooks={"response": _leave_encoded},
+        )
         try:
             arrived = pooch.retrieve(
                 url, known_hash, fname=file_name, path=staging, downloader=downloader
             )
-        except InvalidData:
-            raise
-        except ValueError:  # pooch's word for a wrong hash
+        except ValueError:  # raised by pooch if the hash is wrong
             raise InvalidData(
-                f"{url} must have the published hash {known_hash}. What arrived does not: it is "
-                "truncated, altered, or a page in place of the file. Nothing was kept."
+                f"{url} must have the published hash {known_hash}. The downloaded file has "
+                "another: it is truncated, altered, or a web page. It was not kept."
             ) from None
     return Path(arrived)
 
 
+def _leave_encoded(response: Any, **_: Any) -> None:
+    """Keep requests from decompressing a ``.gz`` file that a server declares as encoded."""
+    response.raw.headers.discard("Content-Encoding")
+
+
 @contextmanager
 def _quiet(logger: logging.Logger) -> Iterator[None]:
-    """Silence pooch's running commentary, and leave its logger as it was."""
+    """Hide pooch's messages about its progress, and restore its logger afterwards."""
     level = logger.level
     logger.setLevel(logging.WARNING)
     try:
@@ -132,13 +135,13 @@ def _quiet(logger: logging.Logger) -> Iterator[None]:
 
 
 def _unpack(download: Download, arrived: Path, staging: Path) -> Path:
-    """Return a folder in which what was downloaded lies as it will in the data folder."""
+    """Arrange the downloaded files in a folder with the layout of the data folder."""
     ready = staging / "ready"
     if download.archive is None:
         target = ready / download.gives[0]
         target.parent.mkdir(parents=True)
         arrived.rename(target)
-    elif download.folder is not None:  # the archive as a whole, laid out by its authors
+    elif download.folder is not None:  # the whole archive is kept, with the authors' layout
         unpack(arrived, download.archive, ready)
         _refuse_incomplete(download, arrived, ready)
     else:
@@ -152,11 +155,11 @@ def _unpack(download: Download, arrived: Path, staging: Path) -> Path:
 def _refuse_incomplete(download: Download, archive: Path, ready: Path) -> None:
     missing = [path for path in download.gives if not (ready / path).is_file()]
     if missing:
-        raise InvalidData(f"{archive.name} must hold {missing[0]}. It does not; nothing was kept.")
+        raise InvalidData(f"{archive.name} must hold {missing[0]}. It does not. Nothing was kept.")
 
 
 def _pick(archive: Path, unpacked: Path, path: str, target: Path) -> None:
-    """Move the file named like `path` out of an unpacked archive, uncompressing a ``.Z``."""
+    """Move the file named like `path` out of an unpacked archive, decompressing a ``.Z``."""
     name = PurePosixPath(path).name
     target.parent.mkdir(parents=True, exist_ok=True)
     for candidate in sorted(unpacked.rglob(name)):
@@ -171,7 +174,7 @@ def _pick(archive: Path, unpacked: Path, path: str, target: Path) -> None:
                 "Nothing was kept."
             ) from None
         return
-    raise InvalidData(f"{archive.name} must hold {name}. It does not; nothing was kept.")
+    raise InvalidData(f"{archive.name} must hold {name}. It does not. Nothing was kept.")
 
 
 def _move_into_place(download: Download, ready: Path, folder: Path) -> None:
@@ -182,8 +185,8 @@ def _move_into_place(download: Download, ready: Path, folder: Path) -> None:
         return
     try:
         os.replace(ready / download.folder, folder / download.folder)
-    except OSError:  # a folder that is not empty is not replaced
+    except OSError:  # a folder can only be renamed onto an empty one
         raise DatasetUnavailable(
-            f"{folder / download.folder} must be whole or absent. It lacks some of "
-            f"{', '.join(download.gives)}. Move it away and start again."
+            f"{folder / download.folder} must be complete or absent. It lacks some of "
+            f"{', '.join(download.gives)}. Move it away and run the command again."
         ) from None

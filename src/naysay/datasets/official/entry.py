@@ -1,4 +1,4 @@
-"""The columns of the registry: what is known about a data set before any of it is read."""
+"""Types that describe official data sets and their files, and functions that find and read them."""
 
 import hashlib
 import os
@@ -16,6 +16,7 @@ from naysay._base.errors import DatasetUnavailable, InvalidData
 
 __all__ = [
     "HOW_TO_GET_IT",
+    "Contents",
     "Dataset",
     "Download",
     "Entry",
@@ -23,11 +24,10 @@ __all__ = [
     "OfficialFile",
     "Provenance",
     "Reader",
-    "Reading",
     "SourceFile",
     "Split",
     "data_folder",
-    "is_there",
+    "has_file",
     "locate",
     "user_folder",
 ]
@@ -55,7 +55,7 @@ class Split:
         return f"Split({len(self)} examples, X {self.X.dtype} of shape {self.X.shape})"
 
     def take(self, chosen: NDArray[Any] | Sequence[int] | slice) -> Self:
-        """Return the chosen examples: indices, a mask, or a slice.
+        """Select examples by indices, a mask, or a slice.
 
         Examples
         --------
@@ -63,16 +63,17 @@ class Split:
         >>> split.take(split.y == 0).X.tolist()
         [[0, 1], [4, 5]]
         """
-        at = chosen if isinstance(chosen, slice) else np.asarray(chosen)
-        return type(self)(self.X[at], self.y[at])
+        selection = chosen if isinstance(chosen, slice) else np.asarray(chosen)
+        return type(self)(self.X[selection], self.y[selection])
 
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file that was read, the md5 of its content (uncompressed), and what that was held against.
+    """A file that was read, the md5 of its uncompressed content, and how it was verified.
 
-    ``checked`` is ``"published md5"``, ``"values"`` (a checksum of the numbers, for text files
-    whose published copies differ in line ends and spacing), or ``"counts"`` (examples per class).
+    ``checked`` names what the content was compared with: ``"published md5"``, ``"values"`` (a
+    checksum of the numbers, for text files whose published copies differ in line ends and
+    spacing), or ``"counts"`` (the number of examples of each class).
     """
 
     path: Path
@@ -82,7 +83,7 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where a data set came from, on what terms, and the files that were read."""
+    """Source, licence and citation of a data set, and the files it was read from."""
 
     source: str
     licence: str
@@ -114,7 +115,7 @@ class Dataset:
     classes : tuple of str
         Class names; ``classes[y]`` names class ``y``.
     class_numbers : tuple of int
-        The numbers by which papers call the classes, counted from 1. Satimage has no class 6.
+        The numbers that papers use for the classes, counted from 1. Satimage has no class 6.
     provenance : Provenance
     """
 
@@ -139,19 +140,19 @@ class OfficialFile:
     Parameters
     ----------
     path : str
-        Where it lies in the data folder.
+        Path of the file in the data folder.
     also : tuple of str
-        Other places where it may lie; an absolute path is taken as it is.
+        Other paths to look at, relative to the data folder or absolute.
     md5 : str, optional
-        Published md5 of the content, uncompressed (the gzip wrappers of copies differ).
+        Published md5 of the uncompressed content (the gzip headers of copies differ).
     per_class : tuple of int
-        Examples of each class, for tables.
+        Number of examples of each class, for tables.
     values_sha256 : str, optional
-        Checksum of the numbers, for tables that exist with different spacing and line ends.
+        Checksum of the numbers, for tables whose copies differ in spacing and line ends.
     stand_in : OfficialFile, optional
-        A part of this file that is read when the file itself is not there.
+        A part of this file that is read when the file itself is missing.
     note : str
-        What a user of this file should know; it ends up in the provenance.
+        What a user of this file should know; it is added to the provenance.
     """
 
     path: str
@@ -165,11 +166,11 @@ class OfficialFile:
 
 @dataclass(frozen=True)
 class Download:
-    """One thing to download, and the files of the data folder that come from it.
+    """One file or archive to download, and the files of the data folder that it provides.
 
-    `known_hash` is None where no hash is published: what comes out is checked when it is read.
-    `folder` names the top folder of an archive that is kept whole; of other archives only the
-    files named in `gives` are kept.
+    `urls` are mirrors of the same file. `known_hash` is None where no hash is published; the
+    files are then verified when they are read. `folder` is the top folder of an archive that is
+    kept whole; from other archives only the files in `gives` are kept.
     """
 
     urls: tuple[str, ...]
@@ -187,16 +188,16 @@ class FoundFile:
     official: OfficialFile
     path: Path
 
-    def is_wrong(self, rule: str, got: str) -> InvalidData:
-        """Return the error to raise about this file: what must hold, what is there, what to do."""
+    def invalid(self, rule: str, got: str) -> InvalidData:
+        """Make an error about this file: the rule it breaks, what it holds, and what to do."""
         return InvalidData(
             f"{self.path} {rule}. {got}. Delete it and run: naysay data fetch {self.dataset}"
         )
 
 
 @dataclass(frozen=True)
-class Reading:
-    """What a reader returns."""
+class Contents:
+    """Splits, classes and verified files that a reader returns."""
 
     train: Split
     test: Split | None
@@ -206,7 +207,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Entry:
-    """A row of the registry. `classes` is empty where the files themselves name the classes."""
+    """A data set in the registry. `classes` is empty where the files hold the class names."""
 
     name: str
     n_classes: int
@@ -223,11 +224,11 @@ class Entry:
 
     @property
     def class_numbers(self) -> tuple[int, ...]:
-        """The numbers by which papers call the classes: 1, 2, … unless the authors skip one."""
+        """Numbers that papers use for the classes: 1, 2, … unless the authors skip one."""
         return self.numbers or tuple(range(1, self.n_classes + 1))
 
 
-Reader = Callable[[Entry, Sequence[FoundFile]], Reading]
+Reader = Callable[[Entry, Sequence[FoundFile]], Contents]
 
 
 HOW_TO_GET_IT = (
@@ -237,26 +238,27 @@ HOW_TO_GET_IT = (
 
 
 def user_folder() -> Path:
-    """Return naysay's own folder for data of this user."""
+    """Locate naysay's cache folder of the current user."""
     return platformdirs.user_cache_path("naysay", appauthor=False)
 
 
 def data_folder(data_dir: str | Path | None = None) -> Path:
-    """Return the data folder: `data_dir`, else ``NAYSAY_DATA``, else the user's own."""
+    """Choose the data folder: `data_dir`, else ``NAYSAY_DATA``, else the user's cache folder."""
     chosen = data_dir or os.environ.get("NAYSAY_DATA")
     return Path(chosen).expanduser() if chosen else user_folder()
 
 
 def locate(entry: Entry, folder: Path) -> tuple[FoundFile, ...]:
-    """Return the files of a data set.
+    """Find the files of a data set in the data folder.
 
     Raises
     ------
     DatasetUnavailable
-        If a file is missing; the message says which, where it was looked for, how to get it.
+        If a file is missing; the message says which one, where naysay looked for it, and how to
+        get it.
     """
     found = tuple(_find(entry, official, folder) for official in entry.files)
-    missing = [file for file, at in zip(entry.files, found, strict=True) if at is None]
+    missing = [file for file, place in zip(entry.files, found, strict=True) if place is None]
     if missing:
         raise DatasetUnavailable(_describe_missing(entry, missing, folder))
     return tuple(file for file in found if file is not None)
@@ -279,41 +281,42 @@ def _describe_missing(entry: Entry, missing: list[OfficialFile], folder: Path) -
     )
 
 
-def is_there(entry: Entry, official: OfficialFile, folder: Path) -> bool:
-    """Say whether a file is in the data folder; a stand-in does not count."""
+def has_file(entry: Entry, official: OfficialFile, folder: Path) -> bool:
+    """Check whether a file itself, and not only its stand-in, is in the data folder."""
     found = _find(entry, official, folder)
     return found is not None and found.official is official
 
 
 _GZIP_MAGIC = b"\x1f\x8b"
-_GZIP_FORMAT = 31  # zlib's name for: gzip header and trailer, largest window
+_GZIP_FORMAT = 31  # zlib's code for a gzip header and trailer and the largest window
 
 
 def md5_of(content: bytes) -> str:
-    """Return the md5 of `content`; it guards against damage, not against an adversary."""
+    """Compute the md5 of `content`, which detects damage but not deliberate forgery."""
     return hashlib.md5(content, usedforsecurity=False).hexdigest()
 
 
 def read_content(file: FoundFile, *, at_most: int) -> bytes:
-    """Return a file's content, unzipped if it is gzipped, whatever its name says.
+    """Read a file, decompressing it if it is gzipped, whatever its name.
 
-    More than `at_most` bytes are refused, so that a small file cannot fill the memory.
+    A content of more than `at_most` bytes is refused, so that a small file cannot fill the
+    memory.
     """
     raw = file.path.read_bytes()
     content = _gunzip(file, raw, at_most) if raw.startswith(_GZIP_MAGIC) else raw
     if not content:
-        raise file.is_wrong("must hold data", "It is empty")
+        raise file.invalid("must hold data", "It is empty")
     if len(content) > at_most:
-        raise file.is_wrong(f"must hold at most {at_most:,} bytes", "It holds more")
+        raise file.invalid(f"must hold at most {at_most:,} bytes", "It holds more")
     return content
 
 
 def read_checked(file: FoundFile, *, at_most: int) -> tuple[bytes, SourceFile]:
-    """Return a file's content and its record, after comparing it with the published md5."""
+    """Read a file, compare it with its published md5 if there is one, and describe it."""
     content = read_content(file, at_most=at_most)
     found, published = md5_of(content), file.official.md5
     if published is not None and found != published:
-        raise file.is_wrong(
+        raise file.invalid(
             f"must have the published md5 {published}",
             f"The md5 of its content is {found}, so it is damaged or altered",
         )
@@ -321,16 +324,16 @@ def read_checked(file: FoundFile, *, at_most: int) -> tuple[bytes, SourceFile]:
 
 
 def _gunzip(file: FoundFile, raw: bytes, at_most: int) -> bytes:
-    # One call on the whole buffer: several times faster than reading through `gzip.open`.
+    # One call on the whole buffer is several times faster than reading through `gzip.open`.
     inflater = zlib.decompressobj(_GZIP_FORMAT)
     try:
         content = inflater.decompress(raw, at_most + 1)
     except zlib.error as error:
-        raise file.is_wrong("must be a whole gzip file", f"It is damaged ({error})") from None
+        raise file.invalid("must be a whole gzip file", f"It is damaged ({error})") from None
     if not inflater.eof and len(content) <= at_most:
-        raise file.is_wrong("must be a whole gzip file", "It ends too early: it is truncated")
+        raise file.invalid("must be a whole gzip file", "It ends too early: it is truncated")
     if inflater.unused_data:
-        raise file.is_wrong(
+        raise file.invalid(
             "must be one gzip file", f"{len(inflater.unused_data):,} bytes follow its end"
         )
     return content

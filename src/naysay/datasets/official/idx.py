@@ -1,4 +1,4 @@
-"""The idx format of MNIST and Fashion-MNIST, gzipped or not."""
+"""Read the idx format of MNIST and Fashion-MNIST, gzipped or not."""
 
 from collections.abc import Sequence
 from math import prod
@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naysay.datasets.official.entry import (
+    Contents,
     Entry,
     FoundFile,
-    Reading,
     SourceFile,
     Split,
     read_checked,
@@ -18,22 +18,22 @@ from naysay.datasets.official.entry import (
 
 __all__ = ["parse_idx", "read_images"]
 
-_UNSIGNED_BYTES = 8  # the type code of the idx header
+_UNSIGNED_BYTES = 8  # type code in the idx header
 _IMAGE = (28, 28)
 
 
-def read_images(entry: Entry, files: Sequence[FoundFile]) -> Reading:
+def read_images(entry: Entry, files: Sequence[FoundFile]) -> Contents:
     """Read training images and labels, then test images and labels.
 
     Returns
     -------
-    Reading
+    Contents
         Images uint8 (n_samples, 1, 28, 28).
     """
     train_images, train_labels, test_images, test_labels = files
     train, train_files = _read_split(entry, train_images, train_labels, entry.n_train)
     test, test_files = _read_split(entry, test_images, test_labels, entry.n_test or 0)
-    return Reading(train, test, train_files + test_files, entry.classes)
+    return Contents(train, test, train_files + test_files, entry.classes)
 
 
 def _read_split(
@@ -42,7 +42,7 @@ def _read_split(
     X, image_record = _read_array(images, (n_samples, *_IMAGE))
     y, label_record = _read_array(labels, (n_samples,))
     if y.max(initial=0) >= entry.n_classes:
-        raise labels.is_wrong(
+        raise labels.invalid(
             f"must hold labels 0..{entry.n_classes - 1}", f"It holds {int(y.max())}"
         )
     return Split(X[:, None], y.astype(np.int64)), (image_record, label_record)
@@ -52,30 +52,30 @@ def _read_array(file: FoundFile, shape: tuple[int, ...]) -> tuple[NDArray[Any], 
     content, record = read_checked(file, at_most=4 + 4 * len(shape) + prod(shape))
     array = parse_idx(content, file)
     if array.shape != shape:
-        raise file.is_wrong(f"must hold an array of shape {shape}", f"Its shape is {array.shape}")
+        raise file.invalid(f"must hold an array of shape {shape}", f"Its shape is {array.shape}")
     return array, record
 
 
 def parse_idx(content: bytes, file: FoundFile) -> NDArray[np.uint8]:
-    """Return the array of unsigned bytes in an idx file; `file` is named in errors.
+    """Parse an idx file of unsigned bytes; errors name `file`.
 
-    The header is two zero bytes, the type (8: unsigned bytes), the number of axes, and the
-    length of each axis as a big-endian 32-bit number. The values follow.
+    The header consists of two zero bytes, the type (8 for unsigned bytes), the number of axes,
+    and the length of each axis as a big-endian 32-bit number. The values follow.
     """
     if len(content) < 4 or content[:3] != bytes([0, 0, _UNSIGNED_BYTES]):
-        raise file.is_wrong(
+        raise file.invalid(
             "must begin as an idx file of unsigned bytes (00 00 08)",
             f"It begins with {content[:3].hex(' ')}",
         )
     n_axes = content[3]
     start = 4 + 4 * n_axes
     if len(content) < start:
-        raise file.is_wrong("must be a whole idx file", "It ends inside its header")
+        raise file.invalid("must be a whole idx file", "It ends within its header")
     shape = tuple(map(int, np.frombuffer(content, ">u4", n_axes, offset=4)))
     if len(content) - start != prod(shape):
-        raise file.is_wrong(
+        raise file.invalid(
             f"must hold {prod(shape):,} values, as its header says",
             f"It holds {len(content) - start:,}",
         )
-    # Copied: an array over `bytes` is read-only, which torch warns about.
+    # Copied because an array over `bytes` is read-only, which torch warns about.
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape).copy()

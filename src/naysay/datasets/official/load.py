@@ -13,10 +13,10 @@ __all__ = ["DatasetInfo", "describe", "fetch", "is_on_disk", "load", "names"]
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """What is known of a data set without reading it.
+    """Description of a data set that needs no reading of its files.
 
-    `n_test` is None where there is no official split; `is_partial` says that only a part of the
-    data is on disk, and that part is what `load` gives.
+    `n_test` is None where there is no official split. `is_partial` is true if only a part of the
+    data is on disk, which is then what `load` returns.
     """
 
     name: str
@@ -31,7 +31,7 @@ class DatasetInfo:
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of the official data sets.
+    """List the names of the official data sets.
 
     Examples
     --------
@@ -42,17 +42,17 @@ def names() -> tuple[str, ...]:
 
 
 def load(name: str, *, data_dir: str | Path | None = None, download: bool = True) -> Dataset:
-    """Load an official data set, checked against what its authors published.
+    """Load an official data set and verify it against what its authors published.
 
     Parameters
     ----------
     name : str
         One of `names()`.
     data_dir : path, optional
-        The data folder; the environment variable ``NAYSAY_DATA`` or, without it, the user's own
-        cache folder when left out.
+        The data folder. The default is the environment variable ``NAYSAY_DATA`` or, if it is not
+        set, the user's cache folder.
     download : bool, default=True
-        Whether to download what is missing, from where the authors publish it.
+        Whether to download missing files from where the authors publish them.
 
     Returns
     -------
@@ -64,11 +64,11 @@ def load(name: str, *, data_dir: str | Path | None = None, download: bool = True
     Raises
     ------
     DatasetUnavailable
-        If a file is missing and was not or could not be downloaded.
+        If a file is missing and `download` is false or the download fails.
     InvalidData
         If a file is truncated, altered or in a wrong format; the message names it.
     InvalidInput
-        If there is no data set of that name.
+        If there is no data set of this name.
     """
     entry, folder = find_entry(name), data_folder(data_dir)
     try:
@@ -92,21 +92,21 @@ def load(name: str, *, data_dir: str | Path | None = None, download: bool = True
 
 
 def fetch(name: str, *, data_dir: str | Path | None = None) -> Dataset:
-    """Download what is missing of a data set, and return it, read and checked.
+    """Download the missing files of a data set, then load and verify it.
 
-    Unlike `load`, this also gets the whole file where only a part of it is there (drive).
+    Unlike `load`, this also downloads the whole file where only a part of it is on disk (drive).
     """
     download_missing(find_entry(name), data_folder(data_dir))
     return load(name, data_dir=data_dir, download=False)
 
 
 def is_on_disk(name: str, *, data_dir: str | Path | None = None) -> bool:
-    """Say whether the files of a data set, or a part that stands in for them, are there."""
+    """Check whether the files of a data set, or a part that replaces them, are on disk."""
     return describe(name, data_dir=data_dir).on_disk
 
 
 def describe(name: str, *, data_dir: str | Path | None = None) -> DatasetInfo:
-    """Return what is known of a data set without reading it.
+    """Describe a data set without reading it.
 
     Examples
     --------

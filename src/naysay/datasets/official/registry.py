@@ -1,4 +1,4 @@
-"""The registry of official data sets. A data set is a row of a table here, not a class."""
+"""The registry of official data sets: their files, checksums, downloads and readers."""
 
 from functools import partial
 from string import ascii_uppercase
@@ -8,18 +8,17 @@ from naysay._base.errors import InvalidInput
 from naysay.datasets.official import cifar, idx, text, tiny_imagenet
 from naysay.datasets.official.entry import Download, Entry, OfficialFile
 
-__all__ = ["IMAGE_SETS", "REGISTRY", "TABLE_SETS", "find_entry"]
+__all__ = ["REGISTRY", "find_entry"]
 
-# The official image data sets, one row each.
+# Image data sets.
 #
-# The checksums of MNIST and Fashion-MNIST are of the uncompressed files, those of CIFAR of the
-# pickles in the archive, so that a copy that was unpacked or packed again is still recognised.
-# Fashion-MNIST's authors publish those of the gzip files only (used for the download); the ones of
-# the content were computed from Debian's package and agree with what others list. Tiny ImageNet's
-# authors publish none; the one here is what many downloads of the archive were found to have.
+# The checksums of MNIST and Fashion-MNIST are those of the uncompressed files, and the checksums of
+# CIFAR those of the pickles in the archive, so that a copy that has been unpacked or packed again
+# is still recognised. The authors of Fashion-MNIST publish checksums of the gzip files only, which
+# are used for the download; those of the content were computed from Debian's package and agree with
+# other lists. The authors of Tiny ImageNet publish none; the one below is that of many downloads.
 
 _CIFAR = "https://www.cs.toronto.edu/~kriz"
-_KRIZHEVSKY = "A. Krizhevsky: Learning Multiple Layers of Features from Tiny Images, 2009"
 
 
 def _idx_files(folders: tuple[str, ...], md5s: dict[str, str]) -> tuple[OfficialFile, ...]:
@@ -83,7 +82,7 @@ _FASHION_MNIST = Entry(
     n_train=60_000,
     n_test=10_000,
     files=_idx_files(
-        # The last is where Debian's package dataset-fashion-mnist puts its files.
+        # The last one is the folder of Debian's package dataset-fashion-mnist.
         ("fashion-mnist", "FashionMNIST/raw", "/usr/share/datasets/fashion-mnist"),
         {
             "train-images-idx3-ubyte": "f4a8712d7a061bf5bd6d2ca38dc4d50a",
@@ -113,24 +112,37 @@ _FASHION_MNIST = Entry(
 )
 
 
-def _cifar_files(folder: str, md5s: dict[str, str]) -> tuple[OfficialFile, ...]:
-    return tuple(OfficialFile(f"{folder}/{name}", md5=md5) for name, md5 in md5s.items())
-
-
-def _cifar_download(
-    name: str, archive_md5: str, files: tuple[OfficialFile, ...]
-) -> tuple[Download, ...]:
-    return (
-        Download(
-            (f"{_CIFAR}/{name}-python.tar.gz",),
-            gives=tuple(file.path for file in files),
-            known_hash=f"md5:{archive_md5}",
-            archive="tar",
+def _cifar(
+    name: str, n_classes: int, archive_md5: str, folder: str, md5s: dict[str, str], kind: str = ""
+) -> Entry:
+    files = tuple(OfficialFile(f"{folder}/{file}", md5=md5) for file, md5 in md5s.items())
+    return Entry(
+        name=name,
+        n_classes=n_classes,
+        n_train=50_000,
+        n_test=10_000,
+        files=files,
+        downloads=(
+            Download(
+                (f"{_CIFAR}/{name}-python.tar.gz",),
+                gives=tuple(file.path for file in files),
+                known_hash=f"md5:{archive_md5}",
+                archive="tar",
+            ),
         ),
+        reader=partial(
+            cifar.read_batches, labels_key=f"{kind}labels", names_key=f"{kind}label_names"
+        ),
+        source=f"{_CIFAR}/cifar.html",
+        licence="none stated",
+        citation="A. Krizhevsky: Learning Multiple Layers of Features from Tiny Images, 2009",
     )
 
 
-_CIFAR10_FILES = _cifar_files(
+_CIFAR10 = _cifar(
+    "cifar-10",
+    10,
+    "c58f30108f718f92721af3b95e74349a",
     "cifar-10-batches-py",
     {
         "data_batch_1": "c99cafc152244af753f735de768cd75f",
@@ -142,38 +154,18 @@ _CIFAR10_FILES = _cifar_files(
         "batches.meta": "5ff9c542aee3614f3951f8cda6e48888",
     },
 )
-_CIFAR10 = Entry(
-    name="cifar-10",
-    n_classes=10,
-    n_train=50_000,
-    n_test=10_000,
-    files=_CIFAR10_FILES,
-    downloads=_cifar_download("cifar-10", "c58f30108f718f92721af3b95e74349a", _CIFAR10_FILES),
-    reader=partial(cifar.read_batches, labels_key="labels", names_key="label_names"),
-    source=f"{_CIFAR}/cifar.html",
-    licence="none stated",
-    citation=_KRIZHEVSKY,
-)
 
-_CIFAR100_FILES = _cifar_files(
+_CIFAR100 = _cifar(
+    "cifar-100",
+    100,
+    "eb9058c3a382ffc7106e4002c42a8d85",
     "cifar-100-python",
     {
         "train": "16019d7e3df5f24257cddd939b257f8d",
         "test": "f0ef6b0ae62326f3e7ffdfab6717acfc",
         "meta": "7973b15100ade9c7d40fb424638fde48",
     },
-)
-_CIFAR100 = Entry(
-    name="cifar-100",
-    n_classes=100,
-    n_train=50_000,
-    n_test=10_000,
-    files=_CIFAR100_FILES,
-    downloads=_cifar_download("cifar-100", "eb9058c3a382ffc7106e4002c42a8d85", _CIFAR100_FILES),
-    reader=partial(cifar.read_batches, labels_key="fine_labels", names_key="fine_label_names"),
-    source=f"{_CIFAR}/cifar.html",
-    licence="none stated",
-    citation=_KRIZHEVSKY,
+    kind="fine_",
 )
 
 _TINY_FILES = tuple(
@@ -201,14 +193,12 @@ _TINY_IMAGENET = Entry(
     citation="Y. Le, X. Yang: Tiny ImageNet Visual Recognition Challenge, CS 231N, 2015",
 )
 
-IMAGE_SETS = (_MNIST, _FASHION_MNIST, _CIFAR10, _CIFAR100, _TINY_IMAGENET)
 
-
-# The official data sets that are tables of numbers, one row each: USPS and the UCI sets.
+# Tables of numbers: USPS and the UCI data sets.
 #
 # No checksum of these files is published, and copies differ in spacing. The checksums of their
-# *values*, and the examples per class, were taken from verified copies; those of the whole Drive
-# file follow from its 58,509 rows in 11 classes of equal size.
+# values and the numbers of examples per class come from verified copies. The numbers of the whole
+# Drive file follow from its 58,509 rows in 11 classes of equal size.
 
 _DIGITS = tuple("0123456789")
 _UCI = "https://archive.ics.uci.edu"
@@ -370,8 +360,9 @@ _DRIVE_FILES = (
             "uci/Sensorless_drive_diagnosis.subset2200.txt",
             per_class=(200,) * 11,
             values_sha256="4835d378eb8d4b04dde7735db1713fe69489e8fc2430689b93726fb4814cc3fd",
-            note="Only 2,200 of the 58,509 rows were read (200 of each class): enough to try "
-            "things out, not to repeat published numbers. naysay data fetch drive gets all.",
+            note="Only 2,200 of the 58,509 rows were read (200 of each class). They suffice for "
+            "trying things out, but not for reproducing published numbers. To download all rows "
+            "run: naysay data fetch drive",
         ),
     ),
 )
@@ -397,8 +388,9 @@ _LETTER_FILES = (
             *(783, 753, 803, 783, 758, 748, 796, 813, 764, 752, 787, 786, 734),
         ),
         values_sha256="19d01463ecc357bb375d9a1fcffee59e2009c3421aa3960accba71db597f0260",
-        note="One file without a split. Customary: the first 16,000 rows train, the last 4,000 "
-        "test, that is d.train.take(slice(16_000)) and d.train.take(slice(16_000, None)).",
+        note="There is one file without a split. It is customary to train on the first 16,000 "
+        "rows and to test on the last 4,000: d.train.take(slice(16_000)) and "
+        "d.train.take(slice(16_000, None)).",
     ),
 )
 _LETTER = Entry(
@@ -418,25 +410,18 @@ _LETTER = Entry(
     citation="D. Slate: Letter Recognition, UCI, 1991, doi:10.24432/C5ZP40",
 )
 
-TABLE_SETS = (_USPS, _WAVEFORM1, _WAVEFORM2, _SATIMAGE, _PENDIGITS, _DRIVE, _LETTER)
-
-
-_ORDER = (
-    *("mnist", "fashion-mnist", "usps"),
-    *("waveform1", "waveform2", "satimage", "pendigits", "drive", "letter"),
-    *("cifar-10", "cifar-100", "tiny-imagenet"),
-)
-
-REGISTRY: dict[str, Entry] = dict(
-    sorted(
-        ((entry.name, entry) for entry in IMAGE_SETS + TABLE_SETS),
-        key=lambda row: _ORDER.index(row[0]),
+REGISTRY: dict[str, Entry] = {
+    entry.name: entry
+    for entry in (
+        *(_MNIST, _FASHION_MNIST, _USPS),
+        *(_WAVEFORM1, _WAVEFORM2, _SATIMAGE, _PENDIGITS, _DRIVE, _LETTER),
+        *(_CIFAR10, _CIFAR100, _TINY_IMAGENET),
     )
-)
+}
 
 
 def find_entry(name: str) -> Entry:
-    """Return the row of a data set; an unknown name is answered with those that are known."""
+    """Find a data set by name; the error about an unknown name lists the known ones."""
     try:
         return REGISTRY[name]
     except KeyError:

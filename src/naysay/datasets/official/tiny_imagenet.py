@@ -1,12 +1,11 @@
-"""Tiny ImageNet: 110,000 small JPEGs, decoded once, then mapped into memory.
+"""Read Tiny ImageNet: decode its 110,000 JPEG images once, and map the result into memory.
 
-Decoding takes a while, mapping no time at all. The decoded arrays lie beside the JPEGs, in
-``tiny-imagenet-200.decoded`` (in the user's own folder where that place is read-only), and appear
-there by renaming, all at once.
+The decoded arrays are stored beside the folder of the images, in ``tiny-imagenet-200.decoded``, or
+in the user's cache folder where that place is read-only. They are renamed into place once they are
+complete.
 """
 
 import os
-import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,10 +17,11 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from naysay._base.checks import shorten
+from naysay._base.files import replacing_folder
 from naysay.datasets.official.entry import (
+    Contents,
     Entry,
     FoundFile,
-    Reading,
     Split,
     md5_of,
     read_checked,
@@ -31,12 +31,12 @@ from naysay.datasets.official.entry import (
 __all__ = ["read_folder"]
 
 _IMAGE = (3, 64, 64)
-_CHUNK = 250  # images that one worker decodes before it reports
-_MOST_BYTES = 1 << 24  # of the three text files; words.txt, the largest, has 3 MB
+_CHUNK = 250  # images that one worker decodes between two updates of the progress bar
+_MOST_BYTES = 1 << 24  # limit for a text file; the largest, words.txt, has 3 MB
 
 
-def read_folder(entry: Entry, files: Sequence[FoundFile]) -> Reading:
-    """Read the official folder; its labelled validation images are the test split.
+def read_folder(entry: Entry, files: Sequence[FoundFile]) -> Contents:
+    """Read the official folder, whose labelled validation images become the test split.
 
     Parameters
     ----------
@@ -46,9 +46,9 @@ def read_folder(entry: Entry, files: Sequence[FoundFile]) -> Reading:
 
     Returns
     -------
-    Reading
+    Contents
         Images uint8 (n_samples, 3, 64, 64), mapped into memory copy-on-write. Training images
-        are ordered by class, then by number; greyscale images are repeated in each channel.
+        are ordered by class, then by number. Greyscale images are repeated in each channel.
     """
     texts, records = [], []
     for file in files:
@@ -58,7 +58,7 @@ def read_folder(entry: Entry, files: Sequence[FoundFile]) -> Reading:
     wnids_file, _, annotations_file = files
     wnids = texts[0].split()
     if len(set(wnids)) != entry.n_classes:
-        raise wnids_file.is_wrong(
+        raise wnids_file.invalid(
             f"must name {entry.n_classes} classes", f"It names {len(set(wnids))}"
         )
     fingerprint = md5_of("".join(record.md5 for record in records).encode())[:12]
@@ -72,20 +72,20 @@ def read_folder(entry: Entry, files: Sequence[FoundFile]) -> Reading:
         _map_split(wnids_file, decoded, part, n_samples)
         for part, n_samples in (("train", entry.n_train), ("test", entry.n_test or 0))
     ]
-    return Reading(splits[0], splits[1], tuple(records), _class_names(wnids, texts[1]))
+    return Contents(splits[0], splits[1], tuple(records), _class_names(wnids, texts[1]))
 
 
 def _decode(file: FoundFile, content: bytes) -> str:
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise file.is_wrong(
+        raise file.invalid(
             "must be text in UTF-8", f"Byte {error.start:,} is 0x{content[error.start]:02x}"
         ) from None
 
 
 def _class_names(wnids: Sequence[str], words: str) -> tuple[str, ...]:
-    """Return the first of the words for each class; all of them where two classes share it."""
+    """Name each class by its first synonym, or by all synonyms where two classes share it."""
     words_of = dict(line.split("\t", 1) for line in words.splitlines() if "\t" in line)
     whole = [words_of.get(wnid, wnid).strip() for wnid in wnids]
     first = [name.split(",")[0] for name in whole]
@@ -95,7 +95,7 @@ def _class_names(wnids: Sequence[str], words: str) -> tuple[str, ...]:
 
 
 def _decoded_folder(root: Path, fingerprint: str) -> Path:
-    """Return where the decoded arrays are or, if they are nowhere yet, will be."""
+    """Locate the decoded arrays, or choose where to store them if there are none yet."""
     beside, own = (
         home / "tiny-imagenet-200.decoded" / fingerprint for home in (root.parent, user_folder())
     )
@@ -112,8 +112,8 @@ def _list_train(
         folder = root / "train" / wnid / "images"
         images = sorted(folder.glob("*.JPEG"), key=lambda path: (len(path.name), path.name))
         if len(images) != per_class:
-            raise file.is_wrong(
-                f"must lie beside {per_class} images for each class",
+            raise file.invalid(
+                f"must be beside {per_class} images of each class",
                 f"{folder} holds {len(images)}: delete {root}",
             )
         listed += [(path, label) for path in images]
@@ -128,40 +128,35 @@ def _list_test(
     for number, line in enumerate(annotations.splitlines(), start=1):
         cells = line.split("\t")
         if len(cells) < 2 or cells[1] not in label_of or Path(cells[0]).name != cells[0]:
-            raise file.is_wrong(
+            raise file.invalid(
                 f"must have an image and its class in line {number}", f"Got {shorten(line)}"
             )
         listed.append((root / "val" / "images" / cells[0], label_of[cells[1]]))
     counts = np.bincount([label for _, label in listed], minlength=entry.n_classes)
     per_class = (entry.n_test or 0) // entry.n_classes
     if (counts != per_class).any():
-        at = int(np.argmax(counts != per_class))
-        raise file.is_wrong(
-            f"must list {per_class} images of each class", f"It lists {counts[at]} of {wnids[at]}"
+        label = int(np.argmax(counts != per_class))
+        raise file.invalid(
+            f"must list {per_class} images of each class",
+            f"It lists {counts[label]} of {wnids[label]}",
         )
     return listed
 
 
 def _decode_all(file: FoundFile, decoded: Path, **parts: list[tuple[Path, int]]) -> None:
-    """Decode every image into ``<part>-X.npy``, and write the labels beside it."""
+    """Decode the images of each part into ``<part>-X.npy``, and write its labels beside it."""
     from naysay._base.progress import ProgressBar
 
-    decoded.parent.mkdir(parents=True, exist_ok=True)
     with (
-        tempfile.TemporaryDirectory(dir=decoded.parent, prefix=".decode-") as staging,
-        ProgressBar("Decoding Tiny ImageNet", in_bytes=False) as bar,
+        replacing_folder(decoded, of=Path.is_dir, what="decoded images") as ready,
+        ProgressBar("Decoding Tiny ImageNet", sum(map(len, parts.values()))) as bar,
     ):
-        bar.begin(sum(map(len, parts.values())))
-        ready = Path(staging) / "ready"
-        ready.mkdir()
         for part, images in parts.items():
             paths = [path for path, _ in images]
             X = open_memmap(ready / f"{part}-X.npy", "w+", np.uint8, (len(paths), *_IMAGE))
             _decode_images(file, paths, X, bar.update)
             X.flush()
             np.save(ready / f"{part}-y.npy", np.array([label for _, label in images], np.int64))
-        if not decoded.is_dir():  # another process may have been faster
-            os.replace(ready, decoded)
 
 
 def _decode_images(
@@ -169,12 +164,12 @@ def _decode_images(
 ) -> None:
     def decode_chunk(start: int) -> int:
         chunk = paths[start : start + _CHUNK]
-        for at, path in enumerate(chunk, start=start):
-            X[at] = _decode_image(FoundFile(file.dataset, file.official, path))
+        for index, path in enumerate(chunk, start=start):
+            X[index] = _decode_image(FoundFile(file.dataset, file.official, path))
         return len(chunk)
 
-    # Threads, not processes: an image is small, so that waiting for the disk counts most, and
-    # threads ask nothing of the calling script (processes need `if __name__ == "__main__"`).
+    # Threads rather than processes: images are small, so that most of the time is spent waiting
+    # for the disk, and a script that uses processes must have `if __name__ == "__main__"`.
     pool = ThreadPoolExecutor()
     try:
         for n_decoded in pool.map(decode_chunk, range(0, len(paths), _CHUNK)):
@@ -186,15 +181,15 @@ def _decode_images(
 def _decode_image(file: FoundFile) -> NDArray[np.uint8]:
     try:
         with Image.open(file.path, formats=["JPEG"]) as image:
-            if image.size != _IMAGE[1:]:  # before decoding: the header costs nothing
-                raise file.is_wrong("must have 64 x 64 pixels", f"It has {image.size}")
+            if image.size != _IMAGE[1:]:  # the header is known before the image is decoded
+                raise file.invalid("must have 64 x 64 pixels", f"It has {image.size}")
             return np.asarray(image.convert("RGB")).transpose(2, 0, 1)
-    except (OSError, SyntaxError) as error:  # Pillow's words for missing, foreign and damaged
-        raise file.is_wrong("must be a whole JPEG image", f"{shorten(str(error))}") from None
+    except (OSError, SyntaxError) as error:  # raised by Pillow for missing and damaged files
+        raise file.invalid("must be a whole JPEG image", f"{shorten(str(error))}") from None
 
 
 def _map_split(file: FoundFile, decoded: Path, part: str, n_samples: int) -> Split:
-    # "c": copy on write, so that the arrays are writable for torch and the file stays as it is.
+    # "c" is copy-on-write: torch gets a writable array, and the file is not changed.
     try:
         X = np.load(decoded / f"{part}-X.npy", mmap_mode="c", allow_pickle=False)
         y = np.load(decoded / f"{part}-y.npy", allow_pickle=False)
@@ -207,4 +202,4 @@ def _map_split(file: FoundFile, decoded: Path, part: str, n_samples: int) -> Spl
 
 def _not_decoded(file: FoundFile, decoded: Path, got: str) -> Exception:
     broken = FoundFile(file.dataset, file.official, decoded)
-    return broken.is_wrong("must hold the decoded images", got)
+    return broken.invalid("must hold the decoded images", got)

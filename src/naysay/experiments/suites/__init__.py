@@ -1,7 +1,7 @@
-"""The tables and figures of the paper, one file each: their runs and the published numbers.
+"""The tables and figures of the paper: their runs, recipes and published numbers.
 
-Data only: what to run, how, and what came out in 2018. Yu, Liu, Gong, Tao: Learning with Biased
-Complementary Labels, ECCV 2018.
+Yu, Liu, Gong, Tao: Learning with Biased Complementary Labels, ECCV 2018. These modules contain data
+only.
 
 >>> list(SUITES)[:2]
 ['table1', 'table2']
@@ -32,7 +32,7 @@ SUITES: dict[str, Suite] = {
 
 
 def find_suites(names: list[str]) -> list[Suite]:
-    """Return the suites of those names, each once; ``all`` means every one."""
+    """Find suites by name, without duplicates; ``all`` stands for every suite."""
     wanted = list(SUITES) if "all" in names else names
     unknown = [name for name in wanted if name not in SUITES]
     if unknown:

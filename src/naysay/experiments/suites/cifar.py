@@ -1,4 +1,4 @@
-"""The suites on colour images: tables 3 and 4, and the convergence figure."""
+"""Suites on colour images: tables 3 and 4, and the convergence figure."""
 
 from dataclasses import replace
 

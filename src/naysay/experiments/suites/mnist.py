@@ -1,10 +1,17 @@
-"""The suites on MNIST: tables 2 and 5 to 7, and the heat maps of the matrices."""
+"""Suites on MNIST: tables 2 and 5 to 7, and the heat maps of the matrices."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 
 from naysay.experiments.spec import RunSpec
-from naysay.experiments.suite import METHOD_FIELDS, MNIST_TL, Cell, Recipe, Suite, make_cells
+from naysay.experiments.suite import (
+    METHOD_FIELDS,
+    MNIST_TL,
+    Cell,
+    Suite,
+    TrainingRecipe,
+    make_cells,
+)
 from naysay.experiments.suites.recipes import MNIST
 
 __all__ = [
@@ -20,8 +27,8 @@ __all__ = [
 ]
 
 
-def make_manual_recipes(design: str) -> dict[str, Recipe]:
-    """Return the recipes of MNIST, with one deviation more: the design is ours."""
+def make_manual_recipes(design: str) -> dict[str, TrainingRecipe]:
+    """Add to the recipes of MNIST the deviation that the matrix is of our own design."""
     return {
         name: replace(recipe, deviations=(design, *recipe.deviations))
         for name, recipe in MNIST.items()
@@ -31,7 +38,7 @@ def make_manual_recipes(design: str) -> dict[str, Recipe]:
 def make_manual_suite(
     name: str, setting: str, design: str, printed: Mapping[str, Mapping[str, str]]
 ) -> Suite:
-    """Return table 6 or 7."""
+    """Make the suite of table 6 or 7."""
     return Suite(
         name=name,
         title=f"Table {name[-1]}: MNIST, a matrix designed by hand, {setting}",

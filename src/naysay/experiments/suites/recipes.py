@@ -1,12 +1,12 @@
-"""The recipes that several suites share: `paper` as printed, `best` ours, `quick` for two cores."""
+"""Recipes that several suites share: of the paper, our best ones, and quick ones for two cores."""
 
 from dataclasses import replace
 
-from naysay.experiments.suite import Recipe
+from naysay.experiments.suite import TrainingRecipe
 
 __all__ = ["CIFAR10", "DRAWN", "MNIST", "ONE_CYCLE", "QUICK_SPEED", "REFINED"]
 
-#: What every recipe that draws matrices, labels and anchors must say.
+#: Deviations of all recipes that draw matrices, labels and anchors.
 DRAWN = (
     "The matrix, the labels, the anchors and the held-out examples are drawn anew in each trial "
     "(seed = number of the trial); the paper does not say whether its trials share a matrix.",
@@ -27,7 +27,7 @@ _QUICK = (
 )
 QUICK_SPEED = "two cores of a cloud machine"
 
-_QUICK_IMAGES = Recipe(
+_QUICK_IMAGES = TrainingRecipe(
     options={
         "network": "MLP",
         "optimiser": "adamw",
@@ -49,7 +49,7 @@ _QUICK_IMAGES = Recipe(
 
 #: MNIST, LeNet-5: tables 2, 5, 6, 7 and the heat maps.
 MNIST = {
-    "paper": Recipe(
+    "paper": TrainingRecipe(
         options={
             "network": "LeNet5",
             "optimiser": "sgd",
@@ -73,7 +73,7 @@ MNIST = {
             *DRAWN,
         ),
     ),
-    "best": Recipe(
+    "best": TrainingRecipe(
         options={
             "network": "LeNet5",
             "optimiser": "adamw",
@@ -104,13 +104,13 @@ _SGD = {
     "batch_size": 128,
 }
 
-#: How networks for colour images are trained in `best`.
+#: Deviation of `best` recipes on colour images: how networks are trained.
 ONE_CYCLE = (
     "SGD with Nesterov momentum, learning rate 0.2 with warm-up over a fifth of training and a "
     "linear descent to 0, batch 512, gradients clipped, random crops and flips."
 )
 
-#: How LM/E gets its matrix in `best` on colour images, here and in Table 4.
+#: Deviation of `best` recipes on colour images: how LM/E estimates its matrix.
 REFINED = (
     "LM/E refines the estimated Q (expectation-maximisation), on networks that are trained for 20 "
     "epochs, and trains again with it."
@@ -129,7 +129,7 @@ _WEAK_TO_STRONG = {
 
 #: CIFAR-10, ResNet-18: table 3 and the convergence figure.
 CIFAR10 = {
-    "paper": Recipe(
+    "paper": TrainingRecipe(
         options={
             **_SGD,
             "network": "ResNet18",
@@ -151,7 +151,7 @@ CIFAR10 = {
             *DRAWN,
         ),
     ),
-    "best": Recipe(
+    "best": TrainingRecipe(
         options={
             **_SGD,
             "network": "ResNet18",

@@ -1,6 +1,6 @@
 """Table 1: USPS and six UCI data sets, uniform labels, d-3-c networks, 20 trials."""
 
-from naysay.experiments.suite import Recipe, Suite, make_cells
+from naysay.experiments.suite import Suite, TrainingRecipe, make_cells
 from naysay.experiments.suites.recipes import QUICK_SPEED
 
 __all__ = ["TABLE1"]
@@ -40,7 +40,7 @@ _DRIVE = (
     "3,955 of each class."
 )
 
-#: `naysay.experiments.data` counts classes from 1, so that "even #" are the digits 1, 3, …: the
+#: `naysay.experiments.tasks` counts classes from 1, so that "even #" are the digits 1, 3, …: the
 #: paper's USPS rows ask for 556 examples of each, as many as there are 5s. Its PENDIGITS rows mean
 #: the digits themselves: 336 test examples of each class are there for 0, 2, …, not for 1, 3, ….
 _SWAPPED = {("pendigits", "even #"): "odd #", ("pendigits", "odd #"): "even #"}
@@ -93,12 +93,12 @@ TABLE1 = Suite(
         },
     ),
     recipes={
-        "paper": Recipe(
+        "paper": TrainingRecipe(
             options={**_COMMON, "optimiser": "adam", "schedule": "constant"},
             trials=20,
             deviations=_CHOSEN,
         ),
-        "best": Recipe(
+        "best": TrainingRecipe(
             options={
                 "network": "d-100-c",
                 "optimiser": "adamw",
@@ -117,7 +117,7 @@ TABLE1 = Suite(
                 *_CHOSEN,
             ),
         ),
-        "quick": Recipe(
+        "quick": TrainingRecipe(
             options={
                 **_COMMON,
                 "optimiser": "adamw",

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from naysay import TransitionMatrix, datasets
 from naysay._base.errors import InvalidInput, InvalidLabels
 from naysay.datasets import Dataset, Provenance, Split
-from naysay.experiments.data import (
+from naysay.experiments.tasks import (
     draw_per_class,
     draw_task,
     keep_classes,
@@ -102,7 +102,7 @@ def test_validation_is_a_partition_that_needs_no_label(n_samples, fraction, seed
 
 
 def test_validation_refuses_what_cannot_be_split():
-    with pytest.raises(InvalidInput, match=r"at least 2 examples"):
+    with pytest.raises(InvalidInput, match="n_samples must be at least 2"):
         split_validation(1, seed=0)
     with pytest.raises(InvalidInput, match=r"fraction must be above 0 and below 1"):
         split_validation(10, fraction=1.0, seed=0)
