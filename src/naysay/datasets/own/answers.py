@@ -15,22 +15,9 @@ from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput, InvalidLabels
 from naysay.datasets.own.tables import LONGEST_NAME, codes_of, pc, to_array
 
-__all__ = ["Answers", "Cells", "check_same", "gather_answers", "in_order"]
+__all__ = ["Answers", "check_same", "class_indices", "gather_answers", "in_order"]
 
 Indices = NDArray[np.int64]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cells:
-    """What each row of a file says, as text; null where a cell is empty.
-
-    ``label`` holds one text per row, or a list of texts where the file stores lists.
-    """
-
-    label: pa.Array
-    true_label: pa.Array | None = None
-    annotator: pa.Array | None = None
-    example: pa.Array | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,25 +30,49 @@ class Answers:
     annotator: Indices | None  # (m,) who gave it; -1: not said
     annotators: tuple[str, ...]
     true_labels: Indices  # (n,) -1: unknown
-    first_row: Indices  # (n,) first row of each example
+    row: Indices  # (n,) first row of each example
     example_of_row: Indices  # (rows,) -1: the row was dropped
     n_dropped: int
 
 
 def gather_answers(
-    cells: Cells, *, classes: Sequence[str] | None, separator: str | None, source: str
+    *,
+    label: pa.Array,
+    true_label: pa.Array | None = None,
+    annotator: pa.Array | None = None,
+    example_id: pa.Array | None = None,
+    classes: Sequence[str] | None,
+    separator: str | None,
+    source: str,
 ) -> Answers:
-    """Turn cells into answers; examples without answer and true class are dropped and counted."""
-    n_rows = len(cells.label)
-    group, first_row = _group_rows(cells.example, n_rows, source)
-    row, label, label_names = _split_labels(cells.label, separator)
-    _check_lengths(row, label, label_names, source)
+    """Turn cells into answers; examples without answer and true class are dropped and counted.
+
+    Parameters
+    ----------
+    label : pyarrow array
+        One text per row, null where the cell is empty, or a list of texts where the file stores
+        lists.
+    true_label, annotator, example_id : pyarrow array, optional
+        One text per row, null where the cell is empty.
+    classes : sequence of str, optional
+        All classes in order; those that the cells name when left out.
+    separator : str or None
+        What stands between several labels in a cell.
+    source : str
+        The name that errors give the file.
+    """
+    n_rows = len(label)
+    group, first_row = _group_rows(example_id, n_rows, source)
+    row, codes, label_names = _split_labels(label, separator)
+    _check_lengths(row, codes, label_names, source)
     if not len(row):
         raise InvalidLabels(f"{source} must have complementary labels. No row has one.")
-    true_codes, true_names = _codes(cells.true_label, n_rows)
+    true_codes, true_names = np.full(n_rows, -1), []
+    if true_label is not None:
+        true_codes, true_names = codes_of(true_label)
     names = _name_classes(classes, label_names, true_names, source)
-    label = _translate(label, label_names, names, "label", source)
-    true_rows = _translate(true_codes, true_names, names, "true_label", source)
+    excluded = class_indices(codes, label_names, names, "label", source)
+    true_rows = class_indices(true_codes, true_names, names, "true_label", source)
     true_labels = _one_true_label(true_rows, group, len(first_row), names, source)
 
     answered = np.zeros(len(first_row), dtype=bool)
@@ -70,15 +81,19 @@ def gather_answers(
     renumbered = np.where(kept, np.cumsum(kept) - 1, -1)
     example = renumbered[group[row]]
     order = np.argsort(example, kind="stable")
-    annotator, annotators = _name_annotators(cells.annotator, row, n_rows)
+    who, annotators = None, ()
+    if annotator is not None:
+        who_codes, who_names = codes_of(annotator)
+        annotators = in_order(set(who_names))
+        who = class_indices(who_codes, who_names, annotators, "annotator", source)[row[order]]
     return Answers(
         classes=names,
         example=example[order],
-        label=label[order],
-        annotator=None if annotator is None else annotator[order],
+        label=excluded[order],
+        annotator=who,
         annotators=annotators,
         true_labels=true_labels[kept],
-        first_row=first_row[kept],
+        row=first_row[kept],
         example_of_row=renumbered[group],
         n_dropped=int((~kept).sum()),
     )
@@ -126,10 +141,6 @@ def _check_lengths(row: Indices, label: Indices, names: list[str], source: str) 
             )
 
 
-def _codes(text: pa.Array | None, n_rows: int) -> tuple[Indices, list[str]]:
-    return (np.full(n_rows, -1), []) if text is None else codes_of(text)
-
-
 def _name_classes(
     classes: Sequence[str] | None, labels: list[str], true_labels: list[str], source: str
 ) -> tuple[str, ...]:
@@ -159,8 +170,8 @@ def in_order(names: set[str]) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-def _translate(
-    codes: Indices, found: list[str], names: tuple[str, ...], role: str, source: str
+def class_indices(
+    codes: Indices, found: Sequence[str], names: Sequence[str], role: str, source: str
 ) -> Indices:
     """Translate positions among the names found into class indices; -1 stays -1."""
     index_of = {name: index for index, name in enumerate(names)}
@@ -192,21 +203,11 @@ def _one_true_label(
     return true_labels
 
 
-def _name_annotators(
-    annotator: pa.Array | None, row: Indices, n_rows: int
-) -> tuple[Indices | None, tuple[str, ...]]:
-    if annotator is None:
-        return None, ()
-    codes, found = _codes(annotator, n_rows)
-    names = in_order(set(found))
-    return _translate(codes, found, names, "annotator", "")[row], names
-
-
 def check_same(column: pa.ChunkedArray, name: str, answers: Answers, source: str) -> None:
     """All rows of one example must agree in a column."""
     codes, _ = codes_of(to_array(column))
     rows = np.flatnonzero(answers.example_of_row >= 0)
-    first = answers.first_row[answers.example_of_row[rows]]
+    first = answers.row[answers.example_of_row[rows]]
     differ = codes[rows] != codes[first]
     if differ.any():
         at = int(np.argmax(differ))

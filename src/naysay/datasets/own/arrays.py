@@ -1,6 +1,6 @@
 """Array files that users bring: ``.npz`` with ``X`` and ``labels``, read without pickle."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,31 @@ from numpy.typing import NDArray
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput
 
-__all__ = ["find_array", "label_cells", "read_arrays", "split_features", "text_cells"]
+__all__ = ["find_array", "open_arrays", "read_arrays", "split_features", "text_cells"]
+
+_USUAL_NAMES = {"true_label": "true_labels", "annotator": "annotators", "example_id": "example_ids"}
+
+
+def open_arrays(
+    path: Path, columns: Mapping[str, str], classes: Sequence[str] | None
+) -> tuple[dict[str, pa.Array], pa.Table | NDArray[np.uint8], Sequence[str] | None]:
+    """Read the label cells by role, the features of all rows, and the class names if listed."""
+    source = str(path)
+    arrays = read_arrays(path, source)
+    features = split_features(find_array(arrays, "X", source), source)
+    n_rows = len(features)
+    if classes is None and "classes" in arrays:
+        classes = [str(each) for each in arrays["classes"].ravel().tolist()]
+    labels = find_array(arrays, columns.get("label", "labels"), source)
+    label, classes = _label_cells(labels, classes, n_rows, source)
+    cells = {"label": label}
+    for role, usual in _USUAL_NAMES.items():
+        if role in columns or usual in arrays:
+            name = columns.get(role, usual)
+            values = find_array(arrays, name, source)
+            names = classes if role == "true_label" else None
+            cells[role] = text_cells(values, name, names, n_rows, source)
+    return cells, features, classes
 
 
 def read_arrays(path: Path, source: str) -> dict[str, NDArray[Any]]:
@@ -39,7 +63,7 @@ def find_array(arrays: dict[str, NDArray[Any]], name: str, source: str) -> NDArr
 def split_features(X: NDArray[Any], source: str) -> pa.Table | NDArray[np.uint8]:
     """Return a table with columns ``x0, x1, …``, or images of shape (n, channels, h, w)."""
     if X.ndim in (3, 4):
-        return check_images(X, source)
+        return _check_images(X, source)
     if X.ndim != 2 or X.dtype.kind not in "biuf" or not X.size:
         raise InvalidData(
             f"X of {source} must be numbers of shape (n, features), or images of shape "
@@ -49,7 +73,7 @@ def split_features(X: NDArray[Any], source: str) -> pa.Table | NDArray[np.uint8]
     return pa.table({f"x{index}": column for index, column in enumerate(columns)})
 
 
-def check_images(X: NDArray[Any], source: str) -> NDArray[np.uint8]:
+def _check_images(X: NDArray[Any], source: str) -> NDArray[np.uint8]:
     """Return images as uint8 of shape (n, channels, h, w); 3 axes are greyscale images."""
     if X.dtype != np.uint8:
         raise InvalidData(
@@ -66,7 +90,7 @@ def check_images(X: NDArray[Any], source: str) -> NDArray[np.uint8]:
     return images
 
 
-def label_cells(
+def _label_cells(
     labels: NDArray[Any], classes: Sequence[str] | None, n_rows: int, source: str
 ) -> tuple[pa.Array, Sequence[str] | None]:
     """Return labels as text, and the class names.

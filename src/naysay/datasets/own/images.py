@@ -22,7 +22,14 @@ from PIL import Image, ImageOps
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput, InvalidModelFile
 
-__all__ = ["ImageRecipe", "find_images", "find_labelled_images", "plan_images", "resolve_paths"]
+__all__ = [
+    "ImageRecipe",
+    "digest_files",
+    "find_images",
+    "find_labelled_images",
+    "plan_images",
+    "resolve_paths",
+]
 
 _CHANNELS = {"L": 1, "RGB": 3}
 _GREY = {"1", "L", "LA", "I;16", "I;16B", "I;16L", "I"}
@@ -40,7 +47,6 @@ class Look:
     height: int
     width: int
     is_grey: bool
-    digest: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,10 +168,17 @@ def resolve_paths(cells: Sequence[str | None], base: Path, source: str) -> list[
     return paths
 
 
+def digest_files(paths: Sequence[Path]) -> list[str]:
+    """Return a digest of each file: files with the same one hold the same bytes."""
+    return _in_threads(
+        lambda path: hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest(), paths
+    )
+
+
 def plan_images(
     paths: Sequence[Path], *, size: tuple[int, int] | None = None, mode: str | None = None
-) -> tuple[ImageRecipe, list[str]]:
-    """Look at every file and choose size and colour; also return a digest of each file.
+) -> ImageRecipe:
+    """Look at every file and choose size and colour.
 
     Without `size` all images must have the same; without `mode` the result is greyscale if all
     images are.
@@ -183,7 +196,7 @@ def plan_images(
     height, width = usual if size is None else size
     if mode is None:
         mode = "L" if all(look.is_grey for look in looks) else "RGB"
-    return ImageRecipe(height=height, width=width, mode=mode), [look.digest for look in looks]
+    return ImageRecipe(height=height, width=width, mode=mode)
 
 
 def _look(path: Path) -> Look:
@@ -191,8 +204,7 @@ def _look(path: Path) -> Look:
         width, height = image.size
         if image.getexif().get(_ORIENTATION) in _ROTATED:
             height, width = width, height
-        digest = hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
-        return Look(height, width, image.mode in _GREY, digest)
+        return Look(height, width, image.mode in _GREY)
 
     return _open(path, look)
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naysay._base.checks import shorten
-from naysay.datasets.own.read import OwnData
+from naysay.datasets.own.data import OwnData
 from naysay.datasets.own.recipe import CategoricalColumn, Recipe, find_odd_cells
 from naysay.datasets.own.tables import MISSING_WORDS
 
