@@ -76,15 +76,17 @@ def test_relative_paths_must_stay_inside_the_folder_of_the_table(tmp_path):
     save(tmp_path / "secret.png")
     inside.mkdir()
     (inside / "link.png").symlink_to(tmp_path / "secret.png")
+    (inside / "t.csv").write_text("f,not\na.png,\n../secret.png,a|b\n")
+    with pytest.raises(InvalidData, match=r"must stay inside its folder. Data row 2 names"):
+        read_own(inside / "t.csv", label="not", images="f")
+    (inside / "t.csv").write_text(f"f,not\n{tmp_path / 'secret.png'},a|b\n")
+    assert len(read_own(inside / "t.csv", label="not", images="f").X) == 1
     for name in ("../secret.png", "link.png", "x/../../secret.png"):
-        with pytest.raises(InvalidData, match=r"must stay inside its folder. Data row 2 names"):
-            resolve_paths(["a.png", name], inside, "t.csv")
-    absolute = str(tmp_path / "secret.png")
-    assert resolve_paths([absolute], inside, "t.csv") == [tmp_path / "secret.png"]
-    with pytest.raises(InvalidData, match="Data row 1 does not"):
-        resolve_paths([None], inside, "t.csv")
-    with pytest.raises(InvalidData, match="Data row 1 does not"):
-        resolve_paths(["a\0b"], inside, "t.csv")
+        with pytest.raises(InvalidData, match=r"must stay inside its folder. Data row 8 names"):
+            resolve_paths(["a.png", name], [3, 7], inside, "t.csv")
+    for cell in (None, "a\0b"):
+        with pytest.raises(InvalidData, match="Data row 4 does not"):
+            resolve_paths([cell], [3], inside, "t.csv")
 
 
 def test_a_missing_image_is_named(tmp_path):

@@ -145,24 +145,29 @@ def find_labelled_images(folder: str | Path) -> tuple[list[Path], list[str], set
     return paths, labels, {name for name in folders if not name.startswith(".")}
 
 
-def resolve_paths(cells: Sequence[str | None], base: Path, source: str) -> list[Path]:
+def resolve_paths(
+    cells: Sequence[str | None], rows: Iterable[int], base: Path, source: str
+) -> list[Path]:
     """Return the files that the cells of a table name.
 
     Relative paths start at the folder of the table and must stay inside it, also through links;
-    absolute paths are taken as they are written.
+    absolute paths are taken as they are written. `rows` are the rows of the cells, from 0.
     """
     base = base.resolve()
     paths: list[Path] = []
-    for row, cell in enumerate(cells, start=1):
+    for row, cell in zip(rows, cells, strict=True):
         if cell is None or "\0" in cell:
-            raise InvalidData(f"Every row of {source} must name an image. Data row {row} does not.")
+            raise InvalidData(
+                f"Every row of {source} must name an image. Data row {row + 1} does not."
+            )
         path = Path(cell)
         if not path.is_absolute():
             path = (base / cell).resolve()
             if not path.is_relative_to(base):
                 raise InvalidData(
-                    f"Relative paths in {source} must stay inside its folder. Data row {row} names "
-                    f"{cell!r}, which leaves it.\nMove the file there, or write an absolute path."
+                    f"Relative paths in {source} must stay inside its folder. Data row {row + 1} "
+                    f"names {cell!r}, which leaves it.\n"
+                    "Move the file there, or write an absolute path."
                 )
         paths.append(path)
     return paths

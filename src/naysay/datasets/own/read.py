@@ -310,7 +310,8 @@ def _image_paths(
         return [rows[row] for row in answers.row]
     source = source_name(data)
     check_same(pa.chunked_array([rows]), str(column), answers, source)
-    return resolve_paths(rows.take(pa.array(answers.row)).to_pylist(), _folder_of(data), source)
+    cells = rows.take(pa.array(answers.row)).to_pylist()
+    return resolve_paths(cells, answers.row, _folder_of(data), source)
 
 
 def _folder_of(data: Any) -> Path:
@@ -371,7 +372,8 @@ def read_features(
         )
     table = read_table(data, text=[images], delimiter=delimiter, decimal=decimal)
     cells = _text(find_column(table, images, name, role="images"), images, "images", name)
-    return recipe.apply(resolve_paths(cells.to_pylist(), _folder_of(data), name))
+    rows = range(table.num_rows)
+    return recipe.apply(resolve_paths(cells.to_pylist(), rows, _folder_of(data), name))
 
 
 def recipe_from_dict(values: Mapping[str, Any]) -> Recipe | ImageRecipe:
