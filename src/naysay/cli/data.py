@@ -15,7 +15,7 @@ from rich.text import Text
 
 from naysay import datasets
 from naysay._base.errors import DatasetUnavailable, InvalidData
-from naysay.cli._reading import AsJson, DataFile, Reading, reads_data
+from naysay.cli._reading import AsJson, DataFile, read_data, reads_data
 
 if TYPE_CHECKING:
     from naysay.datasets.own.summary import Summary
@@ -183,7 +183,7 @@ _MOST_ROWS = 20  # of a listing by class or annotator
 
 
 @reads_data
-def info(file: DataFile, reading: Reading, as_json: AsJson = False) -> None:
+def info(file: DataFile, reading: dict[str, Any], as_json: AsJson = False) -> None:
     r"""Say what is in your data: classes, labels per class, annotators, what cannot work.
 
     Example:
@@ -192,7 +192,7 @@ def info(file: DataFile, reading: Reading, as_json: AsJson = False) -> None:
     """
     from naysay.datasets.own.summary import summarise
 
-    summary = summarise(reading.read(file))
+    summary = summarise(read_data(file, reading))
     if as_json:
         typer.echo(json.dumps(summary.to_dict(), ensure_ascii=False))
     else:

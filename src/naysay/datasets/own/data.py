@@ -1,6 +1,6 @@
 """What the readers give: examples, answers about them, and how new data become features."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -104,6 +104,19 @@ class OwnData:
     def name_of(self, example: int) -> str:
         """Return how a person finds an example: its id or path, or its row."""
         return f"data row {self.row[example] + 1}" if self.ids is None else self.ids[example]
+
+    def without_column(self, column: str) -> "OwnData":
+        """Return the data without the features of a column; the same if it is the only one."""
+        if not isinstance(self.recipe, Recipe):
+            return self
+        kept = tuple(each for each in self.recipe.columns if each.name != column)
+        if len(kept) in (0, len(self.recipe.columns)):
+            return self
+        is_kept = np.repeat(
+            [each.name != column for each in self.recipe.columns],
+            [len(each.feature_names) for each in self.recipe.columns],
+        )
+        return replace(self, X=self.X[:, is_kept], recipe=replace(self.recipe, columns=kept))
 
     def __repr__(self) -> str:
         return (
