@@ -23,8 +23,9 @@ from naysay.datasets.own.tables import (
     codes_of,
     find_column,
     is_text,
+    pc,
     read_table,
-    to_numbers,
+    to_array,
     to_text,
 )
 
@@ -204,7 +205,17 @@ class Recipe:
 
 def finite_numbers(column: pa.ChunkedArray, name: str, source: str) -> NDArray[np.float64]:
     """Return the numbers of a column in an array of its own, NaN where one is missing."""
-    numbers = to_numbers(column, name, source)
+    plain = to_array(column)
+    try:
+        if pa.types.is_boolean(plain.type):
+            plain = pc.cast(plain, pa.uint8())
+        numbers = pc.cast(plain, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        hint = " If it has numbers like 1,5 pass decimal=',' (--decimal ,)."
+        raise InvalidData(
+            f"Column {name!r} of {source} must hold numbers. It holds {plain.type}: "
+            f"{shorten(str(error))}.{hint if is_text(plain.type) else ''}"
+        ) from None
     too_large = np.abs(numbers) > _LARGEST
     if too_large.any():
         row = int(np.argmax(too_large))

@@ -9,6 +9,7 @@ import difflib
 import io
 import re
 import sys
+from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -35,7 +36,6 @@ __all__ = [
     "read_table",
     "source_name",
     "to_array",
-    "to_numbers",
     "to_text",
 ]
 
@@ -43,89 +43,149 @@ pc: Any = pyarrow.compute  # its functions are made at import time, where type c
 
 LONGEST_NAME = 200  # characters of a class, annotator or category; longer is a damaged file
 
+# Cells of a feature column that stand for "no value". In label columns only an empty cell does:
+# a class may well be called "None" or "NA".
+MISSING_WORDS = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "<NA>", "#N/A", "?")
 
-def is_text(kind: pa.DataType) -> bool:
-    """Answer whether a column of this type holds text."""
-    if pa.types.is_dictionary(kind):
-        return is_text(kind.value_type)
-    return (
-        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-    )
+_CSV_SUFFIXES = (".csv", ".tsv", ".txt")
+_PARQUET_SUFFIXES = (".parquet", ".pq")
+# pandas saves a row index as a column without a name (CSV) or under this one (Parquet).
+_INDEX_NAME = re.compile(r"__index_level_\d+__|unnamed column \d+|Unnamed: \d+")
 
 
-def to_text(
-    column: pa.ChunkedArray,
-    name: str,
-    source: str,
+def read_table(
+    data: Any,
     *,
-    longest: int = LONGEST_NAME,
-    advice: str = "Is it the right column?",
-) -> pa.Array:
-    """Return the cells as trimmed text in one array; empty cells are null.
+    text: Collection[str] = (),
+    delimiter: str | None = None,
+    decimal: str = ".",
+) -> pa.Table:
+    """Read a CSV or Parquet file, standard input (``-``, as CSV) or a data frame.
 
-    Whole numbers are written without a decimal point: a column of integers with gaps, which
-    pandas stores as floats, still gives ``7`` and not ``7.0``.
+    A row index that pandas saved as a column is set aside: it is no feature.
+
+    Parameters
+    ----------
+    data : path or data frame
+        A pandas or polars data frame or a pyarrow table is taken as it is.
+    text : collection of str
+        Columns of a CSV file to leave as text: class ``007`` stays ``007``.
+    delimiter, decimal : str
+        For CSV: comma, semicolon or tab, found from the header when left out; the decimal mark.
+
+    Raises
+    ------
+    InvalidData
+        If the file is damaged, empty, or not of its format.
+    OSError
+        If the file cannot be opened.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> read_table(pandas.DataFrame({"age": [31, 47], "not": ["cat", "dog"]})).column_names
+    ['age', 'not']
     """
-    plain = to_array(column)
-    kind = plain.type
-    if pa.types.is_floating(kind):
-        plain = _whole_numbers(plain)
-    try:
-        text = pc.utf8_trim_whitespace(pc.cast(plain, pa.large_string()))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise InvalidData(
-            f"Column {name!r} of {source} must hold text or numbers. It holds {kind}."
-        ) from None
-    length = pc.utf8_length(text)
-    found = pc.max(length).as_py() or 0
-    if found > longest:
-        row = pc.index(length, found).as_py() + 1
-        raise InvalidData(
-            f"Column {name!r} of {source} must hold at most {longest} characters per cell. "
-            f"Data row {row} holds {found}.\n{advice}"
+    source = source_name(data)
+    if is_frame(data):
+        table = _from_frame(data, source)
+    elif str(data) == "-":
+        table = parse_csv(
+            sys.stdin.buffer.read(), source, text=text, delimiter=delimiter, decimal=decimal
         )
-    return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.large_string()), text)
+    elif Path(data).suffix.lower() in _CSV_SUFFIXES:
+        content = Path(data).read_bytes()
+        table = parse_csv(content, source, text=text, delimiter=delimiter, decimal=decimal)
+    elif Path(data).suffix.lower() in _PARQUET_SUFFIXES:
+        table = _read_parquet(Path(data), source)
+    else:
+        raise InvalidInput(
+            f"{source} must be a CSV file (.csv, .tsv, .txt), a Parquet file (.parquet, .pq), an "
+            "array file (.npz) or a folder of images. Its name ends in none of these."
+        )
+    _refuse_repeated(table.column_names, source)
+    if not table.num_rows:
+        raise InvalidData(f"{source} must have rows. It has {table.num_columns} columns, no row.")
+    return table.select([name for name in table.column_names if not _INDEX_NAME.fullmatch(name)])
 
 
-def to_numbers(column: pa.ChunkedArray, name: str, source: str) -> NDArray[np.float64]:
-    """Return the cells as float64, NaN where a cell is missing."""
-    plain = to_array(column)
+def is_frame(data: Any) -> bool:
+    """Answer whether the data are a data frame, of any library that speaks Arrow."""
+    return hasattr(data, "__arrow_c_stream__")
+
+
+def source_name(data: Any) -> str:
+    """Return how errors and summaries name the data."""
+    if is_frame(data):
+        return "the data frame"
+    return "standard input" if str(data) == "-" else str(data)
+
+
+def find_column(
+    table: pa.Table, name: str, source: str, *, role: str | None = None
+) -> pa.ChunkedArray:
+    """Return a column by name; an unknown name is answered with those there are.
+
+    `role` is the parameter that names the column; None if training fixed the name.
+    """
+    names = table.column_names
+    if name in names:
+        return table[name]
+    rule = (
+        f"{source} must have the columns that the model was trained on"
+        if role is None
+        else f"{role} must name a column of {source}"
+    )
+    hint = ""
+    by_lower = {known.lower(): known for known in names}
+    close = difflib.get_close_matches(str(name).lower(), by_lower, n=1)
+    if close:
+        hint = f" Did you mean {by_lower[close[0]]!r}?"
+    elif all(_is_number(known) for known in names):
+        hint = " These look like values: the first row must hold the column names."
+    raise InvalidInput(f"{rule}. It has no {shorten(name)}; it has {shorten(names)}.{hint}")
+
+
+def _from_frame(frame: Any, source: str) -> pa.Table:
+    if isinstance(frame, pa.Table):
+        return frame
     try:
-        if pa.types.is_boolean(plain.type):
-            plain = pc.cast(plain, pa.uint8())
-        numbers = pc.cast(plain, pa.float64(), safe=False)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        hint = " If it has numbers like 1,5 pass decimal=',' (--decimal ,)."
+        return pa.table(frame)
+    except (pa.ArrowException, TypeError, ValueError) as error:
         raise InvalidData(
-            f"Column {name!r} of {source} must hold numbers. It holds {plain.type}: "
-            f"{shorten(str(error))}.{hint if is_text(plain.type) else ''}"
+            f"{source} must have columns of one kind each, text or numbers: {shorten(str(error))}."
         ) from None
-    return numbers.to_numpy(zero_copy_only=False)
 
 
-def codes_of(text: pa.Array) -> tuple[NDArray[np.int64], list[str]]:
-    """Return each cell's position among the distinct values (-1: null), and these, first first."""
-    encoded = pc.dictionary_encode(text)
-    codes = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
-    return codes, encoded.dictionary.to_pylist()
+def _read_parquet(path: Path, source: str) -> pa.Table:
+    with path.open("rb") as file:  # a missing file or a folder is the operating system's error
+        try:
+            table = pq.ParquetFile(file, page_checksum_verification=True).read()
+            table.validate(full=True)  # such as text that is not UTF-8
+            _ = table.column_names
+            return table
+        except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
+            raise InvalidData(
+                f"{source} must be a Parquet file. It is damaged, cut short, or of another "
+                f"format: {shorten(str(error))}."
+            ) from None
 
 
-def to_array(column: pa.ChunkedArray) -> pa.Array:
-    """Return the column as one array that is no dictionary."""
-    if pa.types.is_dictionary(column.type):
-        column = pc.cast(column, column.type.value_type)
-    if is_text(column.type):
-        column = pc.cast(column, pa.large_string())  # more than 2 GB of text fits in one array
-    joined = column.combine_chunks()
-    return joined if isinstance(joined, pa.Array) else pa.concat_arrays(joined.chunks)
+def _refuse_repeated(names: Sequence[str], source: str) -> None:
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise InvalidData(
+                f"{source} must have column names that differ; {shorten(name)} is there {count} "
+                "times. Rename all but one."
+            )
 
 
-def _whole_numbers(numbers: pa.Array) -> pa.Array:
-    numbers = pc.if_else(pc.is_nan(numbers), pa.scalar(None, numbers.type), numbers)
+def _is_number(name: str) -> bool:
     try:
-        return pc.cast(numbers, pa.int64())
-    except pa.ArrowInvalid:
-        return numbers
+        float(name)
+    except ValueError:
+        return False
+    return True
 
 
 # CSV text to a table: every cell is read as text, then whole columns become numbers.
@@ -133,10 +193,6 @@ def _whole_numbers(numbers: pa.Array) -> pa.Array:
 # A column becomes numbers only if every filled cell is one, so that the kind of a column does not
 # depend on which rows come first. Columns named in `text` are left as they are written: class
 # ``007`` stays ``007``.
-
-# Cells of a feature column that stand for "no value". In label columns only an empty cell does:
-# a class may well be called "None" or "NA".
-MISSING_WORDS = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "<NA>", "#N/A", "?")
 
 _DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab"}
 _LONGEST_ROW = 1 << 23  # bytes: the block that the parser holds at once; no row may be longer
@@ -225,13 +281,8 @@ def _read_header(data: bytes, source: str, delimiter: str | None) -> tuple[list[
     except csv.Error as error:
         raise InvalidData(f"{source} must begin with a row of column names: {error}.") from None
     names = [name.strip() for name in header]
-    twice = [name for name in dict.fromkeys(names) if name and names.count(name) > 1]
-    if twice:
-        raise InvalidData(
-            f"{source} must have column names that differ; {shorten(twice[0])} is there "
-            f"{names.count(twice[0])} times. Rename all but one."
-        )
-    # A row index saved by pandas has no name; it is no feature, and `tables` sets it aside.
+    _refuse_repeated([name for name in names if name], source)
+    # A row index saved by pandas has no name; it is no feature, and `read_table` sets it aside.
     unnamed = iter(range(1, len(names) + 1))
     return [name or f"unnamed column {next(unnamed)}" for name in names], delimiter
 
@@ -334,145 +385,72 @@ def _with_point(column: pa.ChunkedArray, decimal: str) -> pa.ChunkedArray:
     return column if decimal == "." else pc.replace_substring(column, decimal, ".")
 
 
-_CSV_SUFFIXES = (".csv", ".tsv", ".txt")
-_PARQUET_SUFFIXES = (".parquet", ".pq")
-# pandas saves a row index as a column without a name (CSV) or under this one (Parquet).
-_INDEX_NAME = re.compile(r"__index_level_\d+__|unnamed column \d+|Unnamed: \d+")
+# Columns of a table as arrays.
 
 
-def read_table(
-    data: Any,
-    *,
-    text: Collection[str] = (),
-    delimiter: str | None = None,
-    decimal: str = ".",
-) -> pa.Table:
-    """Read a CSV or Parquet file, standard input (``-``, as CSV) or a data frame.
-
-    A row index that pandas saved as a column is set aside: it is no feature.
-
-    Parameters
-    ----------
-    data : path or data frame
-        A pandas or polars data frame or a pyarrow table is taken as it is.
-    text : collection of str
-        Columns of a CSV file to leave as text: class ``007`` stays ``007``.
-    delimiter, decimal : str
-        For CSV: comma, semicolon or tab, found from the header when left out; the decimal mark.
-
-    Raises
-    ------
-    InvalidData
-        If the file is damaged, empty, or not of its format.
-    OSError
-        If the file cannot be opened.
-
-    Examples
-    --------
-    >>> import pandas
-    >>> read_table(pandas.DataFrame({"age": [31, 47], "not": ["cat", "dog"]})).column_names
-    ['age', 'not']
-    """
-    source = source_name(data)
-    if is_frame(data):
-        table = _from_frame(data, source)
-    elif str(data) == "-":
-        table = parse_csv(
-            sys.stdin.buffer.read(), source, text=text, delimiter=delimiter, decimal=decimal
-        )
-    elif Path(data).suffix.lower() in _CSV_SUFFIXES:
-        content = Path(data).read_bytes()
-        table = parse_csv(content, source, text=text, delimiter=delimiter, decimal=decimal)
-    elif Path(data).suffix.lower() in _PARQUET_SUFFIXES:
-        table = _read_parquet(Path(data), source)
-    else:
-        raise InvalidInput(
-            f"{source} must be a CSV file (.csv, .tsv, .txt), a Parquet file (.parquet, .pq), an "
-            "array file (.npz) or a folder of images. Its name ends in none of these."
-        )
-    _check_names(table, source)
-    if not table.num_rows:
-        raise InvalidData(f"{source} must have rows. It has {table.num_columns} columns, no row.")
-    return table.select([name for name in table.column_names if not _INDEX_NAME.fullmatch(name)])
-
-
-def is_frame(data: Any) -> bool:
-    """Answer whether the data are a data frame, of any library that speaks Arrow."""
-    return hasattr(data, "__arrow_c_stream__")
-
-
-def source_name(data: Any) -> str:
-    """Return how errors and summaries name the data."""
-    if is_frame(data):
-        return "the data frame"
-    return "standard input" if str(data) == "-" else str(data)
-
-
-def find_column(
-    table: pa.Table, name: str, source: str, *, role: str | None = None
-) -> pa.ChunkedArray:
-    """Return a column by name; an unknown name is answered with those there are.
-
-    `role` is the parameter that names the column; None if training fixed the name.
-    """
-    names = table.column_names
-    if name in names:
-        return table[name]
-    rule = (
-        f"{source} must have the columns that the model was trained on"
-        if role is None
-        else f"{role} must name a column of {source}"
+def is_text(kind: pa.DataType) -> bool:
+    """Answer whether a column of this type holds text."""
+    if pa.types.is_dictionary(kind):
+        return is_text(kind.value_type)
+    return (
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
     )
-    hint = ""
-    by_lower = {known.lower(): known for known in names}
-    close = difflib.get_close_matches(str(name).lower(), by_lower, n=1)
-    if close:
-        hint = f" Did you mean {by_lower[close[0]]!r}?"
-    elif all(_is_number(known) for known in names):
-        hint = " These look like values: the first row must hold the column names."
-    raise InvalidInput(f"{rule}. It has no {shorten(name)}; it has {shorten(names)}.{hint}")
 
 
-def _from_frame(frame: Any, source: str) -> pa.Table:
-    if isinstance(frame, pa.Table):
-        return frame
+def to_text(
+    column: pa.ChunkedArray,
+    name: str,
+    source: str,
+    *,
+    longest: int = LONGEST_NAME,
+    advice: str = "Is it the right column?",
+) -> pa.Array:
+    """Return the cells as trimmed text in one array; empty cells are null.
+
+    Whole numbers are written without a decimal point: a column of integers with gaps, which
+    pandas stores as floats, still gives ``7`` and not ``7.0``.
+    """
+    plain = to_array(column)
+    kind = plain.type
+    if pa.types.is_floating(kind):
+        plain = _whole_numbers(plain)
     try:
-        return pa.table(frame)
-    except (pa.ArrowException, TypeError, ValueError) as error:
+        text = pc.utf8_trim_whitespace(pc.cast(plain, pa.large_string()))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise InvalidData(
-            f"{source} must have columns of one kind each, text or numbers: {shorten(str(error))}."
+            f"Column {name!r} of {source} must hold text or numbers. It holds {kind}."
         ) from None
+    length = pc.utf8_length(text)
+    found = pc.max(length).as_py() or 0
+    if found > longest:
+        row = pc.index(length, found).as_py() + 1
+        raise InvalidData(
+            f"Column {name!r} of {source} must hold at most {longest} characters per cell. "
+            f"Data row {row} holds {found}.\n{advice}"
+        )
+    return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.large_string()), text)
 
 
-def _read_parquet(path: Path, source: str) -> pa.Table:
-    with path.open("rb") as file:  # a missing file or a folder is the operating system's error
-        try:
-            table = pq.ParquetFile(file, page_checksum_verification=True).read()
-            table.validate(full=True)  # such as text that is not UTF-8
-            _ = table.column_names
-            return table
-        except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
-            raise InvalidData(
-                f"{source} must be a Parquet file. It is damaged, cut short, or of another "
-                f"format: {shorten(str(error))}."
-            ) from None
+def codes_of(text: pa.Array) -> tuple[NDArray[np.int64], list[str]]:
+    """Return each cell's position among the distinct values (-1: null), and these, first first."""
+    encoded = pc.dictionary_encode(text)
+    codes = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return codes, encoded.dictionary.to_pylist()
 
 
-def _check_names(table: pa.Table, source: str) -> None:
-    names: Sequence[str] = table.column_names
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise InvalidData(
-                f"{source} must have column names that differ; {shorten(name)} is there "
-                f"{names.count(name)} times. Rename all but one."
-            )
-        seen.add(name)
+def to_array(column: pa.ChunkedArray) -> pa.Array:
+    """Return the column as one array that is no dictionary."""
+    if pa.types.is_dictionary(column.type):
+        column = pc.cast(column, column.type.value_type)
+    if is_text(column.type):
+        column = pc.cast(column, pa.large_string())  # more than 2 GB of text fits in one array
+    joined = column.combine_chunks()
+    return joined if isinstance(joined, pa.Array) else pa.concat_arrays(joined.chunks)
 
 
-def _is_number(name: str) -> bool:
+def _whole_numbers(numbers: pa.Array) -> pa.Array:
+    numbers = pc.if_else(pc.is_nan(numbers), pa.scalar(None, numbers.type), numbers)
     try:
-        float(name)
-    except ValueError:
-        return False
-    return True
+        return pc.cast(numbers, pa.int64())
+    except pa.ArrowInvalid:
+        return numbers
