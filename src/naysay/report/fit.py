@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from naysay.report.page import render, used_versions, write_page
-from naysay.report.pictures import Cell, HeatMap, make_cells, make_heat_maps, make_thumbnail
+from naysay.report.pictures import (
+    HeatMap,
+    HeatMapCell,
+    make_cells,
+    make_heat_maps,
+    make_thumbnail,
+)
 
 if TYPE_CHECKING:
     from naysay.metrics import Estimate
@@ -101,7 +107,7 @@ def _own_maps(report: "FitReport") -> list[tuple[str, HeatMap]]:
     return list(zip(shown, make_heat_maps(*shown.values()), strict=True)) if shown else []
 
 
-def _annotator_map(report: "FitReport") -> tuple[list[tuple[str, list[Cell]]], float]:
+def _annotator_map(report: "FitReport") -> tuple[list[tuple[str, list[HeatMapCell]]], float]:
     """Return a row of cells for each annotator, and the share that gets full colour."""
     names = sorted(report.habits, key=lambda name: -report.summary.annotators[name])[:_MOST_CLASSES]
     top = max((float(report.habits[name].max()) for name in names), default=1.0) or 1.0

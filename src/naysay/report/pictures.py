@@ -16,27 +16,31 @@ if TYPE_CHECKING:
     from naysay.transition import TransitionMatrix
 
 __all__ = [
-    "Axis",
-    "Cell",
     "Chart",
     "Convergence",
     "HeatMap",
-    "Line",
+    "HeatMapCell",
     "Point",
-    "make_axis",
     "make_cells",
     "make_chart",
     "make_convergence",
     "make_heat_maps",
-    "make_path",
     "make_pixel_paths",
     "make_thumbnail",
 ]
 
-# The drawing's own units; the page scales them.
+# Sizes and margins of drawings, in units of their own; the page scales them.
 _WIDTH, _HEIGHT = 400, 230
 _LEFT, _RIGHT, _TOP, _BOTTOM = 40, 10, 28, 40
+_LARGE_WIDTH, _LARGE_HEIGHT = 640, 340
+_LARGE_LEFT, _LARGE_RIGHT, _LARGE_TOP, _LARGE_BOTTOM = 44, 86, 24, 44
+_LABEL_GAP = 14  # between the names at the right end
 _N_STEPS = 4  # between ticks, about
+# Share of full colour from which white text reads better than black in light mode, and black
+# better than white in dark mode: both colours of page.css were chosen to change over here.
+_TEXT_FLIPS_AT = 0.72
+_N_TONES = 16  # of grey in a picture made of squares
+_LARGEST = 96  # pixels on the longer side of a thumbnail
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +57,32 @@ class Axis:
         """Return the place of a value."""
         share = (value - self.low) / (self.high - self.low)
         return round(self.start + share * (self.end - self.start), 1)
+
+
+def _make_axis(low: float, high: float, start: float, end: float, *, whole: bool = False) -> Axis:
+    """Return an axis that covers the values, with ticks at round numbers, whole ones if asked."""
+    spread = (high - low) or abs(high) or 1.0  # a flat curve still needs some height
+    exponent = math.floor(math.log10(spread / _N_STEPS))
+    digit = next(
+        digit
+        for digit in (1, 2, 2.5, 5, 10)
+        if _N_STEPS * digit * 10.0**exponent >= spread
+        and not (whole and digit * 10.0**exponent % 1)
+    )
+    step = digit * 10.0**exponent
+    first = math.floor(low / step + 1e-9)
+    last = max(math.ceil(high / step - 1e-9), first + 1)
+    n_decimals = max(0, (digit == 2.5) - exponent - (digit == 10))
+    axis = Axis(low=first * step, high=last * step, start=start, end=end, ticks=[])
+    axis.ticks.extend(
+        (axis(index * step), f"{index * step:.{n_decimals}f}") for index in range(first, last + 1)
+    )
+    return axis
+
+
+def _make_path(points: Sequence[tuple[float, float]], x: Axis, y: Axis) -> str:
+    """Return the line through points as an SVG path."""
+    return "M" + "L".join(f"{x(epoch):g},{y(loss):g}" for epoch, loss in points)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,49 +120,18 @@ def make_chart(history: Sequence[Mapping[str, float]], *, n_epochs: int) -> Char
         if "held_out_loss" in record
     ]
     losses = [loss for _, loss in training + held_out]
-    x = make_axis(0, max(n_epochs, 1), _LEFT, _WIDTH - _RIGHT, whole=True)
-    y = make_axis(min(losses), max(losses), _HEIGHT - _BOTTOM, _TOP)
+    x = _make_axis(0, max(n_epochs, 1), _LEFT, _WIDTH - _RIGHT, whole=True)
+    y = _make_axis(min(losses), max(losses), _HEIGHT - _BOTTOM, _TOP)
     best = min(held_out, key=lambda point: point[1]) if held_out else None
     return Chart(
         x=x,
         y=y,
-        training=make_path(training, x, y),
-        held_out=make_path(held_out, x, y) if held_out else None,
+        training=_make_path(training, x, y),
+        held_out=_make_path(held_out, x, y) if held_out else None,
         best_epoch=None if best is None else int(best[0]),
         best_loss=None if best is None else best[1],
         last_epoch=int(training[-1][0]),
     )
-
-
-def make_axis(low: float, high: float, start: float, end: float, *, whole: bool = False) -> Axis:
-    """Return an axis that covers the values, with ticks at round numbers, whole ones if asked."""
-    spread = (high - low) or abs(high) or 1.0  # a flat curve still needs some height
-    exponent = math.floor(math.log10(spread / _N_STEPS))
-    digit = next(
-        digit
-        for digit in (1, 2, 2.5, 5, 10)
-        if _N_STEPS * digit * 10.0**exponent >= spread
-        and not (whole and digit * 10.0**exponent % 1)
-    )
-    step = digit * 10.0**exponent
-    first = math.floor(low / step + 1e-9)
-    last = max(math.ceil(high / step - 1e-9), first + 1)
-    n_decimals = max(0, (digit == 2.5) - exponent - (digit == 10))
-    axis = Axis(low=first * step, high=last * step, start=start, end=end, ticks=[])
-    axis.ticks.extend(
-        (axis(index * step), f"{index * step:.{n_decimals}f}") for index in range(first, last + 1)
-    )
-    return axis
-
-
-def make_path(points: Sequence[tuple[float, float]], x: Axis, y: Axis) -> str:
-    """Return the line through points as an SVG path."""
-    return "M" + "L".join(f"{x(epoch):g},{y(loss):g}" for epoch, loss in points)
-
-
-_LARGE_WIDTH, _LARGE_HEIGHT = 640, 340
-_LARGE_LEFT, _LARGE_RIGHT, _LARGE_TOP, _LARGE_BOTTOM = 44, 86, 24, 44
-_LABEL_GAP = 14  # between the names at the right end
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,12 +172,12 @@ def make_convergence(points: Mapping[str, Sequence[Point]]) -> Convergence | Non
     every = [point for each in drawn.values() for point in each]
     if not every:
         return None
-    x = make_axis(
+    x = _make_axis(
         0, max(p.n_examples for p in every), _LARGE_LEFT, _LARGE_WIDTH - _LARGE_RIGHT, whole=True
     )
     low = min(p.mean - (p.sd or 0) for p in every)
     high = max(p.mean + (p.sd or 0) for p in every)
-    y = make_axis(low, high, _LARGE_HEIGHT - _LARGE_BOTTOM, _LARGE_TOP)
+    y = _make_axis(low, high, _LARGE_HEIGHT - _LARGE_BOTTOM, _LARGE_TOP)
     lines: list[Line] = []
     taken: list[float] = []
     for name, each in drawn.items():
@@ -186,18 +185,13 @@ def make_convergence(points: Mapping[str, Sequence[Point]]) -> Convergence | Non
         while any(abs(at - other) < _LABEL_GAP for other in taken):
             at += _LABEL_GAP
         taken.append(at)
-        path = make_path([(p.n_examples, p.mean) for p in each], x, y)
+        path = _make_path([(p.n_examples, p.mean) for p in each], x, y)
         lines.append(Line(name=name, points=each, path=path, label_at=at))
     return Convergence(x=x, y=y, lines=lines)
 
 
-# Share of full colour from which white text reads better than black in light mode, and black
-# better than white in dark mode: both colours of page.css were chosen to change over here.
-_TEXT_FLIPS_AT = 0.72
-
-
 @dataclass(frozen=True, kw_only=True)
-class Cell:
+class HeatMapCell:
     """One entry of Q: its value, its share of full colour, and how its text must look."""
 
     value: float
@@ -210,7 +204,7 @@ class HeatMap:
     """A matrix ready to be drawn; `top` is the value that gets full colour."""
 
     classes: tuple[str, ...]
-    rows: list[list[Cell]]
+    rows: list[list[HeatMapCell]]
     top: float
 
 
@@ -228,19 +222,15 @@ def make_heat_maps(*matrices: "TransitionMatrix") -> list[HeatMap]:
     ]
 
 
-def make_cells(values: Sequence[float], top: float) -> list[Cell]:
+def make_cells(values: Sequence[float], top: float) -> list[HeatMapCell]:
     """Return a row of cells; `top` is the value that gets full colour."""
-    return [_make_cell(value, top) for value in values]
-
-
-def _make_cell(value: float, top: float) -> Cell:
-    heat = value / top
-    is_nothing = round(100 * value) == 0  # printed as 0
-    tone = "nothing" if is_nothing else "strong" if heat >= _TEXT_FLIPS_AT else "weak"
-    return Cell(value=value, heat=heat, tone=tone)
-
-
-_N_TONES = 16
+    cells: list[HeatMapCell] = []
+    for value in values:
+        heat = value / top
+        is_nothing = round(100 * value) == 0  # printed as 0
+        tone = "nothing" if is_nothing else "strong" if heat >= _TEXT_FLIPS_AT else "weak"
+        cells.append(HeatMapCell(value=value, heat=heat, tone=tone))
+    return cells
 
 
 def make_pixel_paths(image: NDArray[np.float64]) -> list[tuple[float, str]]:
@@ -259,9 +249,6 @@ def make_pixel_paths(image: NDArray[np.float64]) -> list[tuple[float, str]]:
     for row, column in np.argwhere(tones > 0).tolist():
         squares[int(tones[row, column])] += f"M{column} {row}h1v1h-1z"
     return [(tone / _N_TONES, path) for tone, path in sorted(squares.items())]
-
-
-_LARGEST = 96  # pixels on the longer side
 
 
 def make_thumbnail(image: NDArray[np.uint8]) -> str:
