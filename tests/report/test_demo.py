@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,6 @@ from demo_results import NAMES, make_result, make_run
 from html_reader import Page
 from naysay import TransitionMatrix
 from naysay.report import render_demo_page, write_demo_page
-from naysay.report.page import percent, used_versions, with_article
 
 SOURCE = str(Path(naysay.__file__).parents[1])
 
@@ -200,25 +198,6 @@ def test_report_imports_neither_torch_nor_sklearn_nor_matplotlib():
     code = f"import sys, naysay.report; print({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
-
-
-def test_numbers_read_well():
-    plain = [percent(x, d).replace("\xa0", " ") for x, d in [(0.99951, 1), (0.9, 0), (0.0, 1)]]
-    assert plain == ["> 99.9 %", "90 %", "0.0 %"]
-    named = [with_article(name).replace("\xa0", " ") for name in ("7", "8", "owl", "cat", "")]
-    assert named == ["a 7", "an 8", "an owl", "a cat", "a "]
-
-
-def test_package_installed_under_another_name_is_left_out(monkeypatch):
-    def find_version(name):
-        if name == "torch":
-            raise metadata.PackageNotFoundError(name)
-        return "1.2.3"
-
-    monkeypatch.setattr(metadata, "version", find_version)
-    versions = used_versions()
-    assert list(versions) == ["naysay", "Python", "numpy", "scipy", "scikit-learn"]
-    assert versions["numpy"] == "1.2.3"
 
 
 def test_browser_shows_the_page_without_complaint(tmp_path):

@@ -1,8 +1,6 @@
 """The page of `naysay fit`: looked at as a reader and as a browser would."""
 
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -140,9 +138,3 @@ def test_many_classes_get_a_list_in_place_of_a_map():
 def test_the_page_is_written_whole(report, tmp_path):
     assert write_fit_page(report, tmp_path / "page.html") == tmp_path / "page.html"
     assert (tmp_path / "page.html").read_text("utf-8") == render_fit_page(report)
-
-
-def test_the_page_needs_no_torch():
-    code = "import sys, naysay.report.fit; print({'torch', 'sklearn'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "set()\n"

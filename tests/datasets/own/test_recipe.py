@@ -95,9 +95,8 @@ def test_a_column_without_any_value_is_set_aside_with_the_reason():
     ],
 )
 def test_a_column_that_cannot_be_used_is_named_with_what_to_do(columns, problem):
-    with pytest.raises(InvalidData, match=f"(?s){problem}") as caught:
+    with pytest.raises(InvalidData, match=f"(?s){problem}"):
         fit(columns)
-    assert str(caught.value).count("\n") <= 2
 
 
 def test_a_few_distinct_texts_in_a_small_table_are_categories():
@@ -124,7 +123,7 @@ cells = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.dictionaries(st.text(min_size=1, max_size=5), cells, min_size=1, max_size=4))
 def test_a_saved_recipe_gives_the_same_matrix_again(columns):
     table = pa.table({"always": [1.5, 2, 3, 4]} | columns)
