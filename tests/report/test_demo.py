@@ -179,6 +179,8 @@ def test_page_needs_no_examples_no_history_and_no_known_method():
 
 def test_python_on_the_page_runs(text, tmp_path):
     code = html.unescape(re.search(r"<pre[^>]*><code>(from .*?)</code>", text, re.S)[1])
+    assert "random_state=0)" in code
+    code = code.replace("random_state=0)", "random_state=0, epochs=15)")  # a quarter of the time
     # one thread: several would wait for each other on a busy machine
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
