@@ -195,14 +195,14 @@ def test_labels_that_teach_nothing_are_refused(labels, problem):
 def test_a_column_that_cannot_be_text_is_refused():
     frame = pa.table({"x": [1, 2], "not": [{"a": 1}, {"a": 2}]})
     with pytest.raises(
-        InvalidData, match=r"Column 'not' .* must hold text or numbers. It holds st"
+        InvalidData, match=r"Column 'not' .* must hold text or numbers. Its type is st"
     ):
         read_own(frame, label="not")
 
 
 def test_a_huge_label_is_refused():
     frame = pd.DataFrame({"x": [1, 2], "not": ["a", "b" * 100_000]})
-    with pytest.raises(InvalidData, match="Data row 2 holds 100000"):
+    with pytest.raises(InvalidData, match="Data row 2 has 100000"):
         read_own(frame, label="not")
     frame = pd.DataFrame({"x": [1, 2], "not": ["a", "c|" + "b" * 201]})
     with pytest.raises(InvalidLabels, match=r"at most 200 characters. Data row 2 .* of 201"):
