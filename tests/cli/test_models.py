@@ -327,7 +327,7 @@ def test_check_does_not_offer_an_option_that_it_does_not_have(flowers, tmp_path)
     text = (folder / "flowers.csv").read_text("utf-8").replace("setosa", "sitosa", 1)
     (tmp_path / "new.csv").write_text(text)
     done = run("check", folder / "model", tmp_path / "new.csv", "--label=not", "--true-label=is")
-    assert "It also names 'sitosa'. Mend the labels, or add these where" in done.stderr
+    assert "It also contains 'sitosa'. Correct these labels, or add the classes" in done.stderr
     assert done.stderr.endswith("or the data that the model learned from.\n")
 
 

@@ -177,7 +177,7 @@ def test_what_does_not_fit_is_named(folder, tmp_path):
     assert "ann.csv has 'cat', 'dog', 'owl', bob.csv 'cat', 'dog', 'fox'" in refusal(
         {**HABITS, "bob": other}
     )
-    assert "must name the classes 'cat', 'dog', 'fox'. It also names 'owl'" in refusal(
+    assert "must only contain the classes 'cat', 'dog', 'fox'. It also contains 'owl'" in refusal(
         {"ann": other, "bob": other}
     )
     silent = TransitionMatrix([[0, 1, 0], [1, 0, 0], [0.5, 0.5, 0]], CLASSES)

@@ -32,7 +32,7 @@ def test_a_column_that_cannot_be_guessed_is_asked_for(own):
 
 
 @pytest.mark.parametrize(
-    "cells, message", [(["dog"] * 3, r"It also names 'dog'"), ([None] * 3, "It holds none")]
+    "cells, message", [(["dog"] * 3, r"It also contains 'dog'"), ([None] * 3, "It holds none")]
 )
 def test_classes_that_the_data_do_not_know_are_refused(own, cells, message):
     with pytest.raises(InvalidLabels, match=message):

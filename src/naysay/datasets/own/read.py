@@ -16,10 +16,10 @@ from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput, InvalidLabels, InvalidModelFile
 from naysay.datasets.own.answers import (
     Answers,
-    check_same,
+    check_rows_agree,
     class_indices,
     gather_answers,
-    in_order,
+    sort_names,
 )
 from naysay.datasets.own.arrays import (
     find_array,
@@ -152,7 +152,7 @@ def read_own(
         rows, labels, folders = find_labelled_images(data)
         # The same file in two folders is one image with two labels.
         cells = {"label": pa.array(labels), "example_id": pa.array(digest_files(rows))}
-        classes = in_order(folders) if classes is None else classes
+        classes = sort_names(folders) if classes is None else classes
     elif _is_array_file(data):
         cells, rows, classes = open_arrays(Path(data), columns, classes)
     else:
@@ -298,7 +298,7 @@ def _table_features(
     )
     if n_examples != (answers.example_of_row >= 0).sum():  # some have several rows
         for name in names:
-            check_same(table[name], name, answers, source)
+            check_rows_agree(table[name], name, answers, source)
     return recipe.apply(examples, source=source), recipe
 
 
@@ -309,7 +309,7 @@ def _image_paths(
     if isinstance(rows, list):
         return [rows[row] for row in answers.row]
     source = source_name(data)
-    check_same(pa.chunked_array([rows]), str(column), answers, source)
+    check_rows_agree(pa.chunked_array([rows]), str(column), answers, source)
     cells = rows.take(pa.array(answers.row)).to_pylist()
     return resolve_paths(cells, answers.row, _folder_of(data), source)
 

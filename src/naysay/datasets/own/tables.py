@@ -382,7 +382,7 @@ def _check_quotes(data: bytes, table: pa.Table, source: str) -> None:
     if any(cell is not None and "\n" in cell.rstrip("\n") for cell in last.values()):
         raise InvalidData(
             f"{source} must close every double quote. The quote that row {table.num_rows + 1} "
-            "opens is never closed, and its cell runs to the end of the file: close it or remove it."
+            "opens is never closed, and its cell runs to the end of the file: close or remove it."
         )
 
 
