@@ -79,7 +79,7 @@ def test_each_obstacle_is_named_with_the_option_that_removes_it(folder):
     both = [*READ, "--features=farbe"]
     assert "features and ignore must not both" in refusal("data", "info", table, *both)
     twice = [*READ, "--annotator=nicht"]
-    assert "label and annotator must be two columns" in refusal("data", "info", table, *twice)
+    assert "label and annotator must be different columns" in refusal("data", "info", table, *twice)
     assert "No such file" in refusal("data", "info", folder / "none.csv", "--label=x")
     assert "There is no file 'none'" in refusal("design", "--classes=none")
 

@@ -171,8 +171,8 @@ def test_folders_that_hold_no_labels_are_refused(tmp_path):
 @pytest.mark.parametrize(
     "options, problem",
     [
-        ({"label": "not"}, "label must be left out for a folder"),
-        ({"features": ["a"]}, "features must be left out"),
+        ({"label": "not"}, "label must be omitted for a folder"),
+        ({"features": ["a"]}, "features must be omitted"),
         ({"size": (0, 4)}, "size must be"),
         ({"mode": "CMYK"}, "mode must be 'L'"),
     ],

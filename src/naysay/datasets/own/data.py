@@ -1,4 +1,4 @@
-"""What the readers give: examples, answers about them, and how new data become features."""
+"""The user's data as arrays: features, answers, true classes, and the recipe of the features."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,38 +16,39 @@ __all__ = ["OwnData"]
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class OwnData:
-    """Examples and what was said about them: n examples, m answers, K classes.
+    """The user's data: n examples with m answers about K classes.
 
-    An answer is one statement "this example is not that class"; the arrays ``example``, ``label``
-    and ``annotator`` hold one entry per answer, in the order of the examples.
+    An answer is one complementary label: the statement that an example does not belong to a
+    class. The arrays ``example``, ``label`` and ``annotator`` have one entry per answer, in the
+    order of the examples.
     """
 
     X: NDArray[Any]
-    """Features: float32 (n, d), or uint8 (n, channels, height, width) for images."""
+    """Features: float32 of shape (n, d), or uint8 of shape (n, channels, height, width)."""
     classes: tuple[str, ...]
     """Names of the K classes."""
     example: NDArray[np.int64]
-    """(m,) the example that each answer is about, 0..n-1."""
+    """(m,) the example of each answer, from 0 to n - 1."""
     label: NDArray[np.int64]
-    """(m,) the class that each answer excludes, 0..K-1."""
+    """(m,) the class that each answer excludes, from 0 to K - 1."""
     annotator: NDArray[np.int64] | None
-    """(m,) who gave each answer, -1 where it is not said; None without an annotator column."""
+    """(m,) the annotator of each answer, -1 where unknown; None without an annotator column."""
     annotators: tuple[str, ...]
     """Names of the annotators."""
     true_labels: NDArray[np.int64]
-    """(n,) the true class where it is known, -1 where not."""
+    """(n,) the true class of each example, -1 where it is unknown."""
     recipe: Recipe | ImageRecipe
-    """How new data become features; `read_features` applies it."""
+    """The conversion of columns or images to features; `read_features` applies it to new data."""
     source: str
-    """The file or folder, as it was named."""
+    """Name of the file or folder, as given by the user."""
     row: NDArray[np.int64]
-    """(n,) the first row of each example in the source, from 0."""
+    """(n,) the first row of each example in the source, counted from 0."""
     ids: tuple[str, ...] | None
-    """(n,) the id or image path of each example; None for a plain table."""
+    """(n,) the id or image path of each example; None for a table without ids."""
     n_rows: int
-    """Rows of the table, or image files."""
+    """Number of rows of the table, or of image files."""
     n_dropped: int
-    """Examples left out because they had neither a label nor a true class."""
+    """Number of examples that were dropped: they have neither a label nor a true class."""
 
     @property
     def n_examples(self) -> int:
@@ -61,7 +62,7 @@ class OwnData:
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """Names of the columns of X; empty for images."""
+        """Names of the columns of X, empty for images."""
         return self.recipe.feature_names if isinstance(self.recipe, Recipe) else ()
 
     @property
@@ -71,42 +72,46 @@ class OwnData:
 
     @property
     def comp_labels(self) -> NDArray[np.int64]:
-        """(n,) the one complementary label of each example.
+        """(n,) the complementary label of each example, if each has exactly one.
 
         Raises
         ------
         InvalidLabels
-            If some example has none, or several.
+            If an example has no label, or several.
         """
         counts = self.labels_per_example
         if (counts == 1).all():
             return self.label  # answers are in the order of the examples
-        at = int(np.argmax(counts != 1))
+        first = int(np.argmax(counts != 1))
         raise InvalidLabels(
-            f"comp_labels needs exactly one label per example. {self.name_of(at)!r} of "
-            f"{self.source} has {counts[at]}; {int((counts != 1).sum())} of {self.n_examples} "
-            "examples do not have one.\nUse ruled_out, or the answers in example and label."
+            f"comp_labels needs exactly one label per example. In {self.source}, "
+            f"{int((counts != 1).sum())} of {self.n_examples} examples have none or several; the "
+            f"first is {self.name_of(first)!r} with {counts[first]}.\n"
+            "Use ruled_out, or the answers in example and label."
         )
 
     @property
     def ruled_out(self) -> NDArray[np.bool_]:
-        """(n, K) whether an answer excludes the class; made anew at each call."""
+        """(n, K) whether an answer excludes the class; computed at each call."""
         matrix = np.zeros((self.n_examples, self.n_classes), dtype=bool)
         matrix[self.example, self.label] = True
         return matrix
 
     @property
     def anchors(self) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Features and true classes of the examples whose true class is known."""
+        """Features and true classes of the anchors, the examples whose true class is known."""
         known = self.true_labels >= 0
         return self.X[known], self.true_labels[known]
 
     def name_of(self, example: int) -> str:
-        """Return how a person finds an example: its id or path, or its row."""
+        """Name an example for a reader: by its id or image path, or by its row."""
         return f"data row {self.row[example] + 1}" if self.ids is None else self.ids[example]
 
     def without_column(self, column: str) -> "OwnData":
-        """Return the data without the features of a column; the same if it is the only one."""
+        """Remove the features of a column.
+
+        The data are returned unchanged if they have no such column, or no other one.
+        """
         if not isinstance(self.recipe, Recipe):
             return self
         kept = tuple(each for each in self.recipe.columns if each.name != column)

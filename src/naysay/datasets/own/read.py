@@ -1,7 +1,8 @@
-"""The user's own data: tables, arrays and images with labels that say "not this class".
+"""Read the user's data: tables, array files and images with complementary labels.
 
 `read_own` opens the source, turns its cells into answers, and builds the features of the examples
-that are left. `read_features` and `read_anchors` read more data with the same features.
+that have a label or a true class. `read_features` and `read_anchors` read further data with the
+same features.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -51,7 +52,7 @@ from naysay.datasets.own.tables import (
 
 __all__ = ["OwnData", "read_anchors", "read_features", "read_own", "recipe_from_dict"]
 
-# Characters per cell: several labels, a path or an address may be longer than one name.
+# Characters per cell. Cells with several labels, a path or an id may be longer than a name.
 _LONGEST_CELL = {"label": 1 << 16, "images": 4096, "example_id": 4096}
 
 
@@ -74,7 +75,7 @@ def read_own(
     size: tuple[int, int] | None = None,
     mode: str | None = None,
 ) -> OwnData:
-    """Read data with complementary labels: a table, an array file or a folder of images.
+    """Read data with complementary labels from a table, an array file or a folder of images.
 
     Parameters
     ----------
@@ -82,37 +83,42 @@ def read_own(
         A CSV (.csv, .tsv, .txt) or Parquet file, ``-`` for CSV from standard input, an .npz file,
         a folder with one folder of images per complementary label, or a pandas or polars frame.
     label : str, optional
-        The column of complementary labels; needed for tables. A cell may hold several, as
-        ``cat|dog``; a Parquet column may hold lists. Labels are text: ``007`` stays ``007``.
+        Column of complementary labels; required for tables. A cell may contain several labels,
+        as in ``cat|dog``, and a column of a Parquet file may contain lists. Labels are text, so
+        that ``007`` stays ``007``.
     features : sequence of str, optional
-        The feature columns; all columns with no other role when left out.
+        Feature columns. By default, all columns that have no other role.
     ignore : sequence of str
-        Columns that are neither features nor anything else, such as a date.
+        Columns to leave out, such as dates.
     true_label : str, optional
-        A column of true classes, empty where they are not known.
+        Column of true classes. Its cells are empty where the true class is unknown.
     annotator : str, optional
-        A column that says who answered.
+        Column of the annotators who gave the labels.
     example_id : str, optional
-        A column that says which rows are about the same example. Without it each row is an
-        example of its own.
+        Column of example ids. Rows with the same id are about the same example. By default, each
+        row is an example.
     images : str, optional
-        The column of image paths: the examples are the images. Relative paths start at the
-        table's folder and must stay inside it; rows with the same path are one example.
+        Column of image paths, for a table of images. Relative paths start at the folder of the
+        table and must stay inside it. Rows with the same path are about the same example.
     classes : sequence of str, optional
-        All class names in order. Without it: every name in the label and true-label columns,
-        sorted, so a class that nobody names is not known.
+        All class names in order. By default, the names in the label and true-label columns,
+        sorted; this misses a class that no cell names.
     separator : str or None, default="|"
-        What stands between several labels in a cell; None if labels may hold it.
-    delimiter, decimal : str
-        For CSV: comma, semicolon or tab, found from the header when left out; the decimal mark.
+        Text that separates several labels in a cell; None if every cell is one label.
+    delimiter : str, optional
+        Delimiter of a CSV file. By default it is detected from the header: comma, semicolon or
+        tab.
+    decimal : str, default="."
+        Decimal mark of a CSV file, ``.`` or ``,``.
     categorical : sequence of str
-        Columns to take as categories, such as codes written as numbers.
+        Columns to read as categories, such as codes that are written as numbers.
     standardise : bool, default=False
-        Bring numeric columns to mean 0 and standard deviation 1.
+        Scale numeric columns to mean 0 and standard deviation 1.
     size : (height, width), optional
-        Bring all images to this size; needed only where they differ.
+        Resize all images to this size; required if their sizes differ.
     mode : {"L", "RGB"}, optional
-        Greyscale or colour; greyscale when all images are, if left out.
+        Convert images to greyscale ("L") or colour. By default, images are greyscale if all
+        files are.
 
     Returns
     -------
@@ -121,11 +127,11 @@ def read_own(
     Raises
     ------
     InvalidData
-        If the file is damaged, or a column cannot be used; the message says where and why.
+        If the file is damaged, or a column cannot be used.
     InvalidInput
-        If a parameter names what is not there.
+        If a parameter is invalid, such as the name of a column that does not exist.
     InvalidLabels
-        If labels are not among `classes`, or there is none.
+        If a label is not in `classes`, or there is no label.
     OSError
         If a file cannot be opened.
 
@@ -146,11 +152,11 @@ def read_own(
         "images": images,
     }
     columns = {role: column for role, column in columns.items() if column is not None}
-    rows: Any  # a table, pixels, the files of a folder, or cells that name image files
+    rows: Any  # a table of features, pixels, the files of a folder, or cells with image paths
     if _is_folder(data):
         _refuse_columns(columns)
         rows, labels, folders = find_labelled_images(data)
-        # The same file in two folders is one image with two labels.
+        # A file that is in two folders is one example with two labels.
         cells = {"label": pa.array(labels), "example_id": pa.array(digest_files(rows))}
         classes = sort_names(folders) if classes is None else classes
     elif _is_array_file(data):
@@ -166,7 +172,7 @@ def read_own(
         rows = rows.select(_feature_columns(rows, columns, features, ignore, source))
     elif features is not None:
         raise InvalidInput(
-            f"features must be left out for images: the pixels are the features. "
+            "features must be omitted for images, because the pixels are the features. "
             f"Got {shorten(list(features))}."
         )
     answers = gather_answers(**cells, classes=classes, separator=separator, source=source)
@@ -218,24 +224,24 @@ def _is_array_file(data: Any) -> bool:
 def _refuse_columns(columns: Mapping[str, str]) -> None:
     for role, column in columns.items():
         raise InvalidInput(
-            f"{role} must be left out for a folder of images: the folders' names are the labels. "
-            f"Got {column!r}."
+            f"{role} must be omitted for a folder of images, because the names of its folders are "
+            f"the labels. Got {column!r}."
         )
 
 
 def _label_cells(table: pa.Table, columns: Mapping[str, str], source: str) -> dict[str, pa.Array]:
-    """Return the columns that are no features as text, by the parameter that names them."""
+    """Read the columns that are not features as text, by the parameter that names them."""
     if "label" not in columns:
         raise InvalidInput(
-            f"label must name the column of complementary labels in {source}. Its columns are "
-            f"{shorten(table.column_names)}."
+            f"label (--label) must name the column of complementary labels in {source}. Its "
+            f"columns are {shorten(table.column_names)}."
         )
     roles: dict[str, str] = {}
     for role, column in columns.items():
         other = roles.setdefault(column, role)
         if other != role and {other, role} != {"example_id", "images"}:
             raise InvalidInput(
-                f"{other} and {role} must be two columns of {source}. Both are {column!r}."
+                f"{other} and {role} must be different columns of {source}. Both are {column!r}."
             )
     found = {
         role: find_column(table, column, source, role=role) for role, column in columns.items()
@@ -247,7 +253,7 @@ def _text(cells: pa.ChunkedArray, column: str, role: str, source: str) -> pa.Arr
     is_list = pa.types.is_list(cells.type) or pa.types.is_large_list(cells.type)
     if role != "label" or not is_list:
         return to_text(cells, column, source, longest=_LONGEST_CELL.get(role, LONGEST_NAME))
-    # A Parquet file can hold several labels per cell without a separator.
+    # A Parquet file can store several labels per cell as a list.
     lists = pc.cast(cells, pa.large_list(cells.type.value_type)).combine_chunks()
     flat = to_text(pa.chunked_array([pc.list_flatten(lists)]), column, source)
     ends = np.concatenate([[0], np.cumsum(pc.fill_null(pc.list_value_length(lists), 0))])
@@ -263,22 +269,27 @@ def _feature_columns(
 ) -> list[str]:
     for role, listed in (("features", features), ("ignore", ignore)):
         if isinstance(listed, str):
-            raise InvalidInput(f"{role} must be a list of columns. Got the text {shorten(listed)}.")
+            raise InvalidInput(
+                f"{role} must be a list of column names. Got the text {shorten(listed)}."
+            )
     for name in ignore:
         find_column(table, name, source, role="ignore")
     if features is None:
         other = {*columns.values(), *ignore}
         return [name for name in table.column_names if name not in other]
     if ignore:
-        raise InvalidInput("features and ignore must not both be given. Leave one of them out.")
+        raise InvalidInput(
+            "features and ignore must not both be given. Omit ignore to use only the columns in "
+            "features, or omit features to use all columns but those in ignore."
+        )
     names = list(dict.fromkeys(features))
     for name in names:
         find_column(table, name, source, role="features")
     for role, name in columns.items():
         if name in names:
             raise InvalidInput(
-                f"features must not hold the {role} column {name!r} of {source}: the model would "
-                "learn to read its answer there."
+                f"features must not contain the {role} column {name!r} of {source}, because the "
+                "model would learn to copy it. Remove it from features."
             )
     return names
 
@@ -296,7 +307,7 @@ def _table_features(
     recipe = fit_recipe(
         examples, names, categorical=categorical, standardise=standardise, source=source
     )
-    if n_examples != (answers.example_of_row >= 0).sum():  # some have several rows
+    if n_examples != (answers.example_of_row >= 0).sum():  # some examples have several rows
         for name in names:
             check_rows_agree(table[name], name, answers, source)
     return recipe.apply(examples, source=source), recipe
@@ -305,7 +316,7 @@ def _table_features(
 def _image_paths(
     rows: pa.Array | list[Path], answers: Answers, data: Any, column: str | None
 ) -> list[Path]:
-    """Return the image file of each example; no other one is opened."""
+    """Find the image file of each example; files of dropped rows are never opened."""
     if isinstance(rows, list):
         return [rows[row] for row in answers.row]
     source = source_name(data)
@@ -315,7 +326,7 @@ def _image_paths(
 
 
 def _folder_of(data: Any) -> Path:
-    """Return the folder where relative image paths of a table start."""
+    """Find the folder that relative image paths of a table start from."""
     return Path(data).parent if _is_path(data) else Path.cwd()
 
 
@@ -327,19 +338,19 @@ def read_features(
     delimiter: str | None = None,
     decimal: str = ".",
 ) -> NDArray[Any]:
-    """Read the features of new data, one row per row of the table or per image file.
+    """Read the features of new data: one row for each row of the table, or for each image file.
 
-    Nothing is learned from the new data and no row is left out; labels are not needed. The
-    images of a folder come in the order of `naysay.datasets.own.images.find_images`.
+    The recipe is not fitted again, no row is dropped, and labels are not required. Images of a
+    folder are in the order of `naysay.datasets.own.images.find_images`.
 
     Parameters
     ----------
     data : path or data frame
-        Anything that `read_own` reads; of a folder, all images in it at any depth.
+        Data in any form that `read_own` reads. In a folder, all images at any depth are read.
     recipe : Recipe or ImageRecipe
-        The one of the training data, ``OwnData.recipe``.
+        The recipe of the training data, ``OwnData.recipe``.
     images : str, optional
-        The column of image paths, for a table of images.
+        Column of image paths, for a table of images.
     delimiter, decimal : str
         As in `read_own`.
     """
@@ -347,7 +358,7 @@ def read_features(
     if _is_folder(data):
         if isinstance(recipe, Recipe):
             raise InvalidInput(
-                f"{name} must be a table, as the training data were. It is a folder."
+                f"{name} must be a table or an array file, like the training data. It is a folder."
             )
         return recipe.apply(find_images(data))
     if _is_array_file(data):
@@ -355,12 +366,15 @@ def read_features(
         features = split_features(X, name)
         if isinstance(recipe, Recipe):
             if isinstance(features, np.ndarray):
-                raise InvalidData(f"{name} must hold a table as the training data did, not images.")
+                raise InvalidData(
+                    f"X of {name} must be a table of numbers, like the training data. It holds "
+                    f"images of shape {features.shape[1:]}."
+                )
             return recipe.apply(features, source=name)
         if not isinstance(features, np.ndarray) or features.shape[1:] != recipe.shape:
             raise InvalidData(
-                f"X of {name} must hold images of shape {recipe.shape}, as the training data did. "
-                f"Got {X.shape}."
+                f"X of {name} must hold images of shape {recipe.shape}, like the training data. "
+                f"Its shape is {X.shape}."
             )
         return features
     if isinstance(recipe, Recipe):
@@ -368,7 +382,8 @@ def read_features(
         return recipe.apply(table, source=name)
     if images is None:
         raise InvalidInput(
-            f"images (--images) must name the column of {name} that holds the image paths."
+            f"images (--images) must name the column of {name} with the image paths, because the "
+            "model was trained on images."
         )
     table = read_table(data, text=[images], delimiter=delimiter, decimal=decimal)
     cells = _text(find_column(table, images, name, role="images"), images, "images", name)
@@ -377,13 +392,16 @@ def read_features(
 
 
 def recipe_from_dict(values: Mapping[str, Any]) -> Recipe | ImageRecipe:
-    """Rebuild a recipe of either kind from what its ``to_dict`` gave."""
+    """Restore a recipe of either kind from the values of its ``to_dict``."""
     kind = values.get("kind") if isinstance(values, Mapping) else None
     if kind == "table":
         return Recipe.from_dict(values)
     if kind == "images":
         return ImageRecipe.from_dict(values)
-    raise InvalidModelFile(f"A recipe must be of kind 'table' or 'images'. Got {shorten(kind)}.")
+    raise InvalidModelFile(
+        f"The kind of a recipe must be 'table' or 'images'. Got {shorten(kind)}: the model file is "
+        "damaged, or it was written by a newer version."
+    )
 
 
 def read_anchors(
@@ -396,7 +414,7 @@ def read_anchors(
     delimiter: str | None = None,
     decimal: str = ".",
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Read examples and their true classes, with features as those of `own`.
+    """Read anchors, examples with known true classes, with the same features as `own`.
 
     Parameters
     ----------
@@ -406,20 +424,20 @@ def read_anchors(
     own : OwnData
         The data that the anchors belong to.
     true_label : str, optional
-        The column of true classes. Left out, it is the one column of the table that is neither a
-        feature nor listed in `ignored`.
+        Column of true classes. By default, the only column of the table that is neither a feature
+        nor in `ignored`.
     images : str, optional
-        The column of image paths, for a table of images.
+        Column of image paths, for a table of images.
     ignored : collection of str
-        Columns of `own`'s table that are no features: labels, annotators, ids.
+        Columns of the table of `own` that are not features: labels, annotators, ids.
     delimiter, decimal : str
         As in `read_own`.
 
     Returns
     -------
     X, true_labels : arrays
-        Features, and classes as positions in ``own.classes``. Rows with an empty true class are
-        left out.
+        Features, and true classes as positions in ``own.classes``. Rows with an empty true class
+        are dropped.
 
     Examples
     --------
@@ -449,18 +467,21 @@ def read_anchors(
         X = read_features(data, own.recipe, images=images, delimiter=delimiter, decimal=decimal)
     true = class_indices(*codes_of(labels), own.classes, "true_label", name)
     if not (true >= 0).any():
-        raise InvalidLabels(f"{name} must hold at least one true class. It holds none.")
+        raise InvalidLabels(
+            f"{name} must contain at least one true class. All cells of its true classes are empty."
+        )
     return X[true >= 0], true[true >= 0]
 
 
 def _guess_column(
     columns: list[str], own: OwnData, ignored: Collection[str | None], source: str
 ) -> str:
+    """Find the only column that can hold the true classes."""
     used = {column.name for column in own.recipe.columns} if isinstance(own.recipe, Recipe) else ()
-    left = [column for column in columns if column not in used and column not in ignored]
-    if len(left) == 1:
-        return left[0]
+    candidates = [column for column in columns if column not in used and column not in ignored]
+    if len(candidates) == 1:
+        return candidates[0]
     raise InvalidInput(
-        f"true_label (--anchor-label) must name the column of {source} that holds the true "
-        f"classes. It may be any of {shorten(left or columns)}."
+        f"true_label (--anchor-label) must name the column of true classes in {source}. "
+        f"Candidates are {shorten(candidates or columns)}."
     )
