@@ -77,15 +77,15 @@ def test_relative_paths_must_stay_inside_the_folder_of_the_table(tmp_path):
     inside.mkdir()
     (inside / "link.png").symlink_to(tmp_path / "secret.png")
     (inside / "t.csv").write_text("f,not\na.png,\n../secret.png,a|b\n")
-    with pytest.raises(InvalidData, match=r"must stay inside its folder. Data row 2 names"):
+    with pytest.raises(InvalidData, match=r"must stay inside its folder. Data row 2 has"):
         read_own(inside / "t.csv", label="not", images="f")
     (inside / "t.csv").write_text(f"f,not\n{tmp_path / 'secret.png'},a|b\n")
     assert len(read_own(inside / "t.csv", label="not", images="f").X) == 1
     for name in ("../secret.png", "link.png", "x/../../secret.png"):
-        with pytest.raises(InvalidData, match=r"must stay inside its folder. Data row 8 names"):
+        with pytest.raises(InvalidData, match=r"must stay inside its folder. Data row 8 has"):
             resolve_paths(["a.png", name], [3, 7], inside, "t.csv")
     for cell in (None, "a\0b"):
-        with pytest.raises(InvalidData, match="Data row 4 does not"):
+        with pytest.raises(InvalidData, match="data row 4 is empty or invalid"):
             resolve_paths([cell], [3], inside, "t.csv")
 
 
@@ -161,10 +161,10 @@ def test_an_image_that_claims_to_be_enormous_is_refused(photos, side):
 
 
 def test_folders_that_hold_no_labels_are_refused(tmp_path):
-    with pytest.raises(InvalidData, match="It holds no image"):
+    with pytest.raises(InvalidData, match="It contains no image"):
         read_own(tmp_path)
     save(tmp_path / "loose.png")
-    with pytest.raises(InvalidData, match=r"'loose.png' lies in none"):
+    with pytest.raises(InvalidData, match=r"'loose.png' is in none"):
         read_own(tmp_path)
 
 
