@@ -1,4 +1,4 @@
-"""The options that say how to read a user's own data, shared by all commands that do."""
+"""Options for reading the user's data, shared by the commands that read it."""
 
 import csv
 import functools
@@ -33,10 +33,10 @@ DataFile = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 
-# For commands on a saved model, which says how to read all else.
+# Options for commands that use a saved model, which has the other settings in its recipe.
 Images = Annotated[str | None, typer.Option(help="Column of image paths.")]
 Delimiter = Annotated[
-    str | None, typer.Option(help="CSV delimiter; found from the header if left out.")
+    str | None, typer.Option(help="CSV delimiter; detected from the header by default.")
 ]
 Decimal = Annotated[str, typer.Option(help="Decimal mark of a CSV file.")]
 
@@ -44,7 +44,7 @@ Decimal = Annotated[str, typer.Option(help="Decimal mark of a CSV file.")]
 def _option(
     name: str, about: str, flag: str | None = None, kind: Any = str | None, default: Any = None
 ) -> inspect.Parameter:
-    """Declare an option of the command line that is a parameter of `read_own`."""
+    """Declare a command-line option for a parameter of `read_own`."""
     flags = () if flag is None else (flag,)
     callback = split_names if name in _LISTS else None
     option = typer.Option(*flags, help=about, callback=callback, rich_help_panel="Reading the data")
@@ -57,7 +57,7 @@ def _option(
 
 
 def split_names(listed: str | None) -> list[str] | None:
-    """Split names at commas; a name that holds one can be put in double quotes."""
+    """Split a list of names at commas, except in double quotes."""
     return None if listed is None else next(csv.reader([listed], skipinitialspace=True), [])
 
 
@@ -65,24 +65,25 @@ _LISTS = {"features", "ignore", "categorical", "classes"}
 _OPTIONS = (
     _option("label", "Column of complementary labels (needed for tables)."),
     _option("true_label", "Column of true classes, empty where unknown."),
-    _option("annotator", "Column that says who answered."),
-    _option("example_id", "Column that says which rows are about the same example.", "--id"),
+    _option("annotator", "Column of the annotators who gave the labels."),
+    _option("example_id", "Column of example ids; rows with one id are one example.", "--id"),
     _option("images", "Column of image paths."),
-    _option("features", "Feature columns, separated by commas; all if left out."),
-    _option("ignore", "Columns that are no features, such as a date, separated by commas."),
-    _option("categorical", "Columns to take as categories, separated by commas."),
+    _option("features", "Feature columns, separated by commas; all other columns by default."),
+    _option("ignore", "Columns to leave out, such as dates, separated by commas."),
+    _option("categorical", "Columns to read as categories, separated by commas."),
     _option("classes", "All class names in order, separated by commas."),
-    _option("separator", "What stands between several labels in one cell.", kind=str, default="|"),
-    _option("delimiter", "CSV delimiter; found from the header if left out."),
+    _option("separator", "Separator of several labels in one cell.", kind=str, default="|"),
+    _option("delimiter", "CSV delimiter; detected from the header by default."),
     _option("decimal", "Decimal mark of a CSV file.", kind=str, default="."),
-    _option("size", "Bring all images to this height and width.", kind=tuple[int, int] | None),
+    _option("size", "Resize all images to this height and width.", kind=tuple[int, int] | None),
 )
 
 
 def reads_data(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace the parameter ``reading`` of a command by the options that say how to read data.
+    """Replace the parameter ``reading`` of a command by the options for reading data.
 
-    The command gets a dictionary of those that were given: the keyword arguments of `read_own`.
+    The command receives a dictionary of the options that were given, which are keyword arguments
+    of `read_own`.
     """
     others = [
         parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
@@ -105,9 +106,10 @@ def reads_data(command: Callable[..., None]) -> Callable[..., None]:
 def read_data(
     file: str, reading: Mapping[str, Any], *, anchor_label: str | None = None
 ) -> "OwnData":
-    """Read the data of the user.
+    """Read the user's data with a progress indicator.
 
-    A column of the name that tells the class of anchors is no feature, unless it is listed.
+    A column with the name of the anchors' true classes is removed from the features, unless the
+    user lists it as a feature.
     """
     from naysay.datasets.own import read_own
 
@@ -118,8 +120,8 @@ def read_data(
     rest = own.without_column(anchor_label)
     if rest is not own:
         typer.echo(
-            f"warning: {anchor_label!r}: no feature, as --anchor-label names it; use the true "
-            f"classes in {own.source} with --true-label",
+            f"warning: {anchor_label!r}: not used as a feature, because --anchor-label names it; "
+            f"to use the true classes in {own.source}, pass --true-label",
             err=True,
         )
     return rest
@@ -128,7 +130,7 @@ def read_data(
 def read_anchor_file(
     file: Path, own: "OwnData", reading: Mapping[str, Any], *, true_label: str | None
 ) -> "tuple[NDArray[Any], NDArray[np.int64]]":
-    """Read a file of anchors that belong to the data."""
+    """Read the anchors that belong to the data."""
     from naysay.datasets.own import read_anchors
 
     roles = [reading[role] for role in ("label", "annotator", "example_id") if role in reading]

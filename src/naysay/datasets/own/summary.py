@@ -115,7 +115,7 @@ class Summary:
             ),
             (
                 self.class_columns,
-                "a feature that contains class names; if these are the true classes, name the "
+                "a feature that holds class names; if these are the true classes, name the "
                 "column in --true-label",
             ),
             (
