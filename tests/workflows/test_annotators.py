@@ -125,7 +125,7 @@ def test_annotators_of_one_habit_share_a_matrix():
     clf, report = fit_own(own, transition="estimate", epochs=5)
     assert clf.transitions_ == {}
     assert "do not show that their habits differ" in " ".join(report.warnings)
-    assert "All answers." in render_fit_page(report)
+    assert "All labels." in render_fit_page(report)
 
 
 def test_an_estimate_writes_a_folder_that_a_fit_reads(folder, tmp_path):

@@ -1,4 +1,4 @@
-"""Pictures of a page as SVG, tables and data addresses: curves, heat maps, images."""
+"""Data for the pictures of a page: curves, heat maps and images."""
 
 import base64
 import io
@@ -29,23 +29,23 @@ __all__ = [
     "make_thumbnail",
 ]
 
-# Sizes and margins of drawings, in units of their own; the page scales them.
+# Sizes and margins of drawings in SVG units, which the page scales.
 _WIDTH, _HEIGHT = 400, 230
 _LEFT, _RIGHT, _TOP, _BOTTOM = 40, 10, 28, 40
 _LARGE_WIDTH, _LARGE_HEIGHT = 640, 340
 _LARGE_LEFT, _LARGE_RIGHT, _LARGE_TOP, _LARGE_BOTTOM = 44, 86, 24, 44
-_LABEL_GAP = 14  # between the names at the right end
-_N_STEPS = 4  # between ticks, about
-# Share of full colour from which white text reads better than black in light mode, and black
-# better than white in dark mode: both colours of page.css were chosen to change over here.
+_LABEL_GAP = 14  # least distance between the names of lines
+_N_STEPS = 4  # approximate number of intervals between ticks
+# Share of full colour from which white text is more readable than black in light mode, and black
+# than white in dark mode. The colours in page.css are chosen so that both change at this share.
 _TEXT_FLIPS_AT = 0.72
-_N_TONES = 16  # of grey in a picture made of squares
+_N_TONES = 16  # opacities in a picture that is made of squares
 _LARGEST = 96  # pixels on the longer side of a thumbnail
 
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
-    """Maps values to places on the drawing; ticks are pairs of place and text."""
+    """An axis that maps values to positions; ticks are pairs of a position and a text."""
 
     low: float
     high: float
@@ -54,14 +54,14 @@ class Axis:
     ticks: list[tuple[float, str]]
 
     def __call__(self, value: float) -> float:
-        """Return the place of a value."""
+        """Compute the position of a value."""
         share = (value - self.low) / (self.high - self.low)
         return round(self.start + share * (self.end - self.start), 1)
 
 
 def _make_axis(low: float, high: float, start: float, end: float, *, whole: bool = False) -> Axis:
-    """Return an axis that covers the values, with ticks at round numbers, whole ones if asked."""
-    spread = (high - low) or abs(high) or 1.0  # a flat curve still needs some height
+    """Make an axis from `low` to `high` or beyond, with ticks at round (or whole) numbers."""
+    spread = (high - low) or abs(high) or 1.0  # a constant curve needs an axis, too
     exponent = math.floor(math.log10(spread / _N_STEPS))
     digit = next(
         digit
@@ -81,13 +81,13 @@ def _make_axis(low: float, high: float, start: float, end: float, *, whole: bool
 
 
 def _make_path(points: Sequence[tuple[float, float]], x: Axis, y: Axis) -> str:
-    """Return the line through points as an SVG path."""
+    """Draw the line through points as an SVG path."""
     return "M" + "L".join(f"{x(epoch):g},{y(loss):g}" for epoch, loss in points)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Chart:
-    """One run's curves; without held-out examples there is no best epoch and no second curve."""
+    """Loss curves of one run; without held-out examples there is no held-out curve."""
 
     x: Axis
     y: Axis
@@ -101,7 +101,7 @@ class Chart:
 
 
 def make_chart(history: Sequence[Mapping[str, float]], *, n_epochs: int) -> Chart | None:
-    """Return the curves of one run, or None if it recorded no epoch.
+    """Draw the loss curves of one run, or return None if it recorded no epoch.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def make_chart(history: Sequence[Mapping[str, float]], *, n_epochs: int) -> Char
         One record per epoch: ``epoch``, ``loss`` and, if examples were held out,
         ``held_out_loss``.
     n_epochs : int
-        Where the axis of epochs ends, the same for runs that are compared.
+        End of the axis of epochs, which is the same for runs that are compared.
     """
     if not history:
         return None
@@ -136,7 +136,7 @@ def make_chart(history: Sequence[Mapping[str, float]], *, n_epochs: int) -> Char
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """A mean over trials with its standard deviation (None with one trial), in percent."""
+    """A mean over trials and its standard deviation, in percent; None with one trial."""
 
     n_examples: int
     mean: float
@@ -146,7 +146,7 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """One setting's points and the path through them; `label_at` is where its name stands."""
+    """The points of one setting, the path through them, and the height of its name."""
 
     name: str
     points: list[Point]
@@ -156,7 +156,7 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True)
 class Convergence:
-    """The whole drawing."""
+    """Accuracy against the number of training examples, one line per setting."""
 
     x: Axis
     y: Axis
@@ -166,7 +166,7 @@ class Convergence:
 
 
 def make_convergence(points: Mapping[str, Sequence[Point]]) -> Convergence | None:
-    """Return the drawing of some lines by name, or None if no line has a point."""
+    """Draw lines by name, or return None if there is no point."""
     drawn = {name: sorted(each, key=lambda p: p.n_examples) for name, each in points.items()}
     drawn = {name: each for name, each in drawn.items() if each}
     every = [point for each in drawn.values() for point in each]
@@ -192,7 +192,7 @@ def make_convergence(points: Mapping[str, Sequence[Point]]) -> Convergence | Non
 
 @dataclass(frozen=True, kw_only=True)
 class HeatMapCell:
-    """One entry of Q: its value, its share of full colour, and how its text must look."""
+    """An entry of a matrix: its value, its share of full colour, and the style of its text."""
 
     value: float
     heat: float
@@ -201,7 +201,7 @@ class HeatMapCell:
 
 @dataclass(frozen=True, kw_only=True)
 class HeatMap:
-    """A matrix ready to be drawn; `top` is the value that gets full colour."""
+    """The cells of a transition matrix; `top` is the value with full colour."""
 
     classes: tuple[str, ...]
     rows: list[list[HeatMapCell]]
@@ -209,7 +209,7 @@ class HeatMap:
 
 
 def make_heat_maps(*matrices: "TransitionMatrix") -> list[HeatMap]:
-    """Return one heat map per matrix, all on one colour scale from 0 to their largest entry."""
+    """Draw one heat map per matrix, on one colour scale from 0 to their largest entry."""
     arrays = [np.asarray(matrix) for matrix in matrices]
     top = max(float(array.max()) for array in arrays)
     return [
@@ -223,18 +223,18 @@ def make_heat_maps(*matrices: "TransitionMatrix") -> list[HeatMap]:
 
 
 def make_cells(values: Sequence[float], top: float) -> list[HeatMapCell]:
-    """Return a row of cells; `top` is the value that gets full colour."""
+    """Draw a row of cells; `top` is the value with full colour."""
     cells: list[HeatMapCell] = []
     for value in values:
         heat = value / top
-        is_nothing = round(100 * value) == 0  # printed as 0
+        is_nothing = round(100 * value) == 0  # the page prints it as 0
         tone = "nothing" if is_nothing else "strong" if heat >= _TEXT_FLIPS_AT else "weak"
         cells.append(HeatMapCell(value=value, heat=heat, tone=tone))
     return cells
 
 
 def make_pixel_paths(image: NDArray[np.float64]) -> list[tuple[float, str]]:
-    """Return pairs of opacity and path; the largest value is opaque, 0 is not drawn.
+    """Draw an image as pairs of opacity and SVG path; the largest value is opaque.
 
     Examples
     --------
@@ -252,7 +252,7 @@ def make_pixel_paths(image: NDArray[np.float64]) -> list[tuple[float, str]]:
 
 
 def make_thumbnail(image: NDArray[np.uint8]) -> str:
-    """Return an image of shape (channels, height, width), 1 or 3 channels, as ``data:…``.
+    """Encode an image of shape (channels, height, width) as a small PNG in a ``data:`` URL.
 
     Examples
     --------
