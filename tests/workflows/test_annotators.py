@@ -99,7 +99,7 @@ def test_the_mean_of_opposite_habits_would_teach_less():
 
 def test_the_page_shows_the_matrix_of_each_annotator(folder, fitted):
     page = (folder / "model" / "report.html").read_text("utf-8")
-    assert "Each of 2 annotators has a table of their own" in page
+    assert "Each of 2 annotators has a matrix" in page
     assert "<b>ann</b>" in page
     assert "<b>bob</b>" in page
 
