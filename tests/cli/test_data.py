@@ -86,10 +86,3 @@ def test_fetch_refuses_an_unknown_name_before_any_download(tmp_path):
 def test_misuse_is_exit_code_2():
     assert run("fetch").exit_code == 2
     assert run("list", "--no-such-option").exit_code == 2
-
-
-@pytest.mark.parametrize("command", ["list", "fetch", "verify"])
-def test_help_has_an_example(command):
-    result = run(command, "--help")
-    assert result.exit_code == 0
-    assert f"Example: naysay data {command}" in " ".join(result.output.split())

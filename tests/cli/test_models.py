@@ -197,10 +197,11 @@ def test_estimate_warns_of_the_data_as_fit_does(flowers, tmp_path):
     anchors.write_text("\n".join(",".join(row) for row in [header, *rows] if row[is_]))
     options = (*options, "--anchors", anchors)
     done = succeed("estimate", data, *options, "--anchor-label=is")
-    assert "warning: 'is': no feature, as --anchor-label names it" in done.stderr
+    assert "warning: 'is': not used as a feature, because --anchor-label names it" in done.stderr
     assert "holds class names" not in done.stderr
     model = (*options[:3], "--out", tmp_path / "m", "--anchors", anchors, "--anchor-label=is")
-    assert "'is': no feature, as --anchor-label names it" in succeed("fit", data, *model).stderr
+    done = succeed("fit", data, *model)
+    assert "'is': not used as a feature, because --anchor-label names it" in done.stderr
     done = succeed("estimate", data, *options, "--anchor-label=is", "--features=petal_width,is")
     assert "'is': a feature that holds class names" in done.stderr
     done = succeed("estimate", data, *options, "--anchor-label=is", "--ignore=is")
@@ -227,7 +228,7 @@ def test_an_image_folder_becomes_a_model_and_predictions(tmp_path):
 @pytest.mark.parametrize(
     "arguments, code, message",
     [
-        (["fit", "flowers.csv", "--out", "m"], 1, "label must name the column"),
+        (["fit", "flowers.csv", "--out", "m"], 1, "must name the column of complementary"),
         (["fit", "gone.csv", "--label=not", "--out", "m"], 1, "No such file"),
         (["fit", "flowers.csv", "--label=not", "--out", "."], 1, "is neither"),
         (["fit", "flowers.csv", "--label=not", "--out=m", "--method=x"], 1, "Unknown method"),
@@ -327,8 +328,8 @@ def test_check_does_not_offer_an_option_that_it_does_not_have(flowers, tmp_path)
     text = (folder / "flowers.csv").read_text("utf-8").replace("setosa", "sitosa", 1)
     (tmp_path / "new.csv").write_text(text)
     done = run("check", folder / "model", tmp_path / "new.csv", "--label=not", "--true-label=is")
-    assert "It also names 'sitosa'. Mend the labels, or add these where" in done.stderr
-    assert done.stderr.endswith("or the data that the model learned from.\n")
+    assert "It also contains 'sitosa'. Correct these labels, or add the classes" in done.stderr
+    assert done.stderr.endswith("or the training data.\n")
 
 
 def test_a_closed_pipe_is_no_error(flowers):

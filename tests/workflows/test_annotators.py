@@ -99,7 +99,7 @@ def test_the_mean_of_opposite_habits_would_teach_less():
 
 def test_the_page_shows_the_matrix_of_each_annotator(folder, fitted):
     page = (folder / "model" / "report.html").read_text("utf-8")
-    assert "Each of 2 annotators has a table of their own" in page
+    assert "Each of 2 annotators has a matrix" in page
     assert "<b>ann</b>" in page
     assert "<b>bob</b>" in page
 
@@ -125,7 +125,7 @@ def test_annotators_of_one_habit_share_a_matrix():
     clf, report = fit_own(own, transition="estimate", epochs=5)
     assert clf.transitions_ == {}
     assert "do not show that their habits differ" in " ".join(report.warnings)
-    assert "All answers." in render_fit_page(report)
+    assert "All labels." in render_fit_page(report)
 
 
 def test_an_estimate_writes_a_folder_that_a_fit_reads(folder, tmp_path):
@@ -177,7 +177,7 @@ def test_what_does_not_fit_is_named(folder, tmp_path):
     assert "ann.csv has 'cat', 'dog', 'owl', bob.csv 'cat', 'dog', 'fox'" in refusal(
         {**HABITS, "bob": other}
     )
-    assert "must name the classes 'cat', 'dog', 'fox'. It also names 'owl'" in refusal(
+    assert "must only contain the classes 'cat', 'dog', 'fox'. It also contains 'owl'" in refusal(
         {"ann": other, "bob": other}
     )
     silent = TransitionMatrix([[0, 1, 0], [1, 0, 0], [0.5, 0.5, 0]], CLASSES)

@@ -227,7 +227,7 @@ def test_answers_about_other_classes_are_refused(model, tmp_path):
     path = tmp_path / "other.csv"
     path.write_text("x,y,not\n0,0,fox\n")
     done = run("check", model, path, "--label=not")
-    assert "must name the classes 'cat', 'dog', 'owl'" in done.stderr
+    assert "must only contain the classes 'cat', 'dog', 'owl'" in done.stderr
     TransitionMatrix.uniform(4).write(tmp_path / "Q.csv")
     path.write_text("x,y,not\n0,0,cat\n")
     done = run("check", model, path, "--label=not", "--transition", tmp_path / "Q.csv")

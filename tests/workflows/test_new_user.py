@@ -75,11 +75,11 @@ def test_each_obstacle_is_named_with_the_option_that_removes_it(folder):
     assert "(--ignore id)" in refusal("data", "info", table, "--label=nicht")
     assert "(--ignore datum)" in refusal("data", "info", table, *READ[:2], "--ignore=id")
     assert "(--decimal ,)" in refusal("data", "info", table, READ[0], READ[2])
-    assert "no 'nope'" in refusal("data", "info", table, READ[0], "--ignore=id,nope")
+    assert "no column 'nope'" in refusal("data", "info", table, READ[0], "--ignore=id,nope")
     both = [*READ, "--features=farbe"]
     assert "features and ignore must not both" in refusal("data", "info", table, *both)
     twice = [*READ, "--annotator=nicht"]
-    assert "label and annotator must be two columns" in refusal("data", "info", table, *twice)
+    assert "label and annotator must be different columns" in refusal("data", "info", table, *twice)
     assert "No such file" in refusal("data", "info", folder / "none.csv", "--label=x")
     assert "There is no file 'none'" in refusal("design", "--classes=none")
 

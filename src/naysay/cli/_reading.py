@@ -1,10 +1,9 @@
-"""The options that say how to read a user's own data, shared by all commands that do."""
+"""Options for reading the user's data, shared by the commands that read it."""
 
 import csv
 import functools
 import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,158 +17,123 @@ if TYPE_CHECKING:
 
     from naysay.datasets.own import OwnData
 
-__all__ = ["AsJson", "DataFile", "Decimal", "Delimiter", "Images", "Reading", "reads_data"]
+__all__ = [
+    "AsJson",
+    "DataFile",
+    "Decimal",
+    "Delimiter",
+    "Images",
+    "read_anchor_file",
+    "read_data",
+    "reads_data",
+]
 
 DataFile = Annotated[
     str, typer.Argument(help="CSV, Parquet or .npz file, image folder, or - for CSV on stdin.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 
-# For commands on a saved model, which says how to read all else.
+# Options for commands that use a saved model, which has the other settings in its recipe.
 Images = Annotated[str | None, typer.Option(help="Column of image paths.")]
 Delimiter = Annotated[
-    str | None, typer.Option(help="CSV delimiter; found from the header if left out.")
+    str | None, typer.Option(help="CSV delimiter; detected from the header by default.")
 ]
 Decimal = Annotated[str, typer.Option(help="Decimal mark of a CSV file.")]
 
 
-def _option(*names: str, about: str) -> Any:
-    return typer.Option(*names, help=about, rich_help_panel="Reading the data")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reading:
-    """How to read a user's own data; each field is an option of the command line."""
-
-    label: Annotated[
-        str | None, _option(about="Column of complementary labels (needed for tables).")
-    ] = None
-    true_label: Annotated[
-        str | None, _option(about="Column of true classes, empty where unknown.")
-    ] = None
-    annotator: Annotated[str | None, _option(about="Column that says who answered.")] = None
-    example_id: Annotated[
-        str | None,
-        _option("--id", about="Column that says which rows are about the same example."),
-    ] = None
-    images: Annotated[str | None, _option(about="Column of image paths.")] = None
-    features: Annotated[
-        str | None, _option(about="Feature columns, separated by commas; all if left out.")
-    ] = None
-    ignore: Annotated[
-        str | None,
-        _option(about="Columns that are no features, such as a date, separated by commas."),
-    ] = None
-    categorical: Annotated[
-        str | None, _option(about="Columns to take as categories, separated by commas.")
-    ] = None
-    classes: Annotated[
-        str | None, _option(about="All class names in order, separated by commas.")
-    ] = None
-    separator: Annotated[str, _option(about="What stands between several labels in one cell.")] = (
-        "|"
+def _option(
+    name: str, about: str, flag: str | None = None, kind: Any = str | None, default: Any = None
+) -> inspect.Parameter:
+    """Declare a command-line option for a parameter of `read_own`."""
+    flags = () if flag is None else (flag,)
+    callback = split_names if name in _LISTS else None
+    option = typer.Option(*flags, help=about, callback=callback, rich_help_panel="Reading the data")
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation=Annotated[kind, option],
     )
-    delimiter: Annotated[
-        str | None, _option(about="CSV delimiter; found from the header if left out.")
-    ] = None
-    decimal: Annotated[str, _option(about="Decimal mark of a CSV file.")] = "."
-    size: Annotated[
-        tuple[int, int] | None, _option(about="Bring all images to this height and width.")
-    ] = None
-
-    def read(
-        self, file: str, *, classes: Sequence[str] | None = None, anchor_label: str | None = None
-    ) -> "OwnData":
-        """Read the data; `classes` are used where the option does not list them.
-
-        A column of the name that tells the class of anchors is no feature, unless it is listed.
-        """
-        from naysay.datasets.own import read_own
-
-        with waiting(f"reading {file}"):
-            own = read_own(
-                file,
-                label=self.label,
-                features=split_names(self.features),
-                ignore=split_names(self.ignore) or [],
-                true_label=self.true_label,
-                annotator=self.annotator,
-                example_id=self.example_id,
-                images=self.images,
-                classes=split_names(self.classes) or classes,
-                separator=self.separator,
-                delimiter=self.delimiter,
-                decimal=self.decimal,
-                categorical=split_names(self.categorical) or [],
-                size=self.size,
-            )
-        return own if anchor_label is None or self.features else _without(own, anchor_label)
-
-    def read_anchors(
-        self, file: Path, own: "OwnData", *, true_label: str | None
-    ) -> "tuple[NDArray[Any], NDArray[np.int64]]":
-        """Read a file of anchors that belong to the data."""
-        from naysay.datasets.own.read import read_anchors
-
-        ignored = (self.label, self.annotator, self.example_id, *(split_names(self.ignore) or ()))
-        return read_anchors(
-            file,
-            own,
-            true_label=true_label,
-            images=self.images,
-            ignored=[name for name in ignored if name is not None],
-            delimiter=self.delimiter,
-            decimal=self.decimal,
-        )
 
 
 def split_names(listed: str | None) -> list[str] | None:
-    """Split names at commas; a name that holds one can be put in double quotes."""
+    """Split a list of names at commas, except in double quotes."""
     return None if listed is None else next(csv.reader([listed], skipinitialspace=True), [])
 
 
-def _without(own: "OwnData", column: str) -> "OwnData":
-    """Return the data without a feature column that tells the true class of anchors."""
-    import numpy as np
-
-    from naysay.datasets.own.recipe import Recipe
-
-    if not isinstance(own.recipe, Recipe):
-        return own
-    kept = [each for each in own.recipe.columns if each.name != column]
-    if not kept or len(kept) == len(own.recipe.columns):
-        return own
-    typer.echo(
-        f"warning: {column!r}: no feature, as --anchor-label names it; use the true classes in "
-        f"{own.source} with --true-label",
-        err=True,
-    )
-    is_kept = np.repeat(
-        [each.name != column for each in own.recipe.columns],
-        [len(each.feature_names) for each in own.recipe.columns],
-    )
-    recipe = replace(own.recipe, columns=tuple(kept))
-    return replace(own, X=own.X[:, is_kept], recipe=recipe)
+_LISTS = {"features", "ignore", "categorical", "classes"}
+_OPTIONS = (
+    _option("label", "Column of complementary labels (needed for tables)."),
+    _option("true_label", "Column of true classes, empty where unknown."),
+    _option("annotator", "Column of the annotators who gave the labels."),
+    _option("example_id", "Column of example ids; rows with one id are one example.", "--id"),
+    _option("images", "Column of image paths."),
+    _option("features", "Feature columns, separated by commas; all other columns by default."),
+    _option("ignore", "Columns to leave out, such as dates, separated by commas."),
+    _option("categorical", "Columns to read as categories, separated by commas."),
+    _option("classes", "All class names in order, separated by commas."),
+    _option("separator", "Separator of several labels in one cell.", kind=str, default="|"),
+    _option("delimiter", "CSV delimiter; detected from the header by default."),
+    _option("decimal", "Decimal mark of a CSV file.", kind=str, default="."),
+    _option("size", "Resize all images to this height and width.", kind=tuple[int, int] | None),
+)
 
 
 def reads_data(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command that takes ``reading`` the options of `Reading` in its place."""
-    fields = inspect.signature(Reading).parameters
-    own = {
-        name: parameter
+    """Replace the parameter ``reading`` of a command by the options for reading data.
+
+    The command receives a dictionary of the options that were given, which are keyword arguments
+    of `read_own`.
+    """
+    others = [
+        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
         for name, parameter in inspect.signature(command).parameters.items()
         if name != "reading"
-    }
+    ]
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
-        reading = Reading(**{name: given.pop(name) for name in fields})
+        options = {option.name: given.pop(option.name) for option in _OPTIONS}
+        reading = {name: value for name, value in options.items() if value is not None}
         command(**given, reading=reading)
 
-    parameters = [
-        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        for parameter in (*own.values(), *fields.values())
-    ]
+    parameters = [*others, *_OPTIONS]
     run.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportAttributeAccessIssue]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
+
+
+def read_data(
+    file: str, reading: Mapping[str, Any], *, anchor_label: str | None = None
+) -> "OwnData":
+    """Read the user's data with a progress indicator.
+
+    A column with the name of the anchors' true classes is removed from the features, unless the
+    user lists it as a feature.
+    """
+    from naysay.datasets.own import read_own
+
+    with waiting(f"reading {file}"):
+        own = read_own(file, **reading)
+    if anchor_label is None or "features" in reading:
+        return own
+    rest = own.without_column(anchor_label)
+    if rest is not own:
+        typer.echo(
+            f"warning: {anchor_label!r}: not used as a feature, because --anchor-label names it; "
+            f"to use the true classes in {own.source}, pass --true-label",
+            err=True,
+        )
+    return rest
+
+
+def read_anchor_file(
+    file: Path, own: "OwnData", reading: Mapping[str, Any], *, true_label: str | None
+) -> "tuple[NDArray[Any], NDArray[np.int64]]":
+    """Read the anchors that belong to the data."""
+    from naysay.datasets.own import read_anchors
+
+    roles = [reading[role] for role in ("label", "annotator", "example_id") if role in reading]
+    shared = {name: reading[name] for name in ("images", "delimiter", "decimal") if name in reading}
+    ignored = [*roles, *reading.get("ignore", ())]
+    return read_anchors(file, own, true_label=true_label, ignored=ignored, **shared)

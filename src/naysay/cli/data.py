@@ -1,4 +1,4 @@
-"""``naysay data``: official data sets, a look at your own data, and an example file."""
+"""``naysay data``: official data sets, a summary of your data, and an example file."""
 
 import json
 import shlex
@@ -15,7 +15,7 @@ from rich.text import Text
 
 from naysay import datasets
 from naysay._base.errors import DatasetUnavailable, InvalidData
-from naysay.cli._reading import AsJson, DataFile, Reading, reads_data
+from naysay.cli._reading import AsJson, DataFile, read_data, reads_data
 
 if TYPE_CHECKING:
     from naysay.datasets.own.summary import Summary
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["app", "info", "print_summary", "print_warning"]
 
 app = typer.Typer(
-    help="Official data sets: list them, fetch them, verify the copies on disk.",
+    help="List, fetch and verify official data sets, and summarise your data.",
     no_args_is_help=True,
 )
 
@@ -32,14 +32,14 @@ DataDir = Annotated[
     typer.Option(
         "--data-dir",
         metavar="FOLDER",
-        help="The data folder; NAYSAY_DATA or the user's cache folder when left out.",
+        help="The data folder; by default NAYSAY_DATA or the user's cache folder.",
     ),
 ]
 
 
 @app.command("list")
 def list_datasets(data_dir: DataDir = None, as_json: AsJson = False) -> None:
-    """List the official data sets, and which of them are on disk.
+    """List the official data sets, and show which of them are on disk.
 
     Example: naysay data list
     """
@@ -67,9 +67,9 @@ def fetch(
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Download data sets from where their authors publish them, and check them.
+    """Download data sets from their official sources, and check them.
 
-    What is there already is kept; an interrupted download can simply be started again.
+    Files that are already on disk are kept, and an interrupted download continues.
 
     Example: naysay data fetch mnist pendigits
     """
@@ -89,14 +89,15 @@ def fetch(
 def verify(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME...]", help="Names of data sets; all on disk when left out."),
+        typer.Argument(metavar="[NAME...]", help="Names of data sets; by default all on disk."),
     ] = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Read data sets on disk and hold them against what their authors published.
+    """Read data sets on disk, and compare them with what their authors published.
 
-    Exit code 1 if one is damaged, or if one that is named is missing. Nothing is downloaded.
+    The exit code is 1 if a data set is damaged, or if a named one is missing. Nothing is
+    downloaded.
 
     Example: naysay data verify mnist
     """
@@ -111,7 +112,10 @@ def verify(
             detail = result["detail"].splitlines()[0]
             typer.echo(f"{result['name']}: {result['status']}. {detail}")
         if not results:
-            typer.echo(f"No data set is in {datasets.data_folder(data_dir)}. See: naysay data list")
+            typer.echo(
+                f"No data set is in {datasets.data_folder(data_dir)}. To list all data sets, run: "
+                "naysay data list"
+            )
     if any(result["status"] != "ok" for result in results):
         raise typer.Exit(1)
 
@@ -155,13 +159,14 @@ def _print_json(value: Any) -> None:
 
 def example(
     out: Annotated[Path, typer.Argument(help="Where to write the CSV file.")],
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the answers.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random labels.")] = 0,
     annotators: Annotated[
-        bool, typer.Option("--annotators", help="Three annotators, each with a habit of their own.")
+        bool,
+        typer.Option("--annotators", help="Add three annotators with different labelling habits."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a small CSV file to try the other commands on: 150 flowers with "not" labels.
+    """Write a small CSV file to try the other commands: 150 flowers with complementary labels.
 
     Example:
 
@@ -173,18 +178,18 @@ def example(
     if as_json:
         typer.echo(json.dumps({"out": str(out), "label": "not"}))
         return
-    typer.echo(f"{out}: the column 'not' says what each flower is not. Next:")
+    typer.echo(f"{out}: the column 'not' names a class that each flower is not. Next:")
     more = " --annotator who --id flower" if annotators else ""
     quoted = shlex.quote(str(out))
     typer.echo(f"naysay fit {quoted} --label not --true-label is{more} --out flowers-model")
 
 
-_MOST_ROWS = 20  # of a listing by class or annotator
+_MOST_ROWS = 20  # classes or annotators that are listed before the rest is only counted
 
 
 @reads_data
-def info(file: DataFile, reading: Reading, as_json: AsJson = False) -> None:
-    r"""Say what is in your data: classes, labels per class, annotators, what cannot work.
+def info(file: DataFile, reading: dict[str, Any], as_json: AsJson = False) -> None:
+    r"""Summarise your data: classes, labels per class, annotators, and problems.
 
     Example:
 
@@ -192,7 +197,7 @@ def info(file: DataFile, reading: Reading, as_json: AsJson = False) -> None:
     """
     from naysay.datasets.own.summary import summarise
 
-    summary = summarise(reading.read(file))
+    summary = summarise(read_data(file, reading))
     if as_json:
         typer.echo(json.dumps(summary.to_dict(), ensure_ascii=False))
     else:
@@ -200,27 +205,27 @@ def info(file: DataFile, reading: Reading, as_json: AsJson = False) -> None:
 
 
 def print_summary(summary: "Summary", *, stderr: bool = False) -> None:
-    """Print what was found in the data, and what cannot work."""
+    """Print the figures and warnings of a summary."""
     console = Console(stderr=stderr)
     facts = Table.grid(padding=(0, 2))
     for name, value in summary.facts().items():
         facts.add_row(Text(name, style="dim"), Text(value))
     console.print(Text(summary.source, style="bold"))
     console.print(facts)
-    console.print(_count_table("not this class", summary.labels_per_class))
+    console.print(_count_table("excluded class", summary.labels_per_class))
     if summary.annotators:
-        console.print(_count_table("answers by", summary.annotators))
+        console.print(_count_table("annotator", summary.annotators))
     for warning in summary.warnings:
         print_warning(console, warning)
 
 
 def print_warning(console: Console, warning: str) -> None:
-    """Print a warning in one line, which a program can find."""
+    """Print a warning on one line, so that a program can find it."""
     console.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
 
 
 def _count_table(title: str, counts: Mapping[str, int]) -> Table:
-    """Return names and counts; of many names only the most frequent."""
+    """Build a table of names and counts, for the most frequent names."""
     table = Table(title, "answers", "", box=box.SIMPLE_HEAD)
     table.columns[1].justify = "right"
     shown = sorted(counts, key=lambda name: -counts[name])[:_MOST_ROWS]

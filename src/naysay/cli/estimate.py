@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from naysay.cli._matrices import AllowDiagonal
-from naysay.cli._reading import AsJson, DataFile, Reading, reads_data
+from naysay.cli._reading import AsJson, DataFile, read_anchor_file, read_data, reads_data
 from naysay.cli.fit import AnchorLabel, Anchors, Epochs, Seed
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _MOST_ROWS = 30
 @reads_data
 def estimate(
     data: DataFile,
-    reading: Reading,
+    reading: dict[str, Any],
     anchors: Anchors = None,
     anchor_label: AnchorLabel = None,
     out: Annotated[
@@ -65,15 +65,15 @@ def estimate(
         if target is not None and str(target) != "-":
             check_target(target, usual="Q.csv")  # before the work, not after it
     if by_annotator is not None:
-        if reading.annotator is None:
+        if "annotator" not in reading:
             raise typer.BadParameter("--by-annotator needs --annotator, who gave each answer.")
         check_matrix_folder(by_annotator)
-    own = reading.read(data, anchor_label=None if anchors is None else anchor_label)
+    own = read_data(data, reading, anchor_label=None if anchors is None else anchor_label)
     for warning in summarise(own).warnings:
         typer.echo(f"warning: {warning}", err=True)
     known = None
     if anchors is not None:
-        known = reading.read_anchors(anchors, own, true_label=anchor_label)
+        known = read_anchor_file(anchors, own, reading, true_label=anchor_label)
 
     from naysay.workflows.fit import estimate_own  # loads torch
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from naysay.cli._matrices import AllowDiagonal, class_names, name_classes, read_transition
-from naysay.cli._reading import AsJson, DataFile, Reading, reads_data
+from naysay.cli._reading import AsJson, DataFile, read_anchor_file, read_data, reads_data
 from naysay.cli.data import print_summary, print_warning
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ Epochs = Annotated[int, typer.Option(min=1, help="Passes over the data, at most.
 def fit(
     data: DataFile,
     out: Annotated[Path, typer.Option(metavar="MODEL", help="The model folder to write.")],
-    reading: Reading,
+    reading: dict[str, Any],
     anchors: Anchors = None,
     anchor_label: AnchorLabel = None,
     transition: Annotated[
@@ -77,20 +77,18 @@ def fit(
     given = None
     if transition not in (None, "uniform", "estimate"):
         given = read_transition(str(transition), allow_diagonal=allow_diagonal)
-    own = reading.read(
+    own = read_data(
         data,
-        classes=None if given is None else class_names(given),
+        reading if given is None else {"classes": class_names(given), **reading},
         anchor_label=None if anchors is None else anchor_label,
     )
     if given is not None:
-        given = name_classes(
-            given, own.classes, str(transition), listed=reading.classes is not None
-        )
+        given = name_classes(given, own.classes, str(transition), listed="classes" in reading)
     if not as_json:
         print_summary(summarise(own))
     known = None
     if anchors is not None:
-        known = reading.read_anchors(anchors, own, true_label=anchor_label)
+        known = read_anchor_file(anchors, own, reading, true_label=anchor_label)
     n_anchors = (0 if known is None else len(known[1])) + int((own.true_labels >= 0).sum())
     usual = "estimate" if n_anchors else "uniform"
 

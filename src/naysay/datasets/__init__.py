@@ -1,4 +1,4 @@
-"""Official data sets in their published formats, and the user's own data.
+"""Official data sets in their published formats, and readers for the user's data.
 
 >>> from naysay import datasets
 >>> "mnist" in datasets.names()
@@ -33,7 +33,7 @@ __all__ = [
     "summarise",
 ]
 
-# Loaded when first used: reading tables needs pyarrow, which official data sets do not.
+# These names are loaded on first use, because the readers need pyarrow and official data do not.
 _HOME_OF = {
     "OwnData": "naysay.datasets.own",
     "read_features": "naysay.datasets.own",

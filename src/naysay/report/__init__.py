@@ -1,4 +1,4 @@
-"""Results as one self-contained HTML page: no network, no script, no torch."""
+"""Render results as one self-contained HTML page, without network, scripts or torch."""
 
 from naysay.report.demo import render_demo_page, write_demo_page
 from naysay.report.fit import render_fit_page, write_fit_page

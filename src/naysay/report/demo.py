@@ -15,12 +15,12 @@ __all__ = ["render_demo_page", "write_demo_page"]
 
 
 def render_demo_page(result: "DemoResult") -> str:
-    """Return the demo's page: one HTML document that loads nothing from anywhere.
+    """Render the page of the demo, one HTML document that loads nothing.
 
     Parameters
     ----------
     result : DemoResult
-        What `naysay.workflows.demo.run_demo` returns.
+        The result of `naysay.workflows.demo.run_demo`.
     """
     n_epochs = max((len(run.history) for run in result.runs), default=1)
     true_map, estimated_map = make_heat_maps(result.true_transition, result.estimated_transition)
@@ -36,25 +36,25 @@ def render_demo_page(result: "DemoResult") -> str:
         true_map=true_map,
         estimated_map=estimated_map,
         diagnosis=result.true_transition.diagnose(),
-        without_habits=TransitionMatrix.uniform(result.true_transition.n_classes).diagnose(),
+        uniform_diagnosis=TransitionMatrix.uniform(result.true_transition.n_classes).diagnose(),
         versions=used_versions(),
     )
 
 
 def write_demo_page(result: "DemoResult", path: str | Path) -> Path:
-    """Write the demo's page and return its path.
+    """Write the page of the demo and return its path.
 
     Parameters
     ----------
     result : DemoResult
-        What `naysay.workflows.demo.run_demo` returns.
+        The result of `naysay.workflows.demo.run_demo`.
     path : str or Path
-        The file to write; its folder must exist. A file that is there is replaced at once, when
-        the page is complete.
+        The file to write, in a folder that exists. An existing file is replaced when the page is
+        complete.
 
     Raises
     ------
     InvalidInput
-        If the path is a folder, or lies in a folder that does not exist.
+        If the path is a folder, or is in a folder that does not exist.
     """
     return write_page(render_demo_page(result), path)

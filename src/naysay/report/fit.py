@@ -1,4 +1,4 @@
-"""The page of `naysay fit`: what was learned from, how good it is, what to do next."""
+"""The page of `naysay fit`: the data, the estimated accuracy, and what to collect next."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -7,7 +7,13 @@ import numpy as np
 
 from naysay._base.versions import used_versions
 from naysay.report.page import render, write_page
-from naysay.report.pictures import Cell, HeatMap, make_cells, make_heat_maps, make_thumbnail
+from naysay.report.pictures import (
+    HeatMap,
+    HeatMapCell,
+    make_cells,
+    make_heat_maps,
+    make_thumbnail,
+)
 
 if TYPE_CHECKING:
     from naysay.metrics import Estimate
@@ -15,19 +21,19 @@ if TYPE_CHECKING:
 
 __all__ = ["render_fit_page", "write_fit_page"]
 
-_MOST_CLASSES = 30  # in a heat map; of more classes the strongest habits are listed
-_MOST_HABITS = 20
-_MOST_MAPS = 6  # annotators whose own matrix is drawn
-_MOST_CELLS = 6  # columns of a table shown for one example
+_MOST_CLASSES = 30  # in a heat map; with more classes, the largest entries are listed
+_MOST_ENTRIES = 20
+_MOST_MAPS = 6  # annotators whose matrices are drawn
+_MOST_CELLS = 6  # columns of a table that are shown for one example
 
 
 def render_fit_page(report: "FitReport") -> str:
-    """Return the page about a model: one HTML document that loads nothing from anywhere.
+    """Render the page about a model, one HTML document that loads nothing.
 
     Parameters
     ----------
     report : FitReport
-        What `naysay.workflows.fit.fit_own` returns.
+        The report of `naysay.workflows.fit.fit_own`.
     """
     Q = report.transition
     is_small = Q.n_classes <= _MOST_CLASSES
@@ -44,9 +50,9 @@ def render_fit_page(report: "FitReport") -> str:
             )
         ],
         heat_map=make_heat_maps(Q)[0] if is_small else None,
-        strongest=[] if is_small else _strongest_habits(report),
-        own_maps=_own_maps(report) if is_small else [],
-        annotator_map=_annotator_map(report) if is_small and report.habits else None,
+        largest=[] if is_small else _largest_entries(report),
+        annotator_maps=_annotator_maps(report) if is_small else [],
+        annotator_shares=_annotator_shares(report) if is_small and report.habits else None,
         diagnosis=Q.diagnose(),
         unsure=[_shown(each) for each in report.unsure],
         suspects=[_shown(each) for each in report.suspects or ()],
@@ -60,9 +66,9 @@ def write_fit_page(report: "FitReport", path: str | Path) -> Path:
 
 
 def _shares(estimate: "Estimate") -> dict[str, Any]:
-    """Return an estimate for the page; `value` is None where there are bounds only.
+    """Convert an estimate for the page; `value` is None where only bounds are known.
 
-    `error` is for values outside 0..1 only, which are a riddle without it.
+    `error` is the standard error of a value outside 0 to 1, which is only plausible with it.
     """
     value = None if estimate.value is None else round(estimate.value, 9)
     low, high = estimate.interval
@@ -88,22 +94,22 @@ def _shown(example: "ShownExample") -> dict[str, Any]:
     }
 
 
-def _strongest_habits(report: "FitReport") -> list[tuple[str, str, float]]:
+def _largest_entries(report: "FitReport") -> list[tuple[str, str, float]]:
     values = np.asarray(report.transition)
     classes = report.transition.classes
-    order = np.argsort(-values, axis=None, kind="stable")[:_MOST_HABITS]
+    order = np.argsort(-values, axis=None, kind="stable")[:_MOST_ENTRIES]
     places = zip(*np.unravel_index(order, values.shape), strict=True)
     return [(classes[row], classes[column], float(values[row, column])) for row, column in places]
 
 
-def _own_maps(report: "FitReport") -> list[tuple[str, HeatMap]]:
-    """Return the matrices of those annotators who answered most, on one scale."""
+def _annotator_maps(report: "FitReport") -> list[tuple[str, HeatMap]]:
+    """Draw the matrices of the annotators with the most answers, on one colour scale."""
     shown = dict(list(report.transitions.items())[:_MOST_MAPS])
     return list(zip(shown, make_heat_maps(*shown.values()), strict=True)) if shown else []
 
 
-def _annotator_map(report: "FitReport") -> tuple[list[tuple[str, list[Cell]]], float]:
-    """Return a row of cells for each annotator, and the share that gets full colour."""
+def _annotator_shares(report: "FitReport") -> tuple[list[tuple[str, list[HeatMapCell]]], float]:
+    """Draw a row of cells for each annotator, and find the share with full colour."""
     names = sorted(report.habits, key=lambda name: -report.summary.annotators[name])[:_MOST_CLASSES]
     top = max((float(report.habits[name].max()) for name in names), default=1.0) or 1.0
     return [(name, make_cells(report.habits[name].tolist(), top)) for name in names], top

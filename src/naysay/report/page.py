@@ -1,4 +1,4 @@
-"""What every page shares: the templates, how numbers are written, and the file."""
+"""Code that all pages share: templates, formatting of numbers, and writing the file."""
 
 from functools import cache
 from pathlib import Path
@@ -14,7 +14,7 @@ _NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
 def render(template: str, **context: Any) -> str:
-    """Fill a template of this package; every value is escaped."""
+    """Render a template of this package, with all values escaped."""
     return _environment().get_template(template).render(context)
 
 
@@ -33,7 +33,7 @@ def _environment() -> Environment:
 
 
 def percent(share: float, digits: int = 0) -> str:
-    """Return a share as a percentage that never rounds to a certainty it is not.
+    """Format a share as a percentage, with ``> 99 %`` for a share below 1 that rounds to 100 %.
 
     Examples
     --------
@@ -47,28 +47,28 @@ def percent(share: float, digits: int = 0) -> str:
 
 
 def count(number: int) -> str:
-    """Return a number with its thousands apart: ``1,347``."""
+    """Format a number with commas between thousands, as in ``1,347``."""
     return f"{number:,}"
 
 
 def with_article(name: str) -> str:
-    """Return ``a 7`` or ``an 8``."""
+    """Put the indefinite article before a name, as in ``a 7`` and ``an 8``."""
     return f"{'an' if name[:1] in tuple('8aeiouAEIOU') else 'a'}{_NO_BREAK}{name}"
 
 
 def check_page_path(path: str | Path) -> Path:
-    """Return the path if a page can be written there; ask before a long computation.
+    """Check that a page can be written to a path, before a long computation.
 
     Raises
     ------
     InvalidInput
-        If the path is a folder or a device, or lies in a folder that does not exist.
+        If the path is a folder or a device, or is in a folder that does not exist.
     """
     return check_target(path, usual="page.html")
 
 
 def write_page(html: str, path: str | Path) -> Path:
-    """Write a page whole or not at all: a reader never sees half of it."""
+    """Write a page and return its path; a reader never sees an incomplete page."""
     with replacing(path, usual="page.html") as part:
         part.write_text(html, encoding="utf-8", newline="\n")
     return Path(path)

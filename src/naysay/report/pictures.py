@@ -1,4 +1,4 @@
-"""Pictures of a page as SVG, tables and data addresses: curves, heat maps, images."""
+"""Data for the pictures of a page: curves, heat maps and images."""
 
 import base64
 import io
@@ -16,32 +16,36 @@ if TYPE_CHECKING:
     from naysay.transition import TransitionMatrix
 
 __all__ = [
-    "Axis",
-    "Cell",
     "Chart",
     "Convergence",
     "HeatMap",
-    "Line",
+    "HeatMapCell",
     "Point",
-    "make_axis",
     "make_cells",
     "make_chart",
     "make_convergence",
     "make_heat_maps",
-    "make_path",
     "make_pixel_paths",
     "make_thumbnail",
 ]
 
-# The drawing's own units; the page scales them.
+# Sizes and margins of drawings in SVG units, which the page scales.
 _WIDTH, _HEIGHT = 400, 230
 _LEFT, _RIGHT, _TOP, _BOTTOM = 40, 10, 28, 40
-_N_STEPS = 4  # between ticks, about
+_LARGE_WIDTH, _LARGE_HEIGHT = 640, 340
+_LARGE_LEFT, _LARGE_RIGHT, _LARGE_TOP, _LARGE_BOTTOM = 44, 86, 24, 44
+_LABEL_GAP = 14  # least distance between the names of lines
+_N_STEPS = 4  # approximate number of intervals between ticks
+# Share of full colour from which white text is more readable than black in light mode, and black
+# than white in dark mode. The colours in page.css are chosen so that both change at this share.
+_TEXT_FLIPS_AT = 0.72
+_N_TONES = 16  # opacities in a picture that is made of squares
+_LARGEST = 96  # pixels on the longer side of a thumbnail
 
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
-    """Maps values to places on the drawing; ticks are pairs of place and text."""
+    """An axis that maps values to positions; ticks are pairs of a position and a text."""
 
     low: float
     high: float
@@ -50,63 +54,14 @@ class Axis:
     ticks: list[tuple[float, str]]
 
     def __call__(self, value: float) -> float:
-        """Return the place of a value."""
+        """Compute the position of a value."""
         share = (value - self.low) / (self.high - self.low)
         return round(self.start + share * (self.end - self.start), 1)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Chart:
-    """One run's curves; without held-out examples there is no best epoch and no second curve."""
-
-    x: Axis
-    y: Axis
-    training: str
-    held_out: str | None
-    best_epoch: int | None
-    best_loss: float | None
-    last_epoch: int
-    width: int = _WIDTH
-    height: int = _HEIGHT
-
-
-def make_chart(history: Sequence[Mapping[str, float]], *, n_epochs: int) -> Chart | None:
-    """Return the curves of one run, or None if it recorded no epoch.
-
-    Parameters
-    ----------
-    history : sequence of dict
-        One record per epoch: ``epoch``, ``loss`` and, if examples were held out,
-        ``held_out_loss``.
-    n_epochs : int
-        Where the axis of epochs ends, the same for runs that are compared.
-    """
-    if not history:
-        return None
-    training = [(record["epoch"], record["loss"]) for record in history]
-    held_out = [
-        (record["epoch"], record["held_out_loss"])
-        for record in history
-        if "held_out_loss" in record
-    ]
-    losses = [loss for _, loss in training + held_out]
-    x = make_axis(0, max(n_epochs, 1), _LEFT, _WIDTH - _RIGHT, whole=True)
-    y = make_axis(min(losses), max(losses), _HEIGHT - _BOTTOM, _TOP)
-    best = min(held_out, key=lambda point: point[1]) if held_out else None
-    return Chart(
-        x=x,
-        y=y,
-        training=make_path(training, x, y),
-        held_out=make_path(held_out, x, y) if held_out else None,
-        best_epoch=None if best is None else int(best[0]),
-        best_loss=None if best is None else best[1],
-        last_epoch=int(training[-1][0]),
-    )
-
-
-def make_axis(low: float, high: float, start: float, end: float, *, whole: bool = False) -> Axis:
-    """Return an axis that covers the values, with ticks at round numbers, whole ones if asked."""
-    spread = (high - low) or abs(high) or 1.0  # a flat curve still needs some height
+def _make_axis(low: float, high: float, start: float, end: float, *, whole: bool = False) -> Axis:
+    """Make an axis from `low` to `high` or beyond, with ticks at round (or whole) numbers."""
+    spread = (high - low) or abs(high) or 1.0  # a constant curve needs an axis, too
     exponent = math.floor(math.log10(spread / _N_STEPS))
     digit = next(
         digit
@@ -125,19 +80,63 @@ def make_axis(low: float, high: float, start: float, end: float, *, whole: bool 
     return axis
 
 
-def make_path(points: Sequence[tuple[float, float]], x: Axis, y: Axis) -> str:
-    """Return the line through points as an SVG path."""
+def _make_path(points: Sequence[tuple[float, float]], x: Axis, y: Axis) -> str:
+    """Draw the line through points as an SVG path."""
     return "M" + "L".join(f"{x(epoch):g},{y(loss):g}" for epoch, loss in points)
 
 
-_LARGE_WIDTH, _LARGE_HEIGHT = 640, 340
-_LARGE_LEFT, _LARGE_RIGHT, _LARGE_TOP, _LARGE_BOTTOM = 44, 86, 24, 44
-_LABEL_GAP = 14  # between the names at the right end
+@dataclass(frozen=True, kw_only=True)
+class Chart:
+    """Loss curves of one run; without held-out examples there is no held-out curve."""
+
+    x: Axis
+    y: Axis
+    training: str
+    held_out: str | None
+    best_epoch: int | None
+    best_loss: float | None
+    last_epoch: int
+    width: int = _WIDTH
+    height: int = _HEIGHT
+
+
+def make_chart(history: Sequence[Mapping[str, float]], *, n_epochs: int) -> Chart | None:
+    """Draw the loss curves of one run, or return None if it recorded no epoch.
+
+    Parameters
+    ----------
+    history : sequence of dict
+        One record per epoch: ``epoch``, ``loss`` and, if examples were held out,
+        ``held_out_loss``.
+    n_epochs : int
+        End of the axis of epochs, which is the same for runs that are compared.
+    """
+    if not history:
+        return None
+    training = [(record["epoch"], record["loss"]) for record in history]
+    held_out = [
+        (record["epoch"], record["held_out_loss"])
+        for record in history
+        if "held_out_loss" in record
+    ]
+    losses = [loss for _, loss in training + held_out]
+    x = _make_axis(0, max(n_epochs, 1), _LEFT, _WIDTH - _RIGHT, whole=True)
+    y = _make_axis(min(losses), max(losses), _HEIGHT - _BOTTOM, _TOP)
+    best = min(held_out, key=lambda point: point[1]) if held_out else None
+    return Chart(
+        x=x,
+        y=y,
+        training=_make_path(training, x, y),
+        held_out=_make_path(held_out, x, y) if held_out else None,
+        best_epoch=None if best is None else int(best[0]),
+        best_loss=None if best is None else best[1],
+        last_epoch=int(training[-1][0]),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """A mean over trials with its standard deviation (None with one trial), in percent."""
+    """A mean over trials and its standard deviation, in percent; None with one trial."""
 
     n_examples: int
     mean: float
@@ -147,7 +146,7 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """One setting's points and the path through them; `label_at` is where its name stands."""
+    """The points of one setting, the path through them, and the height of its name."""
 
     name: str
     points: list[Point]
@@ -157,7 +156,7 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True)
 class Convergence:
-    """The whole drawing."""
+    """Accuracy against the number of training examples, one line per setting."""
 
     x: Axis
     y: Axis
@@ -167,18 +166,18 @@ class Convergence:
 
 
 def make_convergence(points: Mapping[str, Sequence[Point]]) -> Convergence | None:
-    """Return the drawing of some lines by name, or None if no line has a point."""
+    """Draw lines by name, or return None if there is no point."""
     drawn = {name: sorted(each, key=lambda p: p.n_examples) for name, each in points.items()}
     drawn = {name: each for name, each in drawn.items() if each}
     every = [point for each in drawn.values() for point in each]
     if not every:
         return None
-    x = make_axis(
+    x = _make_axis(
         0, max(p.n_examples for p in every), _LARGE_LEFT, _LARGE_WIDTH - _LARGE_RIGHT, whole=True
     )
     low = min(p.mean - (p.sd or 0) for p in every)
     high = max(p.mean + (p.sd or 0) for p in every)
-    y = make_axis(low, high, _LARGE_HEIGHT - _LARGE_BOTTOM, _LARGE_TOP)
+    y = _make_axis(low, high, _LARGE_HEIGHT - _LARGE_BOTTOM, _LARGE_TOP)
     lines: list[Line] = []
     taken: list[float] = []
     for name, each in drawn.items():
@@ -186,19 +185,14 @@ def make_convergence(points: Mapping[str, Sequence[Point]]) -> Convergence | Non
         while any(abs(at - other) < _LABEL_GAP for other in taken):
             at += _LABEL_GAP
         taken.append(at)
-        path = make_path([(p.n_examples, p.mean) for p in each], x, y)
+        path = _make_path([(p.n_examples, p.mean) for p in each], x, y)
         lines.append(Line(name=name, points=each, path=path, label_at=at))
     return Convergence(x=x, y=y, lines=lines)
 
 
-# Share of full colour from which white text reads better than black in light mode, and black
-# better than white in dark mode: both colours of page.css were chosen to change over here.
-_TEXT_FLIPS_AT = 0.72
-
-
 @dataclass(frozen=True, kw_only=True)
-class Cell:
-    """One entry of Q: its value, its share of full colour, and how its text must look."""
+class HeatMapCell:
+    """An entry of a matrix: its value, its share of full colour, and the style of its text."""
 
     value: float
     heat: float
@@ -207,15 +201,15 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class HeatMap:
-    """A matrix ready to be drawn; `top` is the value that gets full colour."""
+    """The cells of a transition matrix; `top` is the value with full colour."""
 
     classes: tuple[str, ...]
-    rows: list[list[Cell]]
+    rows: list[list[HeatMapCell]]
     top: float
 
 
 def make_heat_maps(*matrices: "TransitionMatrix") -> list[HeatMap]:
-    """Return one heat map per matrix, all on one colour scale from 0 to their largest entry."""
+    """Draw one heat map per matrix, on one colour scale from 0 to their largest entry."""
     arrays = [np.asarray(matrix) for matrix in matrices]
     top = max(float(array.max()) for array in arrays)
     return [
@@ -228,23 +222,19 @@ def make_heat_maps(*matrices: "TransitionMatrix") -> list[HeatMap]:
     ]
 
 
-def make_cells(values: Sequence[float], top: float) -> list[Cell]:
-    """Return a row of cells; `top` is the value that gets full colour."""
-    return [_make_cell(value, top) for value in values]
-
-
-def _make_cell(value: float, top: float) -> Cell:
-    heat = value / top
-    is_nothing = round(100 * value) == 0  # printed as 0
-    tone = "nothing" if is_nothing else "strong" if heat >= _TEXT_FLIPS_AT else "weak"
-    return Cell(value=value, heat=heat, tone=tone)
-
-
-_N_TONES = 16
+def make_cells(values: Sequence[float], top: float) -> list[HeatMapCell]:
+    """Draw a row of cells; `top` is the value with full colour."""
+    cells: list[HeatMapCell] = []
+    for value in values:
+        heat = value / top
+        is_nothing = round(100 * value) == 0  # the page prints it as 0
+        tone = "nothing" if is_nothing else "strong" if heat >= _TEXT_FLIPS_AT else "weak"
+        cells.append(HeatMapCell(value=value, heat=heat, tone=tone))
+    return cells
 
 
 def make_pixel_paths(image: NDArray[np.float64]) -> list[tuple[float, str]]:
-    """Return pairs of opacity and path; the largest value is opaque, 0 is not drawn.
+    """Draw an image as pairs of opacity and SVG path; the largest value is opaque.
 
     Examples
     --------
@@ -261,11 +251,8 @@ def make_pixel_paths(image: NDArray[np.float64]) -> list[tuple[float, str]]:
     return [(tone / _N_TONES, path) for tone, path in sorted(squares.items())]
 
 
-_LARGEST = 96  # pixels on the longer side
-
-
 def make_thumbnail(image: NDArray[np.uint8]) -> str:
-    """Return an image of shape (channels, height, width), 1 or 3 channels, as ``data:…``.
+    """Encode an image of shape (channels, height, width) as a small PNG in a ``data:`` URL.
 
     Examples
     --------

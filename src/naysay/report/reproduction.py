@@ -1,4 +1,4 @@
-"""The page of `naysay report`: recorded runs beside the published numbers."""
+"""The page of `naysay report`: recorded runs beside the published results."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -22,13 +22,13 @@ from naysay.transition import TransitionMatrix
 __all__ = ["render_report_page", "write_report_page"]
 
 _MOST_CURVES = 8
-_SURE_ENOUGH = 0.02  # standard error up to which an accuracy judged without labels says something
+_LARGEST_STANDARD_ERROR = 0.02  # of the estimates of accuracy that are compared with the accuracy
 _MATRICES = {"true": "True Q", "estimated": "Estimated", "refined": "Refined"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """What the page shows of one suite with one recipe."""
+    """Content of the page for one suite with one recipe."""
 
     result: SuiteResult
     curves: list[tuple[CellResult, Chart]]
@@ -37,22 +37,23 @@ class Section:
     devices: list[str]
     networks: list[str]
     seconds: float
-    judged: tuple[int, float] | None  # runs with an accuracy known without labels; how far off
+    # Number of runs with an estimate of accuracy without true labels, and its mean error.
+    estimated: tuple[int, float] | None
 
     @property
     def anchor(self) -> str:
-        """The place on the page."""
+        """Anchor of the section on the page."""
         return f"{self.result.suite.name}-{self.result.recipe}"
 
 
 def render_report_page(records: Iterable[RunRecord]) -> str:
-    """Return the page: one HTML document that loads nothing from anywhere.
+    """Render the page, one HTML document that loads nothing.
 
     Parameters
     ----------
     records : iterable of RunRecord
-        What `naysay.experiments.records.RecordFile.read` gives; runs of no suite are counted and
-        left out.
+        Records from `naysay.experiments.records.RecordFile.read`. Runs that belong to no suite are
+        only counted.
     """
     known = list(records)
     results = summarise(SUITES.values(), known)
@@ -81,10 +82,10 @@ def write_report_page(records: Iterable[RunRecord], path: str | Path) -> Path:
 
 def _make_section(result: SuiteResult) -> Section:
     records = result.records
-    off = [
+    errors = [
         abs(record.estimates["accuracy"] - record.accuracy)
         for record in records
-        if record.estimates.get("accuracy_standard_error", 1) <= _SURE_ENOUGH
+        if record.estimates.get("accuracy_standard_error", 1) <= _LARGEST_STANDARD_ERROR
     ]
     return Section(
         result=result,
@@ -94,12 +95,12 @@ def _make_section(result: SuiteResult) -> Section:
         devices=_unique(record.device for record in records),
         networks=_unique(str(record.spec.options.get("network", "MLP")) for record in records),
         seconds=sum(record.seconds for record in records),
-        judged=(len(off), sum(off) / len(off)) if off else None,
+        estimated=(len(errors), sum(errors) / len(errors)) if errors else None,
     )
 
 
 def _make_curves(result: SuiteResult) -> list[tuple[CellResult, Chart]]:
-    """Return curves of first trials: those of LM, as many as a page can take."""
+    """Draw the curves of the first trials of LM, up to `_MOST_CURVES`."""
     with_history = [
         each
         for each in result.cells
@@ -136,14 +137,14 @@ def _make_matrices(result: SuiteResult) -> list[tuple[CellResult, dict[str, Heat
 
 
 def _as_transition(rows: Sequence[Sequence[float]]) -> TransitionMatrix:
-    """Return the matrix again: its entries were rounded, so its rows may not quite sum to 1."""
+    """Restore a matrix; its recorded entries are rounded, so its rows may not sum to 1."""
     return TransitionMatrix(
         [[value / sum(row) for value in row] for row in rows], allow_diagonal=True
     )
 
 
 def _gather_deviations(results: Sequence[SuiteResult]) -> dict[str, dict[str, list[str]]]:
-    """Return by recipe what differs from the paper, and in which tables."""
+    """Collect the deviations from the paper by recipe, with the tables they apply to."""
     gathered: dict[str, dict[str, list[str]]] = {}
     for result in results:
         for sentence in result.suite.recipe(result.recipe).deviations:

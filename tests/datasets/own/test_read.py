@@ -62,8 +62,22 @@ def test_answers_examples_and_true_classes_of_a_csv_file(table):
 
 def test_one_label_per_example_gives_comp_labels_and_else_says_so(table):
     assert read_own(table, label="is", features=["age"]).comp_labels.tolist() == [0, 1]
-    with pytest.raises(InvalidLabels, match=r"'data row 1' of .* has 2; 1 of 3 examples"):
+    with pytest.raises(
+        InvalidLabels,
+        match=r"1 of 3 examples have none or several; the first is 'data row 1' with 2",
+    ):
         _ = read_own(table, label="not").comp_labels
+
+
+def test_a_column_can_be_left_out_of_the_features_later(table):
+    own = read_own(table, label="not")
+    rest = own.without_column("age")
+    assert rest.feature_names == own.feature_names[2:]
+    assert_array_equal(rest.X, own.X[:, 2:])
+    assert_array_equal(read_features(table, rest.recipe), read_features(table, own.recipe)[:, 2:])
+    assert own.without_column("no such column") is own
+    only = read_own(table, label="not", features=["age"])
+    assert only.without_column("age") is only
 
 
 def test_rows_with_one_id_are_one_example(tmp_path):
@@ -81,9 +95,9 @@ def test_rows_with_one_id_are_one_example(tmp_path):
 @pytest.mark.parametrize(
     "rows, problem",
     [
-        ("a,1,cat,\na,2,dog,", "agree.*column 'x' differs between data rows 1 and 2"),
-        ("a,1,cat,dog\na,1,owl,owl", "must have one true class. Data row 1 says 'dog'.*'owl'"),
-        ("a,1,cat,\n,1,dog,", "Data row 2 has an empty example_id"),
+        ("a,1,cat,\na,2,dog,", "same features.*column 'x' differs between data rows 1 and 2"),
+        ("a,1,cat,dog\na,1,owl,owl", "must have one true class. Data row 1 has .*'dog'.*'owl'"),
+        ("a,1,cat,\n,1,dog,", "must identify its example.*data row 2 is empty"),
     ],
 )
 def test_rows_of_one_example_must_agree(tmp_path, rows, problem):
@@ -131,7 +145,7 @@ def test_another_separator_or_none():
     frame = pd.DataFrame({"x": [1, 2], "not": ["a/b", "c|d"]})
     assert read_own(frame, label="not", separator="/").classes == ("a", "b", "c|d")
     assert read_own(frame, label="not", separator=None).classes == ("a/b", "c|d")
-    with pytest.raises(InvalidInput, match="separator must be visible"):
+    with pytest.raises(InvalidInput, match="separator must contain visible"):
         read_own(frame, label="not", separator=" ")
 
 
@@ -140,11 +154,11 @@ def test_classes_given_keep_their_order_and_bound_the_labels():
     own = read_own(frame, label="not", classes=["c", "b", "a"])
     assert own.classes == ("c", "b", "a")
     assert own.label.tolist() == [1, 2]
-    with pytest.raises(InvalidLabels, match="It also names 'a'"):
+    with pytest.raises(InvalidLabels, match="It also contains 'a'"):
         read_own(frame, label="not", classes=["b", "c"])
-    with pytest.raises(InvalidInput, match="'b' is twice"):
+    with pytest.raises(InvalidInput, match=r"distinct names\. Got 'b' 2 times"):
         read_own(frame, label="not", classes=["a", "b", "b"])
-    with pytest.raises(InvalidInput, match=r"must not have empty names\. Got 'a', 'b', ''"):
+    with pytest.raises(InvalidInput, match=r"must not contain empty names\. Got 'a', 'b', ''"):
         read_own(frame, label="not", classes=["a", "b", ""])
     with pytest.raises(InvalidInput, match="classes must be a list"):
         read_own(frame, label="not", classes="ab")
@@ -153,15 +167,15 @@ def test_classes_given_keep_their_order_and_bound_the_labels():
 @pytest.mark.parametrize(
     "options, error, problem",
     [
-        ({}, InvalidInput, "label must name the column.*'age', 'colour', 'not'"),
+        ({}, InvalidInput, "must name the column of complementary labels.*'age', 'colour', 'not'"),
         ({"label": "Not"}, InvalidInput, "Did you mean 'not'"),
         ({"label": "not", "true_label": "true"}, InvalidInput, "true_label must name a column"),
         ({"label": "not", "features": ["agee"]}, InvalidInput, "features must name.*mean 'age'"),
-        ({"label": "not", "features": ["age", "not"]}, InvalidInput, "must not hold the label"),
+        ({"label": "not", "features": ["age", "not"]}, InvalidInput, "must not contain the label"),
         ({"label": "not", "features": "age"}, InvalidInput, "features must be a list"),
         ({"label": "not", "features": []}, InvalidData, "at least one feature column"),
         ({"label": "not", "categorical": ["hue"]}, InvalidInput, "categorical must name"),
-        ({"label": "not", "images": "colour", "features": ["age"]}, InvalidInput, "left out"),
+        ({"label": "not", "images": "colour", "features": ["age"]}, InvalidInput, "omitted"),
     ],
 )
 def test_a_wrong_parameter_is_answered_with_what_there_is(table, options, error, problem):
@@ -173,7 +187,7 @@ def test_a_wrong_parameter_is_answered_with_what_there_is(table, options, error,
     "labels, problem",
     [
         (["a", "a"], "at least 2 classes. the data frame names only 'a'.*classes="),
-        ([None, ""], "must have complementary labels. No row has one"),
+        ([None, ""], "must have complementary labels.*empty in every row"),
     ],
 )
 def test_labels_that_teach_nothing_are_refused(labels, problem):
@@ -184,17 +198,17 @@ def test_labels_that_teach_nothing_are_refused(labels, problem):
 def test_a_column_that_cannot_be_text_is_refused():
     frame = pa.table({"x": [1, 2], "not": [{"a": 1}, {"a": 2}]})
     with pytest.raises(
-        InvalidData, match=r"Column 'not' .* must hold text or numbers. It holds st"
+        InvalidData, match=r"Column 'not' .* must hold text or numbers. Its type is st"
     ):
         read_own(frame, label="not")
 
 
 def test_a_huge_label_is_refused():
     frame = pd.DataFrame({"x": [1, 2], "not": ["a", "b" * 100_000]})
-    with pytest.raises(InvalidData, match="Data row 2 holds 100000"):
+    with pytest.raises(InvalidData, match="Data row 2 has 100000"):
         read_own(frame, label="not")
     frame = pd.DataFrame({"x": [1, 2], "not": ["a", "c|" + "b" * 201]})
-    with pytest.raises(InvalidLabels, match=r"at most 200 characters. Data row 2 .* of 201"):
+    with pytest.raises(InvalidLabels, match=r"at most 200 characters.*data row 2 has 201"):
         read_own(frame, label="not")
 
 
@@ -216,7 +230,9 @@ def test_gaps_agree_with_gaps_in_rows_of_one_example():
 
 def test_standard_input(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(CSV.encode())))
-    assert read_own("-", label="not").source == "standard input"
+    own = read_own("-", label="not")
+    assert own.source == "standard input"
+    assert own.classes == ("cat", "dog", "owl")
 
 
 # ----------------------------------------------------------------------------- prediction
@@ -236,15 +252,15 @@ def test_new_data_meet_the_same_features(table, tmp_path):
 def test_images_for_a_table_recipe_and_the_reverse_are_refused(table, tmp_path):
     recipe = read_own(table, label="not").recipe
     np.savez(tmp_path / "t.npz", X=np.zeros((2, 3, 4, 4), np.uint8), labels=["a", "b"])
-    with pytest.raises(InvalidData, match="not images"):
+    with pytest.raises(InvalidData, match=r"must be a table of numbers.*It holds images"):
         read_features(tmp_path / "t.npz", recipe)
     with pytest.raises(InvalidInput, match="must name the column"):
         read_features(table, read_own(tmp_path / "t.npz").recipe)
 
 
-@pytest.mark.parametrize("values", [{}, {"kind": "cake"}, None, [1]])
+@pytest.mark.parametrize("values", [{"kind": "cake"}, None])
 def test_a_recipe_of_unknown_kind_is_refused(values):
-    with pytest.raises(InvalidModelFile, match="of kind 'table' or 'images'"):
+    with pytest.raises(InvalidModelFile, match="must be 'table' or 'images'"):
         recipe_from_dict(values)
 
 
@@ -264,7 +280,7 @@ rows = st.lists(
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "frame"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(rows=rows)
 def test_a_table_written_and_read_back_gives_the_same_answers(tmp_path_factory, kind, rows):
     columns = {
@@ -300,7 +316,7 @@ def test_a_table_written_and_read_back_gives_the_same_answers(tmp_path_factory, 
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "npz"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.binary(max_size=300))
 def test_random_bytes_are_never_anything_but_a_clear_error(tmp_path_factory, suffix, data):
     path = tmp_path_factory.mktemp("random") / f"t.{suffix}"

@@ -26,13 +26,14 @@ def test_the_only_other_column_holds_the_true_classes_as_text(own, tmp_path):
 
 def test_a_column_that_cannot_be_guessed_is_asked_for(own):
     frame = FRAME.assign(a="x", b="x")
-    with pytest.raises(InvalidInput, match="may be any of 'not', 'a', 'b'"):
+    with pytest.raises(InvalidInput, match="Candidates are 'not', 'a', 'b'"):
         read_anchors(frame, own)
     assert read_anchors(frame, own, true_label="b")[1].tolist() == [2, 2, 2]
 
 
 @pytest.mark.parametrize(
-    "cells, message", [(["dog"] * 3, r"It has also 'dog'"), ([None] * 3, "It holds none")]
+    "cells, message",
+    [(["dog"] * 3, r"It also contains 'dog'"), ([None] * 3, "true classes are empty")],
 )
 def test_classes_that_the_data_do_not_know_are_refused(own, cells, message):
     with pytest.raises(InvalidLabels, match=message):

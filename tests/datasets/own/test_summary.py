@@ -53,8 +53,8 @@ def test_the_first_look_says_what_cannot_work(summary):
     assert summary.dropped_columns == {"void": "every value is missing"}
     assert summary.n_duplicates == 2  # b has the features of a, e those of c
     text = str(summary)
-    assert "'emu': never named as complementary, so these cannot be learned" in text
-    assert "4 (1 without any label left out)" in text
+    assert "'emu': never named as complementary, so these classes cannot be learned" in text
+    assert "4 (1 without a label dropped)" in text
     assert "1 with 0, 1 with 1, 1 with 3, 1 with 5" in text
 
 
@@ -133,7 +133,7 @@ def test_true_classes_among_the_features_are_a_warning():
     )
     found = summarise(read_own(frame, label="not"))
     assert found.class_columns == ("is",)
-    assert any("true classes belong in --true-label" in warning for warning in found.warnings)
+    assert any("name the column in --true-label" in warning for warning in found.warnings)
     assert summarise(read_own(frame, label="not", true_label="is")).class_columns == ()
 
 
@@ -155,16 +155,16 @@ def test_categories_that_look_like_numbers_are_a_warning():
     found = summarise(read_own(frame, label="not", categorical=["code"]))
     assert found.comma_columns == ("length", "whole")
     assert (
-        "'length', 'whole': categories that look like numbers with a decimal comma: pass "
+        "'length', 'whole': categories that look like numbers with a decimal comma; pass "
         "decimal=',' (--decimal ,)"
     ) in found.warnings
     assert found.odd_cells == {
-        "typo": "all but 1 of 50 values are numbers: categories because of '5.1x', first in data "
-        "row 8",
-        "both": "all but 2 of 50 values are numbers with a decimal comma (--decimal ,): categories "
-        "because of '5,1x', first in data row 49",
-        "gaps": "all but 1 of 49 values are numbers: categories because of 'unknown', first in "
-        "data row 1",
+        "typo": "all but 1 of 50 values are numbers; the column is categorical because of '5.1x', "
+        "first in data row 8",
+        "both": "all but 2 of 50 values are numbers with a decimal comma (--decimal ,); the column "
+        "is categorical because of '5,1x', first in data row 49",
+        "gaps": "all but 1 of 49 values are numbers; the column is categorical because of "
+        "'unknown', first in data row 1",
     }
     assert f"'typo': {found.odd_cells['typo']}" in found.warnings
     assert found.to_dict()["comma_columns"] == ["length", "whole"]
@@ -177,4 +177,4 @@ def test_many_columns_that_are_nearly_numbers_are_shortened():
     told = [warning for warning in found.warnings if "numbers" in warning]
     assert len(told) == 4
     assert told[-1].startswith("'x3', 'x4', ")
-    assert "(27 in all): categories too, though nearly all are numbers" in told[-1]
+    assert "(27 in all): these columns are categories too" in told[-1]

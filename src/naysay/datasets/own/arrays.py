@@ -1,6 +1,6 @@
-"""Array files that users bring: ``.npz`` with ``X`` and ``labels``, read without pickle."""
+"""Read the user's array files: ``.npz`` with ``X`` and ``labels``, without pickle."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,54 +11,88 @@ from numpy.typing import NDArray
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput
 
-__all__ = ["find_array", "label_cells", "read_arrays", "split_features", "text_cells"]
+__all__ = ["find_array", "open_arrays", "read_arrays", "split_features", "text_cells"]
+
+_USUAL_NAMES = {"true_label": "true_labels", "annotator": "annotators", "example_id": "example_ids"}
+
+
+def open_arrays(
+    path: Path, columns: Mapping[str, str], classes: Sequence[str] | None
+) -> tuple[dict[str, pa.Array], pa.Table | NDArray[np.uint8], Sequence[str] | None]:
+    """Read an array file: its label cells by role, the features of all rows, and the class names.
+
+    Parameters
+    ----------
+    path : Path
+    columns : mapping
+        Names of the arrays by role, for those that do not have the usual names.
+    classes : sequence of str, optional
+        Class names. By default, the array ``classes`` of the file, if there is one.
+    """
+    source = str(path)
+    arrays = read_arrays(path, source)
+    features = split_features(find_array(arrays, "X", source), source)
+    n_rows = len(features)
+    if classes is None and "classes" in arrays:
+        classes = [str(each) for each in arrays["classes"].ravel().tolist()]
+    labels = find_array(arrays, columns.get("label", "labels"), source)
+    label, classes = _label_cells(labels, classes, n_rows, source)
+    cells = {"label": label}
+    for role, usual in _USUAL_NAMES.items():
+        if role in columns or usual in arrays:
+            name = columns.get(role, usual)
+            values = find_array(arrays, name, source)
+            names = classes if role == "true_label" else None
+            cells[role] = text_cells(values, name, names, n_rows, source)
+    return cells, features, classes
 
 
 def read_arrays(path: Path, source: str) -> dict[str, NDArray[Any]]:
-    """Read every array of the file; objects, which could run code, are refused."""
-    with path.open("rb") as file:  # a missing file is the operating system's error
+    """Read all arrays of the file, and refuse arrays of objects, which could run code."""
+    with path.open("rb") as file:  # raises the usual OSError if the file is missing
         try:
             with np.load(file, allow_pickle=False) as archive:
                 return {name: archive[name] for name in archive.files}
-        except Exception as error:  # a damaged archive can fail anywhere in zip, zlib and numpy
+        except Exception as error:  # zipfile, zlib and numpy raise many types for damaged files
             raise InvalidData(
-                f"{source} must be an .npz file of plain arrays. It is damaged, of another format, "
-                f"or holds objects: {shorten(str(error))}."
+                f"{source} must be an .npz file of numbers and text. It is damaged, in another "
+                f"format, or holds objects: {shorten(str(error))}."
             ) from None
 
 
 def find_array(arrays: dict[str, NDArray[Any]], name: str, source: str) -> NDArray[Any]:
-    """Return an array by name."""
+    """Find an array by name, or raise an error that lists the arrays there are."""
     if name not in arrays:
         raise InvalidInput(
-            f"{source} must hold an array {name!r}. It holds {shorten(list(arrays))}."
+            f"{source} must contain an array {name!r}. Its arrays are {shorten(list(arrays))}."
         )
     return arrays[name]
 
 
 def split_features(X: NDArray[Any], source: str) -> pa.Table | NDArray[np.uint8]:
-    """Return a table with columns ``x0, x1, …``, or images of shape (n, channels, h, w)."""
+    """Convert X to a table with columns ``x0, x1, …``, or to images (n, channels, h, w)."""
     if X.ndim in (3, 4):
-        return check_images(X, source)
+        return _check_images(X, source)
     if X.ndim != 2 or X.dtype.kind not in "biuf" or not X.size:
         raise InvalidData(
-            f"X of {source} must be numbers of shape (n, features), or images of shape "
+            f"X of {source} must hold numbers of shape (n, features), or images of shape "
             f"(n, channels, height, width). Got {X.dtype} of shape {X.shape}."
         )
     columns = np.ascontiguousarray(X.T)
     return pa.table({f"x{index}": column for index, column in enumerate(columns)})
 
 
-def check_images(X: NDArray[Any], source: str) -> NDArray[np.uint8]:
-    """Return images as uint8 of shape (n, channels, h, w); 3 axes are greyscale images."""
+def _check_images(X: NDArray[Any], source: str) -> NDArray[np.uint8]:
+    """Check that images are uint8, and add the axis of channels to greyscale images without it."""
     if X.dtype != np.uint8:
         raise InvalidData(
-            f"Images in {source} must be uint8, values 0 to 255. Got {X.dtype}. For values from 0 "
-            "to 1 save (X * 255).round().astype('uint8')."
+            f"Images in {source} must be of type uint8, with values from 0 to 255. Got {X.dtype}. "
+            "If the values are from 0 to 1, save (X * 255).round().astype('uint8')."
         )
     images = X[:, None] if X.ndim == 3 else X
     if images.shape[1] not in (1, 3) or not images.size:
-        hint = " Save X.transpose(0, 3, 1, 2)." if images.shape[3] in (1, 3) else ""
+        is_last = images.shape[3] in (1, 3)
+        hint = " The channels are last: save X.transpose(0, 3, 1, 2)." if is_last else ""
         raise InvalidData(
             f"Images in {source} must have shape (n, channels, height, width) with 1 or 3 "
             f"channels. Got {X.shape}.{hint}"
@@ -66,20 +100,20 @@ def check_images(X: NDArray[Any], source: str) -> NDArray[np.uint8]:
     return images
 
 
-def label_cells(
+def _label_cells(
     labels: NDArray[Any], classes: Sequence[str] | None, n_rows: int, source: str
 ) -> tuple[pa.Array, Sequence[str] | None]:
-    """Return labels as text, and the class names.
+    """Convert labels to text, and list the class names.
 
-    A boolean matrix of shape (n, classes) marks the classes that each example is not.
+    A boolean matrix of shape (n, classes) is true for the classes that are excluded.
     """
     if labels.ndim != 2 or labels.dtype != np.bool_:
         return text_cells(labels, "labels", classes, n_rows, source), classes
     names = list(map(str, range(labels.shape[1]))) if classes is None else list(classes)
     if labels.shape != (n_rows, len(names)):
         raise InvalidData(
-            f"labels of {source} must have one row per example and one column per class, shape "
-            f"({n_rows}, {len(names)}). Got {labels.shape}."
+            f"labels of {source} must have one row per example and one column per class, and "
+            f"therefore the shape ({n_rows}, {len(names)}). Got {labels.shape}."
         )
     excluded = pa.array(np.nonzero(labels)[1])
     ends = np.concatenate([[0], np.cumsum(labels.sum(axis=1))])
@@ -90,11 +124,14 @@ def label_cells(
 def text_cells(
     values: NDArray[Any], name: str, classes: Sequence[str] | None, n_rows: int, source: str
 ) -> pa.Array:
-    """Return one text per row. Integers are positions in `classes` if given; -1 is unknown."""
+    """Convert values to one text per row, with null for unknown.
+
+    Integers are positions in `classes`, if classes are given, and -1 means unknown.
+    """
     if values.shape != (n_rows,) or values.dtype.kind not in "USiu":
         raise InvalidData(
-            f"{name} of {source} must be text or integers, one per row of X, shape ({n_rows},). "
-            f"Got {values.dtype} of shape {values.shape}."
+            f"{name} of {source} must hold text or integers, one for each row of X, and therefore "
+            f"have the shape ({n_rows},). Got {values.dtype} of shape {values.shape}."
         )
     if values.dtype.kind in "iu":
         return _names_of(values, name, classes, source)
@@ -102,7 +139,10 @@ def text_cells(
         try:
             values = np.char.decode(values, "utf-8")
         except UnicodeDecodeError:
-            raise InvalidData(f"{name} of {source} must be text in UTF-8. It is not.") from None
+            raise InvalidData(
+                f"{name} of {source} must be text in UTF-8. Some of it is not valid UTF-8: save "
+                "the array as text, not as bytes."
+            ) from None
     text = [value.strip() or None for value in values.tolist()]
     return pa.array(text, pa.large_string())
 
@@ -112,14 +152,14 @@ def _names_of(
 ) -> pa.Array:
     lowest, highest = int(values.min(initial=0)), int(values.max(initial=0))
     if lowest < -1 or (classes is not None and highest >= len(classes)):
-        top = "up" if classes is None else f"to {len(classes) - 1}"
+        upper = "upwards" if classes is None else f"to {len(classes) - 1}"
         raise InvalidData(
-            f"{name} of {source} must be integers from 0 {top}, or -1 for unknown. Got "
+            f"{name} of {source} must be integers from 0 {upper}, or -1 for unknown. Got "
             f"{lowest if lowest < -1 else highest}."
         )
-    known, places = np.unique(values, return_inverse=True)
+    distinct, positions = np.unique(values, return_inverse=True)
     names = [
         None if value == -1 else str(value) if classes is None else classes[value]
-        for value in known.tolist()
+        for value in distinct.tolist()
     ]
-    return pa.array(names, pa.large_string()).take(pa.array(places))
+    return pa.array(names, pa.large_string()).take(pa.array(positions))

@@ -1,8 +1,7 @@
-"""Images that users bring: a folder per complementary label, or a table of paths.
+"""Read the user's images: one folder per complementary label, or a table of paths.
 
-All images come out as one uint8 array of shape (n, channels, height, width). They must share one
-size or be brought to one that the caller names: stretching pictures without being asked would
-hide that they differ.
+The result is a uint8 array of shape (n, channels, height, width). All images must have the same
+size, unless the caller asks for one: resizing without being asked would hide that sizes differ.
 """
 
 import hashlib
@@ -22,11 +21,18 @@ from PIL import Image, ImageOps
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput, InvalidModelFile
 
-__all__ = ["ImageRecipe", "find_images", "find_labelled_images", "plan_images", "resolve_paths"]
+__all__ = [
+    "ImageRecipe",
+    "digest_files",
+    "find_images",
+    "find_labelled_images",
+    "plan_images",
+    "resolve_paths",
+]
 
 _CHANNELS = {"L": 1, "RGB": 3}
 _GREY = {"1", "L", "LA", "I;16", "I;16B", "I;16L", "I"}
-_LITTER = {"thumbs.db", "desktop.ini"}  # what file managers leave behind
+_NOT_IMAGES = {"thumbs.db", "desktop.ini"}  # files that file managers create
 _ROTATED = {5, 6, 7, 8}  # EXIF orientations that swap height and width
 _ORIENTATION = 0x0112
 
@@ -34,18 +40,17 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Look:
-    """What the first look at an image file tells, without decoding it."""
+class ImageHeader:
+    """Properties of an image file that are known without decoding it."""
 
     height: int
     width: int
     is_grey: bool
-    digest: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImageRecipe:
-    """How image files become an array: one size, greyscale (``L``) or colour (``RGB``)."""
+    """The conversion of image files to an array: their size, and ``L`` (greyscale) or ``RGB``."""
 
     height: int
     width: int
@@ -53,7 +58,9 @@ class ImageRecipe:
 
     def __post_init__(self) -> None:
         if self.mode not in _CHANNELS:
-            raise InvalidInput(f"mode must be 'L' (greyscale) or 'RGB'. Got {self.mode!r}.")
+            raise InvalidInput(
+                f"mode must be 'L' (greyscale) or 'RGB' (colour). Got {self.mode!r}."
+            )
         if not all(isinstance(n, int) and 1 <= n <= 10_000 for n in (self.height, self.width)):
             raise InvalidInput(
                 "size must be (height, width), each between 1 and 10000. "
@@ -66,11 +73,11 @@ class ImageRecipe:
         return _CHANNELS[self.mode], self.height, self.width
 
     def apply(self, paths: Sequence[Path]) -> NDArray[np.uint8]:
-        """Decode image files in parallel; returns shape (n, channels, height, width)."""
+        """Decode image files in parallel, to an array of shape (n, channels, height, width)."""
         images = np.empty((len(paths), *self.shape), dtype=np.uint8)
 
-        def decode_into(place: int) -> None:
-            images[place] = self._decode(paths[place])
+        def decode_into(index: int) -> None:
+            images[index] = self._decode(paths[index])
 
         _in_threads(decode_into, range(len(paths)))
         return images
@@ -86,40 +93,41 @@ class ImageRecipe:
         return _open(path, decode)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the recipe as plain values for JSON."""
+        """Convert the recipe to plain values for JSON."""
         return {"kind": "images", "height": self.height, "width": self.width, "mode": self.mode}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Rebuild a recipe; anything but what `to_dict` gives is refused."""
+        """Restore a recipe from the values of `to_dict`, and refuse all others."""
         try:
             if values["kind"] != "images":
                 raise ValueError("not a recipe for images")
             return cls(height=values["height"], width=values["width"], mode=values["mode"])
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidModelFile(
-                f"A recipe must be what ImageRecipe.to_dict gives. This one is damaged: {error}."
+                f"A recipe for images must be as ImageRecipe.to_dict writes it. This one is "
+                f"damaged: {error}."
             ) from None
 
 
 def find_images(folder: str | Path) -> list[Path]:
-    """Return the files under a folder in a fixed order; hidden ones are left out."""
-    found: list[Path] = []
+    """List the files in a folder at any depth in a fixed order, without hidden files."""
+    paths: list[Path] = []
     for parent, subfolders, files in os.walk(folder):
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
-        found += [
+        paths += [
             Path(parent, name)
             for name in sorted(files)
-            if not name.startswith(".") and name.lower() not in _LITTER
+            if not name.startswith(".") and name.lower() not in _NOT_IMAGES
         ]
-    return found
+    return paths
 
 
 def find_labelled_images(folder: str | Path) -> tuple[list[Path], list[str], set[str]]:
-    """Return the image files of a folder, the label of each, and all classes that have a folder.
+    """List the image files of a folder, the label of each, and all classes with a folder.
 
-    ``photos/cat/17.jpg`` says that 17.jpg is *not* a cat. Folders may be nested: the first level
-    counts. An empty folder is a class that no label names.
+    ``photos/cat/17.jpg`` means that 17.jpg is *not* a cat. If folders are nested, the first level
+    is the label. An empty folder is a class that no label names.
     """
     root = Path(folder)
     labels: list[str] = []
@@ -128,77 +136,98 @@ def find_labelled_images(folder: str | Path) -> tuple[list[Path], list[str], set
         inner = path.relative_to(root).parts
         if len(inner) < 2:
             raise InvalidData(
-                f"{root} must hold one folder per complementary label, with the images in them. "
-                f"{path.name!r} lies in none: move it to the folder of the class it is not."
+                f"{root} must contain one folder of images per complementary label. The file "
+                f"{path.name!r} is in none of them: move it to the folder of a class that it does "
+                "not belong to."
             )
         paths.append(path)
         labels.append(inner[0])
     if not paths:
-        raise InvalidData(f"{root} must hold folders of images. It holds no image.")
+        raise InvalidData(
+            f"{root} must contain one folder of images per complementary label. It contains no "
+            "image."
+        )
     folders = (entry.name for entry in root.iterdir() if entry.is_dir())
     return paths, labels, {name for name in folders if not name.startswith(".")}
 
 
-def resolve_paths(cells: Sequence[str | None], base: Path, source: str) -> list[Path]:
-    """Return the files that the cells of a table name.
+def resolve_paths(
+    cells: Sequence[str | None], rows: Iterable[int], base: Path, source: str
+) -> list[Path]:
+    """Convert the cells of a table to paths of image files.
 
-    Relative paths start at the folder of the table and must stay inside it, also through links;
-    absolute paths are taken as they are written.
+    Relative paths start at the folder `base` and must stay inside it, also when they are links.
+    Absolute paths are not restricted. `rows` are the rows of the cells, counted from 0.
     """
     base = base.resolve()
     paths: list[Path] = []
-    for row, cell in enumerate(cells, start=1):
+    for row, cell in zip(rows, cells, strict=True):
         if cell is None or "\0" in cell:
-            raise InvalidData(f"Every row of {source} must name an image. Data row {row} does not.")
+            raise InvalidData(
+                f"Every row of {source} must name an image file. The image path in data row "
+                f"{row + 1} is empty or invalid."
+            )
         path = Path(cell)
         if not path.is_absolute():
             path = (base / cell).resolve()
             if not path.is_relative_to(base):
                 raise InvalidData(
-                    f"Relative paths in {source} must stay inside its folder. Data row {row} names "
-                    f"{cell!r}, which leaves it.\nMove the file there, or write an absolute path."
+                    f"Relative image paths in {source} must stay inside its folder. Data row "
+                    f"{row + 1} has {cell!r}, which leads outside.\n"
+                    "Move the file into the folder, or write an absolute path."
                 )
         paths.append(path)
     return paths
 
 
+def digest_files(paths: Sequence[Path]) -> list[str]:
+    """Compute a digest of the content of each file, which finds equal files."""
+    return _in_threads(
+        lambda path: hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest(), paths
+    )
+
+
 def plan_images(
     paths: Sequence[Path], *, size: tuple[int, int] | None = None, mode: str | None = None
-) -> tuple[ImageRecipe, list[str]]:
-    """Look at every file and choose size and colour; also return a digest of each file.
+) -> ImageRecipe:
+    """Read the header of every file, and choose the size and mode of the recipe.
 
-    Without `size` all images must have the same; without `mode` the result is greyscale if all
-    images are.
+    Without `size`, all images must have the same size. Without `mode`, the recipe is greyscale if
+    all images are.
     """
-    looks = _in_threads(_look, paths)
-    sizes = Counter((look.height, look.width) for look in looks)
-    usual, n_usual = sizes.most_common(1)[0]
+    headers = _in_threads(_read_header, paths)
+    sizes = Counter((header.height, header.width) for header in headers)
+    (height, width), n_usual = sizes.most_common(1)[0]
     if size is None and len(sizes) > 1:
-        at = next(i for i, look in enumerate(looks) if (look.height, look.width) != usual)
-        raise InvalidData(
-            f"All images must have one size. {n_usual} of {len(looks)} are {usual[0]}x{usual[1]} "
-            f"(height x width), but {paths[at]} is {looks[at].height}x{looks[at].width}.\n"
-            f"Pass size=({usual[0]}, {usual[1]}) (--size {usual[0]} {usual[1]}) to bring all to it."
+        path, other = next(
+            (path, header)
+            for path, header in zip(paths, headers, strict=True)
+            if (header.height, header.width) != (height, width)
         )
-    height, width = usual if size is None else size
+        raise InvalidData(
+            f"All images must have the same size. {n_usual} of {len(headers)} are {height}x{width} "
+            f"(height x width), but {path} is {other.height}x{other.width}.\n"
+            f"Pass size=({height}, {width}) (--size {height} {width}) to resize all images."
+        )
+    if size is not None:
+        height, width = size
     if mode is None:
-        mode = "L" if all(look.is_grey for look in looks) else "RGB"
-    return ImageRecipe(height=height, width=width, mode=mode), [look.digest for look in looks]
+        mode = "L" if all(header.is_grey for header in headers) else "RGB"
+    return ImageRecipe(height=height, width=width, mode=mode)
 
 
-def _look(path: Path) -> Look:
-    def look(image: Image.Image) -> Look:
+def _read_header(path: Path) -> ImageHeader:
+    def read(image: Image.Image) -> ImageHeader:
         width, height = image.size
         if image.getexif().get(_ORIENTATION) in _ROTATED:
             height, width = width, height
-        digest = hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
-        return Look(height, width, image.mode in _GREY, digest)
+        return ImageHeader(height, width, image.mode in _GREY)
 
-    return _open(path, look)
+    return _open(path, read)
 
 
 def _open(path: Path, use: Callable[[Image.Image], T]) -> T:
-    """Open an image and use it; whatever is wrong with the file, the error names it."""
+    """Open an image and apply a function to it, with errors that name the file."""
     if not path.is_file():
         raise FileNotFoundError(f"There is no image file {path}.")
     try:
@@ -206,28 +235,28 @@ def _open(path: Path, use: Callable[[Image.Image], T]) -> T:
             return use(image)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise InvalidData(
-            f"{path} must have fewer than {Image.MAX_IMAGE_PIXELS:,} pixels. It claims more, as a "
-            "file made to exhaust the memory would. Shrink it first."
+            f"{path} must have fewer than {Image.MAX_IMAGE_PIXELS:,} pixels. Its header claims "
+            "more, which could exhaust the memory. Make the image smaller first."
         ) from None
-    except Exception as error:  # a damaged file can fail anywhere in Pillow's many decoders
+    except Exception as error:  # Pillow's decoders raise many types for damaged files
         raise InvalidData(
-            f"{path} must be an image. It is damaged or of an unknown format: "
+            f"{path} must be an image. It is damaged or in an unknown format: "
             f"{shorten(str(error))}."
         ) from None
 
 
 def _to_mode(image: Image.Image, mode: str) -> Image.Image:
-    if image.mode.startswith("I"):  # 16 bits per pixel; converting would cut them off at 255
+    if image.mode.startswith("I"):  # 16 bits per pixel, which convert() would clip at 255
         image = Image.fromarray((np.asarray(image).astype(np.uint32) >> 8).astype(np.uint8))
     elif image.mode == "F":
         raise ValueError("its pixels are floating-point numbers")
     elif image.mode == "P":
-        image = image.convert("RGBA")  # keeps a transparent colour from becoming a random one
+        image = image.convert("RGBA")  # otherwise Pillow warns about transparent colours
     return image.convert(mode)
 
 
 def _in_threads(work: Callable[[Any], T], items: Iterable[Any]) -> list[T]:
-    """Map in threads: Pillow lets go of the interpreter while it decodes."""
+    """Map a function in threads, because Pillow releases the GIL while it decodes."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", Image.DecompressionBombWarning)
         with ThreadPoolExecutor(max_workers=min(16, (os.cpu_count() or 1) + 2)) as pool:

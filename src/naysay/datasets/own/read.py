@@ -1,125 +1,59 @@
-"""The user's own data: tables, arrays and images with labels that say "not this class".
+"""Read the user's data: tables, array files and images with complementary labels.
 
-Three steps: open the source, gather its answers, build the features of the examples that are
-left. `read_features` reads new data the same way, for prediction.
+`read_own` opens the source, turns its cells into answers, and builds the features of the examples
+that have a label or a true class. `read_features` and `read_anchors` read further data with the
+same features.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput, InvalidLabels, InvalidModelFile
-from naysay.datasets.own import arrays
-from naysay.datasets.own.answers import gather_answers
-from naysay.datasets.own.images import ImageRecipe, find_images, find_labelled_images, resolve_paths
-from naysay.datasets.own.recipe import Recipe
-from naysay.datasets.own.sources import Columns, Options, open_source
-from naysay.datasets.own.tables import find_column, is_frame, read_table, source_name, to_text
+from naysay.datasets.own.answers import (
+    Answers,
+    check_rows_agree,
+    class_indices,
+    gather_answers,
+    sort_names,
+)
+from naysay.datasets.own.arrays import (
+    find_array,
+    open_arrays,
+    read_arrays,
+    split_features,
+    text_cells,
+)
+from naysay.datasets.own.data import OwnData
+from naysay.datasets.own.images import (
+    ImageRecipe,
+    digest_files,
+    find_images,
+    find_labelled_images,
+    plan_images,
+    resolve_paths,
+)
+from naysay.datasets.own.recipe import Recipe, fit_recipe
+from naysay.datasets.own.tables import (
+    LONGEST_NAME,
+    codes_of,
+    find_column,
+    is_frame,
+    pc,
+    read_table,
+    source_name,
+    to_text,
+)
 
 __all__ = ["OwnData", "read_anchors", "read_features", "read_own", "recipe_from_dict"]
 
-
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class OwnData:
-    """Examples and what was said about them: n examples, m answers, K classes.
-
-    An answer is one statement "this example is not that class"; the arrays ``example``, ``label``
-    and ``annotator`` hold one entry per answer, in the order of the examples.
-    """
-
-    X: NDArray[Any]
-    """Features: float32 (n, d), or uint8 (n, channels, height, width) for images."""
-    classes: tuple[str, ...]
-    """Names of the K classes."""
-    example: NDArray[np.int64]
-    """(m,) the example that each answer is about, 0..n-1."""
-    label: NDArray[np.int64]
-    """(m,) the class that each answer excludes, 0..K-1."""
-    annotator: NDArray[np.int64] | None
-    """(m,) who gave each answer, -1 where it is not said; None without an annotator column."""
-    annotators: tuple[str, ...]
-    """Names of the annotators."""
-    true_labels: NDArray[np.int64]
-    """(n,) the true class where it is known, -1 where not."""
-    recipe: Recipe | ImageRecipe
-    """How new data become features; `read_features` applies it."""
-    source: str
-    """The file or folder, as it was named."""
-    row: NDArray[np.int64]
-    """(n,) the first row of each example in the source, from 0."""
-    ids: tuple[str, ...] | None
-    """(n,) the id or image path of each example; None for a plain table."""
-    n_rows: int
-    """Rows of the table, or image files."""
-    n_dropped: int
-    """Examples left out because they had neither a label nor a true class."""
-
-    @property
-    def n_examples(self) -> int:
-        """Number of examples, n."""
-        return len(self.X)
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes, K."""
-        return len(self.classes)
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """Names of the columns of X; empty for images."""
-        return self.recipe.feature_names if isinstance(self.recipe, Recipe) else ()
-
-    @property
-    def labels_per_example(self) -> NDArray[np.int64]:
-        """(n,) number of answers about each example."""
-        return np.bincount(self.example, minlength=self.n_examples)
-
-    @property
-    def comp_labels(self) -> NDArray[np.int64]:
-        """(n,) the one complementary label of each example.
-
-        Raises
-        ------
-        InvalidLabels
-            If some example has none, or several.
-        """
-        counts = self.labels_per_example
-        if (counts == 1).all():
-            return self.label  # answers are in the order of the examples
-        at = int(np.argmax(counts != 1))
-        raise InvalidLabels(
-            f"comp_labels needs exactly one label per example. {self.name_of(at)!r} of "
-            f"{self.source} has {counts[at]}; {int((counts != 1).sum())} of {self.n_examples} "
-            "examples do not have one.\nUse ruled_out, or the answers in example and label."
-        )
-
-    @property
-    def ruled_out(self) -> NDArray[np.bool_]:
-        """(n, K) whether an answer excludes the class; made anew at each call."""
-        matrix = np.zeros((self.n_examples, self.n_classes), dtype=bool)
-        matrix[self.example, self.label] = True
-        return matrix
-
-    @property
-    def anchors(self) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Features and true classes of the examples whose true class is known."""
-        known = self.true_labels >= 0
-        return self.X[known], self.true_labels[known]
-
-    def name_of(self, example: int) -> str:
-        """Return how a person finds an example: its id or path, or its row."""
-        return f"data row {self.row[example] + 1}" if self.ids is None else self.ids[example]
-
-    def __repr__(self) -> str:
-        return (
-            f"OwnData({self.source!r}: {self.n_examples} examples of shape {self.X.shape[1:]}, "
-            f"{len(self.label)} answers, {self.n_classes} classes: {shorten(self.classes, 3)})"
-        )
+# Characters per cell. Cells with several labels, a path or an id may be longer than a name.
+_LONGEST_CELL = {"label": 1 << 16, "images": 4096, "example_id": 4096}
 
 
 def read_own(
@@ -141,7 +75,7 @@ def read_own(
     size: tuple[int, int] | None = None,
     mode: str | None = None,
 ) -> OwnData:
-    """Read data with complementary labels: a table, an array file or a folder of images.
+    """Read data with complementary labels from a table, an array file or a folder of images.
 
     Parameters
     ----------
@@ -149,37 +83,42 @@ def read_own(
         A CSV (.csv, .tsv, .txt) or Parquet file, ``-`` for CSV from standard input, an .npz file,
         a folder with one folder of images per complementary label, or a pandas or polars frame.
     label : str, optional
-        The column of complementary labels; needed for tables. A cell may hold several, as
-        ``cat|dog``; a Parquet column may hold lists. Labels are text: ``007`` stays ``007``.
+        Column of complementary labels; required for tables. A cell may contain several labels,
+        as in ``cat|dog``, and a column of a Parquet file may contain lists. Labels are text, so
+        that ``007`` stays ``007``.
     features : sequence of str, optional
-        The feature columns; all columns with no other role when left out.
+        Feature columns. By default, all columns that have no other role.
     ignore : sequence of str
-        Columns that are neither features nor anything else, such as a date.
+        Columns to leave out, such as dates.
     true_label : str, optional
-        A column of true classes, empty where they are not known.
+        Column of true classes. Its cells are empty where the true class is unknown.
     annotator : str, optional
-        A column that says who answered.
+        Column of the annotators who gave the labels.
     example_id : str, optional
-        A column that says which rows are about the same example. Without it each row is an
-        example of its own.
+        Column of example ids. Rows with the same id are about the same example. By default, each
+        row is an example.
     images : str, optional
-        The column of image paths: the examples are the images. Relative paths start at the
-        table's folder and must stay inside it; rows with the same path are one example.
+        Column of image paths, for a table of images. Relative paths start at the folder of the
+        table and must stay inside it. Rows with the same path are about the same example.
     classes : sequence of str, optional
-        All class names in order. Without it: every name in the label and true-label columns,
-        sorted, so a class that nobody names is not known.
+        All class names in order. By default, the names in the label and true-label columns,
+        sorted; this misses a class that no cell names.
     separator : str or None, default="|"
-        What stands between several labels in a cell; None if labels may hold it.
-    delimiter, decimal : str
-        For CSV: comma, semicolon or tab, found from the header when left out; the decimal mark.
+        Text that separates several labels in a cell; None if every cell is one label.
+    delimiter : str, optional
+        Delimiter of a CSV file. By default it is detected from the header: comma, semicolon or
+        tab.
+    decimal : str, default="."
+        Decimal mark of a CSV file, ``.`` or ``,``.
     categorical : sequence of str
-        Columns to take as categories, such as codes written as numbers.
+        Columns to read as categories, such as codes that are written as numbers.
     standardise : bool, default=False
-        Bring numeric columns to mean 0 and standard deviation 1.
+        Scale numeric columns to mean 0 and standard deviation 1.
     size : (height, width), optional
-        Bring all images to this size; needed only where they differ.
+        Resize all images to this size; required if their sizes differ.
     mode : {"L", "RGB"}, optional
-        Greyscale or colour; greyscale when all images are, if left out.
+        Convert images to greyscale ("L") or colour. By default, images are greyscale if all
+        files are.
 
     Returns
     -------
@@ -188,11 +127,11 @@ def read_own(
     Raises
     ------
     InvalidData
-        If the file is damaged, or a column cannot be used; the message says where and why.
+        If the file is damaged, or a column cannot be used.
     InvalidInput
-        If a parameter names what is not there.
+        If a parameter is invalid, such as the name of a column that does not exist.
     InvalidLabels
-        If labels are not among `classes`, or there is none.
+        If a label is not in `classes`, or there is no label.
     OSError
         If a file cannot be opened.
 
@@ -204,29 +143,55 @@ def read_own(
     >>> own.classes, own.ruled_out.sum(axis=1).tolist()
     (('cat', 'dog', 'owl'), [2, 1, 1])
     """
-    columns = Columns(
-        label=label,
-        true_label=true_label,
-        annotator=annotator,
-        example_id=example_id,
-        images=images,
-        features=features,
-        ignore=ignore,
-    )
-    options = Options(
-        delimiter=delimiter,
-        decimal=decimal,
-        categorical=categorical,
-        standardise=standardise,
-        size=size,
-        mode=mode,
-    )
-    source = open_source(data, columns, options, classes)
-    answers = gather_answers(
-        source.cells, classes=source.classes, separator=separator, source=source.name
-    )
-    X, recipe = source.build(answers)
-    names = source.row_names
+    source = source_name(data)
+    columns = {
+        "label": label,
+        "true_label": true_label,
+        "annotator": annotator,
+        "example_id": example_id,
+        "images": images,
+    }
+    columns = {role: column for role, column in columns.items() if column is not None}
+    rows: Any  # a table of features, pixels, the files of a folder, or cells with image paths
+    if _is_folder(data):
+        _refuse_columns(columns)
+        rows, labels, folders = find_labelled_images(data)
+        # A file that is in two folders is one example with two labels.
+        cells = {"label": pa.array(labels), "example_id": pa.array(digest_files(rows))}
+        classes = sort_names(folders) if classes is None else classes
+    elif _is_array_file(data):
+        cells, rows, classes = open_arrays(Path(data), columns, classes)
+    else:
+        text = {*columns.values(), *categorical}
+        rows = read_table(data, text=text, delimiter=delimiter, decimal=decimal)
+        cells = _label_cells(rows, columns, source)
+        if images is not None:
+            rows = cells.pop("images")
+            cells.setdefault("example_id", rows)
+    if isinstance(rows, pa.Table):
+        rows = rows.select(_feature_columns(rows, columns, features, ignore, source))
+    elif features is not None:
+        raise InvalidInput(
+            "features must be omitted for images, because the pixels are the features. "
+            f"Got {shorten(list(features))}."
+        )
+    answers = gather_answers(**cells, classes=classes, separator=separator, source=source)
+    if isinstance(rows, pa.Table):
+        X, recipe = _table_features(rows, answers, categorical, standardise, source)
+    elif isinstance(rows, np.ndarray):
+        X = rows[answers.row]
+        recipe = ImageRecipe(
+            height=X.shape[2], width=X.shape[3], mode="L" if X.shape[1] == 1 else "RGB"
+        )
+    else:
+        paths = _image_paths(rows, answers, data, images)
+        recipe = plan_images(paths, size=size, mode=mode)
+        X = recipe.apply(paths)
+    ids = None
+    if isinstance(rows, list):
+        ids = tuple(rows[row].relative_to(data).as_posix() for row in answers.row)
+    elif "example_id" in cells:
+        ids = tuple(cells["example_id"].take(pa.array(answers.row)).to_pylist())
     return OwnData(
         X=X,
         classes=answers.classes,
@@ -236,12 +201,133 @@ def read_own(
         annotators=answers.annotators,
         true_labels=answers.true_labels,
         recipe=recipe,
-        source=source.name,
-        row=answers.first_row,
-        ids=None if names is None else tuple(names[int(row)] for row in answers.first_row),
+        source=source,
+        row=answers.row,
+        ids=ids,
         n_rows=len(answers.example_of_row),
         n_dropped=answers.n_dropped,
     )
+
+
+def _is_path(data: Any) -> bool:
+    return not is_frame(data) and str(data) != "-"
+
+
+def _is_folder(data: Any) -> bool:
+    return _is_path(data) and Path(data).is_dir()
+
+
+def _is_array_file(data: Any) -> bool:
+    return _is_path(data) and Path(data).suffix.lower() == ".npz"
+
+
+def _refuse_columns(columns: Mapping[str, str]) -> None:
+    for role, column in columns.items():
+        raise InvalidInput(
+            f"{role} must be omitted for a folder of images, because the names of its folders are "
+            f"the labels. Got {column!r}."
+        )
+
+
+def _label_cells(table: pa.Table, columns: Mapping[str, str], source: str) -> dict[str, pa.Array]:
+    """Read the columns that are not features as text, by the parameter that names them."""
+    if "label" not in columns:
+        raise InvalidInput(
+            f"label (--label) must name the column of complementary labels in {source}. Its "
+            f"columns are {shorten(table.column_names)}."
+        )
+    roles: dict[str, str] = {}
+    for role, column in columns.items():
+        other = roles.setdefault(column, role)
+        if other != role and {other, role} != {"example_id", "images"}:
+            raise InvalidInput(
+                f"{other} and {role} must be different columns of {source}. Both are {column!r}."
+            )
+    found = {
+        role: find_column(table, column, source, role=role) for role, column in columns.items()
+    }
+    return {role: _text(cells, columns[role], role, source) for role, cells in found.items()}
+
+
+def _text(cells: pa.ChunkedArray, column: str, role: str, source: str) -> pa.Array:
+    is_list = pa.types.is_list(cells.type) or pa.types.is_large_list(cells.type)
+    if role != "label" or not is_list:
+        return to_text(cells, column, source, longest=_LONGEST_CELL.get(role, LONGEST_NAME))
+    # A Parquet file can store several labels per cell as a list.
+    lists = pc.cast(cells, pa.large_list(cells.type.value_type)).combine_chunks()
+    flat = to_text(pa.chunked_array([pc.list_flatten(lists)]), column, source)
+    ends = np.concatenate([[0], np.cumsum(pc.fill_null(pc.list_value_length(lists), 0))])
+    return pa.LargeListArray.from_arrays(ends, flat)
+
+
+def _feature_columns(
+    table: pa.Table,
+    columns: Mapping[str, str],
+    features: Sequence[str] | None,
+    ignore: Sequence[str],
+    source: str,
+) -> list[str]:
+    for role, listed in (("features", features), ("ignore", ignore)):
+        if isinstance(listed, str):
+            raise InvalidInput(
+                f"{role} must be a list of column names. Got the text {shorten(listed)}."
+            )
+    for name in ignore:
+        find_column(table, name, source, role="ignore")
+    if features is None:
+        other = {*columns.values(), *ignore}
+        return [name for name in table.column_names if name not in other]
+    if ignore:
+        raise InvalidInput(
+            "features and ignore must not both be given. Omit ignore to use only the columns in "
+            "features, or omit features to use all columns but those in ignore."
+        )
+    names = list(dict.fromkeys(features))
+    for name in names:
+        find_column(table, name, source, role="features")
+    for role, name in columns.items():
+        if name in names:
+            raise InvalidInput(
+                f"features must not contain the {role} column {name!r} of {source}, because the "
+                "model would learn to copy it. Remove it from features."
+            )
+    return names
+
+
+def _table_features(
+    table: pa.Table,
+    answers: Answers,
+    categorical: Sequence[str],
+    standardise: bool,
+    source: str,
+) -> tuple[NDArray[np.float32], Recipe]:
+    n_examples = len(answers.row)
+    examples = table if n_examples == len(table) else table.take(pa.array(answers.row))
+    names = table.column_names
+    recipe = fit_recipe(
+        examples, names, categorical=categorical, standardise=standardise, source=source
+    )
+    if n_examples != (answers.example_of_row >= 0).sum():  # some examples have several rows
+        for name in names:
+            check_rows_agree(table[name], name, answers, source)
+    return recipe.apply(examples, source=source), recipe
+
+
+def _image_paths(
+    rows: pa.Array | list[Path], answers: Answers, data: Any, column: str | None
+) -> list[Path]:
+    """Find the image file of each example; files of dropped rows are never opened."""
+    if isinstance(rows, list):
+        return [rows[row] for row in answers.row]
+    source = source_name(data)
+    check_rows_agree(pa.chunked_array([rows]), str(column), answers, source)
+    cells = rows.take(pa.array(answers.row)).to_pylist()
+    return resolve_paths(cells, answers.row, _folder_of(data), source)
+
+
+def _folder_of(data: Any) -> Path:
+    """Find the folder that relative image paths of a table start from."""
+    return Path(data).parent if _is_path(data) else Path.cwd()
 
 
 def read_features(
@@ -252,72 +338,70 @@ def read_features(
     delimiter: str | None = None,
     decimal: str = ".",
 ) -> NDArray[Any]:
-    """Read the features of new data, one row per row of the table or per image file.
+    """Read the features of new data: one row for each row of the table, or for each image file.
 
-    Nothing is learned from the new data and no row is left out; labels are not needed. The
-    images of a folder come in the order of `naysay.datasets.own.images.find_images`.
+    The recipe is not fitted again, no row is dropped, and labels are not required. Images of a
+    folder are in the order of `naysay.datasets.own.images.find_images`.
 
     Parameters
     ----------
     data : path or data frame
-        Anything that `read_own` reads; of a folder, all images in it at any depth.
+        Data in any form that `read_own` reads. In a folder, all images at any depth are read.
     recipe : Recipe or ImageRecipe
-        The one of the training data, ``OwnData.recipe``.
+        The recipe of the training data, ``OwnData.recipe``.
     images : str, optional
-        The column of image paths, for a table of images.
+        Column of image paths, for a table of images.
     delimiter, decimal : str
         As in `read_own`.
     """
     name = source_name(data)
-    is_path = not is_frame(data) and str(data) != "-"
-    if isinstance(recipe, Recipe):
-        if is_path and Path(data).is_dir():
+    if _is_folder(data):
+        if isinstance(recipe, Recipe):
             raise InvalidInput(
-                f"{name} must be a table, as the training data were. It is a folder."
+                f"{name} must be a table or an array file, like the training data. It is a folder."
             )
-        if is_path and Path(data).suffix.lower() == ".npz":
-            table = arrays.split_features(_array(data, name), name)
-        else:
-            table = read_table(data, text=recipe.categorical, delimiter=delimiter, decimal=decimal)
-        if isinstance(table, np.ndarray):
-            raise InvalidData(f"{name} must hold a table as the training data did, not images.")
-        return recipe.apply(table, source=name)
-    if is_path and Path(data).is_dir():
         return recipe.apply(find_images(data))
-    if is_path and Path(data).suffix.lower() == ".npz":
-        return _matching_images(_array(data, name), recipe, name)
+    if _is_array_file(data):
+        X = find_array(read_arrays(Path(data), name), "X", name)
+        features = split_features(X, name)
+        if isinstance(recipe, Recipe):
+            if isinstance(features, np.ndarray):
+                raise InvalidData(
+                    f"X of {name} must be a table of numbers, like the training data. It holds "
+                    f"images of shape {features.shape[1:]}."
+                )
+            return recipe.apply(features, source=name)
+        if not isinstance(features, np.ndarray) or features.shape[1:] != recipe.shape:
+            raise InvalidData(
+                f"X of {name} must hold images of shape {recipe.shape}, like the training data. "
+                f"Its shape is {X.shape}."
+            )
+        return features
+    if isinstance(recipe, Recipe):
+        table = read_table(data, text=recipe.categorical, delimiter=delimiter, decimal=decimal)
+        return recipe.apply(table, source=name)
     if images is None:
         raise InvalidInput(
-            f"images (--images) must name the column of {name} that holds the image paths."
+            f"images (--images) must name the column of {name} with the image paths, because the "
+            "model was trained on images."
         )
     table = read_table(data, text=[images], delimiter=delimiter, decimal=decimal)
-    cells = to_text(find_column(table, images, name, role="images"), images, name, longest=4096)
-    base = Path(data).parent if is_path else Path.cwd()
-    return recipe.apply(resolve_paths(cells.to_pylist(), base, name))
+    cells = _text(find_column(table, images, name, role="images"), images, "images", name)
+    rows = range(table.num_rows)
+    return recipe.apply(resolve_paths(cells.to_pylist(), rows, _folder_of(data), name))
 
 
 def recipe_from_dict(values: Mapping[str, Any]) -> Recipe | ImageRecipe:
-    """Rebuild a recipe of either kind from what its ``to_dict`` gave."""
+    """Restore a recipe of either kind from the values of its ``to_dict``."""
     kind = values.get("kind") if isinstance(values, Mapping) else None
     if kind == "table":
         return Recipe.from_dict(values)
     if kind == "images":
         return ImageRecipe.from_dict(values)
-    raise InvalidModelFile(f"A recipe must be of kind 'table' or 'images'. Got {shorten(kind)}.")
-
-
-def _array(data: Any, source: str) -> NDArray[Any]:
-    return arrays.find_array(arrays.read_arrays(Path(data), source), "X", source)
-
-
-def _matching_images(X: NDArray[Any], recipe: ImageRecipe, source: str) -> NDArray[np.uint8]:
-    images = arrays.split_features(X, source)
-    if not isinstance(images, np.ndarray) or images.shape[1:] != recipe.shape:
-        raise InvalidData(
-            f"X of {source} must hold images of shape {recipe.shape}, as the training data did. "
-            f"Got {X.shape}."
-        )
-    return images
+    raise InvalidModelFile(
+        f"The kind of a recipe must be 'table' or 'images'. Got {shorten(kind)}: the model file is "
+        "damaged, or it was written by a newer version."
+    )
 
 
 def read_anchors(
@@ -330,7 +414,7 @@ def read_anchors(
     delimiter: str | None = None,
     decimal: str = ".",
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Read examples and their true classes, with features as those of `own`.
+    """Read anchors, examples with known true classes, with the same features as `own`.
 
     Parameters
     ----------
@@ -340,20 +424,20 @@ def read_anchors(
     own : OwnData
         The data that the anchors belong to.
     true_label : str, optional
-        The column of true classes. Left out, it is the one column of the table that is neither a
-        feature nor listed in `ignored`.
+        Column of true classes. By default, the only column of the table that is neither a feature
+        nor in `ignored`.
     images : str, optional
-        The column of image paths, for a table of images.
+        Column of image paths, for a table of images.
     ignored : collection of str
-        Columns of `own`'s table that are no features: labels, annotators, ids.
+        Columns of the table of `own` that are not features: labels, annotators, ids.
     delimiter, decimal : str
         As in `read_own`.
 
     Returns
     -------
     X, true_labels : arrays
-        Features, and classes as positions in ``own.classes``. Rows with an empty true class are
-        left out.
+        Features, and true classes as positions in ``own.classes``. Rows with an empty true class
+        are dropped.
 
     Examples
     --------
@@ -365,15 +449,14 @@ def read_anchors(
     ([[5.0]], [1])
     """
     name = source_name(data)
-    is_path = not is_frame(data) and str(data) != "-"
-    if is_path and Path(data).is_dir():
-        labels = find_labelled_images(data)[1]
+    if _is_folder(data):
+        labels = pa.array(find_labelled_images(data)[1])
         X = read_features(data, own.recipe)
-    elif is_path and Path(data).suffix.lower() == ".npz":
+    elif _is_array_file(data):
         column = true_label or "true_labels"
-        values = arrays.find_array(arrays.read_arrays(Path(data), name), column, name)
+        values = find_array(read_arrays(Path(data), name), column, name)
         X = read_features(data, own.recipe)
-        labels = arrays.text_cells(values, column, own.classes, len(X), name).to_pylist()
+        labels = text_cells(values, column, own.classes, len(X), name)
     else:
         column = true_label
         if column is None:
@@ -381,36 +464,24 @@ def read_anchors(
             column = _guess_column(table.column_names, own, {*ignored, images}, name)
         table = read_table(data, text=[column], delimiter=delimiter, decimal=decimal)
         labels = to_text(find_column(table, column, name, role="true_label"), column, name)
-        labels = labels.to_pylist()
         X = read_features(data, own.recipe, images=images, delimiter=delimiter, decimal=decimal)
-    return _known(X, labels, own, name)
+    true = class_indices(*codes_of(labels), own.classes, "true_label", name)
+    if not (true >= 0).any():
+        raise InvalidLabels(
+            f"{name} must contain at least one true class. All cells of its true classes are empty."
+        )
+    return X[true >= 0], true[true >= 0]
 
 
 def _guess_column(
     columns: list[str], own: OwnData, ignored: Collection[str | None], source: str
 ) -> str:
+    """Find the only column that can hold the true classes."""
     used = {column.name for column in own.recipe.columns} if isinstance(own.recipe, Recipe) else ()
-    left = [column for column in columns if column not in used and column not in ignored]
-    if len(left) == 1:
-        return left[0]
+    candidates = [column for column in columns if column not in used and column not in ignored]
+    if len(candidates) == 1:
+        return candidates[0]
     raise InvalidInput(
-        f"true_label (--anchor-label) must name the column of {source} that holds the true "
-        f"classes. It may be any of {shorten(left or columns)}."
+        f"true_label (--anchor-label) must name the column of true classes in {source}. "
+        f"Candidates are {shorten(candidates or columns)}."
     )
-
-
-def _known(
-    X: NDArray[Any], labels: Sequence[str | None], own: OwnData, source: str
-) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    place = {name: index for index, name in enumerate(own.classes)}
-    unknown = sorted({label for label in labels if label is not None and label not in place})
-    if unknown:
-        raise InvalidLabels(
-            f"{source} must hold true classes that {own.source} names too, "
-            f"{shorten(own.classes)}. It has also {shorten(unknown)}. A class that is never named "
-            "as complementary cannot be learned; mend the names, or list all classes."
-        )
-    true = np.array([-1 if label is None else place[label] for label in labels], dtype=np.int64)
-    if not (true >= 0).any():
-        raise InvalidLabels(f"{source} must hold at least one true class. It holds none.")
-    return X[true >= 0], true[true >= 0]

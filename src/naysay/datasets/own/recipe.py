@@ -1,8 +1,8 @@
-"""Mixed columns to one float32 matrix, by a recipe that can be saved and applied again.
+"""Convert the columns of a table to a float32 matrix, by a recipe that is fitted once and saved.
 
-A numeric column gives one feature, and a second one that says where a value was missing if any
-was. A categorical column gives one feature of 0 and 1 per category. What the recipe learned from
-the first table (medians, categories) is all it uses later, so new rows meet the same features in
+A numeric column gives one feature, and a second one that indicates missing values if the training
+data have any. A categorical column gives one feature with values 0 and 1 per category. The recipe
+keeps the medians and categories of the training data, so that new rows get the same features in
 the same order.
 """
 
@@ -23,8 +23,9 @@ from naysay.datasets.own.tables import (
     codes_of,
     find_column,
     is_text,
+    pc,
     read_table,
-    to_numbers,
+    to_array,
     to_text,
 )
 
@@ -35,18 +36,18 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True, kw_only=True)
 class NumericColumn:
-    """How numbers become features: the gaps filled with the median, then centred and scaled."""
+    """The conversion of numbers: missing values become the median, then all are standardised."""
 
     name: str
     median: float
-    n_missing: int = 0  # in the first table; only a column that had gaps gets an indicator
+    n_missing: int = 0  # in the training data; a column without any gets no indicator feature
     center: float = 0.0
     scale: float = 1.0
 
     def __post_init__(self) -> None:
         numbers = (self.median, self.center, self.scale)
         if not np.isfinite(numbers).all() or self.scale <= 0 or self.n_missing < 0:
-            raise ValueError(f"column {self.name!r} has numbers out of range")
+            raise ValueError(f"column {self.name!r} has numbers that are out of range")
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -63,7 +64,7 @@ class NumericColumn:
             features[:, 1] = missing
 
     def describe(self, features: NDArray[np.float32]) -> str:
-        """Return the cell that gave these features, as a person would write it."""
+        """Restore the cell that these features come from, as text."""
         if self.n_missing and features[1]:
             return ""
         return f"{float(features[0]) * self.scale + self.center:.6g}"
@@ -71,22 +72,22 @@ class NumericColumn:
 
 @dataclass(frozen=True, kw_only=True)
 class CategoricalColumn:
-    """How text becomes features: one per category, 1 where a row has it.
+    """The conversion of text: one feature per category, which is 1 where a row has it.
 
-    A value that is not listed counts as "other" if the recipe keeps such a feature, and is all
-    zeros if not; the same holds for a missing value where the first table had none.
+    An unknown value sets the feature "other" if the recipe has it, and leaves all features 0
+    otherwise. The same holds for a missing value if the training data have none.
     """
 
     name: str
     categories: tuple[str, ...]
     n_missing: int = 0
-    has_other: bool = False  # some values of the first table were too rare to be listed
+    has_other: bool = False  # some values of the training data are too rare to be categories
 
     def __post_init__(self) -> None:
         if len(set(self.categories)) != len(self.categories) or self.n_missing < 0:
-            raise ValueError(f"column {self.name!r} has a category twice")
+            raise ValueError(f"column {self.name!r} has repeated categories")
         if not all(isinstance(category, str) for category in self.categories):
-            raise TypeError(f"column {self.name!r} has a category that is no text")
+            raise TypeError(f"column {self.name!r} has a category that is not text")
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -101,23 +102,24 @@ class CategoricalColumn:
         codes, values = categories_of(column, self.name, source)
         other = len(self.categories) if self.has_other else -1
         missing = len(self.feature_names) - 1 if self.n_missing else other
-        place = {category: index for index, category in enumerate(self.categories)}
-        places = np.array([*(place.get(value, other) for value in values), missing])[codes]
+        index_of = {category: index for index, category in enumerate(self.categories)}
+        indices = np.array([*(index_of.get(value, other) for value in values), missing])[codes]
         features[:] = 0
-        rows = np.flatnonzero(places >= 0)
-        features[rows, places[rows]] = 1
+        rows = np.flatnonzero(indices >= 0)
+        features[rows, indices[rows]] = 1
 
     def describe(self, features: NDArray[np.float32]) -> str:
-        """Return the cell that gave these features, as a person would write it."""
+        """Restore the cell that these features come from, as text."""
         names = (*self.categories, *["other"] * self.has_other, "")
         return names[int(np.argmax(features))] if features.any() else ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """How the columns of a table become a float32 matrix; immutable, and saved as JSON.
+    """The conversion of the columns of a table to a float32 matrix.
 
-    ``dropped`` holds the columns set aside, each with the reason.
+    A recipe is immutable and can be saved as JSON. ``dropped`` lists the columns that give no
+    features, each with the reason.
     """
 
     columns: tuple[NumericColumn | CategoricalColumn, ...]
@@ -135,27 +137,27 @@ class Recipe:
 
     @property
     def categorical(self) -> tuple[str, ...]:
-        """Names of the categorical columns, which a CSV file must give as text."""
+        """Names of the categorical columns, which must be read from CSV files as text."""
         return tuple(
             column.name for column in self.columns if isinstance(column, CategoricalColumn)
         )
 
     def apply(self, table: Any, *, source: str = "the table") -> NDArray[np.float32]:
-        """Return the matrix of a table, shape (rows, features).
+        """Convert a table to a matrix of shape (rows, features).
 
         Parameters
         ----------
         table : pyarrow table or data frame
-            Must have the columns of the recipe; others are ignored.
+            A table with the columns of the recipe; other columns are ignored.
         source : str
-            The name that errors give the table.
+            Name of the table in error messages.
 
         Raises
         ------
         InvalidInput
-            If a column is not there.
+            If a column is missing.
         InvalidData
-            If a column holds something else than in the first table.
+            If a column cannot be converted to the type that it has in the training data.
         """
         if not isinstance(table, pa.Table):
             table = read_table(table)
@@ -169,7 +171,7 @@ class Recipe:
         return features
 
     def describe(self, features: NDArray[np.float32]) -> dict[str, str]:
-        """Return the row of the table that gave these features; a gap is empty."""
+        """Restore the row that these features come from, as text; missing values are empty."""
         cells: dict[str, str] = {}
         start = 0
         for column in self.columns:
@@ -179,7 +181,7 @@ class Recipe:
         return cells
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the recipe as plain values for JSON."""
+        """Convert the recipe to plain values for JSON."""
         columns = [
             {"kind": "numeric" if isinstance(column, NumericColumn) else "categorical"}
             | asdict(column)
@@ -189,7 +191,7 @@ class Recipe:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Rebuild a recipe; anything but what `to_dict` gives is refused."""
+        """Restore a recipe from the values of `to_dict`, and refuse all others."""
         try:
             columns = tuple(_column_from_dict(column) for column in values["columns"])
             dropped = tuple((str(name), str(why)) for name, why in values["dropped"])
@@ -197,20 +199,31 @@ class Recipe:
                 raise ValueError("not a recipe for tables")
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidModelFile(
-                f"A recipe must be what Recipe.to_dict gives. This one is damaged: {error}."
+                f"A recipe for tables must be as Recipe.to_dict writes it. This one is damaged: "
+                f"{error}."
             ) from None
         return cls(columns=columns, dropped=dropped)
 
 
 def finite_numbers(column: pa.ChunkedArray, name: str, source: str) -> NDArray[np.float64]:
-    """Return the numbers of a column in an array of its own, NaN where one is missing."""
-    numbers = to_numbers(column, name, source)
+    """Convert a column to a new array of finite float64 numbers, with NaN for missing values."""
+    plain = to_array(column)
+    try:
+        if pa.types.is_boolean(plain.type):
+            plain = pc.cast(plain, pa.uint8())
+        numbers = pc.cast(plain, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        hint = " If numbers are written like 1,5, pass decimal=',' (--decimal ,)."
+        raise InvalidData(
+            f"Column {name!r} of {source} must hold numbers. Its type is {plain.type}: "
+            f"{shorten(str(error))}.{hint if is_text(plain.type) else ''}"
+        ) from None
     too_large = np.abs(numbers) > _LARGEST
     if too_large.any():
         row = int(np.argmax(too_large))
         raise InvalidData(
-            f"Column {name!r} of {source} must hold finite numbers up to 3.4e38. Data row "
-            f"{row + 1} holds {numbers[row]:g}.\n"
+            f"Column {name!r} of {source} must hold finite numbers up to 3.4e38 in size. Data row "
+            f"{row + 1} has {numbers[row]:g}.\n"
             "Leave the cell empty if the value is unknown, or rescale the column."
         )
     return numbers if numbers.flags.writeable else numbers.copy()
@@ -219,8 +232,8 @@ def finite_numbers(column: pa.ChunkedArray, name: str, source: str) -> NDArray[n
 def categories_of(
     column: pa.ChunkedArray, name: str, source: str
 ) -> tuple[NDArray[np.int64], list[str]]:
-    """Return each cell's position among the distinct values (-1: missing), and these."""
-    advice = "It is free text, no category: leave the column out with ignore= (--ignore)."
+    """Encode a column as positions in the list of its distinct values, with -1 for missing."""
+    advice = f"It is free text and not a category. Leave the column out: {_ignoring(name)}."
     codes, values = codes_of(to_text(column, name, source, advice=advice))
     missing = [index for index, value in enumerate(values) if value in MISSING_WORDS]
     codes[np.isin(codes, missing)] = -1
@@ -230,7 +243,7 @@ def categories_of(
 def _column_from_dict(values: Mapping[str, Any]) -> NumericColumn | CategoricalColumn:
     rest = {key: value for key, value in values.items() if key != "kind"}
     if not isinstance(rest["name"], str):
-        raise TypeError(f"a column is named {shorten(rest['name'])}")
+        raise TypeError(f"the name of a column is {shorten(rest['name'])} and not text")
     if values["kind"] == "numeric":
         return NumericColumn(**rest)
     if values["kind"] == "categorical":
@@ -238,11 +251,11 @@ def _column_from_dict(values: Mapping[str, Any]) -> NumericColumn | CategoricalC
             raise TypeError("categories must be a list")
         rest["categories"] = tuple(rest["categories"])
         return CategoricalColumn(**rest)
-    raise ValueError(f"unknown kind of column {shorten(values['kind'])}")
+    raise ValueError(f"the kind of column {shorten(values['kind'])} is unknown")
 
 
 MOST_CATEGORIES = 100
-_FEW = 20  # so many distinct values are categories even where most rows have their own
+_FEW_CATEGORIES = 20  # up to this number, even values that are mostly distinct are categories
 _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d|$)|\d{1,2}([./-])\d{1,2}\2\d{4}([T ,]|$)")
 _WHOLE = re.compile(r"\s*[-+]?\d+\s*")
@@ -259,23 +272,23 @@ def fit_recipe(
     standardise: bool = False,
     source: str = "the table",
 ) -> Recipe:
-    """Learn how the named columns become features.
+    """Fit a recipe that converts the named columns to features.
 
-    Numbers and booleans are numeric, text is categorical. Text with more than 100 distinct
-    values, or mostly distinct ones, is refused; listed in `categorical`, its 100 most frequent
-    values are kept and the rest become "other".
+    Numbers and booleans are numeric, and text is categorical. Text with more than 100 distinct
+    values, or with mostly distinct values, is refused, unless the column is in `categorical`: then
+    its 100 most frequent values are the categories and the rest are "other".
 
     Parameters
     ----------
     table : pyarrow.Table
     names : sequence of str
-        The feature columns, in the order of the features.
+        Feature columns, in the order of the features.
     categorical : collection of str
-        Columns to take as categories whatever they hold, such as codes written as numbers.
+        Columns to treat as categories, such as codes that are written as numbers.
     standardise : bool, default=False
-        Bring numeric columns to mean 0 and standard deviation 1.
+        Scale numeric columns to mean 0 and standard deviation 1.
     source : str
-        The name that errors give the table.
+        Name of the table in error messages.
     """
     for name in categorical:
         find_column(table, name, source, role="categorical")
@@ -294,31 +307,30 @@ def fit_recipe(
         else:
             columns.append(column)
     if not columns:
-        raise InvalidData(
-            f"{source} must have at least one feature column with values. "
-            f"Set aside: {shorten([name for name, _ in dropped]) or 'none; there is no other'}."
-        )
+        empty = shorten([name for name, _ in dropped])
+        found = f"These columns are empty: {empty}." if dropped else "It has no feature column."
+        raise InvalidData(f"{source} must have at least one feature column with values. {found}")
     return Recipe(columns=tuple(columns), dropped=tuple(dropped))
 
 
 def find_odd_cells(counts: Mapping[str, int]) -> tuple[list[str], bool] | None:
-    """Find the values that keep a column of text from being numbers.
+    """Find the few values that prevent a column of text from being numeric.
 
     Parameters
     ----------
     counts : mapping
-        How often each value occurs.
+        Number of occurrences of each value.
 
     Returns
     -------
     odd, has_comma : list of str, bool
-        The values that are no numbers, and whether the others have a decimal comma; None if
-        fewer than 90 % are numbers.
+        The values that are not numbers, and whether the others have a decimal comma; None if
+        fewer than 90 % of the cells are numbers.
     """
     with_comma = {value for value in counts if _WITH_COMMA.fullmatch(value)}
     plain = {value for value in counts if _NUMBER.fullmatch(value)}
     whole = {value for value in plain if _WHOLE.fullmatch(value)}
-    # 1,234 alone may be a thousand and more
+    # If all are like 1,234, the comma may separate thousands.
     has_comma = not all(map(_THOUSANDS.fullmatch, with_comma))
     for numbers, comma in ((with_comma | whole, True), (plain, False)):
         n_numbers = sum(counts[value] for value in numbers)
@@ -328,15 +340,15 @@ def find_odd_cells(counts: Mapping[str, int]) -> tuple[list[str], bool] | None:
 
 
 def _ignoring(name: str) -> str:
-    """Return how to leave a column out, in Python and on the command line."""
+    """Write how to leave a column out, in Python and on the command line."""
     return f"ignore=[{name!r}] (--ignore {shlex.quote(name)})"
 
 
-def _refuse_dates(such_as: str, name: str, source: str) -> NoReturn:
+def _refuse_dates(example: str, name: str, source: str) -> NoReturn:
     raise InvalidData(
-        f"Column {name!r} of {source} holds dates or times ({such_as}), which are no features "
-        "yet.\nTurn it into numbers, such as days since a fixed date, or leave it out: "
-        f"{_ignoring(name)}."
+        f"Column {name!r} of {source} must be numbers or categories. It holds dates or times "
+        f"({example}).\nConvert them to numbers, such as days since a fixed date, or leave the "
+        f"column out: {_ignoring(name)}."
     )
 
 
@@ -360,18 +372,20 @@ def _fit_numeric(
 
 
 def _fit_categorical(
-    cells: pa.ChunkedArray, name: str, is_wanted: bool, source: str
+    cells: pa.ChunkedArray, name: str, is_requested: bool, source: str
 ) -> CategoricalColumn | None:
     codes, values = categories_of(cells, name, source)
     counts = np.bincount(codes[codes >= 0], minlength=len(values))
     seen = np.flatnonzero(counts)
     if not len(seen):
         return None
-    if not is_wanted and all(_DATE.match(values[index]) for index in seen):
+    if not is_requested and all(_DATE.match(values[index]) for index in seen):
         _refuse_dates(values[seen[0]], name, source)
     n_known = int(counts.sum())
-    is_free_text = len(seen) > MOST_CATEGORIES or (len(seen) > _FEW and len(seen) > n_known / 2)
-    if is_free_text and not is_wanted:
+    is_free_text = len(seen) > MOST_CATEGORIES or (
+        len(seen) > _FEW_CATEGORIES and len(seen) > n_known / 2
+    )
+    if is_free_text and not is_requested:
         _refuse_free_text([values[index] for index in seen], n_known, name, source)
     frequent = seen[np.argsort(-counts[seen], kind="stable")][:MOST_CATEGORIES]
     return CategoricalColumn(
@@ -383,14 +397,14 @@ def _fit_categorical(
 
 
 def _refuse_free_text(values: list[str], n_known: int, name: str, source: str) -> NoReturn:
-    """Say what is wrong with a text column, and what to do in the most likely case."""
+    """Refuse a column of free text, with the remedy for the most likely cause."""
     sample = values[:1000]
     odd, has_comma = find_odd_cells(dict.fromkeys(sample, 1)) or (None, False)
     if odd:
         comma = " with a decimal comma (--decimal ,)" if has_comma else ""
         raise InvalidData(
             f"Column {name!r} of {source} must be numbers or categories. Nearly all cells are "
-            f"numbers{comma}, but not {shorten(odd, 3)}.\nMend these cells, or leave them empty."
+            f"numbers{comma}, but not {shorten(odd, 3)}.\nCorrect these cells, or leave them empty."
         )
     if has_comma:
         raise InvalidData(
@@ -399,12 +413,12 @@ def _refuse_free_text(values: list[str], n_known: int, name: str, source: str) -
         )
     if odd is not None:
         raise InvalidData(
-            f"Column {name!r} of {source} must be numbers or categories. It holds numbers stored "
-            f"as text, such as {sample[0]!r}: store it as numbers."
+            f"Column {name!r} of {source} must be numbers or categories. It holds numbers that are "
+            f"stored as text, such as {sample[0]!r}: store them as numbers."
         )
     raise InvalidData(
         f"Column {name!r} of {source} must be numbers or a few categories. It is text with "
         f"{len(values)} distinct values in {n_known} rows, such as {shorten(values[0])}.\n"
-        f"Leave it out: {_ignoring(name)}. Or keep its {MOST_CATEGORIES} most frequent values: "
-        f"categorical=[{name!r}] (--categorical)."
+        f"Leave it out: {_ignoring(name)}. Or use its {MOST_CATEGORIES} most frequent values as "
+        f"categories: categorical=[{name!r}] (--categorical {shlex.quote(name)})."
     )

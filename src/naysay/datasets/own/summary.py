@@ -1,4 +1,4 @@
-"""A first look at the user's own data: what is there, and what cannot work."""
+"""Summarise the user's data: counts, missing values, and problems to look at before training."""
 
 import hashlib
 import re
@@ -11,69 +11,70 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naysay._base.checks import shorten
-from naysay.datasets.own.read import OwnData
+from naysay.datasets.own.data import OwnData
 from naysay.datasets.own.recipe import CategoricalColumn, Recipe, find_odd_cells
 from naysay.datasets.own.tables import MISSING_WORDS
 
 __all__ = ["Summary", "summarise"]
 
 _FRACTION = re.compile(r"-?[0-9]*[.,][0-9]*[1-9]")
-_FEWEST_ROWS = 10  # a column that counts fewer may well be something else
-_MOST_COLUMNS = 3  # of those that a warning explains one by one
-_MOST_LINES = 20  # of a listing by class or annotator, before the rest is only counted
+_FEWEST_ROWS = 10  # fewer consecutive numbers may be a coincidence and are not reported as ids
+_MOST_COLUMNS = 3  # columns that are explained one by one in warnings
+_MOST_LINES = 20  # classes or annotators that are listed before the rest is only counted
 
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """What a first look at the data finds; ``print`` it to read it, `to_dict` for JSON."""
+    """Summary of the user's data, as text with ``print`` and for JSON with `to_dict`."""
 
     source: str
     n_rows: int
     n_examples: int
     n_dropped: int
-    """Examples with neither a label nor a true class; they are left out."""
+    """Number of examples that were dropped: they have neither a label nor a true class."""
     n_answers: int
     shape: tuple[int, ...]
     """Shape of one example: (features,), or (channels, height, width)."""
     labels_per_class: Mapping[str, int]
-    """How often each class is named as complementary."""
+    """Number of complementary labels per class."""
     labels_per_example: Mapping[int, int]
-    """How many examples have so many answers."""
+    """Number of examples by their number of answers."""
     n_true_labels: int
     annotators: Mapping[str, int]
-    """How many answers each annotator gave."""
+    """Number of answers per annotator."""
     n_unattributed: int
-    """Answers that do not say who gave them, where others do."""
+    """Number of answers without an annotator, in data with an annotator column."""
     n_duplicates: int
-    """Examples whose features equal those of an earlier one."""
+    """Number of examples with the same features as an earlier one."""
     n_repeated: int
-    """Answers that say again what the same annotator said of the same example."""
+    """Number of answers that repeat an earlier one by the same annotator."""
     missing_values: Mapping[str, int]
-    """Missing values per feature column that has some."""
+    """Number of missing values per feature column, without columns that have none."""
     constant_features: tuple[str, ...]
+    """Features with the same value in all examples."""
     dropped_columns: Mapping[str, str]
-    """Columns set aside, with the reason."""
+    """Columns that give no features, each with the reason."""
     all_excluded: tuple[str, ...]
     """Examples for which every class is excluded."""
     true_excluded: tuple[str, ...]
     """Examples whose known true class is excluded."""
     class_columns: tuple[str, ...] = ()
-    """Feature columns that hold class names, as a column of true classes would."""
+    """Feature columns that hold class names and may be the true classes."""
     id_columns: tuple[str, ...] = ()
-    """Feature columns that count the rows, as an id does."""
+    """Feature columns that count the rows, like an id."""
     comma_columns: tuple[str, ...] = ()
     """Columns of categories that look like numbers with a decimal comma."""
     odd_cells: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What makes a column categories where nearly all of its values are numbers."""
+    """For each categorical column with mostly numbers, an explanation of why it is categorical."""
 
     @property
     def never_named(self) -> tuple[str, ...]:
-        """Classes never named as complementary: these cannot be learned."""
+        """Classes that no complementary label names, which cannot be learned."""
         return tuple(name for name, count in self.labels_per_class.items() if count == 0)
 
     @property
     def look_alikes(self) -> tuple[str, ...]:
-        """Classes that differ from another one only in capitals or spaces."""
+        """Classes that differ from another class only in capitals or spaces."""
         plain = Counter("".join(name.split()).casefold() for name in self.labels_per_class)
         return tuple(
             name for name in self.labels_per_class if plain["".join(name.split()).casefold()] > 1
@@ -81,44 +82,63 @@ class Summary:
 
     @property
     def looks_missing(self) -> tuple[str, ...]:
-        """Classes whose name is usually written for a missing value, such as ``NaN``."""
+        """Classes with a name that usually means a missing value, such as ``NaN``."""
         return tuple(name for name in self.labels_per_class if name in MISSING_WORDS)
 
     @property
     def fractions(self) -> tuple[str, ...]:
-        """Classes whose name is a number with decimals, as a measure has."""
+        """Classes with a number with decimals as a name, which suggests a wrong column."""
         return tuple(name for name in self.labels_per_class if _FRACTION.fullmatch(name))
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What cannot work or deserves a look, one sentence each; empty if all is well."""
+        """Problems in the data, one sentence each; empty if there are none."""
         found = [
-            (self.never_named, "never named as complementary, so these cannot be learned"),
-            (self.look_alikes, "classes that differ only in capitals or spaces: the same class?"),
-            (self.looks_missing, "a class, or a missing value? Leave the cell empty if missing"),
-            (self.fractions, "class names that are numbers with decimals: are these the labels?"),
-            (self.all_excluded, "all classes are excluded: at least one answer is wrong"),
-            (self.true_excluded, "the known true class is excluded: one of the two is wrong"),
+            (self.never_named, "never named as complementary, so these classes cannot be learned"),
+            (
+                self.look_alikes,
+                "these classes differ only in capitals or spaces; check whether they are the same",
+            ),
+            (
+                self.looks_missing,
+                "this class name usually means a missing value; leave the cell empty if it does",
+            ),
+            (
+                self.fractions,
+                "class names that are numbers with decimals; check that --label names the right "
+                "column",
+            ),
+            (self.all_excluded, "every class is excluded, so at least one answer is wrong"),
+            (
+                self.true_excluded,
+                "the known true class is excluded, so the answer or the true class is wrong",
+            ),
             (
                 self.class_columns,
-                "a feature that holds class names: true classes belong in --true-label",
+                "a feature that holds class names; if these are the true classes, name the "
+                "column in --true-label",
             ),
             (
                 self.comma_columns,
-                "categories that look like numbers with a decimal comma: pass decimal=',' "
+                "categories that look like numbers with a decimal comma; pass decimal=',' "
                 "(--decimal ,)",
             ),
-            (self.id_columns, "a feature that counts the rows, as an id does: --ignore or --id?"),
-            (self.constant_features, "always the same value, so nothing to learn from"),
-            (tuple(self.dropped_columns), "set aside: every value is missing"),
+            (
+                self.id_columns,
+                "a feature that counts the rows, like an id; leave it out (--ignore), or group "
+                "rows by it (--id)",
+            ),
+            (self.constant_features, "the same value in all examples, which teaches nothing"),
+            (tuple(self.dropped_columns), "not used as a feature, because every value is missing"),
         ]
         odd = list(self.odd_cells)
         found += [((name,), self.odd_cells[name]) for name in odd[:_MOST_COLUMNS]]
-        found += [(tuple(odd[_MOST_COLUMNS:]), "categories too, though nearly all are numbers")]
+        rest = tuple(odd[_MOST_COLUMNS:])
+        found += [(rest, "these columns are categories too, although nearly all cells are numbers")]
         return tuple(f"{shorten(names)}: {meaning}" for names, meaning in found if names)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain values for JSON."""
+        """Convert the summary to plain values for JSON."""
         return {
             "source": self.source,
             "rows": self.n_rows,
@@ -148,7 +168,7 @@ class Summary:
         }
 
     def facts(self) -> dict[str, str]:
-        """Return the single figures as text, in reading order."""
+        """Format the single figures as text, in reading order."""
         spread = (f"{count:,} with {n}" for n, count in sorted(self.labels_per_example.items()))
         is_table = len(self.shape) == 1
         size = "x".join(map(str, self.shape))
@@ -156,7 +176,7 @@ class Summary:
         facts = {
             "rows": f"{self.n_rows:,}",
             "examples": f"{self.n_examples:,}"
-            + (f" ({self.n_dropped:,} without any label left out)" if self.n_dropped else ""),
+            + (f" ({self.n_dropped:,} without a label dropped)" if self.n_dropped else ""),
             "features" if is_table else "images": size,
             "classes": f"{len(self.labels_per_class):,}",
             "answers": f"{self.n_answers:,}",
@@ -167,20 +187,20 @@ class Summary:
             "missing values": _listed(missing) or "none",
         }
         if self.n_unattributed:
-            facts["answers by nobody"] = f"{self.n_unattributed:,}"
+            facts["without annotator"] = f"{self.n_unattributed:,} answers"
         return facts
 
     def __str__(self) -> str:
         parts = [self.source, *(f"  {key:<22}{value}" for key, value in self.facts().items())]
-        parts += ["  not this class:", *_bars(self.labels_per_class)]
+        parts += ["  answers by excluded class:", *_bars(self.labels_per_class)]
         if self.annotators:
-            parts += ["  answers by:", *_bars(self.annotators)]
+            parts += ["  answers by annotator:", *_bars(self.annotators)]
         parts += [f"  warning: {warning}" for warning in self.warnings]
         return "\n".join(parts)
 
 
 def summarise(own: OwnData) -> Summary:
-    """Take a first look at data that `read_own` gave.
+    """Summarise data that `read_own` has read.
 
     Examples
     --------
@@ -236,13 +256,13 @@ def _count_duplicates(X: NDArray[Any]) -> int:
 
 def _count_repeated(own: OwnData) -> int:
     annotator = np.full(len(own.label), -1) if own.annotator is None else own.annotator
-    said = np.stack([own.example, own.label, annotator], axis=1)
-    return len(said) - len(_distinct_rows(said))
+    answers = np.stack([own.example, own.label, annotator], axis=1)
+    return len(answers) - len(_distinct_rows(answers))
 
 
-def _distinct_rows(said: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the distinct rows; by one sort of the columns, last column first."""
-    ordered = said[np.lexsort(said.T[::-1])]
+def _distinct_rows(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Select the distinct rows of a matrix, with one sort (faster than `numpy.unique`)."""
+    ordered = rows[np.lexsort(rows.T[::-1])]
     is_new = np.ones(len(ordered), dtype=bool)
     is_new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
     return ordered[is_new]
@@ -260,25 +280,25 @@ def _constant_features(own: OwnData) -> tuple[str, ...]:
 
 
 def _id_columns(own: OwnData) -> tuple[str, ...]:
-    """Find whole numbers that only grow by small steps from row to row."""
+    """Find columns of whole numbers that increase from row to row, mostly by 1."""
     if own.n_examples < _FEWEST_ROWS or not own.feature_names:
         return ()
     steps = np.diff(own.X, axis=0)
     whole = (steps == np.floor(steps)) & (steps > 0)
-    small = np.median(steps, axis=0) == 1  # some rows may have been left out
-    found = whole.all(axis=0) & small
-    return tuple(name for name, is_id in zip(own.feature_names, found, strict=True) if is_id)
+    small = np.median(steps, axis=0) == 1  # dropped rows make larger steps
+    counts_rows = whole.all(axis=0) & small
+    return tuple(name for name, is_id in zip(own.feature_names, counts_rows, strict=True) if is_id)
 
 
 def _almost_numbers(own: OwnData, recipe: Recipe) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Find columns of categories that should be numbers: by a decimal comma, or but for a few."""
+    """Find categorical columns that should be numeric: decimal commas, or a few odd cells."""
     with_comma: list[str] = []
     explained: dict[str, str] = {}
     stop = 0
     for column in recipe.columns:
         start, stop = stop, stop + len(column.feature_names)
         if not isinstance(column, CategoricalColumn) or column.has_other:
-            continue  # "other" is only there if categories were asked for
+            continue  # a column with "other" was requested as categorical by the user
         has = own.X[:, start : start + len(column.categories)] > 0
         counts = dict(zip(column.categories, np.count_nonzero(has, axis=0).tolist(), strict=True))
         odd, has_comma = find_odd_cells(counts) or ([], False)
@@ -286,8 +306,9 @@ def _almost_numbers(own: OwnData, recipe: Recipe) -> tuple[tuple[str, ...], dict
             is_odd = has[:, [value in odd for value in column.categories]].any(axis=1)
             comma = " with a decimal comma (--decimal ,)" if has_comma else ""
             explained[column.name] = (
-                f"all but {is_odd.sum():,} of {has.sum():,} values are numbers{comma}: categories "
-                f"because of {shorten(odd, 3)}, first in {own.name_of(int(np.argmax(is_odd)))}"
+                f"all but {is_odd.sum():,} of {has.sum():,} values are numbers{comma}; the column "
+                f"is categorical because of {shorten(odd, 3)}, first in "
+                f"{own.name_of(int(np.argmax(is_odd)))}"
             )
         elif has_comma:
             with_comma.append(column.name)
@@ -316,7 +337,7 @@ def _listed(items: Any) -> str:
 
 
 def _bars(counts: Mapping[str, int]) -> list[str]:
-    """Return one line per name with its count and a bar; the most frequent if there are many."""
+    """Format one line per name with its count and a bar, for the most frequent names."""
     shown = sorted(counts, key=lambda name: -counts[name])[:_MOST_LINES]
     if len(counts) <= _MOST_LINES:
         shown = list(counts)

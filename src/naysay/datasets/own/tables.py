@@ -1,6 +1,6 @@
-"""Tables that users bring: CSV, Parquet and data frames, as one pyarrow table.
+"""Read the user's tables (CSV, Parquet, data frames) into a pyarrow table with distinct columns.
 
-Whatever the file, errors name it, and the table that comes out has named, distinct columns.
+Every error names the file and, where there is one, the line or row.
 """
 
 import codecs
@@ -9,6 +9,7 @@ import difflib
 import io
 import re
 import sys
+from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -35,308 +36,21 @@ __all__ = [
     "read_table",
     "source_name",
     "to_array",
-    "to_numbers",
     "to_text",
 ]
 
-pc: Any = pyarrow.compute  # its functions are made at import time, where type checkers see none
+pc: Any = pyarrow.compute  # its functions are created at import, so type checkers do not know them
 
-LONGEST_NAME = 200  # characters of a class, annotator or category; longer is a damaged file
+# Characters of a class, annotator or category. A longer name is a sign of a damaged file.
+LONGEST_NAME = 200
 
-
-def is_text(kind: pa.DataType) -> bool:
-    """Answer whether a column of this type holds text."""
-    if pa.types.is_dictionary(kind):
-        return is_text(kind.value_type)
-    return (
-        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-    )
-
-
-def to_text(
-    column: pa.ChunkedArray,
-    name: str,
-    source: str,
-    *,
-    longest: int = LONGEST_NAME,
-    advice: str = "Is it the right column?",
-) -> pa.Array:
-    """Return the cells as trimmed text in one array; empty cells are null.
-
-    Whole numbers are written without a decimal point: a column of integers with gaps, which
-    pandas stores as floats, still gives ``7`` and not ``7.0``.
-    """
-    plain = to_array(column)
-    kind = plain.type
-    if pa.types.is_floating(kind):
-        plain = _whole_numbers(plain)
-    try:
-        text = pc.utf8_trim_whitespace(pc.cast(plain, pa.large_string()))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise InvalidData(
-            f"Column {name!r} of {source} must hold text or numbers. It holds {kind}."
-        ) from None
-    length = pc.utf8_length(text)
-    found = pc.max(length).as_py() or 0
-    if found > longest:
-        row = pc.index(length, found).as_py() + 1
-        raise InvalidData(
-            f"Column {name!r} of {source} must hold at most {longest} characters per cell. "
-            f"Data row {row} holds {found}.\n{advice}"
-        )
-    return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.large_string()), text)
-
-
-def to_numbers(column: pa.ChunkedArray, name: str, source: str) -> NDArray[np.float64]:
-    """Return the cells as float64, NaN where a cell is missing."""
-    plain = to_array(column)
-    try:
-        if pa.types.is_boolean(plain.type):
-            plain = pc.cast(plain, pa.uint8())
-        numbers = pc.cast(plain, pa.float64(), safe=False)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        hint = " If it has numbers like 1,5 pass decimal=',' (--decimal ,)."
-        raise InvalidData(
-            f"Column {name!r} of {source} must hold numbers. It holds {plain.type}: "
-            f"{shorten(str(error))}.{hint if is_text(plain.type) else ''}"
-        ) from None
-    return numbers.to_numpy(zero_copy_only=False)
-
-
-def codes_of(text: pa.Array) -> tuple[NDArray[np.int64], list[str]]:
-    """Return each cell's position among the distinct values (-1: null), and these, first first."""
-    encoded = pc.dictionary_encode(text)
-    codes = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
-    return codes, encoded.dictionary.to_pylist()
-
-
-def to_array(column: pa.ChunkedArray) -> pa.Array:
-    """Return the column as one array that is no dictionary."""
-    if pa.types.is_dictionary(column.type):
-        column = pc.cast(column, column.type.value_type)
-    if is_text(column.type):
-        column = pc.cast(column, pa.large_string())  # more than 2 GB of text fits in one array
-    joined = column.combine_chunks()
-    return joined if isinstance(joined, pa.Array) else pa.concat_arrays(joined.chunks)
-
-
-def _whole_numbers(numbers: pa.Array) -> pa.Array:
-    numbers = pc.if_else(pc.is_nan(numbers), pa.scalar(None, numbers.type), numbers)
-    try:
-        return pc.cast(numbers, pa.int64())
-    except pa.ArrowInvalid:
-        return numbers
-
-
-# CSV text to a table: every cell is read as text, then whole columns become numbers.
-#
-# A column becomes numbers only if every filled cell is one, so that the kind of a column does not
-# depend on which rows come first. Columns named in `text` are left as they are written: class
-# ``007`` stays ``007``.
-
-# Cells of a feature column that stand for "no value". In label columns only an empty cell does:
-# a class may well be called "None" or "NA".
+# Cells of a feature column that mean "missing value". In label columns only an empty cell does,
+# because a class may well be called "None" or "NA".
 MISSING_WORDS = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "<NA>", "#N/A", "?")
-
-_DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab"}
-_LONGEST_ROW = 1 << 23  # bytes: the block that the parser holds at once; no row may be longer
-_LONGEST_HEADER = 1 << 20
-
-
-def parse_csv(
-    data: bytes,
-    source: str,
-    *,
-    text: Collection[str] = (),
-    delimiter: str | None = None,
-    decimal: str = ".",
-) -> pa.Table:
-    """Parse CSV bytes in UTF-8; `source` is the name that errors give them.
-
-    Parameters
-    ----------
-    data : bytes
-    source : str
-    text : collection of str
-        Columns to leave as text, whatever they hold.
-    delimiter : str, optional
-        Comma, semicolon or tab; found from the header when left out.
-    decimal : str, default="."
-        The decimal mark, ``.`` or ``,``.
-    """
-    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
-        raise InvalidInput(f"delimiter must be one character, such as ';'. Got {delimiter!r}.")
-    if decimal not in (".", ",") or decimal == delimiter:
-        raise InvalidInput(f"decimal must be '.' or ',', and not the delimiter. Got {decimal!r}.")
-    data = data.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n")
-    if re.search(rb"\S", data) is None:
-        raise InvalidData(f"{source} must be a table with a header. It is empty.")
-    _refuse_nul(data, source)
-    names, delimiter = _read_header(data, source, delimiter)
-    table = _read_cells(data, source, names, delimiter)
-    if not table.num_rows:
-        raise InvalidData(f"{source} must have rows below its header. It has only the header.")
-    _check_quotes(data, table, source)
-    columns = [
-        table[name] if name in text else _numbers_if_all_are(table[name], decimal)
-        for name in table.column_names
-    ]
-    return pa.table(columns, names=table.column_names)
-
-
-def _refuse_nul(data: bytes, source: str) -> None:
-    at = data.find(b"\0")
-    if at >= 0:
-        if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            raise InvalidData(
-                f"{source} must be text in UTF-8. It is in UTF-16. Save it again as UTF-8 (in "
-                "Excel: 'CSV UTF-8')."
-            )
-        raise InvalidData(
-            f"{source} must be text. Line {_line(data, at)} holds a NUL byte: the file is damaged, "
-            "or not a CSV file in UTF-8."
-        )
-
-
-def _refuse_bytes(data: bytes, source: str, error: UnicodeDecodeError) -> NoReturn:
-    raise InvalidData(
-        f"{source} must be text in UTF-8. Line {_line(data, error.start)} holds the byte "
-        f"0x{data[error.start]:02x}, which is not.\n"
-        "Save it again as UTF-8 (in Excel: 'CSV UTF-8')."
-    ) from None
-
-
-def _line(data: bytes, at: int) -> int:
-    return data.count(b"\n", 0, at) + 1
-
-
-def _read_header(data: bytes, source: str, delimiter: str | None) -> tuple[list[str], str]:
-    decoder = codecs.getincrementaldecoder("utf-8")()  # a character cut by the limit is no error
-    try:
-        start = decoder.decode(data[:_LONGEST_HEADER], final=len(data) <= _LONGEST_HEADER)
-    except UnicodeDecodeError as error:
-        _refuse_bytes(data, source, error)
-    if delimiter is None:
-        first_line = re.sub(r'"[^"]*"', "", start).splitlines()[:1]
-        counts = {mark: "".join(first_line).count(mark) for mark in _DELIMITERS}
-        delimiter = max(counts, key=lambda mark: counts[mark])
-    try:
-        header = next(csv.reader(io.StringIO(start, newline=""), delimiter=delimiter))
-    except csv.Error as error:
-        raise InvalidData(f"{source} must begin with a row of column names: {error}.") from None
-    names = [name.strip() for name in header]
-    twice = [name for name in dict.fromkeys(names) if name and names.count(name) > 1]
-    if twice:
-        raise InvalidData(
-            f"{source} must have column names that differ; {shorten(twice[0])} is there "
-            f"{names.count(twice[0])} times. Rename all but one."
-        )
-    # A row index saved by pandas has no name; it is no feature, and `tables` sets it aside.
-    unnamed = iter(range(1, len(names) + 1))
-    return [name or f"unnamed column {next(unnamed)}" for name in names], delimiter
-
-
-def _read_cells(data: bytes, source: str, names: list[str], delimiter: str) -> pa.Table:
-    if not data.endswith((b"\n", b"\r")):
-        data += b"\n"  # the parser takes a header without line end for a cut row
-    try:
-        return _parse(data, names, delimiter, use_threads=True)
-    except pa.ArrowInvalid as error:
-        if "straddl" in str(error):
-            raise InvalidData(
-                f"{source} must have rows of at most {_LONGEST_ROW >> 20} MB. One is longer: a "
-                "quote that is never closed looks like this."
-            ) from None
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        _refuse_bytes(data, source, error)
-    try:
-        return _parse(data, names, delimiter, use_threads=False)  # counts rows, for the message
-    except pa.ArrowInvalid as error:
-        raise InvalidData(f"{source}: {_explain(str(error), len(names), delimiter)}") from None
-
-
-def _parse(data: bytes, names: list[str], delimiter: str, *, use_threads: bool) -> pa.Table:
-    return pa_csv.read_csv(
-        _reader(data),
-        read_options=pa_csv.ReadOptions(
-            use_threads=use_threads,
-            block_size=_LONGEST_ROW,
-            column_names=names,
-            skip_rows_after_names=1,
-        ),
-        parse_options=pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-        convert_options=pa_csv.ConvertOptions(
-            column_types=dict.fromkeys(names, pa.string()),
-            null_values=[""],
-            strings_can_be_null=True,
-        ),
-    )
-
-
-def _reader(data: bytes) -> pa.BufferReader:
-    """Return a reader of the bytes; of few bytes, one that owns a copy.
-
-    A thread of Arrow may drop the bytes last. It needs Python for that, and aborts the process if
-    Python is just ending: after an error in a small file, it is.
-    """
-    if len(data) > _LONGEST_ROW:
-        return pa.BufferReader(data)
-    copy = pa.BufferOutputStream()
-    copy.write(data)
-    return pa.BufferReader(copy.getvalue())
-
-
-def _explain(problem: str, n_columns: int, delimiter: str) -> str:
-    found = re.search(r"Row #(\d+): Expected \d+ columns, got (\d+)", problem)
-    if found is None:
-        return f"this is no CSV table: {shorten(problem)}."
-    row, n_cells = found.groups()
-    mark = f"{_DELIMITERS.get(delimiter, 'character')} {delimiter!r}"
-    return (
-        f"every row must have {n_columns} cells, as the header has. Row {row} (the header is row "
-        f"1) has {n_cells}.\nThe delimiter was taken to be the {mark}; cells that hold it must be "
-        "in double quotes."
-    )
-
-
-def _check_quotes(data: bytes, table: pa.Table, source: str) -> None:
-    """Refuse a quote that is never closed: it swallows the rest of the file into one cell."""
-    if data.count(b'"') % 2 == 0:
-        return
-    last = table.slice(table.num_rows - 1).to_pylist()[0]
-    if any(cell is not None and "\n" in cell.rstrip("\n") for cell in last.values()):
-        raise InvalidData(
-            f'{source} must close every double quote. Row {table.num_rows + 1} opens a cell with " '
-            "that runs to the end of the file."
-        )
-
-
-def _numbers_if_all_are(column: pa.ChunkedArray, decimal: str) -> pa.ChunkedArray:
-    """Return the column as float64 or booleans, or unchanged if some cell is neither."""
-    try:
-        return pc.cast(_with_point(column, decimal), pa.float64())
-    except pa.ArrowInvalid:
-        pass
-    trimmed = pc.utf8_trim_whitespace(column)
-    missing = pc.is_in(trimmed, value_set=pa.array(MISSING_WORDS))
-    cells = pc.if_else(missing, pa.scalar(None, pa.string()), trimmed)
-    for kind in (pa.float64(), pa.bool_()):
-        try:
-            return pc.cast(_with_point(cells, decimal), kind)
-        except pa.ArrowInvalid:
-            continue
-    return column
-
-
-def _with_point(column: pa.ChunkedArray, decimal: str) -> pa.ChunkedArray:
-    return column if decimal == "." else pc.replace_substring(column, decimal, ".")
-
 
 _CSV_SUFFIXES = (".csv", ".tsv", ".txt")
 _PARQUET_SUFFIXES = (".parquet", ".pq")
-# pandas saves a row index as a column without a name (CSV) or under this one (Parquet).
+# pandas saves a row index as a column without a name (CSV) or with one of these names (Parquet).
 _INDEX_NAME = re.compile(r"__index_level_\d+__|unnamed column \d+|Unnamed: \d+")
 
 
@@ -349,21 +63,26 @@ def read_table(
 ) -> pa.Table:
     """Read a CSV or Parquet file, standard input (``-``, as CSV) or a data frame.
 
-    A row index that pandas saved as a column is set aside: it is no feature.
+    A row index that pandas saved as a column is removed, because it is not a feature.
 
     Parameters
     ----------
     data : path or data frame
-        A pandas or polars data frame or a pyarrow table is taken as it is.
+        Data frames of pandas and polars and pyarrow tables are accepted.
     text : collection of str
-        Columns of a CSV file to leave as text: class ``007`` stays ``007``.
-    delimiter, decimal : str
-        For CSV: comma, semicolon or tab, found from the header when left out; the decimal mark.
+        Columns of a CSV file to keep as text, so that class ``007`` stays ``007``.
+    delimiter : str, optional
+        Delimiter of a CSV file. By default it is detected from the header: comma, semicolon or
+        tab.
+    decimal : str, default="."
+        Decimal mark of a CSV file, ``.`` or ``,``.
 
     Raises
     ------
     InvalidData
-        If the file is damaged, empty, or not of its format.
+        If the file is damaged, empty, or not in the format that its name says.
+    InvalidInput
+        If the file name has an unknown extension.
     OSError
         If the file cannot be opened.
 
@@ -388,21 +107,24 @@ def read_table(
     else:
         raise InvalidInput(
             f"{source} must be a CSV file (.csv, .tsv, .txt), a Parquet file (.parquet, .pq), an "
-            "array file (.npz) or a folder of images. Its name ends in none of these."
+            "array file (.npz) or a folder of images. Its name has none of these extensions: "
+            "rename the file or convert it."
         )
-    _check_names(table, source)
+    _refuse_repeated(table.column_names, source)
     if not table.num_rows:
-        raise InvalidData(f"{source} must have rows. It has {table.num_columns} columns, no row.")
+        raise InvalidData(
+            f"{source} must have rows. It has {table.num_columns} columns and no row."
+        )
     return table.select([name for name in table.column_names if not _INDEX_NAME.fullmatch(name)])
 
 
 def is_frame(data: Any) -> bool:
-    """Answer whether the data are a data frame, of any library that speaks Arrow."""
+    """Check whether the data are a data frame of a library that supports Arrow."""
     return hasattr(data, "__arrow_c_stream__")
 
 
 def source_name(data: Any) -> str:
-    """Return how errors and summaries name the data."""
+    """Name the data for errors and summaries."""
     if is_frame(data):
         return "the data frame"
     return "standard input" if str(data) == "-" else str(data)
@@ -411,9 +133,17 @@ def source_name(data: Any) -> str:
 def find_column(
     table: pa.Table, name: str, source: str, *, role: str | None = None
 ) -> pa.ChunkedArray:
-    """Return a column by name; an unknown name is answered with those there are.
+    """Find a column by name, or raise an error that lists the columns there are.
 
-    `role` is the parameter that names the column; None if training fixed the name.
+    Parameters
+    ----------
+    table : pyarrow.Table
+    name : str
+    source : str
+        Name of the table in error messages.
+    role : str, optional
+        The parameter that names the column. Without it, the column is one that the model was
+        trained on.
     """
     names = table.column_names
     if name in names:
@@ -424,13 +154,15 @@ def find_column(
         else f"{role} must name a column of {source}"
     )
     hint = ""
-    by_lower = {known.lower(): known for known in names}
+    by_lower = {column.lower(): column for column in names}
     close = difflib.get_close_matches(str(name).lower(), by_lower, n=1)
     if close:
         hint = f" Did you mean {by_lower[close[0]]!r}?"
-    elif all(_is_number(known) for known in names):
-        hint = " These look like values: the first row must hold the column names."
-    raise InvalidInput(f"{rule}. It has no {shorten(name)}; it has {shorten(names)}.{hint}")
+    elif all(_is_number(column) for column in names):
+        hint = " These look like values. The first row must hold the column names: add a header."
+    raise InvalidInput(
+        f"{rule}. It has no column {shorten(name)}; its columns are {shorten(names)}.{hint}"
+    )
 
 
 def _from_frame(frame: Any, source: str) -> pa.Table:
@@ -440,34 +172,32 @@ def _from_frame(frame: Any, source: str) -> pa.Table:
         return pa.table(frame)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise InvalidData(
-            f"{source} must have columns of one kind each, text or numbers: {shorten(str(error))}."
+            f"{source} must have columns that each hold one type, text or numbers. Arrow cannot "
+            f"convert it: {shorten(str(error))}."
         ) from None
 
 
 def _read_parquet(path: Path, source: str) -> pa.Table:
-    with path.open("rb") as file:  # a missing file or a folder is the operating system's error
+    with path.open("rb") as file:  # raises the usual OSError if the file is missing
         try:
             table = pq.ParquetFile(file, page_checksum_verification=True).read()
-            table.validate(full=True)  # such as text that is not UTF-8
-            _ = table.column_names
+            table.validate(full=True)  # finds text that is not UTF-8, among others
+            _ = table.column_names  # raises an error if a name is not UTF-8
             return table
         except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
             raise InvalidData(
-                f"{source} must be a Parquet file. It is damaged, cut short, or of another "
+                f"{source} must be a Parquet file. It is damaged, truncated, or in another "
                 f"format: {shorten(str(error))}."
             ) from None
 
 
-def _check_names(table: pa.Table, source: str) -> None:
-    names: Sequence[str] = table.column_names
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
+def _refuse_repeated(names: Sequence[str], source: str) -> None:
+    for name, count in Counter(names).items():
+        if count > 1:
             raise InvalidData(
-                f"{source} must have column names that differ; {shorten(name)} is there "
-                f"{names.count(name)} times. Rename all but one."
+                f"{source} must have distinct column names. It has {count} columns named "
+                f"{shorten(name)}: rename all but one."
             )
-        seen.add(name)
 
 
 def _is_number(name: str) -> bool:
@@ -476,3 +206,286 @@ def _is_number(name: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+# CSV files. Every cell is read as text first. A column is then converted to numbers only if all of
+# its cells are numbers or missing, so that its type does not depend on which rows come first.
+
+_DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab"}
+_LONGEST_ROW = 1 << 23  # bytes; also the block size of the parser, which cannot split a row
+_LONGEST_HEADER = 1 << 20  # bytes
+
+
+def parse_csv(
+    data: bytes,
+    source: str,
+    *,
+    text: Collection[str] = (),
+    delimiter: str | None = None,
+    decimal: str = ".",
+) -> pa.Table:
+    """Parse the bytes of a CSV file in UTF-8.
+
+    Parameters
+    ----------
+    data : bytes
+    source : str
+        Name of the file in error messages.
+    text, delimiter, decimal
+        As in `read_table`.
+    """
+    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
+        raise InvalidInput(f"delimiter must be one character, such as ';'. Got {delimiter!r}.")
+    if decimal not in (".", ",") or decimal == delimiter:
+        raise InvalidInput(
+            "decimal must be '.' or ',', and it must differ from the delimiter. "
+            f"Got decimal {decimal!r} and delimiter {delimiter!r}."
+        )
+    data = data.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n")
+    if re.search(rb"\S", data) is None:
+        raise InvalidData(f"{source} must hold a table with a header. It is empty.")
+    _refuse_nul_bytes(data, source)
+    names, delimiter = _read_header(data, source, delimiter)
+    table = _read_cells(data, source, names, delimiter)
+    if not table.num_rows:
+        raise InvalidData(f"{source} must have rows below its header. It has only the header.")
+    _check_quotes(data, table, source)
+    columns = [
+        table[name] if name in text else _to_numbers_if_possible(table[name], decimal)
+        for name in table.column_names
+    ]
+    return pa.table(columns, names=table.column_names)
+
+
+def _refuse_nul_bytes(data: bytes, source: str) -> None:
+    position = data.find(b"\0")
+    if position >= 0:
+        if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise InvalidData(
+                f"{source} must be text in UTF-8. It is in UTF-16. Save it again as UTF-8 (in "
+                "Excel, choose 'CSV UTF-8')."
+            )
+        raise InvalidData(
+            f"{source} must be text in UTF-8. Line {_line(data, position)} holds a NUL byte: the "
+            "file is damaged, or it is not a CSV file."
+        )
+
+
+def _refuse_encoding(data: bytes, source: str, error: UnicodeDecodeError) -> NoReturn:
+    raise InvalidData(
+        f"{source} must be text in UTF-8. Line {_line(data, error.start)} holds the byte "
+        f"0x{data[error.start]:02x}, which is not valid UTF-8.\n"
+        "Save it again as UTF-8 (in Excel, choose 'CSV UTF-8')."
+    ) from None
+
+
+def _line(data: bytes, position: int) -> int:
+    return data.count(b"\n", 0, position) + 1
+
+
+def _read_header(data: bytes, source: str, delimiter: str | None) -> tuple[list[str], str]:
+    decoder = codecs.getincrementaldecoder("utf-8")()  # accepts a character that the limit cuts
+    try:
+        start = decoder.decode(data[:_LONGEST_HEADER], final=len(data) <= _LONGEST_HEADER)
+    except UnicodeDecodeError as error:
+        _refuse_encoding(data, source, error)
+    if delimiter is None:
+        first_line = re.sub(r'"[^"]*"', "", start).splitlines()[:1]
+        counts = {mark: "".join(first_line).count(mark) for mark in _DELIMITERS}
+        delimiter = max(counts, key=lambda mark: counts[mark])
+    try:
+        header = next(csv.reader(io.StringIO(start, newline=""), delimiter=delimiter))
+    except csv.Error as error:
+        raise InvalidData(
+            f"{source} must begin with a row of column names. Its first row cannot be read: "
+            f"{error}."
+        ) from None
+    names = [name.strip() for name in header]
+    _refuse_repeated([name for name in names if name], source)
+    # A row index that pandas saved has no name. `read_table` removes it by the one given here.
+    unnamed = iter(range(1, len(names) + 1))
+    return [name or f"unnamed column {next(unnamed)}" for name in names], delimiter
+
+
+def _read_cells(data: bytes, source: str, names: list[str], delimiter: str) -> pa.Table:
+    if not data.endswith((b"\n", b"\r")):
+        data += b"\n"  # the parser regards a header without a line end as a truncated row
+    try:
+        return _parse(data, names, delimiter, use_threads=True)
+    except pa.ArrowInvalid as error:
+        if "straddl" in str(error):
+            raise InvalidData(
+                f"{source} must have rows of at most {_LONGEST_ROW >> 20} MB. One row is longer, "
+                "probably because a double quote is never closed."
+            ) from None
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        _refuse_encoding(data, source, error)
+    try:
+        # Without threads, the parser counts rows, and the error can name the row.
+        return _parse(data, names, delimiter, use_threads=False)
+    except pa.ArrowInvalid as error:
+        raise InvalidData(f"{source}: {_explain(str(error), len(names), delimiter)}") from None
+
+
+def _parse(data: bytes, names: list[str], delimiter: str, *, use_threads: bool) -> pa.Table:
+    return pa_csv.read_csv(
+        _reader(data),
+        read_options=pa_csv.ReadOptions(
+            use_threads=use_threads,
+            block_size=_LONGEST_ROW,
+            column_names=names,
+            skip_rows_after_names=1,
+        ),
+        parse_options=pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        convert_options=pa_csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()),
+            null_values=[""],
+            strings_can_be_null=True,
+        ),
+    )
+
+
+def _reader(data: bytes) -> pa.BufferReader:
+    """Create a reader of the bytes that owns a copy of them if the file is small.
+
+    If a thread of Arrow is the last to release the bytes, it calls Python, and this aborts the
+    process if the interpreter is shutting down, as it does after an error in a small file.
+    """
+    if len(data) > _LONGEST_ROW:
+        return pa.BufferReader(data)
+    copy = pa.BufferOutputStream()
+    copy.write(data)
+    return pa.BufferReader(copy.getvalue())
+
+
+def _explain(problem: str, n_columns: int, delimiter: str) -> str:
+    """Explain an error of the parser in terms of rows and cells."""
+    found = re.search(r"Row #(\d+): Expected \d+ columns, got (\d+)", problem)
+    if found is None:
+        return f"this must be a CSV table, and it cannot be parsed: {shorten(problem)}."
+    row, n_cells = found.groups()
+    mark = f"{_DELIMITERS.get(delimiter, 'character')} {delimiter!r}"
+    return (
+        f"every row must have {n_columns} cells, like the header. Row {row} (the header is row "
+        f"1) has {n_cells}.\nThe delimiter is the {mark}. Put cells that contain it in double "
+        "quotes, or pass another delimiter= (--delimiter)."
+    )
+
+
+def _check_quotes(data: bytes, table: pa.Table, source: str) -> None:
+    """Refuse a quote that is never closed, which makes the rest of the file one cell."""
+    if data.count(b'"') % 2 == 0:
+        return
+    last = table.slice(table.num_rows - 1).to_pylist()[0]
+    if any(cell is not None and "\n" in cell.rstrip("\n") for cell in last.values()):
+        raise InvalidData(
+            f"{source} must close every double quote. The quote that row {table.num_rows + 1} "
+            "opens is never closed, and its cell runs to the end of the file: close or remove it."
+        )
+
+
+def _to_numbers_if_possible(column: pa.ChunkedArray, decimal: str) -> pa.ChunkedArray:
+    """Convert a column to float64 or booleans, or leave it unchanged if a cell is neither."""
+    try:
+        return pc.cast(_with_point(column, decimal), pa.float64())
+    except pa.ArrowInvalid:
+        pass
+    trimmed = pc.utf8_trim_whitespace(column)
+    missing = pc.is_in(trimmed, value_set=pa.array(MISSING_WORDS))
+    cells = pc.if_else(missing, pa.scalar(None, pa.string()), trimmed)
+    for kind in (pa.float64(), pa.bool_()):
+        try:
+            return pc.cast(_with_point(cells, decimal), kind)
+        except pa.ArrowInvalid:
+            continue
+    return column
+
+
+def _with_point(column: pa.ChunkedArray, decimal: str) -> pa.ChunkedArray:
+    return column if decimal == "." else pc.replace_substring(column, decimal, ".")
+
+
+# Conversion of columns.
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Check whether a column of this type holds text."""
+    if pa.types.is_dictionary(kind):
+        return is_text(kind.value_type)
+    return (
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    )
+
+
+def to_text(
+    column: pa.ChunkedArray,
+    name: str,
+    source: str,
+    *,
+    longest: int = LONGEST_NAME,
+    advice: str = "Check that it is the right column.",
+) -> pa.Array:
+    """Convert a column to one array of stripped text, with null for empty cells.
+
+    Whole numbers are written without a decimal point, so that a column of integers with missing
+    values, which pandas stores as floats, gives ``7`` and not ``7.0``.
+
+    Parameters
+    ----------
+    column : pyarrow.ChunkedArray
+    name, source : str
+        Names of the column and the table in error messages.
+    longest : int
+        Largest number of characters that a cell may have.
+    advice : str
+        What the error for a longer cell tells the user to do.
+    """
+    plain = to_array(column)
+    kind = plain.type
+    if pa.types.is_floating(kind):
+        plain = _whole_numbers(plain)
+    try:
+        text = pc.utf8_trim_whitespace(pc.cast(plain, pa.large_string()))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise InvalidData(
+            f"Column {name!r} of {source} must hold text or numbers. Its type is {kind}."
+        ) from None
+    length = pc.utf8_length(text)
+    most = pc.max(length).as_py() or 0
+    if most > longest:
+        row = pc.index(length, most).as_py() + 1
+        raise InvalidData(
+            f"Column {name!r} of {source} must have at most {longest} characters per cell. "
+            f"Data row {row} has {most}.\n{advice}"
+        )
+    return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.large_string()), text)
+
+
+def codes_of(text: pa.Array) -> tuple[NDArray[np.int64], list[str]]:
+    """Encode the cells as positions in the list of distinct values, with -1 for null.
+
+    The distinct values are in the order of their first occurrence.
+    """
+    encoded = pc.dictionary_encode(text)
+    codes = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return codes, encoded.dictionary.to_pylist()
+
+
+def to_array(column: pa.ChunkedArray) -> pa.Array:
+    """Join the chunks of a column into one array, and decode dictionaries."""
+    if pa.types.is_dictionary(column.type):
+        column = pc.cast(column, column.type.value_type)
+    if is_text(column.type):
+        column = pc.cast(column, pa.large_string())  # one array of it can exceed 2 GB
+    joined = column.combine_chunks()
+    return joined if isinstance(joined, pa.Array) else pa.concat_arrays(joined.chunks)
+
+
+def _whole_numbers(numbers: pa.Array) -> pa.Array:
+    numbers = pc.if_else(pc.is_nan(numbers), pa.scalar(None, numbers.type), numbers)
+    try:
+        return pc.cast(numbers, pa.int64())
+    except pa.ArrowInvalid:
+        return numbers
