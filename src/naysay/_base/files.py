@@ -34,7 +34,7 @@ def check_target(path: str | Path, *, usual: str = "file") -> Path:
     if not target.parent.is_dir():
         raise InvalidInput(
             "path must be in a folder that exists. "
-            f"Got {str(target)!r}, but there is no folder {str(target.parent)!r}. Create it first."
+            f"Got {str(target)!r}, but there is no folder {str(target.parent)!r}: create it first."
         )
     return target
 
