@@ -8,9 +8,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammainc, gammaincinv, ndtr
 
 from naysay._base.checks import check_count, check_number, check_seed, named
-from naysay.estimation.mixture import Fit, Rows, as_matrix, check_rows, fit_matrix, spread
+from naysay.estimation.mixture import Fit, Rows, check_rows, fit_matrix, spread
 from naysay.estimation.refinement import best_calibration
-from naysay.transition import TransitionMatrix
+from naysay.transition import TransitionMatrix, as_transition_matrix
 
 __all__ = ["Uncertainty", "uncertainty"]
 
@@ -108,7 +108,7 @@ def uncertainty(
     >>> bool(inside.mean() > 0.8)
     True
     """
-    start = as_matrix(Q, allow_diagonal=allow_diagonal)
+    start = as_transition_matrix(Q, allow_diagonal=allow_diagonal)
     level = check_number(level, "level", above=0, below=1)
     n_samples = check_count(n_samples, "n_samples")
     array, labels = check_rows(probs, comp_labels, start.classes)

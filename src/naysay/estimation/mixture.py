@@ -21,7 +21,6 @@ from scipy.special import xlogy
 
 from naysay._base.checks import check_label_indices, check_probabilities
 from naysay._base.errors import InvalidLabels
-from naysay.transition import TransitionMatrix
 
 Floats = NDArray[np.floating[Any]]
 
@@ -289,11 +288,3 @@ def _start(allow_diagonal: bool) -> float:
 def _bounded_share(share: float, allow_diagonal: bool) -> float:
     """Keep ε in bounds; with a free diagonal nothing tells mistakes from unsure rows, so none."""
     return _LEAST_UNSURE if allow_diagonal else float(np.clip(share, _LEAST_UNSURE, _MOST_UNSURE))
-
-
-def as_matrix(Q: TransitionMatrix | ArrayLike, *, allow_diagonal: bool) -> TransitionMatrix:
-    """Return the matrix, without a diagonal unless that is allowed."""
-    if isinstance(Q, TransitionMatrix) and (allow_diagonal or not np.asarray(Q).diagonal().any()):
-        return Q
-    names = Q.classes if isinstance(Q, TransitionMatrix) and Q.has_names else None
-    return TransitionMatrix(np.asarray(Q), names, allow_diagonal=allow_diagonal)

@@ -6,7 +6,7 @@ from scipy.optimize import nnls
 
 from naysay._base.checks import check_label_indices, named
 from naysay._base.errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix
-from naysay.transition import TransitionMatrix
+from naysay.transition import TransitionMatrix, as_transition_matrix
 from naysay.transition.algebra import check_samples, invert
 
 
@@ -62,7 +62,7 @@ def class_prior(
         raise InvalidInput(
             "Q_samples say how far shares are to shrink. Pass shrink=True too, or leave them out."
         )
-    matrix = Q if isinstance(Q, TransitionMatrix) else TransitionMatrix(Q, allow_diagonal=True)
+    matrix = as_transition_matrix(Q)
     labels = check_label_indices(comp_labels, matrix.classes, name="comp_labels")
     if labels.ndim != 1 or not labels.size:
         raise InvalidLabels(

@@ -12,13 +12,12 @@ from naysay.estimation.mixture import (
     Calibration,
     Fit,
     Rows,
-    as_matrix,
     check_rows,
     fit_matrix,
     log_likelihoods,
     normalise,
 )
-from naysay.transition import TransitionMatrix
+from naysay.transition import TransitionMatrix, as_transition_matrix
 
 _CHOICE = 2**21  # numbers in the rows that choose between matrices; all rows fit the one chosen
 _N_FOLDS = 4
@@ -97,7 +96,7 @@ def refine(
     >>> bool(np.abs(np.asarray(found) - np.asarray(Q)).sum(axis=1).max() < 0.1)
     True
     """
-    start = as_matrix(initial, allow_diagonal=allow_diagonal)
+    start = as_transition_matrix(initial, allow_diagonal=allow_diagonal)
     names, n_classes = start.classes, start.n_classes
     array, labels = check_rows(probs, comp_labels, names)
     choice = check_seed(seed).permutation(len(array))[: max(1, _CHOICE // n_classes)]
@@ -105,7 +104,7 @@ def refine(
     tests_uniform = from_these_labels and prior is None
     if tests_uniform and not contest.is_earned(start, contest.score_of(start), len(array)):
         start = _uniform_like(start)
-    target = start if prior is None else as_matrix(prior, allow_diagonal=allow_diagonal)
+    target = start if prior is None else as_transition_matrix(prior, allow_diagonal=allow_diagonal)
     pull = np.asarray(target)
     possible = np.ones_like(pull, dtype=bool)
     if prior is not None:

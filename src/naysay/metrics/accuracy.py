@@ -10,10 +10,9 @@ from scipy.special import ndtri
 
 from naysay._base.checks import check_label_indices, check_number
 from naysay._base.errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix, NaysayWarning
-from naysay.transition import TransitionMatrix
+from naysay.transition import TransitionMatrix, as_transition_matrix
 from naysay.transition.algebra import (
     Floats,
-    as_matrix,
     check_comp_labels,
     check_samples,
     invert,
@@ -324,7 +323,7 @@ def recall_without_labels(
 def _read(
     predictions: ArrayLike, comp_labels: ArrayLike, Q: Any, confidence: float, Q_samples: Any
 ) -> _Sample:
-    matrix = as_matrix(Q)
+    matrix = as_transition_matrix(Q)
     check_number(confidence, "confidence", above=0, below=1)
     predicted = check_label_indices(predictions, matrix.classes, name="predictions")
     if predicted.ndim != 1:

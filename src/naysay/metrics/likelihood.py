@@ -9,8 +9,8 @@ from scipy.special import logsumexp
 from naysay._base.checks import as_real_numbers, check_label_indices, row_slices
 from naysay._base.errors import InvalidInput, InvalidTransitionMatrix
 from naysay.metrics.accuracy import accuracy_without_labels
-from naysay.transition import TransitionMatrix
-from naysay.transition.algebra import Floats, as_matrix, check_comp_labels
+from naysay.transition import TransitionMatrix, as_transition_matrix
+from naysay.transition.algebra import Floats, check_comp_labels
 
 __all__ = ["accuracy_scorer", "log_likelihood", "log_likelihood_scorer"]
 
@@ -40,7 +40,7 @@ def log_likelihood(
     >>> round(log_likelihood(log_probs, [1], Q), 4)
     -0.7985
     """
-    matrix = as_matrix(Q)
+    matrix = as_transition_matrix(Q)
     rule = f"log_probs must be logarithms of probabilities, shape (n, {matrix.n_classes})"
     try:
         scores = np.asarray(log_probs)

@@ -11,8 +11,8 @@ from naysay._base.checks import check_label_indices, check_number
 from naysay._base.errors import InvalidInput
 from naysay.observations import Observations
 from naysay.quality.wrong_labels import as_probabilities
-from naysay.transition import TransitionMatrix
-from naysay.transition.algebra import Floats, as_matrix
+from naysay.transition import TransitionMatrix, as_transition_matrix
+from naysay.transition.algebra import Floats
 
 __all__ = ["Annotator", "Annotators", "annotators"]
 
@@ -141,7 +141,7 @@ def annotators(
     >>> [(each.name, round(each.error_rate, 1)) for each in found]
     [('b', 0.3), ('a', 0.0)]
     """
-    matrix = as_matrix(Q)
+    matrix = as_transition_matrix(Q)
     may_err = allow_diagonal or matrix.allow_diagonal
     check_number(strength, "strength", above=0)
     if observations.annotator is None or not len(observations.example):

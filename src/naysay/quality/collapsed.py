@@ -11,8 +11,8 @@ from naysay._base.checks import check_number, row_slices
 from naysay._base.errors import InvalidTransitionMatrix
 from naysay.estimation import class_prior
 from naysay.quality.wrong_labels import as_probabilities
-from naysay.transition import TransitionMatrix
-from naysay.transition.algebra import Floats, as_matrix, check_comp_labels, invert, joint_counts
+from naysay.transition import TransitionMatrix, as_transition_matrix
+from naysay.transition.algebra import Floats, check_comp_labels, invert, joint_counts
 
 __all__ = ["CollapsedClasses", "Finding", "find_collapsed_classes"]
 
@@ -121,7 +121,7 @@ def find_collapsed_classes(
     >>> [(each.kind, each.classes) for each in found.findings]
     [('merged', ('owl', 'cat'))]
     """
-    matrix = as_matrix(Q)
+    matrix = as_transition_matrix(Q)
     check_number(confidence, "confidence", above=0, below=1)
     inverse = invert(np.asarray(matrix))
     if inverse is None:

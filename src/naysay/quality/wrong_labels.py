@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from naysay._base.checks import as_real_numbers, check_count, check_probabilities, row_slices
 from naysay._base.errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix
-from naysay.transition import TransitionMatrix
-from naysay.transition.algebra import as_matrix, check_comp_labels
+from naysay.transition import TransitionMatrix, as_transition_matrix
+from naysay.transition.algebra import check_comp_labels
 
 __all__ = ["WrongLabels", "as_probabilities", "find_wrong_labels"]
 
@@ -124,7 +124,7 @@ def find_wrong_labels(
     >>> found.indices.tolist(), found.probabilities.round(2).tolist()
     ([0, 1], [0.88, 0.02])
     """
-    matrix = as_matrix(Q)
+    matrix = as_transition_matrix(Q)
     values = np.asarray(matrix)
     diagonal = values.diagonal()
     if not diagonal.any():

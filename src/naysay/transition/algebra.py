@@ -11,7 +11,6 @@ from naysay.transition.matrix import TransitionMatrix
 
 __all__ = [
     "Floats",
-    "as_matrix",
     "check_comp_labels",
     "check_samples",
     "invert",
@@ -21,11 +20,6 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
-
-
-def as_matrix(Q: TransitionMatrix | ArrayLike) -> TransitionMatrix:
-    """Return Q checked; an array may have a diagonal."""
-    return Q if isinstance(Q, TransitionMatrix) else TransitionMatrix(Q, allow_diagonal=True)
 
 
 def check_comp_labels(

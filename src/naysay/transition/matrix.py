@@ -31,7 +31,7 @@ from naysay.transition.csv import parse_matrix, read_matrix, write_matrix
 from naysay.transition.diagnosis import Diagnosis, diagnose
 from naysay.transition.sampling import distinct_integers, draw_distinct_labels, draw_labels
 
-__all__ = ["TransitionMatrix"]
+__all__ = ["TransitionMatrix", "as_transition_matrix"]
 
 #: Every matrix alive by its token, a text of its own. Compiled code is kept for one token: text is
 #: what torch's compiler compares by value, where it would take one matrix for another.
@@ -378,6 +378,29 @@ class TransitionMatrix:
             Class prior for the information measures; uniform when left out.
         """
         return diagnose(self._entries, self._classes, prior)
+
+
+def as_transition_matrix(Q: Any, *, allow_diagonal: bool = True) -> TransitionMatrix:
+    """Convert an array to a checked matrix; pass a `TransitionMatrix` through.
+
+    Parameters
+    ----------
+    Q : TransitionMatrix, or array, scipy sparse array or torch tensor (n_classes, n_classes)
+    allow_diagonal : bool, default=True
+        Whether labels may name the true class by mistake. If False, a non-zero diagonal is an
+        error for a `TransitionMatrix` too.
+
+    Raises
+    ------
+    InvalidTransitionMatrix
+        If the values are not a transition matrix, or have a diagonal that is not allowed.
+    """
+    if isinstance(Q, TransitionMatrix):
+        if Q.allow_diagonal and not allow_diagonal:
+            check_transition_values(Q.entries, Q.classes, allow_diagonal=False)
+        return Q
+    values = Q.detach().cpu() if hasattr(Q, "detach") else Q  # a tensor, without importing torch
+    return TransitionMatrix(values, allow_diagonal=allow_diagonal)
 
 
 def _rebuild(
