@@ -181,7 +181,7 @@ def test_predictions_that_are_no_probabilities_are_refused(probs, message):
     [
         ([0, 2], r"anchor_labels must be integers 0\.\.1\. Got 2"),
         ([0.0, 1.0], r"anchor_labels must be integers 0\.\.1 or class names\. Got float64"),
-        ([0, 1, 1], r"one class per row of comp_probs, shape \(2,\)\. Got shape \(3,\)"),
+        ([0, 1, 1], r"one label per row of comp_probs, shape \(2,\)\. Got shape \(3,\)"),
         ([[0], [1]], r"shape \(2,\)\. Got shape \(2, 1\)"),
         (["cat", "emu"], "anchor_labels must name the classes"),
     ],

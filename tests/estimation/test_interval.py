@@ -207,7 +207,7 @@ def test_the_surest_anchors_give_a_better_matrix():
 
 def test_anchors_are_all_taken_where_there_are_few_and_misfits_refused():
     assert choose_anchors(np.full((3, 2), 0.5), [0, 1, 1], 5).tolist() == [0, 1, 2]
-    with pytest.raises(InvalidLabels, match="one class per row"):
+    with pytest.raises(InvalidLabels, match="one label per row"):
         choose_anchors(np.full((3, 2), 0.5), [0, 1])
     with pytest.raises(InvalidInput, match="n_per_class"):
         choose_anchors(np.full((2, 2), 0.5), [0, 1], 0)

@@ -18,6 +18,7 @@ from scipy.sparse import coo_array
 
 from naysay._base.checks import (
     check_class_names,
+    check_class_prior,
     check_count,
     check_label_indices,
     check_n_classes,
@@ -29,7 +30,6 @@ from naysay.design import information as information
 from naysay.design.blocks import balanced_lists
 from naysay.observations import Observations
 from naysay.transition import TransitionMatrix
-from naysay.transition.diagnosis import check_prior
 
 __all__ = ["ANY_WRONG", "FIRST_WRONG", "Instruction", "Scheme", "SchemeDiagnosis", "propose"]
 
@@ -406,7 +406,7 @@ def propose(
             "n_offered (--offered) must be at least 2, so that one label is always wrong, and at "
             f"most the {n_classes} classes. Got {n_offered}."
         )
-    pi = check_prior(prior, n_classes)
+    pi = check_class_prior(prior, n_classes)
     if not (pi > 0).all():
         raise InvalidInput(
             f"prior must be positive for every class; that of {names[int(pi.argmin())]!r} is 0. "

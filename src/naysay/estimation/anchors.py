@@ -13,11 +13,11 @@ from naysay._base.checks import (
     check_anchor_counts,
     check_class_names,
     check_count,
-    check_label_indices,
     check_n_classes,
+    check_one_label_each,
     check_probabilities,
 )
-from naysay._base.errors import InvalidInput, InvalidLabels, NaysayWarning
+from naysay._base.errors import InvalidInput, NaysayWarning
 from naysay.transition import TransitionMatrix
 
 _FEW_ANCHORS = 5  # per class: the fewest that the paper uses
@@ -70,12 +70,15 @@ def from_anchors(
     n_classes = check_n_classes(n_classes)
     names = check_class_names(classes, n_classes)
     probs = check_probabilities(comp_probs, n_classes=n_classes, name="comp_probs")
-    labels = check_label_indices(anchor_labels, names, name="anchor_labels")
-    if labels.shape != (len(probs),):
-        raise InvalidLabels(
-            f"anchor_labels must hold one class per row of comp_probs, shape ({len(probs)},). "
-            f"Got shape {labels.shape}."
-        )
+    probs = probs.astype(np.float64, copy=False)
+    labels = check_one_label_each(
+        anchor_labels,
+        names,
+        len(probs),
+        name="anchor_labels",
+        of="row of comp_probs",
+        allow_empty=True,  # the check of their counts says what anchors are for
+    )
     counts = np.bincount(labels, minlength=n_classes)
     check_anchor_counts(counts, names)
     rows = np.stack([probs[labels == label].mean(axis=0) for label in range(n_classes)])
@@ -119,16 +122,12 @@ def choose_anchors(
     >>> choose_anchors([[0.1, 0.9], [0.4, 0.6], [0.8, 0.2]], [0, 0, 1], 1).tolist()
     [0, 2]
     """
-    array = np.asarray(comp_probs)
-    n_classes = check_n_classes(array.shape[1] if array.ndim == 2 else 0)
-    probs = check_probabilities(array, n_classes=n_classes, name="comp_probs")
+    probs = check_probabilities(comp_probs, name="comp_probs")
+    n_classes = check_n_classes(probs.shape[1])
     names = check_class_names(None, n_classes)
-    true = check_label_indices(labels, names, name="labels")
-    if true.shape != (len(probs),):
-        raise InvalidLabels(
-            f"labels must hold one class per row of comp_probs, shape ({len(probs)},). "
-            f"Got shape {true.shape}."
-        )
+    true = check_one_label_each(
+        labels, names, len(probs), name="labels", of="row of comp_probs", allow_empty=True
+    )
     n_per_class = check_count(n_per_class, "n_per_class")
     own = probs[np.arange(len(probs)), true]
     surest = np.argsort(own, kind="stable")
@@ -204,12 +203,7 @@ def calibrate(log_probs: ArrayLike, labels: ArrayLike) -> float:
             f"Got shape {scores.shape}."
         )
     names = check_class_names(None, check_n_classes(scores.shape[1]))
-    indices = check_label_indices(labels, names, name="labels")
-    if indices.shape != (len(scores),) or not len(scores):
-        raise InvalidLabels(
-            f"labels must hold one label per row of log_probs, shape ({len(scores)},), and at "
-            f"least one. Got shape {indices.shape}."
-        )
+    indices = check_one_label_each(labels, names, len(scores), name="labels", of="row of log_probs")
     some = slice(None, None, -(-len(scores) // _MOST_ROWS))
     scores, indices = scores[some], indices[some]
     # relative to the greatest, and no less than the logarithm of the smallest float

@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 
-from naysay._base.checks import check_label_indices, check_probabilities
-from naysay._base.errors import InvalidLabels
+from naysay._base.checks import check_one_label_each, check_probabilities
 
 Floats = NDArray[np.floating[Any]]
 
@@ -93,25 +92,11 @@ def check_rows(
     probs: ArrayLike, comp_labels: ArrayLike, classes: tuple[str, ...]
 ) -> tuple[Floats, NDArray[np.int64]]:
     """Return checked probabilities, in single precision where they came so, and labels."""
-    labels = check_label_indices(comp_labels, classes, name="comp_labels")
-    array = check_many(probs, n_classes=len(classes), name="probs")
-    if labels.shape != (len(array),) or not len(array):
-        raise InvalidLabels(
-            f"comp_labels must hold one label per row of probs, shape ({len(array)},), and at "
-            f"least one. Got shape {labels.shape}."
-        )
+    array = check_probabilities(probs, n_classes=len(classes), name="probs")
+    labels = check_one_label_each(
+        comp_labels, classes, len(array), name="comp_labels", of="row of probs"
+    )
     return array, labels
-
-
-def check_many(probs: ArrayLike, *, n_classes: int, name: str) -> Floats:
-    """Return checked probabilities, in single precision where they came so."""
-    if not isinstance(probs, np.ndarray) or probs.dtype != np.float32 or probs.ndim != 2:
-        return check_probabilities(probs, n_classes=n_classes, name=name)
-    # a part at a time: a copy in double precision of a million rows is large
-    for start in range(0, max(1, len(probs)), _CHUNK):
-        part = probs[start : start + _CHUNK]
-        check_probabilities(part, n_classes=n_classes, name=name, first_row=start)
-    return probs
 
 
 def temper(probs: Floats, temperature: float) -> Floats:

@@ -4,10 +4,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import nnls
 
-from naysay._base.checks import check_label_indices, named
-from naysay._base.errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix
+from naysay._base.errors import InvalidInput, InvalidTransitionMatrix
 from naysay.transition import TransitionMatrix, as_transition_matrix
-from naysay.transition.algebra import check_samples, invert
+from naysay.transition.algebra import check_comp_labels, check_samples, invert
 
 
 def class_prior(
@@ -63,22 +62,9 @@ def class_prior(
             "Q_samples say how far shares are to shrink. Pass shrink=True too, or leave them out."
         )
     matrix = as_transition_matrix(Q)
-    labels = check_label_indices(comp_labels, matrix.classes, name="comp_labels")
-    if labels.ndim != 1 or not labels.size:
-        raise InvalidLabels(
-            f"comp_labels must hold at least one label, shape (n,). Got shape {labels.shape}."
-        )
-    counts = np.bincount(labels, minlength=matrix.n_classes)
+    counts = np.bincount(check_comp_labels(comp_labels, matrix), minlength=matrix.n_classes)
     values = np.asarray(matrix)
-    impossible = np.flatnonzero((counts > 0) & ~values.any(axis=0))
-    if impossible.size:
-        label = int(impossible[0])
-        raise InvalidLabels(
-            f"comp_labels contains class {named(label, matrix.classes)}, but Q[:, {label}] is all "
-            "zero, so that label could never occur. Re-estimate Q or drop the "
-            f"{counts[label]} rows."
-        )
-    frequencies = counts / labels.size
+    frequencies = counts / counts.sum()
     shares = nnls(values.T, frequencies)[0]
     shares = shares / shares.sum()
     if not shrink:

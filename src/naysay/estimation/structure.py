@@ -6,9 +6,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
-from naysay._base.checks import check_class_names, check_n_classes, check_number, shorten
+from naysay._base.checks import (
+    check_class_names,
+    check_n_classes,
+    check_number,
+    check_probabilities,
+    shorten,
+)
 from naysay._base.errors import InvalidInput, NotIdentifiable
-from naysay.estimation.mixture import Floats, check_many, normalise
+from naysay.estimation.mixture import Floats, normalise
 from naysay.transition import TransitionMatrix
 
 _CORNER = 0.01  # share of the examples of a class that make up a corner
@@ -61,15 +67,9 @@ def from_structure(
     >>> bool(np.abs(np.asarray(found) - np.asarray(Q)).max() < 0.02)
     True
     """
-    array = np.asarray(comp_probs)
-    if array.ndim != 2:
-        raise InvalidInput(
-            "comp_probs must have one row per example and one column per class. "
-            f"Got shape {array.shape}."
-        )
-    n_classes = check_n_classes(array.shape[1])
+    probs = check_probabilities(comp_probs, name="comp_probs")
+    n_classes = check_n_classes(probs.shape[1])
     names = check_class_names(classes, n_classes)
-    probs = check_many(array, n_classes=n_classes, name="comp_probs")
     min_margin = check_number(min_margin, "min_margin", above=0)
     if len(probs) < n_classes:
         raise InvalidInput(

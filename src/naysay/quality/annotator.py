@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from naysay._base.checks import check_label_indices, check_number
+from naysay._base.checks import check_label_indices, check_number, check_probabilities
 from naysay._base.errors import InvalidInput
 from naysay.observations import Observations
-from naysay.quality.wrong_labels import as_probabilities
 from naysay.transition import TransitionMatrix, as_transition_matrix
 from naysay.transition.algebra import Floats
 
@@ -146,7 +145,7 @@ def annotators(
     check_number(strength, "strength", above=0)
     if observations.annotator is None or not len(observations.example):
         raise InvalidInput("observations must hold answers with annotator=, and at least one.")
-    array = as_probabilities(probs, matrix.n_classes)
+    array = check_probabilities(probs, n_classes=matrix.n_classes, name="probs")
     if len(array) != observations.n_examples:
         raise InvalidInput(
             f"probs must have one row per example, {observations.n_examples}. Got {len(array)}."

@@ -7,10 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-from naysay._base.checks import check_number, row_slices
+from naysay._base.checks import check_number, check_probabilities, row_slices
 from naysay._base.errors import InvalidTransitionMatrix
 from naysay.estimation import class_prior
-from naysay.quality.wrong_labels import as_probabilities
 from naysay.transition import TransitionMatrix, as_transition_matrix
 from naysay.transition.algebra import Floats, check_comp_labels, invert, joint_counts
 
@@ -129,7 +128,7 @@ def find_collapsed_classes(
             "Q must be invertible to find collapsed classes; this one is singular, so some classes "
             "give the same labels. See Q.diagnose()."
         )
-    array = as_probabilities(probs, matrix.n_classes)
+    array = check_probabilities(probs, n_classes=matrix.n_classes, name="probs")
     labels = check_comp_labels(comp_labels, matrix, len(array), of="row of probs")
     predictions = np.empty(len(array), dtype=np.int64)
     total = np.zeros(matrix.n_classes)

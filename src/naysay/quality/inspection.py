@@ -7,11 +7,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtrc
 
-from naysay._base.checks import check_label_indices, check_seed, shorten
+from naysay._base.checks import check_class_prior, check_label_indices, check_seed, shorten
 from naysay._base.errors import InvalidLabels
 from naysay.estimation import class_prior
 from naysay.transition import TransitionMatrix
-from naysay.transition.diagnosis import check_prior
 
 __all__ = ["LabelCheck", "NearPair", "check_labels", "nearest_rows"]
 
@@ -168,7 +167,7 @@ def check_labels(
     counts = np.bincount(labels, minlength=Q.n_classes)
     values = np.asarray(Q)
     possible = values.any(axis=0)
-    shares = class_prior(labels, Q) if prior is None else check_prior(prior, Q.n_classes)
+    shares = class_prior(labels, Q) if prior is None else check_class_prior(prior, Q.n_classes)
     expected = labels.size * shares @ values
     distance = _chi_square(counts, expected)
     p_value: float | None

@@ -1,30 +1,16 @@
 """Complementary labels that seem to exclude the true class."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from naysay._base.checks import as_real_numbers, check_count, check_probabilities, row_slices
-from naysay._base.errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix
+from naysay._base.checks import check_count, check_probabilities, row_slices
+from naysay._base.errors import InvalidLabels, InvalidTransitionMatrix
 from naysay.transition import TransitionMatrix, as_transition_matrix
 from naysay.transition.algebra import check_comp_labels
 
-__all__ = ["WrongLabels", "as_probabilities", "find_wrong_labels"]
-
-
-def as_probabilities(probs: ArrayLike, n_classes: int) -> NDArray[Any]:
-    """Return probabilities of shape (n, n_classes), float32 as float32, checked part by part."""
-    given = np.asarray(probs) if hasattr(probs, "__array__") else probs
-    is_float = isinstance(given, np.ndarray) and given.dtype in (np.float32, np.float64)
-    array = given if is_float else as_real_numbers(given, "probs must be an array", InvalidInput)
-    assert isinstance(array, np.ndarray)
-    if array.ndim != 2:
-        check_probabilities(array, n_classes=n_classes, name="probs")  # says what is wrong
-    for rows in row_slices(*array.shape):
-        check_probabilities(array[rows], n_classes=n_classes, name="probs", first_row=rows.start)
-    return array
+__all__ = ["WrongLabels", "find_wrong_labels"]
 
 
 _SHOWN = 5
@@ -132,7 +118,7 @@ def find_wrong_labels(
             "Q must have a diagonal, the share of labels that are wrong; with a zero diagonal no "
             "label can be. Estimate it with allow_diagonal=True."
         )
-    array = as_probabilities(probs, matrix.n_classes)
+    array = check_probabilities(probs, n_classes=matrix.n_classes, name="probs")
     labels = check_comp_labels(comp_labels, matrix, len(array), of="row of probs")
     columns = values.T
     wrong = np.empty(len(array))

@@ -5,7 +5,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from naysay._base.checks import as_real_numbers, check_label_indices, named
+from naysay._base.checks import (
+    as_real_numbers,
+    check_label_indices,
+    check_one_label_each,
+    impossible_label,
+)
 from naysay._base.errors import InvalidLabels, InvalidTransitionMatrix
 from naysay.transition.matrix import TransitionMatrix
 
@@ -23,28 +28,26 @@ Floats = NDArray[np.float64]
 
 
 def check_comp_labels(
-    comp_labels: ArrayLike, matrix: TransitionMatrix, n: int, *, of: str
+    comp_labels: ArrayLike, matrix: TransitionMatrix, n: int | None = None, *, of: str = ""
 ) -> NDArray[np.int64]:
-    """Return complementary labels as indices: one per prediction, none that Q never gives."""
-    labels = check_label_indices(comp_labels, matrix.classes, name="comp_labels")
-    if labels.shape != (n,) or not n:
-        raise InvalidLabels(
-            f"comp_labels must hold one label per {of}, shape ({n},), and at least one. "
-            f"Got shape {labels.shape}."
-        )
-    counts = np.bincount(labels, minlength=matrix.n_classes)
-    used = np.ones(len(counts), dtype=bool)
+    """Return complementary labels as indices: at least one, and none that Q never gives.
+
+    With `n` there must be one for each of n rows of `of`.
+    """
+    if n is not None:
+        labels = check_one_label_each(comp_labels, matrix.classes, n, name="comp_labels", of=of)
+    else:
+        labels = check_label_indices(comp_labels, matrix.classes, name="comp_labels")
+        if labels.ndim != 1 or not labels.size:
+            raise InvalidLabels(
+                f"comp_labels must hold at least one label, shape (n,). Got shape {labels.shape}."
+            )
     if not matrix.is_uniform:
-        used[:] = False
-        used[matrix.entries.indices] = True
-    impossible = np.flatnonzero((counts > 0) & ~used)
-    if len(impossible):
-        label = int(impossible[0])
-        raise InvalidLabels(
-            f"comp_labels contains class {named(label, matrix.classes)}, but Q[:, {label}] is all "
-            f"zero, so that label could never occur. Re-estimate Q or drop the {counts[label]} "
-            "rows."
-        )
+        counts = np.bincount(labels, minlength=matrix.n_classes)
+        counts[matrix.entries.indices] = 0  # what is left can never occur
+        if counts.any():
+            label = int(np.flatnonzero(counts)[0])
+            raise impossible_label(label, int(counts[label]), matrix.classes)
     return labels
 
 

@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from naysay._base.checks import as_real_numbers, shorten
-from naysay._base.errors import InvalidInput
+from naysay._base.checks import check_class_prior, shorten
 
-__all__ = ["Diagnosis", "check_prior", "diagnose"]
+__all__ = ["Diagnosis", "diagnose"]
 
 _LARGEST_SVD = 2000  # classes; beyond this a singular value decomposition takes minutes
 
@@ -98,7 +97,7 @@ def diagnose(
 ) -> Diagnosis:
     """Diagnose a matrix given by its non-zero entries; None stands for the uniform one."""
     n_classes = len(classes)
-    pi = check_prior(prior, n_classes)
+    pi = check_class_prior(prior, n_classes)
     singular_values = _singular_values(entries, n_classes)
     rank = smallest = condition = None
     if singular_values is not None:
@@ -151,18 +150,3 @@ def _information(entries: csr_array | None, pi: NDArray[np.float64]) -> float:
 def _entropy(probs: NDArray[np.float64]) -> float:
     positive = probs[probs > 0]
     return float(-(positive * np.log2(positive)).sum())
-
-
-def check_prior(prior: ArrayLike | None, n_classes: int) -> NDArray[np.float64]:
-    """Return a class prior that sums to 1, uniform when none is given."""
-    if prior is None:
-        return np.full(n_classes, 1 / n_classes)
-    pi = as_real_numbers(prior, f"prior must be {n_classes} probabilities", InvalidInput)
-    if pi.shape != (n_classes,) or not (pi >= 0).all() or abs(pi.sum() - 1) > 1e-6:
-        raise InvalidInput(
-            f"prior must be {n_classes} probabilities that sum to 1. Got {shorten(prior)}."
-        )
-    pi = pi / pi.sum()
-    if (pi == 1).any():
-        raise InvalidInput("prior must leave at least two classes possible. Got one class certain.")
-    return pi
