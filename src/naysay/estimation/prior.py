@@ -6,7 +6,7 @@ from scipy.optimize import nnls
 
 from naysay._base.errors import InvalidInput, InvalidTransitionMatrix
 from naysay.transition import TransitionMatrix, as_transition_matrix
-from naysay.transition.algebra import check_comp_labels, check_samples, invert
+from naysay.transition.algebra import check_comp_labels, invert, invert_samples
 
 
 def class_prior(
@@ -90,7 +90,7 @@ def _trust(
     expected = (counts + 1) / (n + len(counts))
     noise = (expected @ inverse**2 - (expected @ inverse) ** 2).sum() / n
     if Q_samples is not None:
-        others = frequencies @ check_samples(Q_samples, len(values))
+        others = frequencies @ invert_samples(Q_samples, len(values))
         noise += np.median(((others - unbiased) ** 2).sum(axis=1))
     differences = ((unbiased - 1 / len(values)) ** 2).sum()
     return float(max(0.0, 1 - noise / differences)) if differences > 0 else 0.0

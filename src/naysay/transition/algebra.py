@@ -17,11 +17,9 @@ from naysay.transition.matrix import TransitionMatrix
 __all__ = [
     "Floats",
     "check_comp_labels",
-    "check_samples",
     "invert",
+    "invert_samples",
     "joint_counts",
-    "score_interval",
-    "spread_slopes",
 ]
 
 Floats = NDArray[np.float64]
@@ -67,7 +65,7 @@ def invert(values: Floats) -> Floats | None:
     return (right.T / singular_values) @ left.T
 
 
-def check_samples(Q_samples: Any, n_classes: int) -> Floats:
+def invert_samples(Q_samples: Any, n_classes: int) -> Floats:
     """Return the inverses of plausible matrices, shape (n_samples, n_classes, n_classes)."""
     rule = f"Q_samples must be at least 2 matrices, shape (n, {n_classes}, {n_classes})"
     samples = as_real_numbers(Q_samples, rule, InvalidTransitionMatrix)
@@ -83,31 +81,3 @@ def check_samples(Q_samples: Any, n_classes: int) -> Floats:
         raise InvalidTransitionMatrix(
             f"{rule}, each invertible. One is singular: draw them from a smoother distribution."
         ) from None
-
-
-def spread_slopes(values: Floats, terms: Floats) -> Floats:
-    """Return by how much E[terms²] grows, per unit, as a class turns from others into itself.
-
-    ``terms[j, k]`` is what label j contributes to class k. Its mean square is
-    ``(Q @ terms²)[k, k]`` on examples of class k, and that of the other rows, here averaged, on
-    others. Shape (n_classes,).
-    """
-    mean_squares = values @ terms**2
-    own = mean_squares.diagonal()
-    return own - (mean_squares.sum(axis=0) - own) / (len(values) - 1)
-
-
-def score_interval(
-    mean: Any, variance: Any, slope: Any, n: Any, z: float, doubt: Any = 0.0
-) -> tuple[Any, Any]:
-    """Return all a with (mean - a)² ≤ z² (V(a) / n + doubt), where V(a) is the variance at a.
-
-    ``V(a) = variance + slope (a - mean) - (a² - mean²)``. For a uniform Q this is Wilson's
-    interval for how often the prediction is the excluded class. It does not shrink to a point
-    where no label happened to contradict the predictions, as mean ± z · standard error would.
-    """
-    c = z**2 / n
-    middle = mean + c * slope / 2
-    constant = mean**2 * (1 - c) - c * (variance - slope * mean) - z**2 * doubt
-    root = np.sqrt(np.maximum(middle**2 - (1 + c) * constant, 0))
-    return (middle - root) / (1 + c), (middle + root) / (1 + c)
