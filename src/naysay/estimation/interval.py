@@ -1,15 +1,21 @@
 """How sure the entries of Q are: an interval for each, and samples of the whole matrix."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammainc, gammaincinv, ndtr
 
 from naysay._base.checks import check_count, check_number, check_seed, named
-from naysay.estimation.mixture import Fit, Rows, check_rows, fit_matrix, spread
-from naysay.estimation.refinement import best_calibration
+from naysay.estimation.mixture import (
+    Fit,
+    Rows,
+    best_calibration,
+    check_rows,
+    fit_matrix,
+    raise_zeros,
+)
 from naysay.transition import TransitionMatrix, as_transition_matrix
 
 __all__ = ["Uncertainty", "uncertainty"]
@@ -117,22 +123,14 @@ def uncertainty(
     half = np.full((n_classes, n_classes), 0.5)
     if not allow_diagonal:
         np.fill_diagonal(half, 0)
-    grown = spread(np.asarray(start), 0.1 / n_classes, allow_diagonal=allow_diagonal)
-
-    def fit(rows: Rows, weighs: bool = False, tolerance: float = 1e-3) -> Fit:
-        return fit_matrix(
-            rows,
-            grown,
-            prior_counts=half,
-            allow_diagonal=allow_diagonal,
-            weighs=weighs,
-            tolerance=tolerance,
-        )
-
+    estimate = np.asarray(start)
+    begin = raise_zeros(
+        estimate, 0.1 / n_classes, otherwise=estimate, allow_diagonal=allow_diagonal
+    )
+    fit = partial(fit_matrix, start=begin, prior_counts=half, allow_diagonal=allow_diagonal)
     choice = rng.permutation(len(array))[:_N_CHOICE]
     calibration = best_calibration(Rows.group(array[choice], labels[choice]), fit)
     rows = Rows.group(array, labels).calibrated(calibration)
-    estimate = np.asarray(start)
     peak = fit(rows, tolerance=1e-4)
     posterior = _posterior(rows, peak, half, n_samples, rng).given(estimate)
     reach = posterior.reach(estimate, level)
@@ -145,7 +143,8 @@ def uncertainty(
     )
 
 
-class _Posterior(NamedTuple):
+@dataclass(frozen=True)
+class _Posterior:
     """Matrices drawn, and a gamma distribution for each entry; one without shape is certain."""
 
     samples: NDArray[np.float64]

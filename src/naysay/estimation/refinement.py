@@ -1,21 +1,22 @@
 """Refine Q on a classifier's probabilities, and keep the result only where it is surely better."""
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize_scalar
 
 from naysay._base.checks import check_seed
 from naysay.estimation.mixture import (
     Calibration,
     Fit,
     Rows,
+    best_calibration,
     check_rows,
     fit_matrix,
     log_likelihoods,
     normalise,
+    raise_zeros,
 )
 from naysay.transition import TransitionMatrix, as_transition_matrix
 
@@ -24,10 +25,7 @@ _N_FOLDS = 4
 _STRENGTHS = (1.0, 10.0, 100.0, 1000.0)  # pseudo-counts of a row, towards the prior
 _SURE = 1.64  # standard errors by which a refined matrix must win: 95 %, one-sided
 _NEAR_UNIFORM = 0.3  # mean over rows of the distance Σ |Q - uniform|
-_TEMPERATURES = (0.25, 5.0)
 _LEAST = 0.1  # of the mean entry: where zeros of the initial matrix start, to be able to grow
-
-Fitter = Callable[[Rows, bool], Fit]  # whether to fit class weights too
 
 
 def refine(
@@ -100,59 +98,103 @@ def refine(
     names, n_classes = start.classes, start.n_classes
     array, labels = check_rows(probs, comp_labels, names)
     choice = check_seed(seed).permutation(len(array))[: max(1, _CHOICE // n_classes)]
-    contest = _Contest(array[choice], labels[choice], allow_diagonal=allow_diagonal)
-    tests_uniform = from_these_labels and prior is None
-    if tests_uniform and not contest.is_earned(start, contest.score_of(start), len(array)):
-        start = _uniform_like(start)
-    target = start if prior is None else as_transition_matrix(prior, allow_diagonal=allow_diagonal)
-    pull = np.asarray(target)
-    possible = np.ones_like(pull, dtype=bool)
-    if prior is not None:
-        possible = (pull > 0) | (np.eye(n_classes, dtype=bool) & allow_diagonal)
-        start = _keep_to(possible, start, pull)
-    at_start = np.asarray(start)
-
-    def grow(Q: NDArray[np.float64], least: float) -> NDArray[np.float64]:
-        """Return Q with no zero where it may grow: EM could never leave one."""
-        raised = np.where(possible, np.maximum(Q, least / n_classes), 0)
-        return normalise(raised, pull, allow_diagonal=allow_diagonal)
-
-    grown = grow(at_start, _LEAST)
-
-    def moves(
-        strength: float, begin: NDArray[np.float64] = grown, tolerance: float = 1e-3
-    ) -> Fitter:
-        return lambda rows, weighs: fit_matrix(
-            rows,
-            begin,
-            prior_counts=strength * pull,
-            allow_diagonal=allow_diagonal,
-            weighs=weighs,
-            tolerance=tolerance,
-        )
-
+    comparison = _CrossValidation(array[choice], labels[choice], allow_diagonal=allow_diagonal)
     uniform = _uniform_like(start)
-    kept, score = start, contest.score_of(start)
+    tests_uniform = from_these_labels and prior is None
+    if tests_uniform and not comparison.is_earned(start, comparison.score_of(start), len(array)):
+        start = uniform
+
+    # 1. The matrix to beat: the initial one, without what the prior rules out, or uniform.
+    target, possible = start, np.ones((n_classes, n_classes), dtype=bool)
+    if prior is not None:
+        target = as_transition_matrix(prior, allow_diagonal=allow_diagonal)
+        possible = (np.asarray(target) > 0) | (np.eye(n_classes, dtype=bool) & allow_diagonal)
+        start = _keep_to(possible, start, np.asarray(target))
+    best, score = start, comparison.score_of(start)
     if (possible | np.eye(n_classes, dtype=bool)).all():
-        rival = contest.score_of(uniform)
-        if _is_better(rival, score):
-            kept, score = uniform, rival
-    calibration = best_calibration(contest.rows, moves(_STRENGTHS[1]))
-    refined = [contest.score(moves(strength), calibration) for strength in _STRENGTHS]
-    best = int(np.argmax([each.sum() for each in refined]))
-    if not _is_better(refined[best], score):
-        return kept
-    some = contest.rows.calibrated(calibration)  # all rows take longer
-    begin = grow(moves(_STRENGTHS[best])(some, False).Q, _LEAST / 10)
-    all_rows = Rows.group(array, labels).calibrated(calibration)
-    fitted = TransitionMatrix(
-        moves(_STRENGTHS[best], begin, 1e-4)(all_rows, False).Q,
-        names if start.has_names else None,
-        allow_diagonal=allow_diagonal,
+        uniform_score = comparison.score_of(uniform)
+        if _is_better(uniform_score, score):
+            best, score = uniform, uniform_score
+
+    # 2. Matrices fitted by EM, drawn to the target more or less strongly, cross-validated.
+    pull = np.asarray(target)
+    grow = partial(raise_zeros, otherwise=pull, possible=possible, allow_diagonal=allow_diagonal)
+    fit = partial(
+        fit_matrix, start=grow(np.asarray(start), _LEAST / n_classes), allow_diagonal=allow_diagonal
     )
-    if tests_uniform and not contest.is_earned(fitted, refined[best], len(array)):
+    fits = [partial(fit, prior_counts=strength * pull) for strength in _STRENGTHS]
+    calibration = best_calibration(comparison.rows, fits[1])
+    scores = [comparison.score(each, calibration) for each in fits]
+    winner = int(np.argmax([each.sum() for each in scores]))
+    if not _is_better(scores[winner], score):
+        return best
+
+    # 3. The winner fitted to all rows, from where some of them lead: all rows take longer.
+    some, all_rows = comparison.rows, Rows.group(array, labels)
+    begin = grow(fits[winner](some.calibrated(calibration)).Q, _LEAST / 10 / n_classes)
+    values = fits[winner](all_rows.calibrated(calibration), start=begin, tolerance=1e-4).Q
+    fitted = TransitionMatrix(
+        values, names if start.has_names else None, allow_diagonal=allow_diagonal
+    )
+    if tests_uniform and not comparison.is_earned(fitted, scores[winner], len(array)):
         return uniform
     return fitted
+
+
+class _CrossValidation:
+    """Compare ways to fit the same rows by the likelihood of labels they were not fitted on."""
+
+    def __init__(
+        self, probs: NDArray[np.floating], labels: NDArray[np.int64], *, allow_diagonal: bool
+    ) -> None:
+        self.probs = probs
+        self.labels = labels
+        self.allow_diagonal = allow_diagonal
+        self.scores: dict[bytes, NDArray[np.float64]] = {}  # of matrices that stay as they are
+        self.rows = Rows.group(probs, labels)
+        self.fold = np.arange(len(labels)) % _N_FOLDS  # the rows are in random order
+
+    def score_of(self, Q: TransitionMatrix) -> NDArray[np.float64]:
+        """Return log P(ȳ | x) of each row under a matrix that stays as it is."""
+        values = np.asarray(Q)
+        key = values.tobytes()
+        if key not in self.scores:
+            stays = partial(
+                fit_matrix, start=values, prior_counts=None, allow_diagonal=self.allow_diagonal
+            )
+            self.scores[key] = self.score(stays, best_calibration(self.rows, stays))
+        return self.scores[key]
+
+    def is_earned(self, Q: TransitionMatrix, scores: NDArray[np.float64], n_all: int) -> bool:
+        """Say whether Q is far from uniform, or its scores gain more than it has free entries.
+
+        The contest has a share of all labels, and asks for the same share of the gain.
+        """
+        uniform = _uniform_like(Q)
+        if Q.distance(uniform) >= _NEAR_UNIFORM:
+            return True
+        n_free = Q.n_classes * (Q.n_classes - (1 if self.allow_diagonal else 2))
+        gain = (scores - self.score_of(uniform)).sum()
+        return bool(gain > n_free * len(self.labels) / n_all)
+
+    def score(self, fit: Callable[..., Fit], calibration: Calibration) -> NDArray[np.float64]:
+        """Return log P(ȳ | x) of each row, fitted on the other folds, class weights included."""
+        probs = Calibration(calibration.temperature)(self.probs)
+        weighs = calibration.weights is not None
+        scores = np.empty(len(self.labels))
+        for fold in range(_N_FOLDS):
+            others, own = self.fold != fold, np.flatnonzero(self.fold == fold)
+            if not len(own) or not others.any():
+                return np.zeros(len(self.labels))  # too few to say anything
+            fitted = fit(Rows.group(probs[others], self.labels[others]), weighs=weighs)
+            own = own[np.argsort(self.labels[own], kind="stable")]
+            rows = Rows.group(probs[own], self.labels[own])
+            if weighs:
+                rows = rows.calibrated(Calibration(weights=fitted.weights))
+            # of the rows fitted on too: the frequencies of the others would tell their labels
+            seen = np.bincount(self.labels[others], minlength=probs.shape[1]) + 1
+            scores[own] = log_likelihoods(rows, fitted.Q, fitted.unsure, seen / seen.sum())
+        return scores
 
 
 def _uniform_like(Q: TransitionMatrix) -> TransitionMatrix:
@@ -175,98 +217,3 @@ def _is_better(scores: NDArray[np.float64], others: NDArray[np.float64]) -> bool
     """Say whether the mean of scores is surely above that of the others, row by row."""
     gain = scores - others
     return bool(gain.mean() * np.sqrt(len(gain)) > _SURE * gain.std())
-
-
-class _Contest:
-    """Compare ways to fit the same rows by the likelihood of labels they were not fitted on."""
-
-    def __init__(
-        self, probs: NDArray[np.floating], labels: NDArray[np.int64], *, allow_diagonal: bool
-    ) -> None:
-        self.probs = probs
-        self.labels = labels
-        self.allow_diagonal = allow_diagonal
-        self.scores: dict[bytes, NDArray[np.float64]] = {}  # of matrices that stay as they are
-        self.rows = Rows.group(probs, labels)
-        self.fold = np.arange(len(labels)) % _N_FOLDS  # the rows are in random order
-
-    def score_of(self, Q: TransitionMatrix) -> NDArray[np.float64]:
-        """Return log P(ȳ | x) of each row under a matrix that stays as it is."""
-        values = np.asarray(Q)
-        key = values.tobytes()
-        if key not in self.scores:
-
-            def stays(rows: Rows, weighs: bool) -> Fit:
-                return fit_matrix(
-                    rows,
-                    values,
-                    prior_counts=None,
-                    allow_diagonal=self.allow_diagonal,
-                    weighs=weighs,
-                )
-
-            self.scores[key] = self.score(stays, best_calibration(self.rows, stays))
-        return self.scores[key]
-
-    def is_earned(self, Q: TransitionMatrix, scores: NDArray[np.float64], n_all: int) -> bool:
-        """Say whether Q is far from uniform, or its scores gain more than it has free entries.
-
-        The contest has a share of all labels, and asks for the same share of the gain.
-        """
-        uniform = _uniform_like(Q)
-        if Q.distance(uniform) >= _NEAR_UNIFORM:
-            return True
-        n_free = Q.n_classes * (Q.n_classes - (1 if self.allow_diagonal else 2))
-        gain = (scores - self.score_of(uniform)).sum()
-        return bool(gain > n_free * len(self.labels) / n_all)
-
-    def score(self, fitter: Fitter, calibration: Calibration) -> NDArray[np.float64]:
-        """Return log P(ȳ | x) of each row, fitted on the other folds, class weights included."""
-        probs = Calibration(calibration.temperature)(self.probs)
-        weighs = calibration.weights is not None
-        scores = np.empty(len(self.labels))
-        for fold in range(_N_FOLDS):
-            others, own = self.fold != fold, np.flatnonzero(self.fold == fold)
-            if not len(own) or not others.any():
-                return np.zeros(len(self.labels))  # too few to say anything
-            fitted = fitter(Rows.group(probs[others], self.labels[others]), weighs)
-            own = own[np.argsort(self.labels[own], kind="stable")]
-            rows = Rows.group(probs[own], self.labels[own])
-            if weighs:
-                rows = rows.calibrated(Calibration(weights=fitted.weights))
-            # of the rows fitted on too: the frequencies of the others would tell their labels
-            seen = np.bincount(self.labels[others], minlength=probs.shape[1]) + 1
-            scores[own] = log_likelihoods(rows, fitted.Q, fitted.unsure, seen / seen.sum())
-        return scores
-
-
-def best_calibration(rows: Rows, fitter: Fitter) -> Calibration:
-    """Return the temperature of the probabilities, and class weights, that `fitter` fits best with.
-
-    Another temperature than 1 must gain as much likelihood as Schwarz' criterion asks of one more
-    parameter, and weights as much as it asks of one less than there are classes.
-    """
-    price = 0.5 * np.log(len(rows.probs))
-
-    def search(weighs: bool) -> tuple[float, Fit]:
-        found: Any = minimize_scalar(
-            lambda log: -at(float(np.exp(log)), weighs).log_likelihood,
-            bounds=np.log(_TEMPERATURES),
-            method="bounded",
-            options={"xatol": 0.1},
-        )
-        temperature = float(np.exp(found.x))
-        return temperature, at(temperature, weighs)
-
-    def at(temperature: float, weighs: bool) -> Fit:
-        return fitter(rows.calibrated(Calibration(temperature)), weighs)
-
-    temperature, best = search(False)
-    plain = at(1.0, False)
-    if best.log_likelihood - plain.log_likelihood <= price:
-        temperature, best = 1.0, plain
-    gain = at(temperature, True).log_likelihood - best.log_likelihood
-    if gain <= price * (rows.probs.shape[1] - 1):
-        return Calibration(temperature)
-    temperature, weighted = search(True)
-    return Calibration(temperature, weighted.weights)
