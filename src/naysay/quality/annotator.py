@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from naysay._base.checks import check_label_indices, check_number, check_probabilities
 from naysay._base.errors import InvalidInput
+from naysay.estimation.mixture import Rows
 from naysay.observations import Observations
 from naysay.transition import TransitionMatrix, as_transition_matrix
 from naysay.transition.algebra import Floats
@@ -84,13 +85,6 @@ class Annotators:
         return "\n".join(lines)
 
 
-class _Group(NamedTuple):
-    """The answers of one annotator that exclude one class."""
-
-    label: int
-    probs: NDArray[Any]  # (answers, n_classes) of the examples they are about
-
-
 def annotators(
     observations: Observations,
     probs: ArrayLike,
@@ -155,24 +149,18 @@ def annotators(
     start = np.asarray(matrix)
     if allow_diagonal and not start.diagonal().any():
         start = (1 - _FIRST_GUESS) * start + _FIRST_GUESS * np.eye(matrix.n_classes)
-    can_err = start.diagonal().any()
-    groups = _groups(array, observations.example, indices, codes, len(names), matrix.n_classes)
-    everyone = [group for own in groups for group in own]
-    nothing = np.zeros_like(start)
-    pooled = _fit(everyone, start, nothing)
+    answers = _by_annotator(array[observations.example], indices, codes)
+    pooled = _fit(answers, start, np.zeros_like(start))
     uniform = np.asarray(TransitionMatrix.uniform(matrix.n_classes))
     listed = []
-    for name, own in zip(names.tolist(), groups, strict=True):
-        values = _fit(own, pooled, strength * pooled)
-        weights = _expected_counts(own, values).sum(axis=1)
-        if not weights.any():  # all their answers are impossible: all classes count alike
-            weights = np.ones_like(weights)
-        weights = weights / weights.sum()
-        rate, error = _error_rate(own, values) if can_err else (0.0, 0.0)
+    for name, rows in zip(names.tolist(), answers, strict=True):
+        values = _fit([rows], pooled, strength * pooled)
+        weights = _class_shares(rows, values)
+        rate, error = _error_rate(rows, values) if start.diagonal().any() else (0.0, 0.0)
         listed.append(
             Annotator(
                 name=name,
-                n_answers=sum(len(group.probs) for group in own),
+                n_answers=len(rows.probs),
                 transition=TransitionMatrix(values, matrix.classes, allow_diagonal=may_err),
                 bias=_distance(values, pooled, weights),
                 distance_from_uniform=_distance(values, uniform, weights),
@@ -186,29 +174,20 @@ def annotators(
     )
 
 
-def _groups(
-    probs: NDArray[Any],
-    example: NDArray[np.int64],
-    label: NDArray[np.int64],
-    annotator: NDArray[np.int64],
-    n_annotators: int,
-    n_classes: int,
-) -> list[list[_Group]]:
-    """Gather the answers of each annotator by label, so that each step is two products."""
-    key = annotator * n_classes + label
-    order = np.argsort(key, kind="stable")
-    rows = probs[example[order]]
-    keys, starts = np.unique(key[order], return_index=True)
-    groups: list[list[_Group]] = [[] for _ in range(n_annotators)]
-    for number, part in zip(keys.tolist(), np.split(rows, starts[1:]), strict=True):
-        groups[number // n_classes].append(_Group(number % n_classes, part))
-    return groups
+def _by_annotator(
+    probs: NDArray[Any], labels: NDArray[np.int64], annotator: NDArray[np.int64]
+) -> list[Rows]:
+    """Gather the answers of each annotator, grouped by label."""
+    order = np.argsort(annotator, kind="stable")
+    ends = np.cumsum(np.bincount(annotator))[:-1]
+    parts = zip(np.split(probs[order], ends), np.split(labels[order], ends), strict=True)
+    return [Rows.group(*part) for part in parts]
 
 
-def _fit(groups: list[_Group], start: Floats, prior_counts: Floats) -> Floats:
+def _fit(answers: list[Rows], start: Floats, prior_counts: Floats) -> Floats:
     values = start
     for _ in range(_STEPS):
-        counts = _expected_counts(groups, values) + prior_counts
+        counts = _expected_counts(answers, values) + prior_counts
         totals = counts.sum(axis=1, keepdims=True)
         # a class that no answer is about keeps its row
         updated = np.where(totals > 0, counts / np.where(totals > 0, totals, 1), values)
@@ -218,22 +197,31 @@ def _fit(groups: list[_Group], start: Floats, prior_counts: Floats) -> Floats:
     return values
 
 
-def _expected_counts(groups: list[_Group], values: Floats) -> Floats:
+def _expected_counts(answers: list[Rows], values: Floats) -> Floats:
     """Return how often class k was answered with label j, in expectation, shape (K, K)."""
     counts = np.zeros_like(values)
-    for group in groups:
-        column = values[:, group.label]
-        counts[:, group.label] += column * (_inverse_likelihood(group, column) @ group.probs)
+    for rows in answers:
+        for label in np.flatnonzero(rows.counts).tolist():
+            probs, column = rows.of_label(label), values[:, label]
+            counts[:, label] += column * (_inverse_likelihood(probs, column) @ probs)
     return counts
 
 
-def _inverse_likelihood(group: _Group, column: Floats) -> NDArray[Any]:
-    likelihood = group.probs @ column.astype(group.probs.dtype)
+def _class_shares(rows: Rows, values: Floats) -> Floats:
+    """Return the expected share of each class among the examples that were answered."""
+    counts = _expected_counts([rows], values).sum(axis=1)
+    if not counts.any():  # all their answers are impossible: all classes count alike
+        counts = np.ones_like(counts)
+    return counts / counts.sum()
+
+
+def _inverse_likelihood(probs: NDArray[Any], column: Floats) -> NDArray[Any]:
+    likelihood = probs @ column.astype(probs.dtype)
     possible = likelihood > _IMPOSSIBLE
     return np.where(possible, 1 / np.where(possible, likelihood, 1), 0)
 
 
-def _error_rate(groups: list[_Group], values: Floats) -> tuple[float, float]:
+def _error_rate(rows: Rows, values: Floats) -> tuple[float, float]:
     """Return the mean probability that an answer is wrong, and the standard error.
 
     With w_i the probability that answer i is wrong, the observed information about the rate e
@@ -242,9 +230,10 @@ def _error_rate(groups: list[_Group], values: Floats) -> tuple[float, float]:
     right and one wrong, so that a few answers of one kind do not look certain.
     """
     parts = []
-    for group in groups:
-        inverse = _inverse_likelihood(group, values[:, group.label])
-        wrong = values[group.label, group.label] * group.probs[:, group.label] * inverse
+    for label in np.flatnonzero(rows.counts).tolist():
+        probs = rows.of_label(label)
+        inverse = _inverse_likelihood(probs, values[:, label])
+        wrong = values[label, label] * probs[:, label] * inverse
         parts.append(wrong[inverse > 0])  # without those that say nothing
     wrong = np.concatenate(parts).astype(np.float64)
     n = len(wrong)

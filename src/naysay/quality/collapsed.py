@@ -181,36 +181,49 @@ def _findings(
         _lost(int(k), int(others[:, k].argmax()), shares, prior, others, classes)
         for k in np.flatnonzero(dead)
     ]
-    for k, other in np.argwhere((others > _MERGED) & ~dead).tolist():
-        if dead[k]:
-            continue
-        pair = (classes[k], classes[other])
-        there, back = others[k, other], others[other, k]
-        if there > _SWAPPED and back > _SWAPPED:
-            text = (
-                f"{pair[0]!r} and {pair[1]!r} are swapped: at least {there:.0%} of what is "
-                f"predicted as {pair[0]!r} is {pair[1]!r}, and {back:.0%} the other way round. "
+    found += [
+        finding
+        for k, other in np.argwhere((others > _MERGED) & ~dead & ~dead[:, None]).tolist()
+        if (finding := _confused(k, other, others, classes)) is not None
+    ]
+    return found
+
+
+def _confused(k: int, other: int, others: Floats, classes: tuple[str, ...]) -> Finding | None:
+    """Say what is wrong with two classes, unless that is said when they come the other way."""
+    pair = (classes[k], classes[other])
+    there, back = others[k, other], others[other, k]
+    both = (
+        f"at least {there:.0%} of what is predicted as {pair[0]!r} is {pair[1]!r}, and {back:.0%} "
+        "the other way round."
+    )
+    if there > _SWAPPED and back > _SWAPPED:
+        kind, text = (
+            "swapped",
+            (
+                f"{pair[0]!r} and {pair[1]!r} are swapped: {both} "
                 "Check the order of the classes, or give a few anchors of both."
-            )
-            kind = "swapped"
-        elif there > _SWAPPED:
-            text = (
+            ),
+        )
+    elif there > _SWAPPED:
+        kind, text = (
+            "misnamed",
+            (
                 f"{pair[0]!r} is misnamed: at least {there:.0%} of what is predicted as it is "
                 f"{pair[1]!r}. Check the order of the classes, or give a few anchors of both."
-            )
-            kind = "misnamed"
-        elif back > _MERGED and back <= _SWAPPED:
-            text = (
-                f"{pair[0]!r} and {pair[1]!r} are merged: at least {there:.0%} of what is "
-                f"predicted as {pair[0]!r} is {pair[1]!r}, and {back:.0%} the other way round. "
+            ),
+        )
+    elif _MERGED < back <= _SWAPPED:
+        kind, text = (
+            "merged",
+            (
+                f"{pair[0]!r} and {pair[1]!r} are merged: {both} "
                 "Collect labels that tell them apart, or train again with another seed."
-            )
-            kind = "merged"
-        else:
-            continue
-        if kind == "misnamed" or k < other:  # a pair is told once
-            found.append(Finding(kind, pair, text))
-    return found
+            ),
+        )
+    else:
+        return None
+    return Finding(kind, pair, text) if kind == "misnamed" or k < other else None
 
 
 def _wrong_matrix(prior: Floats, others: Floats, classes: tuple[str, ...]) -> Finding | None:
