@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 
 from naysay import InvalidData, InvalidInput, InvalidLabels, TransitionMatrix
 from naysay.cli import app
-from naysay.design import ANY_WRONG, FIRST_WRONG, Instruction, Scheme, propose
-from naysay.design import information as information
+from naysay.design import ANY_WRONG, FIRST_WRONG, Instruction, Scheme, information, propose
 from naysay.observations import log_likelihoods
 from places import ROOT
 

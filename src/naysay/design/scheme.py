@@ -26,113 +26,14 @@ from naysay._base.checks import (
 )
 from naysay._base.errors import InvalidData, InvalidInput
 from naysay._base.files import replacing
-from naysay.design import information as information
+from naysay.design import information
 from naysay.design.blocks import balanced_lists
 from naysay.observations import Observations
 from naysay.transition import TransitionMatrix
 
-__all__ = ["ANY_WRONG", "FIRST_WRONG", "Instruction", "Scheme", "SchemeDiagnosis", "propose"]
+__all__ = ["ANY_WRONG", "FIRST_WRONG", "Instruction", "Scheme", "propose"]
 
 Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True, kw_only=True)
-class SchemeDiagnosis:
-    """What answers to the lists of a scheme tell, beside uniform labels; ``print`` it to read it.
-
-    Attributes
-    ----------
-    rank : int
-        Of the matrices of all lists side by side; n_classes if all classes can be told apart.
-    condition_number : float
-        Of the covariance of estimated class shares: 1 if all differences between classes are
-        known equally well, large if some are hardly known.
-    bits_per_label, uniform_bits_per_label, bits_per_true_label : float
-    examples_at_first : float
-        Examples needed, as a share of those needed with uniform labels, while the classifier
-        knows little: the ratio of the variances of class shares estimated by maximum likelihood.
-    examples_at_last : float
-        The same once classes are clear: the ratio of how many examples of one class it takes to
-        know which class it is (a bound of Bhattacharyya's, 5 % error).
-    """
-
-    n_classes: int
-    rank: int
-    condition_number: float
-    uniform_condition_number: float
-    bits_per_label: float
-    uniform_bits_per_label: float
-    bits_per_true_label: float
-    examples_at_first: float
-    examples_at_last: float
-
-    @property
-    def identifiable(self) -> bool:
-        """Whether the class probabilities follow from those of the answers."""
-        return self.rank == self.n_classes
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the figures as plain values for JSON; an infinite number becomes None."""
-        figures = {
-            name: value if np.isfinite(value) else None for name, value in vars(self).items()
-        }
-        return {**figures, "identifiable": self.identifiable}
-
-    def __str__(self) -> str:
-        if not self.identifiable:
-            return f"rank {self.rank} of {self.n_classes}: some classes cannot be told apart"
-        low, high = sorted((self.examples_at_first, self.examples_at_last))
-        gain = self.bits_per_label / self.uniform_bits_per_label
-        lines = {
-            "rank": f"{self.rank} of {self.n_classes}: all classes can be told apart",
-            "condition number": (
-                f"{self.condition_number:.3g} (uniform labels: {self.uniform_condition_number:.3g})"
-            ),
-            "information": (
-                f"{self.bits_per_label:.3f} bits per label, {gain:.2f} times the "
-                f"{self.uniform_bits_per_label:.3f} of uniform labels; a true label has "
-                f"{self.bits_per_true_label:.3f}"
-            ),
-            "examples needed": (
-                f"{low:.2f} to {high:.2f} of those with uniform labels: "
-                f"{self.examples_at_first:.2f} while little is known, "
-                f"{self.examples_at_last:.2f} once classes are clear"
-            ),
-        }
-        return "\n".join(f"  {key:<18}{value}" for key, value in lines.items())
-
-
-def compare_with_uniform(columns: Array, weights: Array, prior: Array) -> SchemeDiagnosis:
-    """Diagnose questions given by the columns and weights of `_answer_information`."""
-    n_classes = len(prior)
-    everywhere = np.ones(n_classes)
-    uniform = (1 - np.eye(n_classes)) / (n_classes - 1)
-    rank = information.rank(columns, weights)
-    spread = np.full(n_classes - 1, np.inf)
-    if rank == n_classes:
-        spread = _variances(columns, weights, prior)
-    uniform_spread = _variances(uniform, everywhere, prior)
-    return SchemeDiagnosis(
-        n_classes=n_classes,
-        rank=rank,
-        condition_number=float(spread[-1] / spread[0]) if rank == n_classes else float("inf"),
-        uniform_condition_number=float(uniform_spread[-1] / uniform_spread[0]),
-        bits_per_label=information.bits(columns, weights, prior),
-        uniform_bits_per_label=information.bits(uniform, everywhere, prior),
-        bits_per_true_label=information.bits(np.eye(n_classes), everywhere, prior),
-        examples_at_first=float(spread.sum() / uniform_spread.sum()),
-        examples_at_last=(
-            information.examples_if_clear(columns, weights, prior)
-            / information.examples_if_clear(uniform, everywhere, prior)
-        ),
-    )
-
-
-def _variances(columns: Array, weights: Array, prior: Array) -> Array:
-    """Return the variances of class shares along the principal axes, the least first."""
-    covariance = information.covariance(columns, weights, prior)
-    return np.asarray(np.linalg.eigvalsh(covariance)[1:], dtype=np.float64)
-
 
 _MOST_CELLS = 2 * 10**8  # classes times labels offered in all lists: 1.6 GB
 _MOST_CELLS_ON_DISK = 2 * 10**7  # of all matrices together: about 100 MB of text
@@ -247,10 +148,10 @@ class Scheme:
             allow_diagonal=any(Q.allow_diagonal for Q in self.matrices.values()),
         )
 
-    def diagnose(self) -> SchemeDiagnosis:
+    def diagnose(self) -> information.SchemeDiagnosis:
         """Say what the answers tell, beside uniform labels, under the class prior."""
         columns, group = _columns(self.lists, self.instruction, len(self.classes))
-        return compare_with_uniform(columns, self.shares[group], self.prior)
+        return information.compare_with_uniform(columns, self.shares[group], self.prior)
 
     def assign(self, n_items: int, *, seed: int | np.random.Generator = 0) -> NDArray[Any]:
         """Return the group of each item, at random; each group gets its share, up to one item.
@@ -412,17 +313,33 @@ def propose(
             f"prior must be positive for every class; that of {names[int(pi.argmin())]!r} is 0. "
             "Leave a class out that does not occur."
         )
-    numbers = (
-        [n_classes * each for each in range(1, _MOST_PER_CLASS + 1)]
-        if n_groups is None
-        else [check_count(n_groups, "n_groups")]
-    )
+    if n_groups is None:
+        numbers = [n_classes * each for each in range(1, _MOST_PER_CLASS + 1)]
+    else:
+        numbers = [check_count(n_groups, "n_groups")]
     if n_classes > 2000 or numbers[0] * n_offered * n_classes > _MOST_CELLS:
         raise InvalidInput(
             "A scheme must have at most 2,000 classes, and labels in all lists times classes at "
             f"most {_MOST_CELLS:,}. Got {n_classes} classes and {numbers[0]} lists of {n_offered}."
         )
-    rng = check_seed(seed)
+    lists = _best_lists(pi, n_offered, numbers, instruction, check_seed(seed))
+    shares = np.full(len(lists), 1 / len(lists))
+    if prior is not None:
+        columns, group = _columns(lists, instruction, n_classes)
+        rounds = 100 if n_classes <= 200 else 10
+        shares = information.best_shares(columns, group, pi, n_rounds=rounds)
+    return Scheme(classes=names, lists=lists, shares=shares, prior=pi, instruction=instruction)
+
+
+def _best_lists(
+    prior: Array,
+    n_offered: int,
+    numbers: Sequence[int],
+    instruction: Instruction,
+    rng: np.random.Generator,
+) -> NDArray[np.int64]:
+    """Return as many lists as are of use, of the numbers to try in increasing order."""
+    n_classes = len(prior)
     best, least = None, float("inf")
     for number in numbers:
         if number * n_offered * n_classes > _MOST_CELLS:
@@ -432,22 +349,17 @@ def propose(
         weights = np.full(len(group), 1 / number)
         if information.rank(columns, weights) < n_classes:
             continue
-        variance = float(np.trace(information.covariance(columns, weights, pi)))
+        variance = float(np.trace(information.covariance(columns, weights, prior)))
         if variance > _ENOUGH * least:
             break
-        best, least = (lists, columns, group), variance
+        best, least = lists, variance
     if best is None:
         raise InvalidInput(
             f"The lists must tell all classes apart. {numbers[-1]} lists of {n_offered} labels "
             f"do not, of {n_classes} classes. Raise n_groups (--groups; left out, it is chosen) or "
             "n_offered (--offered)."
         )
-    lists, columns, group = best
-    shares = np.full(len(lists), 1 / len(lists))
-    if prior is not None:
-        rounds = 100 if n_classes <= 200 else 10
-        shares = information.best_shares(columns, group, pi, n_rounds=rounds)
-    return Scheme(classes=names, lists=lists, shares=shares, prior=pi, instruction=instruction)
+    return best
 
 
 def _columns(
