@@ -289,7 +289,7 @@ def test_a_scheme_that_confuses_classes_says_so():
 
 
 def test_many_classes_are_no_problem():
-    d = propose(120, 4).diagnose()
+    d = propose(60, 4).diagnose()
     assert d.identifiable
     assert d.examples_at_first < 0.85
     assert d.condition_number < 5

@@ -50,7 +50,7 @@ def kept_from_anchors(probs, comp_labels, Q, seed):
     return np.stack([rng.dirichlet(40 * row + 1e-9) for row in np.asarray(Q)])
 
 
-@pytest.mark.parametrize("sharpness", [5.0, 2.0, 1.2], ids=["sure", "less sure", "unsure"])
+@pytest.mark.parametrize("sharpness", [5.0, 1.2], ids=["sure", "unsure"])
 @TRUE_MATRICES
 def test_intervals_hold_the_true_entry_as_often_as_they_say(make, sharpness):
     assert 0.9 <= coverage(make, sharpness, own_of_the_labels) <= 0.98

@@ -47,8 +47,8 @@ def test_each_annotator_is_known_by_habit_and_mistakes():
 def test_the_standard_error_of_the_error_rate_is_that_of_repeated_samples():
     rng = np.random.default_rng(6)
     rates, errors = [], []
-    for _ in range(60):
-        answers, probs, _ = three_annotators(rng, n=1500)
+    for _ in range(40):
+        answers, probs, _ = three_annotators(rng, n=900)
         each = quality.annotators(answers, probs, animals(5, 0.05)).listed[0]
         rates.append(each.error_rate)
         errors.append(each.standard_error)
