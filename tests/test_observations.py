@@ -138,7 +138,7 @@ def test_contradictions_and_unknown_annotators_are_named():
     answers = Observations(example=[0], label=[0], annotator=["eve"])
     with pytest.raises(InvalidTransitionMatrix, match="It lacks 'eve'"):
         log_likelihoods(answers, {"ann": Q})
-    with pytest.raises(InvalidInput, match="needs answers that say who gave them"):
+    with pytest.raises(InvalidInput, match="needs answers with annotators"):
         log_likelihoods(Observations(example=[0], label=[0]), {"ann": Q})
     both = Observations(example=[0, 0], label=[0, 1], annotator=["a", "b"])
     with pytest.raises(InvalidTransitionMatrix, match="must have the same classes"):

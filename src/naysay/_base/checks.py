@@ -193,7 +193,7 @@ def check_one_label_each(
     of: str,
     allow_empty: bool = False,
 ) -> NDArray[np.int64]:
-    """Return labels as indices: one for each of n rows of `of`."""
+    """Check that there is one label for each of n rows, and convert labels to indices."""
     indices = check_label_indices(labels, classes, name=name)
     if indices.shape != (n,) or not (n or allow_empty):
         least = "" if allow_empty else ", and at least one"
@@ -204,7 +204,7 @@ def check_one_label_each(
 
 
 def impossible_label(label: int, n_rows: int, classes: Sequence[str]) -> InvalidLabels:
-    """Return the error about a complementary label whose column of Q is all zero."""
+    """Create the error about a complementary label whose column of Q is all zero."""
     return InvalidLabels(
         f"comp_labels contains class {named(label, classes)}, but Q[:, {label}] is all zero, so "
         f"that label could never occur. Re-estimate Q or drop the {n_rows} rows."
@@ -214,10 +214,10 @@ def impossible_label(label: int, n_rows: int, classes: Sequence[str]) -> Invalid
 def check_probabilities(
     probs: ArrayLike, *, name: str, n_classes: int | None = None
 ) -> NDArray[np.floating[Any]]:
-    """Return an ``(n, n_classes)`` array whose rows are probability vectors.
+    """Check that the rows of an ``(n, n_classes)`` array are probability vectors.
 
-    An array in single precision stays as it is; it is checked a part at a time, because a copy in
-    double precision of a million rows is large.
+    float32 arrays keep their precision; all other input becomes float64. The check converts a
+    part of the rows at a time, because a float64 copy of a million rows is large.
     """
     if isinstance(probs, np.ndarray) and probs.dtype == np.float32:
         array = probs
@@ -245,7 +245,7 @@ def check_probabilities(
 
 
 def check_class_prior(prior: ArrayLike | None, n_classes: int) -> NDArray[np.float64]:
-    """Return a class prior that sums to 1, uniform when none is given."""
+    """Check a class prior and divide it by its sum; uniform if it is None."""
     if prior is None:
         return np.full(n_classes, 1 / n_classes)
     pi = as_real_numbers(prior, f"prior must be {n_classes} probabilities", InvalidInput)

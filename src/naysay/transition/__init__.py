@@ -1,4 +1,4 @@
-"""TransitionMatrix: how annotators choose the class they exclude."""
+"""Transition matrices: the probability of each complementary label given the true class."""
 
 from naysay.transition.matrix import TransitionMatrix, as_transition_matrix
 

@@ -1,4 +1,4 @@
-"""How often each label meets each prediction, and what the inverse of Q makes of it."""
+"""Counts of complementary labels and predictions, and the inverse of Q that estimators apply."""
 
 from typing import Any
 
@@ -28,9 +28,10 @@ Floats = NDArray[np.float64]
 def check_comp_labels(
     comp_labels: ArrayLike, matrix: TransitionMatrix, n: int | None = None, *, of: str = ""
 ) -> NDArray[np.int64]:
-    """Return complementary labels as indices: at least one, and none that Q never gives.
+    """Check complementary labels and convert them to indices.
 
-    With `n` there must be one for each of n rows of `of`.
+    There must be at least one label, none whose column of Q is all zero and, if `n` is given,
+    exactly one for each of the n rows that `of` names in the error message.
     """
     if n is not None:
         labels = check_one_label_each(comp_labels, matrix.classes, n, name="comp_labels", of=of)
@@ -42,7 +43,7 @@ def check_comp_labels(
             )
     if not matrix.is_uniform:
         counts = np.bincount(labels, minlength=matrix.n_classes)
-        counts[matrix.entries.indices] = 0  # what is left can never occur
+        counts[matrix.entries.indices] = 0  # counts that remain belong to labels that cannot occur
         if counts.any():
             label = int(np.flatnonzero(counts)[0])
             raise impossible_label(label, int(counts[label]), matrix.classes)
@@ -52,13 +53,13 @@ def check_comp_labels(
 def joint_counts(
     labels: NDArray[np.int64], predictions: NDArray[np.int64], n_classes: int
 ) -> NDArray[np.int64]:
-    """Return how often label j comes with prediction k, shape (n_classes, n_classes)."""
+    """Count how often label j occurs with prediction k, shape (n_classes, n_classes)."""
     flat = np.bincount(labels * n_classes + predictions, minlength=n_classes**2)
     return flat.reshape(n_classes, n_classes)
 
 
 def invert(values: Floats) -> Floats | None:
-    """Return the inverse of Q, or None where Q is singular."""
+    """Compute the inverse of Q; None if Q is singular to working precision."""
     left, singular_values, right = np.linalg.svd(values)
     if singular_values[-1] <= singular_values[0] * len(values) * np.finfo(np.float64).eps:
         return None
@@ -66,7 +67,7 @@ def invert(values: Floats) -> Floats | None:
 
 
 def invert_samples(Q_samples: Any, n_classes: int) -> Floats:
-    """Return the inverses of plausible matrices, shape (n_samples, n_classes, n_classes)."""
+    """Check samples of Q and invert each, shape (n_samples, n_classes, n_classes)."""
     rule = f"Q_samples must be at least 2 matrices, shape (n, {n_classes}, {n_classes})"
     samples = as_real_numbers(Q_samples, rule, InvalidTransitionMatrix)
     if samples.ndim != 3 or samples.shape[1:] != (n_classes, n_classes) or len(samples) < 2:
