@@ -116,7 +116,7 @@ def test_few_anchors_are_warned_of_with_the_error_of_the_row():
     probs = np.concatenate([probs, np.tile([1.0, 0, 0], (5, 1))])
     standard_error = np.std([0.9, 0.7, 0.5], ddof=1) / np.sqrt(3)
     message = (
-        rf"Q was estimated from 3 anchors for class 'cat'; its row may be off by "
+        rf"Q was estimated from 3 anchors for class 'cat'; its row has an error of up to "
         rf"±{1.96 * standard_error:.2g} \(95 %\)\. More true labels help most here"
     )
     with pytest.warns(NaysayWarning, match=message) as caught:
@@ -126,7 +126,7 @@ def test_few_anchors_are_warned_of_with_the_error_of_the_row():
 
 
 def test_a_single_anchor_is_warned_of_without_an_error():
-    message = "from 1 anchor for class '0'; nothing says how far off its row is"
+    message = "from 1 anchor for class '0'; the error of its row cannot be estimated"
     with pytest.warns(NaysayWarning, match=message):
         estimation.from_anchors([[0, 1], *[[1, 0]] * 5], [0] + [1] * 5, 2)
 

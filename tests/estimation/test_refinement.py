@@ -86,7 +86,7 @@ def test_weights_of_classes_count_as_probabilities_that_are_multiplied():
     other = mixture.Rows.group(weighted(probs, weights), labels)
     multiplied = mixture.expect(other, np.asarray(Q), 0.1)
     np.testing.assert_allclose(found.counts, multiplied.counts, rtol=1e-12)
-    assert found.n_unsure == pytest.approx(multiplied.n_unsure)
+    assert found.n_uninformative == pytest.approx(multiplied.n_uninformative)
     assert found.log_likelihood == pytest.approx(multiplied.log_likelihood)
     share = np.bincount(labels, minlength=4) / 60
     named = 0
@@ -102,8 +102,8 @@ def test_fitted_weights_make_each_class_as_frequent_as_the_labels_say():
     lost = np.array([0.1, 1, 1, 1, 2.5])
     rows = mixture.Rows.group(weighted(probs, lost), labels)
     options = {"prior_counts": np.full((5, 5), 0.5), "allow_diagonal": False, "tolerance": 1e-6}
-    fit = mixture.fit_matrix(rows, np.asarray(Q), weighs=True, **options)
-    found = mixture.expect(rows, fit.Q, fit.unsure, fit.weights)
+    fit = mixture.fit_matrix(rows, np.asarray(Q), fit_weights=True, **options)
+    found = mixture.expect(rows, fit.Q, fit.epsilon, fit.weights)
     np.testing.assert_allclose(found.counts.sum(axis=1), found.predicted, atol=1)
     assert fit.log_likelihood > mixture.fit_matrix(rows, np.asarray(Q), **options).log_likelihood
     ratio = fit.weights * lost
