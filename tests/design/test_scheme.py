@@ -265,7 +265,10 @@ def test_a_file_that_is_no_scheme_is_refused(tmp_path):
     [
         ({"n_classes": 5, "n_offered": 1}, "must be at least 2, so that one label"),
         ({"n_classes": 5, "n_offered": 6}, r"at most the 5 classes\. Got 6"),
-        ({"n_classes": 5, "n_offered": 2, "n_groups": 3}, "3 lists of 2 labels do not, of 5"),
+        (
+            {"n_classes": 5, "n_offered": 2, "n_groups": 3},
+            "all 5 classes. 3 lists of 2 labels do not",
+        ),
         ({"n_classes": 5, "n_offered": 2, "n_groups": 0}, "n_groups must be an integer"),
         ({"n_classes": 3, "n_offered": 2, "prior": [0.5, 0.5, 0]}, "that of '2' is 0"),
         ({"n_classes": 3, "n_offered": 2, "prior": [0.5, 0.5]}, "prior must be 3 probabilities"),

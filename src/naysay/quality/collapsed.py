@@ -1,4 +1,4 @@
-"""Classes that a model has lost: never predicted, not told apart, or under another's name."""
+"""Find classes that a model hardly predicts, confuses, or predicts under another name."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -17,7 +17,7 @@ __all__ = ["CollapsedClasses", "Finding", "find_collapsed_classes"]
 
 WHAT_TO_DO = "Estimate Q again from anchors (naysay estimate), and check the order of its classes."
 
-_DEAD = 0.2  # a class predicted for less than this part of its examples' number
+_DEAD = 0.2  # limit of the ratio of predicted share and class share
 _MERGED = 0.2  # share of another class among the predictions of one
 _SWAPPED = 0.5
 _ROUNDING = 1e-9
@@ -25,7 +25,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong, ``kind``: dead, merged, swapped, misnamed, or matrix (Q is)."""
+    """One problem; ``kind`` is dead, merged, swapped, misnamed, or matrix (Q is wrong)."""
 
     kind: str
     classes: tuple[str, ...]
@@ -37,24 +37,24 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class CollapsedClasses:
-    """What was found, and the figures it was found by; ``print`` it to read it."""
+    """Findings and the estimates they follow from; ``print`` it for the messages."""
 
     findings: tuple[Finding, ...]
     classes: tuple[str, ...]
     predicted_shares: Floats
-    """(K,) how often each class is predicted."""
+    """(K,) share of examples predicted as each class."""
     mean_probs: Floats
-    """(K,) the mean predicted probability of each class."""
+    """(K,) mean predicted probability of each class."""
     prior: Floats
-    """(K,) the share of each class by the labels alone, `naysay.estimation.class_prior`."""
+    """(K,) class prior estimated from the labels, see `naysay.estimation.class_prior`."""
     composition: Floats
-    """(K, K) estimate of P(Y = l | f(X) = k) in row k; NaN where k is never predicted."""
+    """(K, K) estimate of P(Y = l | f(X) = k) in row k; NaN if k is never predicted."""
 
     def __bool__(self) -> bool:
         return bool(self.findings)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
+        """Convert to plain values for JSON."""
         return {
             "findings": [{**asdict(each), "classes": list(each.classes)} for each in self.findings],
             "classes": list(self.classes),
@@ -76,45 +76,44 @@ def find_collapsed_classes(
     *,
     confidence: float = 0.95,
 ) -> CollapsedClasses:
-    r"""Find classes that are dead, merged or swapped, by complementary labels alone.
+    r"""Find classes that are dead, merged or swapped, from complementary labels alone.
 
-    Among the examples predicted as k, the mean of Q⁻¹[ȳ, l] is the share of class l. So the
-    labels say what a prediction really holds, and the mean over all examples says how large each
-    class is. Reported is
+    Among the examples predicted as k, the mean of Q⁻¹[ȳ, l] estimates the share of class l, and
+    the mean over all examples estimates the class prior. The findings are
 
     - *dead*: a class predicted less than a fifth as often as it occurs; *merged*, if its examples
       make up over a fifth of the predictions of another class;
     - *merged*: two classes that each make up over a fifth of the predictions of the other;
     - *swapped*: each makes up over half of the predictions of the other; *misnamed*, if only one
       does;
-    - *matrix*, and nothing else: shares that are over 100 % together, so Q is not that of the
+    - *matrix*, as the only finding: shares that sum to over 100 %, so Q does not describe the
       labels.
 
-    A share counts where its lower confidence bound is above the limit, with Bonferroni's
-    correction for all pairs: a healthy model raises a false alarm with probability
-    1 - `confidence` at most. The bound allows for labels too rare to be in a small group. Where
-    Q tells classes hardly apart (``Q.diagnose()``), it takes many labels to find anything.
+    A share is significant if its lower confidence bound is above the limit, with Bonferroni's
+    correction for all pairs. The probability of any finding for a healthy model is therefore at
+    most 1 - `confidence`. The bound allows for labels that are too rare to occur in a small group.
+    If Q is badly conditioned (``Q.diagnose()``), many labels are needed to find anything.
 
     Parameters
     ----------
     probs : array of shape (n, n_classes)
-        P(Y | x) from any model, on examples it was not trained on.
+        P(Y | x) from any model, for examples that it was not trained on.
     comp_labels : array of shape (n,)
-        As indices, or as names where Q has names.
+        As indices, or as names if Q has names.
     Q : TransitionMatrix or array of shape (n_classes, n_classes)
         Invertible.
     confidence : float, default=0.95
-        That a healthy model raises no alarm.
+        Probability of no finding for a healthy model.
 
     Raises
     ------
     InvalidTransitionMatrix
-        If Q is singular: some classes then give the same labels.
+        If Q is singular: some classes then have the same distribution of labels.
 
     Examples
     --------
     >>> true = np.random.default_rng(0).integers(3, size=3000)
-    >>> probs = np.eye(3)[np.where(true == 2, 0, true)]  # class 2 is taken for class 0
+    >>> probs = np.eye(3)[np.where(true == 2, 0, true)]  # class 2 is predicted as class 0
     >>> Q = TransitionMatrix.uniform(3, classes=["cat", "dog", "owl"])
     >>> found = find_collapsed_classes(probs, Q.sample(true, seed=1), Q)
     >>> [(each.kind, each.classes) for each in found.findings]
@@ -136,7 +135,7 @@ def find_collapsed_classes(
         predictions[rows] = array[rows].argmax(axis=1)
         total += array[rows].sum(axis=0, dtype=np.float64)
     counts = joint_counts(labels, predictions, matrix.n_classes)
-    z = float(ndtri(1 - (1 - confidence) / matrix.n_classes**2))  # K dead, K (K - 1) pairs
+    z = float(ndtri(1 - (1 - confidence) / matrix.n_classes**2))  # K classes, K (K - 1) pairs
     composition, at_least = _class_shares(counts.T, inverse, z)
     _, prior_at_least = _class_shares(counts.sum(axis=1)[None], inverse, z)
     shares = counts.sum(axis=0) / len(array)
@@ -151,11 +150,12 @@ def find_collapsed_classes(
 
 
 def _class_shares(counts: NDArray[np.int64], inverse: Floats, z: float) -> tuple[Floats, Floats]:
-    """Return the share of each class in groups with these label counts, and its lower bound.
+    """Estimate the share of each class in groups with these label counts, and lower bounds.
 
-    The last part of the bound, as in Bernstein's inequality, is for the label that speaks most
-    against a class: a group of few labels may hold none, and then both mean and variance mislead.
-    In simulations its third keeps the promise; a quarter does not, with a uniform Q.
+    The last term of the bound, as in Bernstein's inequality, allows for the label that is the
+    strongest evidence against a class: a small group may contain none, and then both mean and
+    variance are misleading. In simulations a factor of one third is enough for the nominal
+    confidence; one quarter is not, with a uniform Q.
     """
     sizes = counts.sum(axis=1, keepdims=True)
     at_least_one = np.maximum(sizes, 1)
@@ -171,11 +171,11 @@ def _class_shares(counts: NDArray[np.int64], inverse: Floats, z: float) -> tuple
 def _findings(
     shares: Floats, prior: Floats, composition: Floats, classes: tuple[str, ...]
 ) -> list[Finding]:
-    """Name what lower bounds of the prior and of the classes in each prediction show."""
-    others = composition - np.diag(composition.diagonal())  # row k: what is predicted as k
+    """List the findings that lower bounds of the prior and of the composition support."""
+    others = composition - np.diag(composition.diagonal())  # row k: predicted as k
     wrong = _wrong_matrix(prior, others, classes)
     if wrong is not None:
-        return [wrong]  # all else would rest on Q
+        return [wrong]  # all other findings depend on Q
     dead = shares < _DEAD * prior
     found = [
         _lost(int(k), int(others[:, k].argmax()), shares, prior, others, classes)
@@ -190,7 +190,7 @@ def _findings(
 
 
 def _confused(k: int, other: int, others: Floats, classes: tuple[str, ...]) -> Finding | None:
-    """Say what is wrong with two classes, unless that is said when they come the other way."""
+    """Describe how two classes are confused; None if the pair in the other order reports it."""
     pair = (classes[k], classes[other])
     there, back = others[k, other], others[other, k]
     both = (
@@ -227,7 +227,7 @@ def _confused(k: int, other: int, others: Floats, classes: tuple[str, ...]) -> F
 
 
 def _wrong_matrix(prior: Floats, others: Floats, classes: tuple[str, ...]) -> Finding | None:
-    """Say that Q is wrong where shares must be more than 100 % together."""
+    """Report that Q is wrong if lower bounds of shares sum to more than 100 %."""
     crowded = np.flatnonzero(np.maximum(others, 0).sum(axis=1) > 1 + _ROUNDING)
     if not len(crowded) and np.maximum(prior, 0).sum() <= 1 + _ROUNDING:
         return None
@@ -245,7 +245,7 @@ def _wrong_matrix(prior: Floats, others: Floats, classes: tuple[str, ...]) -> Fi
 def _lost(
     k: int, holder: int, shares: Floats, prior: Floats, others: Floats, classes: tuple[str, ...]
 ) -> Finding:
-    """Say that class k is hardly predicted, and where its examples are, if one class has them."""
+    """Report that class k is hardly predicted, and which class its examples are predicted as."""
     facts = (
         f"{classes[k]!r} is predicted for {shares[k]:.1%} of the examples, but at least "
         f"{prior[k]:.1%} are of it"
