@@ -1,4 +1,4 @@
-"""Evidence of any kind: several labels, annotators of their own habit, mistakes, true labels."""
+"""Evidence of any kind: several labels, a matrix per annotator, mistakes, true labels."""
 
 import math
 
@@ -56,7 +56,7 @@ def test_likelihood_is_the_product_over_answers_of_each_annotators_own_matrix():
                 if example[m] == i
             )
             assert found[i, k] == pytest.approx(expected, rel=1e-12)
-    assert (found[7] == 0).all()  # nothing was said of it
+    assert (found[7] == 0).all()  # no answer about it
 
 
 @pytest.mark.parametrize(
@@ -172,10 +172,10 @@ def test_anchors_join_several_labels_in_the_form_that_the_method_takes(blobs):
     assert estimated.score(X, y) > 0.8
 
 
-def test_annotators_with_habits_of_their_own_are_told_apart(blobs, tmp_path):
+def test_each_annotator_can_have_a_matrix(blobs, tmp_path):
     X, y = blobs
     names = np.array(["a", "b", "c", "d", "e"])
-    habits = {
+    matrices = {
         "ann": TransitionMatrix.with_zeros(5, 2, seed=1),
         "bob": TransitionMatrix(
             0.9 * np.asarray(TransitionMatrix.with_zeros(5, 2, seed=2)) + 0.1 * np.eye(5),
@@ -183,25 +183,25 @@ def test_annotators_with_habits_of_their_own_are_told_apart(blobs, tmp_path):
         ),
     }
     who = np.where(np.arange(400) % 2, "ann", "bob")
-    said = np.array(
-        [habits[w].sample([t], seed=i)[0] for i, (w, t) in enumerate(zip(who, y, strict=True))]
+    labels = np.array(
+        [matrices[w].sample([t], seed=i)[0] for i, (w, t) in enumerate(zip(who, y, strict=True))]
     )
-    answers = Observations(example=np.arange(400), label=names[said], annotator=who)
-    told_apart = small(transition=habits, classes=names).fit(X, answers)
-    assert told_apart.score(X, names[y]) > 0.9
-    pooled = small(transition=told_apart.transition_, classes=names).fit(X, names[said])
-    assert told_apart.score(X, names[y]) >= pooled.score(X, names[y]) - 0.02
+    answers = Observations(example=np.arange(400), label=names[labels], annotator=who)
+    per_annotator = small(transition=matrices, classes=names).fit(X, answers)
+    assert per_annotator.score(X, names[y]) > 0.9
+    pooled = small(transition=per_annotator.transition_, classes=names).fit(X, names[labels])
+    assert per_annotator.score(X, names[y]) >= pooled.score(X, names[y]) - 0.02
     np.testing.assert_allclose(
-        np.asarray(told_apart.transition_),
-        (np.asarray(habits["ann"]) + np.asarray(habits["bob"])) / 2,
+        np.asarray(per_annotator.transition_),
+        (np.asarray(matrices["ann"]) + np.asarray(matrices["bob"])) / 2,
     )
-    told_apart.save(tmp_path / "model")
+    per_annotator.save(tmp_path / "model")
     loaded = ComplementaryClassifier.load(tmp_path / "model", device="cpu")
-    assert loaded.transitions_ == told_apart.transitions_ == habits
-    np.testing.assert_array_equal(loaded.predict_proba(X), told_apart.predict_proba(X))
+    assert loaded.transitions_ == per_annotator.transitions_ == matrices
+    np.testing.assert_array_equal(loaded.predict_proba(X), per_annotator.predict_proba(X))
     assert pooled.transitions_ == {}
     with pytest.raises(InvalidInput, match="Method 'pc' cannot use a matrix for each annotator"):
-        small(method="pc", transition=habits, classes=names).fit(X, answers)
+        small(method="pc", transition=matrices, classes=names).fit(X, answers)
     with pytest.raises(InvalidInput, match="It is empty"):
         small(transition={}).fit(X, answers)
 

@@ -312,12 +312,12 @@ def test_command_takes_a_number_a_file_and_a_prior(tmp_path):
     (tmp_path / "names.txt").write_text("cat\n\ndog\nowl\n")
     (tmp_path / "prior.csv").write_text("class,share\nowl,0.2\ncat,0.5\ndog,0.3\n")
     options = ("--prior", tmp_path / "prior.csv", "--in-order", "--json")
-    said = json.loads(run("design", "--classes", tmp_path / "names.txt", *options).stdout)
+    printed = json.loads(run("design", "--classes", tmp_path / "names.txt", *options).stdout)
     scheme = propose(
         3, 2, classes=["cat", "dog", "owl"], prior=[0.5, 0.3, 0.2], instruction=FIRST_WRONG
     )
-    assert {each["group"]: tuple(each["offered"]) for each in said["groups"]} == scheme.groups
-    assert said["diagnosis"] == scheme.diagnose().to_dict()
+    assert {each["group"]: tuple(each["offered"]) for each in printed["groups"]} == scheme.groups
+    assert printed["diagnosis"] == scheme.diagnose().to_dict()
     assert "and 20 more" in run("design", "--classes", 40, "--offered", 8).output
     assert (
         "error: n_offered (--offered) must be"

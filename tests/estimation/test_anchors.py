@@ -238,10 +238,10 @@ def test_the_temperature_of_a_model_is_recovered(temperature):
 def test_calibration_stays_at_one_without_evidence_and_takes_zeros():
     assert estimation.calibrate(np.log([[0.6, 0.4], [0.3, 0.7]]), [0, 0]) == 1
     with np.errstate(divide="ignore"):
-        sure = np.log(np.eye(2)[[0, 1] * 50])
-    assert estimation.calibrate(sure, [0, 1] * 45 + [1, 0] * 5) == pytest.approx(
+        one_hot = np.log(np.eye(2)[[0, 1] * 50])
+    assert estimation.calibrate(one_hot, [0, 1] * 45 + [1, 0] * 5) == pytest.approx(
         10, rel=0.01
-    )  # surely wrong: as unsure as can be
+    )  # wrong with probability 1: the largest temperature
 
 
 def test_very_many_examples_give_the_temperature_of_some_of_them():
@@ -271,7 +271,7 @@ def test_calibration_refuses_what_does_not_fit(scores, labels, kind, wording):
 # --- the choice of anchors ----------------------------------------------------------------------
 
 
-def test_the_surest_anchors_give_a_better_matrix():
+def test_chosen_anchors_give_a_better_matrix():
     Q = TransitionMatrix.without_zeros(5, (0.7, 0.3))
     gains = []
     for seed in range(5):

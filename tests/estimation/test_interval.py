@@ -30,26 +30,26 @@ def coverage(make, sharpness, estimate):
     return np.mean(hits)
 
 
-def own_of_the_labels(probs, comp_labels, Q, seed):
-    """Return the matrix that the labels alone speak for."""
+def from_labels_alone(probs, comp_labels, Q, seed):
+    """Estimate Q from the labels alone."""
     return uncertainty(probs, comp_labels, TransitionMatrix.uniform(4)).samples.mean(axis=0)
 
 
-def kept_from_anchors(probs, comp_labels, Q, seed):
+def from_anchors_alone(probs, comp_labels, Q, seed):
     """Return what about 40 answers at anchors of each class give, which knows nothing of labels."""
     rng = np.random.default_rng(seed)
     return np.stack([rng.dirichlet(40 * row + 1e-9) for row in np.asarray(Q)])
 
 
-@pytest.mark.parametrize("sharpness", [5.0, 1.2], ids=["sure", "unsure"])
+@pytest.mark.parametrize("sharpness", [5.0, 1.2], ids=["precise", "imprecise"])
 @TRUE_MATRICES
-def test_intervals_hold_the_true_entry_as_often_as_they_say(make, sharpness):
-    assert 0.9 <= coverage(make, sharpness, own_of_the_labels) <= 0.98
+def test_intervals_have_their_nominal_coverage(make, sharpness):
+    assert 0.9 <= coverage(make, sharpness, from_labels_alone) <= 0.98
 
 
 @TRUE_MATRICES
-def test_intervals_of_another_estimate_hold_the_true_entry_too(make):
-    assert coverage(make, 2.0, kept_from_anchors) >= 0.94
+def test_intervals_around_an_independent_estimate_have_their_coverage_too(make):
+    assert coverage(make, 2.0, from_anchors_alone) >= 0.94
 
 
 @pytest.mark.parametrize("level", [0.1, 0.5, 0.95])
@@ -73,7 +73,7 @@ def test_the_estimate_is_the_middle_of_its_interval(level, allow_diagonal):
         np.testing.assert_allclose(middle[whole], estimate[whole], atol=1e-9)
 
 
-def test_intervals_hold_the_share_of_the_samples_that_they_say():
+def test_intervals_contain_their_level_of_the_samples():
     Q = TransitionMatrix.without_zeros(5, (0.6, 0.3, 0.1), seed=0)
     probs, comp_labels, _ = draw(Q, 2000, sharpness=3)
     for estimate in (Q, TransitionMatrix.uniform(5)):
@@ -83,7 +83,7 @@ def test_intervals_hold_the_share_of_the_samples_that_they_say():
         np.testing.assert_allclose(shares, 0.8, atol=0.04)
 
 
-def test_sure_probabilities_give_the_dirichlet_posterior():
+def test_one_hot_probabilities_give_the_dirichlet_posterior():
     Q = TransitionMatrix.without_zeros(4, (0.6, 0.3, 0.1), seed=0)
     labels = np.repeat(np.arange(4), [2000, 2000, 2000, 100])
     comp_labels = Q.sample(labels)
@@ -97,7 +97,7 @@ def test_sure_probabilities_give_the_dirichlet_posterior():
     np.testing.assert_allclose(known.samples.std(axis=0), deviation, rtol=0.1, atol=1e-9)
 
 
-def test_samples_are_matrices_and_advice_names_the_class_with_least_known():
+def test_samples_are_matrices_and_advice_names_the_class_with_the_largest_error():
     Q = TransitionMatrix.with_zeros(4, 2, seed=0)
     labels = np.repeat(np.arange(4), [500, 500, 20, 500])
     named = TransitionMatrix(np.asarray(Q), ["ant", "bee", "cat", "dog"])

@@ -9,7 +9,7 @@ from simulated import animals, predict
 
 
 def three_annotators(rng, n=6000):
-    """Answers of a careful annotator, one with other habits, and one who errs 25 % of the time."""
+    """Answers of a careful annotator, one with another matrix, and one with 25 % mistakes."""
     careful, other = animals(5, 0.02), animals(5, 0.02, seed=9)
     careless = animals(5, 0.25)
     true = rng.integers(5, size=n)
@@ -24,7 +24,7 @@ def three_annotators(rng, n=6000):
     return answers, predict(true, 5, rng), matrices
 
 
-def test_each_annotator_is_known_by_habit_and_mistakes():
+def test_matrix_and_error_rate_of_each_annotator_are_recovered():
     answers, probs, truth = three_annotators(np.random.default_rng(5), n=30_000)
     found = quality.annotators(answers, probs, animals(5))
     assert found.listed[0].name == "cy"
@@ -56,7 +56,7 @@ def test_the_standard_error_of_the_error_rate_is_that_of_repeated_samples():
     assert np.mean(rates) == pytest.approx(0.25, abs=0.02)
 
 
-def test_few_answers_stay_near_the_habits_of_all():
+def test_matrices_from_few_answers_are_shrunk_towards_the_common_one():
     rng = np.random.default_rng(7)
     answers, probs, _ = three_annotators(rng)
     few = Observations(
@@ -73,7 +73,7 @@ def test_few_answers_stay_near_the_habits_of_all():
 
 @pytest.mark.parametrize("n", [1, 2, 5])
 @pytest.mark.parametrize("known", [True, False])
-def test_a_few_answers_do_not_look_certain(n, known):
+def test_the_standard_error_from_few_answers_is_not_too_small(n, known):
     rng = np.random.default_rng(12)
     truth, covered = animals(5, 0.1), 0
     for _ in range(40):
@@ -91,7 +91,7 @@ def test_a_few_answers_do_not_look_certain(n, known):
     assert covered >= 32
 
 
-def test_many_answers_known_to_be_right_are_nearly_certain():
+def test_many_correct_answers_have_a_small_standard_error():
     true = np.arange(3000) % 3
     answers = Observations(
         example=np.arange(3000), label=animals(3).sample(true, seed=0), annotator=["a"] * 3000
@@ -100,11 +100,11 @@ def test_many_answers_known_to_be_right_are_nearly_certain():
     assert each.error_rate == 0
     assert 0 < each.standard_error < 0.001
     (each,) = quality.annotators(answers, np.eye(3)[true], animals(3), allow_diagonal=False)
-    assert each.standard_error == 0  # Q says so
+    assert each.standard_error == 0  # zero by Q
 
 
 @pytest.mark.parametrize("allow_diagonal", [True, False])
-def test_an_annotator_whose_answers_are_all_impossible_is_like_all(allow_diagonal):
+def test_an_annotator_with_impossible_answers_only_gets_the_common_matrix(allow_diagonal):
     Q = [[0, 1.0, 0], [0, 0, 1.0], [0, 1.0, 0]]
     answers = Observations(example=[0, 1, 2, 3], label=[0, 0, 1, 1], annotator=["a", "a", "b", "b"])
     found = quality.annotators(answers, np.eye(3)[[1, 1, 0, 0]], Q, allow_diagonal=allow_diagonal)
@@ -112,10 +112,10 @@ def test_an_annotator_whose_answers_are_all_impossible_is_like_all(allow_diagona
     assert by_name["a"].bias == pytest.approx(0)
     assert 0 < by_name["a"].distance_from_uniform < 1
     assert by_name["a"].error_rate == 0
-    assert by_name["a"].standard_error == allow_diagonal  # nothing is known, or Q says so
+    assert by_name["a"].standard_error == allow_diagonal  # no information, or zero by Q
 
 
-def test_annotators_that_cannot_be_told_are_refused():
+def test_input_that_does_not_fit_is_refused():
     Q = animals(3)
     nameless = Observations(example=[0], label=[1])
     with pytest.raises(InvalidInput, match="with annotator="):

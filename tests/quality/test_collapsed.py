@@ -23,7 +23,7 @@ def collapse(true, probs, how):
         broken[:, [1, 2]] = broken[:, [2, 1]]
     elif how == "cycle":
         broken[:, [1, 2, 3]] = broken[:, [2, 3, 1]]
-    elif how == "mixed":  # apes and bats are told apart by chance
+    elif how == "mixed":  # apes and bats are confused at random
         swap = np.arange(len(true)) % 2 == 0
         broken[swap, 0], broken[swap, 1] = probs[swap, 1], probs[swap, 0]
     elif how == "dead":  # every bat becomes anything else
@@ -64,7 +64,7 @@ def test_a_broken_class_is_found_and_named(how, expected):
 
 @pytest.mark.parametrize("n", [60, 400, 6000])
 @pytest.mark.parametrize("sharpness", [1.7, 4.0])
-def test_healthy_predictions_raise_no_alarm(n, sharpness):
+def test_healthy_predictions_raise_no_false_alarm(n, sharpness):
     rng = np.random.default_rng(8)
     Q = animals()
     alarms = [
@@ -86,7 +86,7 @@ def test_healthy_predictions_raise_no_alarm(n, sharpness):
         (TransitionMatrix.without_zeros, 5, 100, 0.9),
     ],
 )
-def test_a_matrix_that_hardly_tells_classes_apart_raises_no_alarm(make, n_classes, n, accuracy):
+def test_a_badly_conditioned_matrix_raises_no_false_alarm(make, n_classes, n, accuracy):
     rng = np.random.default_rng(10)
     alarms = 0
     for seed in range(100):

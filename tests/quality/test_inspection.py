@@ -61,7 +61,7 @@ def test_labels_of_another_matrix_are_found_without_a_prior():
     assert misfits <= 1
 
 
-def test_shares_and_labels_never_named_are_told():
+def test_class_shares_and_labels_that_never_occur_are_reported():
     Q = TransitionMatrix([[0, 1, 0], [0, 0, 1], [1, 0, 0]], classes=NAMES[:3])
     found = check_labels(["dog"] * 3 + ["owl"], Q)
     np.testing.assert_allclose(found.class_shares, [0.75, 0.25, 0])

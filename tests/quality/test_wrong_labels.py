@@ -68,7 +68,7 @@ def test_wrong_labels_read_well():
     assert "example 1: 'not ape' is wrong with probability 0.8" in str(found)
 
 
-def test_a_label_the_model_holds_for_impossible_is_not_suspect():
+def test_a_label_with_probability_zero_under_the_model_is_not_suspect():
     Q = TransitionMatrix([[0.1, 0.9, 0], [0.5, 0, 0.5], [1, 0, 0]], allow_diagonal=True)
     found = quality.find_wrong_labels([[0, 1.0, 0], [1.0, 0, 0]], [1, 0], Q)
     assert found.indices.tolist() == [1, 0]

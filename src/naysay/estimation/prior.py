@@ -79,8 +79,8 @@ def _shrinkage_weight(
     inverse = invert(values)
     if inverse is None:
         raise InvalidTransitionMatrix(
-            "Q must be invertible to shrink estimated class shares; this one is singular. Pass "
-            "shrink=False, or use known shares."
+            "Q must be invertible to estimate class shares with shrinkage; this one is singular. "
+            "Use known shares, or none."
         )
     n = counts.sum()
     frequencies = counts / n
