@@ -1,7 +1,7 @@
-"""Evidence of any kind: several labels per example, by annotators with habits of their own.
+"""Evidence of any kind: several complementary labels per example, from different annotators.
 
-What was observed about an example counts as a likelihood over its classes,
-``L_k = P(what was observed | Y = k)``: a product of entries of Q, one per answer.
+The evidence about an example is a likelihood over its classes, ``L_k = P(observed | Y = k)``: the
+product of entries of Q, one per answer, with the matrix of the annotator who gave it.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ __all__ = ["Observations", "log_likelihoods"]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Observations:
-    """Answers "this example is not that class": one entry per answer, m in all.
+    """Answers of annotators, "this example is not of that class": m answers in all.
 
     Parameters
     ----------
@@ -29,9 +29,9 @@ class Observations:
     label : array of shape (m,)
         The class that each answer excludes.
     annotator : array of shape (m,), optional
-        Who gave each answer.
+        Name of the annotator who gave each answer.
     n_examples : int, optional
-        Number of examples; one more than the largest number in `example` when left out.
+        Number of examples; by default one more than the largest number in `example`.
 
     Examples
     --------
@@ -74,7 +74,7 @@ class Observations:
 
     @classmethod
     def from_table(cls, table: Any, *, n_examples: int = -1) -> Self:
-        """Take the columns ``example``, ``label`` and, if there, ``annotator`` of a table."""
+        """Create observations from columns ``example``, ``label`` and optionally ``annotator``."""
         missing = [name for name in ("example", "label") if name not in table]
         if missing:
             raise InvalidInput(
@@ -90,7 +90,7 @@ class Observations:
 
     @classmethod
     def from_ruled_out(cls, ruled_out: ArrayLike) -> Self:
-        """Take a boolean matrix (n, K) of excluded classes; labels are then indices."""
+        """Create observations from a boolean matrix (n, K) of excluded classes."""
         matrix = np.asarray(ruled_out)
         if matrix.ndim != 2 or matrix.dtype != bool:
             raise InvalidLabels(
@@ -108,22 +108,24 @@ class Observations:
 def log_likelihoods(
     observations: Observations, transition: TransitionMatrix | Mapping[str, TransitionMatrix]
 ) -> NDArray[np.float64]:
-    """Return log P(all answers about an example | its class), shape (n_examples, n_classes).
+    """Compute log P(all answers about an example | class), shape (n_examples, n_classes).
 
-    Answers are taken as independent given the class. An example without an answer gets zeros: it
-    could be of any class.
+    Answers are assumed to be independent given the class. Examples without an answer get zeros:
+    every class is equally compatible with no evidence.
 
     Parameters
     ----------
     observations : Observations
         With labels as indices 0..n_classes-1.
     transition : TransitionMatrix, or one for each annotator by name
-        A non-zero diagonal is the chance that an annotator excludes the true class by mistake.
+        A non-zero diagonal is the probability that an annotator excludes the true class by
+        mistake.
 
     Raises
     ------
     InvalidLabels
-        If the answers about an example contradict each other: under Q no class allows them all.
+        If the answers about an example contradict each other: no class has all of them with
+        positive probability under Q.
 
     Examples
     --------
@@ -140,12 +142,13 @@ def log_likelihoods(
         np.add.at(total, observations.example[answers], log_columns[observations.label[answers]])
     impossible = np.flatnonzero(np.isneginf(total).all(axis=1))
     if len(impossible):
-        at = int(impossible[0])
-        said = observations.label[observations.example == at].tolist()
+        first = int(impossible[0])
+        excluded = observations.label[observations.example == first].tolist()
         raise InvalidLabels(
-            f"The answers about an example must leave it some class. Those about example {at} "
-            f"exclude {shorten(said)}, which Q allows for no class; {len(impossible)} examples are "
-            "so. Drop them, or let Q have a diagonal (annotators who err)."
+            "The answers about an example must be possible for some class. Those about example "
+            f"{first} exclude {shorten(excluded)}, which Q allows for no class; this holds for "
+            f"{len(impossible)} examples. Drop them, or use a Q with a non-zero diagonal, which "
+            "allows for mistakes."
         )
     return total
 
@@ -153,13 +156,13 @@ def log_likelihoods(
 def _by_annotator(
     observations: Observations, transition: TransitionMatrix | Mapping[str, TransitionMatrix]
 ) -> dict[str, tuple[TransitionMatrix, NDArray[np.int64]]]:
-    """Return the matrix and the answers of each annotator."""
+    """Look up the matrix and the answers of each annotator."""
     if isinstance(transition, TransitionMatrix):
         return {"": (transition, np.arange(len(observations.example)))}
     if observations.annotator is None:
         raise InvalidInput(
-            "A matrix for each annotator needs answers that say who gave them. Pass Observations "
-            "with annotator=."
+            "A matrix for each annotator needs answers with annotators. Pass Observations with "
+            "annotator=."
         )
     names = np.unique(observations.annotator).tolist()
     unknown = [name for name in names if name not in transition]

@@ -1,4 +1,4 @@
-"""The transition matrix from anchors, examples whose true class is known."""
+"""The transition matrix from anchors, their choice, and the calibration of predictions."""
 
 import warnings
 
@@ -18,6 +18,7 @@ from naysay import (
     TransitionMatrix,
     estimation,
 )
+from simulated import draw, error, softmax
 
 EXACT = [
     TransitionMatrix.uniform(2),
@@ -116,7 +117,7 @@ def test_few_anchors_are_warned_of_with_the_error_of_the_row():
     probs = np.concatenate([probs, np.tile([1.0, 0, 0], (5, 1))])
     standard_error = np.std([0.9, 0.7, 0.5], ddof=1) / np.sqrt(3)
     message = (
-        rf"Q was estimated from 3 anchors for class 'cat'; its row may be off by "
+        rf"Q was estimated from 3 anchors for class 'cat'; its row has an error of up to "
         rf"±{1.96 * standard_error:.2g} \(95 %\)\. More true labels help most here"
     )
     with pytest.warns(NaysayWarning, match=message) as caught:
@@ -126,7 +127,7 @@ def test_few_anchors_are_warned_of_with_the_error_of_the_row():
 
 
 def test_a_single_anchor_is_warned_of_without_an_error():
-    message = "from 1 anchor for class '0'; nothing says how far off its row is"
+    message = "from 1 anchor for class '0'; the error of its row cannot be estimated"
     with pytest.warns(NaysayWarning, match=message):
         estimation.from_anchors([[0, 1], *[[1, 0]] * 5], [0] + [1] * 5, 2)
 
@@ -181,7 +182,7 @@ def test_predictions_that_are_no_probabilities_are_refused(probs, message):
     [
         ([0, 2], r"anchor_labels must be integers 0\.\.1\. Got 2"),
         ([0.0, 1.0], r"anchor_labels must be integers 0\.\.1 or class names\. Got float64"),
-        ([0, 1, 1], r"one class per row of comp_probs, shape \(2,\)\. Got shape \(3,\)"),
+        ([0, 1, 1], r"one label per row of comp_probs, shape \(2,\)\. Got shape \(3,\)"),
         ([[0], [1]], r"shape \(2,\)\. Got shape \(2, 1\)"),
         (["cat", "emu"], "anchor_labels must name the classes"),
     ],
@@ -222,56 +223,70 @@ def test_property_any_anchors_give_a_matrix_or_a_clear_refusal(
     np.testing.assert_allclose(np.asarray(Q).sum(axis=1), 1)
 
 
-# --- the class prior ----------------------------------------------------------------------------
+# --- calibration --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "Q",
-    [
-        TransitionMatrix.uniform(5),
-        TransitionMatrix.without_zeros(10, seed=2),
-        TransitionMatrix.with_zeros(10, 3, seed=2),
-        TransitionMatrix.human("clcifar10"),
-    ],
-    ids=["uniform", "without zeros", "with zeros", "human"],
-)
-def test_class_prior_is_recovered_from_labels_drawn(Q):
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
+def test_the_temperature_of_a_model_is_recovered(temperature):
     rng = np.random.default_rng(0)
-    prior = rng.dirichlet(np.full(Q.n_classes, 3.0))
-    n = 400_000
-    labels = Q.sample(rng.choice(Q.n_classes, size=n, p=prior), seed=rng)
-    found = estimation.class_prior(labels, Q)
-    assert (found >= 0).all()
-    assert found.sum() == pytest.approx(1)
-    # errors of the frequencies, at most 0.5/√n each, are enlarged by the inverse of Q
-    worst = np.linalg.norm(np.linalg.inv(np.asarray(Q)), 2)
-    assert np.linalg.norm(found - prior) < 4 * worst / np.sqrt(n)
+    logits = rng.normal(size=(4000, 5)) * 2
+    probs = softmax(logits)
+    labels = np.array([rng.choice(5, p=p) for p in probs])
+    assert estimation.calibrate(logits * temperature, labels) == pytest.approx(temperature, rel=0.1)
 
 
-def test_class_prior_is_exact_for_exact_frequencies_and_takes_names_and_arrays():
-    Q = TransitionMatrix([[0, 0.5, 0.5], [1, 0, 0], [0, 1, 0]], classes=["cat", "dog", "owl"])
-    labels = ["dog"] * 3 + ["owl"] * 2 + ["cat"]
-    np.testing.assert_allclose(estimation.class_prior(labels, Q), [4 / 6, 1 / 6, 1 / 6])
-    found = estimation.class_prior([1, 1, 1, 2, 2, 0], np.asarray(Q))
-    np.testing.assert_allclose(found, [4 / 6, 1 / 6, 1 / 6])
+def test_calibration_stays_at_one_without_evidence_and_takes_zeros():
+    assert estimation.calibrate(np.log([[0.6, 0.4], [0.3, 0.7]]), [0, 0]) == 1
+    with np.errstate(divide="ignore"):
+        one_hot = np.log(np.eye(2)[[0, 1] * 50])
+    assert estimation.calibrate(one_hot, [0, 1] * 45 + [1, 0] * 5) == pytest.approx(
+        10, rel=0.01
+    )  # wrong with probability 1: the largest temperature
 
 
-def test_class_prior_is_never_negative():
-    # more labels "not 0" than any prior can give
-    found = estimation.class_prior([0] * 9 + [1, 2], TransitionMatrix.uniform(3))
-    assert found[0] == 0
-    assert found.sum() == pytest.approx(1)
+def test_very_many_examples_give_the_temperature_of_some_of_them():
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(150_000, 3)).astype(np.float32)
+    labels = (softmax(logits).cumsum(axis=1) > rng.random((150_000, 1))).argmax(axis=1)
+    found = estimation.calibrate(2 * logits, labels)
+    assert found == estimation.calibrate(2 * logits[::3], labels[::3])
+    assert found == pytest.approx(2, rel=0.02)
 
 
 @pytest.mark.parametrize(
-    "labels, wording",
+    "scores, labels, kind, wording",
     [
-        ([], r"at least one label, shape \(n,\)\. Got shape \(0,\)"),
-        ([[0, 1]], r"at least one label"),
-        ([0, 1, 1], r"contains class 1, but Q\[:, 1\] is all zero.*drop the 2 rows"),
-        ([0, 3], r"integers 0\.\.2"),
+        ([[0.0, np.nan]], [0], InvalidInput, "none of them NaN"),
+        ([[0.0, 1.0], [-np.inf, -np.inf]], [0, 1], InvalidInput, "a finite one in every row"),
+        ([0.0, 1.0], [0], InvalidInput, r"Got shape \(2,\)"),
+        ([[0.0, 1.0]], [0, 1], InvalidLabels, "one label per row"),
+        ([[0.0, 1.0]], [2], InvalidLabels, r"integers 0\.\.1"),
     ],
 )
-def test_class_prior_refuses_labels_that_cannot_be(labels, wording):
-    with pytest.raises(InvalidLabels, match=wording):
-        estimation.class_prior(labels, [[0, 0, 1], [0, 0, 1], [1, 0, 0]])
+def test_calibration_refuses_what_does_not_fit(scores, labels, kind, wording):
+    with pytest.raises(kind, match=wording):
+        estimation.calibrate(scores, labels)
+
+
+# --- the choice of anchors ----------------------------------------------------------------------
+
+
+def test_chosen_anchors_give_a_better_matrix():
+    Q = TransitionMatrix.without_zeros(5, (0.7, 0.3))
+    gains = []
+    for seed in range(5):
+        probs, _, labels = draw(Q, 1000, sharpness=2, seed=seed)
+        comp_probs = probs @ np.asarray(Q)
+        chosen = estimation.choose_anchors(comp_probs, labels, 10)
+        assert (np.bincount(labels[chosen]) == 10).all()
+        best = estimation.from_anchors(comp_probs[chosen], labels[chosen], 5)
+        gains.append(error(estimation.from_anchors(comp_probs, labels, 5), Q) - error(best, Q))
+    assert np.mean(gains) > 0.05
+
+
+def test_anchors_are_all_taken_where_there_are_few_and_misfits_refused():
+    assert estimation.choose_anchors(np.full((3, 2), 0.5), [0, 1, 1], 5).tolist() == [0, 1, 2]
+    with pytest.raises(InvalidLabels, match="one label per row"):
+        estimation.choose_anchors(np.full((3, 2), 0.5), [0, 1])
+    with pytest.raises(InvalidInput, match="n_per_class"):
+        estimation.choose_anchors(np.full((2, 2), 0.5), [0, 1], 0)

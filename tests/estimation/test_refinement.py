@@ -21,22 +21,22 @@ def blur(Q, share, seed=0):
 # --- the algorithm ------------------------------------------------------------------------------
 
 
-def em_in_loops(probs, labels, Q, unsure, prior_counts):
+def em_in_loops(probs, labels, Q, epsilon, prior_counts):
     """One step of EM, as the formula is written."""
     n, n_classes = probs.shape
     share = [sum(label == j for label in labels) / n for j in range(n_classes)]
     counts = np.array(prior_counts, dtype=float)
-    n_unsure = total = 0.0
+    n_uninformative = total = 0.0
     for p, label in zip(probs, labels, strict=True):
-        parts = [(1 - unsure) * p[k] * Q[k, label] for k in range(n_classes)]
-        whole = sum(parts) + unsure * share[label]
+        parts = [(1 - epsilon) * p[k] * Q[k, label] for k in range(n_classes)]
+        whole = sum(parts) + epsilon * share[label]
         for k in range(n_classes):
             counts[k, label] += parts[k] / whole
-        n_unsure += unsure * share[label] / whole
+        n_uninformative += epsilon * share[label] / whole
         total += np.log(whole)
     for k in range(n_classes):
         counts[k, k] = 0
-    return counts / counts.sum(axis=1, keepdims=True), n_unsure / n, total
+    return counts / counts.sum(axis=1, keepdims=True), n_uninformative / n, total
 
 
 def test_expected_counts_are_those_of_plain_loops():
@@ -44,11 +44,11 @@ def test_expected_counts_are_those_of_plain_loops():
     probs, labels, _ = draw(Q, 60)
     expected, share, total = em_in_loops(probs, labels, np.asarray(Q), 0.1, np.zeros((4, 4)))
     rows = mixture.Rows.group(probs, labels)
-    counts, _, n_unsure, found = mixture.expect(rows, np.asarray(Q), 0.1)
+    counts, _, n_uninformative, found = mixture.expect(rows, np.asarray(Q), 0.1)
     np.testing.assert_allclose(
         mixture.normalise(counts, counts, allow_diagonal=False), expected, rtol=1e-12
     )
-    assert n_unsure / 60 == pytest.approx(share)
+    assert n_uninformative / 60 == pytest.approx(share)
     assert found == pytest.approx(total)
     order = np.argsort(labels, kind="stable")
     one_by_one = [em_in_loops(probs[order], labels[order], np.asarray(Q), 0.1, np.zeros((4, 4)))[2]]
@@ -63,11 +63,11 @@ def test_the_fit_is_where_plain_em_ends():
     prior = np.full((4, 4), 0.5)
     rows = mixture.Rows.group(probs, labels)
     start = np.asarray(TransitionMatrix.uniform(4))
-    plain, unsure = start, 0.05
+    plain, epsilon = start, 0.05
     for _ in range(3000):
-        counts, _, n_unsure, _ = mixture.expect(rows, plain, unsure)
+        counts, _, n_uninformative, _ = mixture.expect(rows, plain, epsilon)
         plain = mixture.normalise(counts + prior, plain, allow_diagonal=False)
-        unsure = max(1e-4, n_unsure / 150)
+        epsilon = max(1e-4, n_uninformative / 150)
     fit = mixture.fit_matrix(rows, start, prior_counts=prior, allow_diagonal=False)
     assert np.abs(fit.Q - plain).sum(axis=1).max() < 0.02
 
@@ -86,13 +86,13 @@ def test_weights_of_classes_count_as_probabilities_that_are_multiplied():
     other = mixture.Rows.group(weighted(probs, weights), labels)
     multiplied = mixture.expect(other, np.asarray(Q), 0.1)
     np.testing.assert_allclose(found.counts, multiplied.counts, rtol=1e-12)
-    assert found.n_unsure == pytest.approx(multiplied.n_unsure)
+    assert found.n_uninformative == pytest.approx(multiplied.n_uninformative)
     assert found.log_likelihood == pytest.approx(multiplied.log_likelihood)
     share = np.bincount(labels, minlength=4) / 60
     named = 0
     for p, label in zip(weighted(probs, weights), labels, strict=True):
-        sure = 0.9 * p @ np.asarray(Q)[:, label]
-        named = named + p * sure / (sure + 0.1 * share[label])
+        informative = 0.9 * p @ np.asarray(Q)[:, label]
+        named = named + p * informative / (informative + 0.1 * share[label])
     np.testing.assert_allclose(found.predicted, named, rtol=1e-12)
 
 
@@ -102,8 +102,8 @@ def test_fitted_weights_make_each_class_as_frequent_as_the_labels_say():
     lost = np.array([0.1, 1, 1, 1, 2.5])
     rows = mixture.Rows.group(weighted(probs, lost), labels)
     options = {"prior_counts": np.full((5, 5), 0.5), "allow_diagonal": False, "tolerance": 1e-6}
-    fit = mixture.fit_matrix(rows, np.asarray(Q), weighs=True, **options)
-    found = mixture.expect(rows, fit.Q, fit.unsure, fit.weights)
+    fit = mixture.fit_matrix(rows, np.asarray(Q), fit_weights=True, **options)
+    found = mixture.expect(rows, fit.Q, fit.epsilon, fit.weights)
     np.testing.assert_allclose(found.counts.sum(axis=1), found.predicted, atol=1)
     assert fit.log_likelihood > mixture.fit_matrix(rows, np.asarray(Q), **options).log_likelihood
     ratio = fit.weights * lost
@@ -120,7 +120,9 @@ def test_a_temperature_is_that_of_the_logits():
 # --- it helps -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("confidence", [0.5, 1.0, 2.5], ids=["unsure", "right", "too sure"])
+@pytest.mark.parametrize(
+    "confidence", [0.5, 1.0, 2.5], ids=["underconfident", "calibrated", "overconfident"]
+)
 @pytest.mark.parametrize(
     "Q",
     [TransitionMatrix.without_zeros(5, (0.7, 0.3)), TransitionMatrix.with_zeros(5, 2)],
@@ -137,8 +139,8 @@ def test_an_estimate_that_is_off_comes_near(Q, confidence):
     assert error(found, Q) < error(known, Q) + 0.06
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_judges_that_have_nearly_lost_a_class_do_not_spoil_its_row(seed):
+@pytest.mark.parametrize("seed", range(2))
+def test_probabilities_biased_against_a_class_do_not_bias_its_row(seed):
     Q = TransitionMatrix.without_zeros(5, (0.7, 0.3), seed=seed)
     probs, comp_labels, _ = draw(Q, 6000, sharpness=1.5, seed=seed)
     initial = blur(Q, 0.3, seed=seed)
@@ -164,10 +166,10 @@ def fitted_to(labels, comp_labels):
     return TransitionMatrix(counts / counts.sum(axis=1, keepdims=True))
 
 
-def test_a_matrix_near_uniform_that_was_made_from_the_labels_must_earn_its_entries():
+def test_a_nearly_uniform_matrix_fitted_to_the_labels_is_replaced_by_the_uniform_one():
     uniform = TransitionMatrix.uniform(5)
     kept = 0
-    for seed in range(10):
+    for seed in range(5):
         probs, comp_labels, labels = draw(uniform, 1500, sharpness=2.5, seed=seed)
         initial = fitted_to(labels, comp_labels)
         kept += refine(probs, comp_labels, initial) == initial
@@ -175,22 +177,20 @@ def test_a_matrix_near_uniform_that_was_made_from_the_labels_must_earn_its_entri
     assert kept  # it would be, as it does explain the labels
 
 
-def test_classes_that_the_judges_confuse_are_not_taken_for_a_habit():
+def test_classes_that_networks_confuse_are_not_mistaken_for_a_bias_of_annotators():
     uniform = TransitionMatrix.uniform(10)
-    moved = []
-    for seed in range(3):
-        rng = np.random.default_rng(seed)
-        labels = rng.integers(10, size=12_000)
-        judged = np.where(rng.random(12_000) < 0.35, (labels + 1) % 10, labels)
-        probs = np.full((12_000, 10), 0.01)
-        probs[np.arange(12_000), judged] = 0.91  # surer than they are right
-        comp_labels = uniform.sample(labels, seed=1000 + seed)
-        moved.append(error(refine(probs, comp_labels, uniform), uniform))
-        assert refine(probs, comp_labels, uniform, from_these_labels=True).is_uniform
-    assert min(moved) > 0.1  # it would be: next classes are excluded too seldom
+    rng = np.random.default_rng(0)
+    labels = rng.integers(10, size=12_000)
+    predicted = np.where(rng.random(12_000) < 0.35, (labels + 1) % 10, labels)
+    probs = np.full((12_000, 10), 0.01)
+    probs[np.arange(12_000), predicted] = 0.91  # overconfident
+    comp_labels = uniform.sample(labels, seed=1000)
+    assert refine(probs, comp_labels, uniform, from_these_labels=True).is_uniform
+    # it would move otherwise: next classes are excluded too seldom
+    assert error(refine(probs, comp_labels, uniform), uniform) > 0.1
 
 
-def test_a_matrix_that_is_near_uniform_but_not_uniform_earns_its_entries():
+def test_a_nearly_uniform_matrix_that_is_right_is_not_replaced():
     rows = np.array([0.34, 0.28, 0.22, 0.16])
     values = np.array([np.insert(np.roll(rows, k), k, 0) for k in range(5)])
     Q = TransitionMatrix(values)
@@ -222,11 +222,11 @@ def test_what_a_scheme_never_offers_stays_zero_and_the_rest_is_estimated():
     Q = TransitionMatrix(rows / rows.sum(axis=1, keepdims=True), list("abcdef"))
     probs, comp_labels, _ = draw(Q, 3000, sharpness=2)
     first = TransitionMatrix(np.asarray(blur(Q, 0.5)), list("abcdef"))
-    told, free = (refine(probs, comp_labels, first, prior=prior) for prior in (scheme, None))
-    assert (np.asarray(told)[~offered] == 0).all()
+    restricted, free = (refine(probs, comp_labels, first, prior=prior) for prior in (scheme, None))
+    assert (np.asarray(restricted)[~offered] == 0).all()
     assert (np.asarray(free)[~offered] > 0).any()
-    assert error(told, Q) < error(free, Q)
-    assert told.classes == Q.classes
+    assert error(restricted, Q) < error(free, Q)
+    assert restricted.classes == Q.classes
     # too few labels to move: still nothing that the scheme rules out
     kept = refine(probs[:8], comp_labels[:8], first, prior=scheme)
     assert (np.asarray(kept)[~offered] == 0).all()
@@ -297,8 +297,7 @@ def test_names_and_what_was_given_stay():
     found = refine(probs, np.array(Q.classes)[comp_labels], Q)
     assert found.classes == Q.classes
     np.testing.assert_array_equal(probs, copy)
-    few = refine(probs[:2], comp_labels[:2], Q)
-    assert error(few, Q) < 2
+    assert refine(probs[:2], comp_labels[:2], Q) == Q  # two labels say nothing
 
 
 @pytest.mark.parametrize(
@@ -319,9 +318,9 @@ def test_input_that_does_not_fit_is_refused(probs, labels, initial, kind, wordin
 
 
 def test_the_right_matrix_is_kept_where_labels_are_few():
-    # frequencies of labels it is judged by would make a matrix that knows nothing look good
+    # held-out label frequencies as b would leak labels and favour the uniform matrix
     lost = []
-    for seed in range(8):
+    for seed in range(2):  # then the uniform matrix would win in each
         Q = TransitionMatrix.without_zeros(20, seed=seed)
         probs, comp_labels, _ = draw(Q, 100, sharpness=2.5, seed=100 + seed)
         lost.append(error(refine(probs, comp_labels, Q), Q))

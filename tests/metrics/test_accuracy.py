@@ -52,16 +52,16 @@ def simulate(Q, n, rng, accuracy=0.85):
 
 @pytest.mark.parametrize("Q", MATRICES.values(), ids=MATRICES)
 def test_the_estimate_is_that_of_a_plain_loop(Q):
-    _, predictions, labels = simulate(Q, 200, np.random.default_rng(0))
+    n = 2000  # 200 labels may allow bounds only
+    _, predictions, labels = simulate(Q, n, np.random.default_rng(0))
     inverse = np.linalg.inv(np.asarray(Q))
     terms = [inverse[j, k] for j, k in zip(labels, predictions, strict=True)]
-    mean = math.fsum(terms) / 200
-    error = math.sqrt(math.fsum((term - mean) ** 2 for term in terms) / 199 / 200)
+    mean = math.fsum(terms) / n
+    error = math.sqrt(math.fsum((term - mean) ** 2 for term in terms) / (n - 1) / n)
     found = metrics.accuracy_without_labels(predictions, labels, Q)
-    if found.value is not None:  # 200 labels may allow bounds only
-        assert found.value == pytest.approx(mean, rel=1e-9)
-        assert found.standard_error == pytest.approx(error, rel=1e-9)
-    assert found.n_labels == 200
+    assert found.value == pytest.approx(mean, rel=1e-9)
+    assert found.standard_error == pytest.approx(error, rel=1e-9)
+    assert found.n_labels == n
 
 
 @given(n_classes=st.integers(2, 12), seed=st.integers(0, 1000))
@@ -171,7 +171,7 @@ def test_the_intervals_hold_wherever_the_samples_of_Q_are_centred(centred):
 
 def test_samples_of_uncertainty_make_up_for_a_first_guess_of_Q():
     rng, hits = np.random.default_rng(0), 0
-    for seed in range(30):
+    for seed in range(15):
         Q = TransitionMatrix.without_zeros(4, seed=seed)
         rows = [rng.dirichlet(30 * np.delete(row, k)) for k, row in enumerate(np.asarray(Q))]
         guess = TransitionMatrix([np.insert(row, k, 0) for k, row in enumerate(rows)])
@@ -184,7 +184,7 @@ def test_samples_of_uncertainty_make_up_for_a_first_guess_of_Q():
             predictions, labels[2000:], guess, Q_samples=known.samples
         )
         hits += found.interval[0] <= (predictions == truth).mean() <= found.interval[1]
-    assert hits >= 27
+    assert hits >= 13
 
 
 def test_a_few_wild_samples_of_Q_change_little():

@@ -56,12 +56,12 @@ def test_labels_of_another_matrix_are_found_without_a_prior():
     assert "these labels hardly come from Q; furthest off is '1'" in str(other)
     misfits = sum(
         not check_labels(labels_of(claimed, [0.98, 0.01, 0.01], 200, seed), claimed).fits
-        for seed in range(25)
+        for seed in range(10)
     )
-    assert misfits <= 2
+    assert misfits <= 1
 
 
-def test_shares_and_labels_never_named_are_told():
+def test_class_shares_and_labels_that_never_occur_are_reported():
     Q = TransitionMatrix([[0, 1, 0], [0, 0, 1], [1, 0, 0]], classes=NAMES[:3])
     found = check_labels(["dog"] * 3 + ["owl"], Q)
     np.testing.assert_allclose(found.class_shares, [0.75, 0.25, 0])

@@ -226,7 +226,7 @@ class TransitionLossContract(LossContract):
         Q = TransitionMatrix(values, classes=["cat", "dog", "owl", "horse"])
         message = (
             r"comp_labels contains class 3 \('horse'\), but Q\[:, 3\] is all zero, so that label "
-            r"could never occur\. Re-estimate Q or drop all rows with it\."
+            r"could never occur\. Re-estimate Q or drop the 2 rows\."
         )
         with pytest.raises(InvalidLabels, match=message):
             self.loss(torch.zeros(4, 4), torch.tensor([0, 3, 1, 3]), Q)

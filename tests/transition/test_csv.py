@@ -58,7 +58,7 @@ def test_a_file_of_numbers_only_is_read_without_names(tmp_path):
     assert not Q.has_names
 
 
-def test_spreadsheet_habits_are_read(tmp_path):
+def test_files_as_spreadsheets_write_them_are_read(tmp_path):
     text = "\ufeff,cat,dog\r\ncat,0,1\r\ndog,1,0\r\n,,\r\n"  # byte order mark, blank corner and row
     assert read_text(tmp_path, text).classes == ("cat", "dog")
 

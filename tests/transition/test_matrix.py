@@ -6,12 +6,10 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import torch
 
-from naysay import (
-    InvalidInput,
-    InvalidTransitionMatrix,
-    TransitionMatrix,
-)
+from naysay import InvalidInput, InvalidTransitionMatrix, TransitionMatrix
+from naysay.transition import as_transition_matrix
 
 ANIMALS = ["cat", "dog", "owl"]
 VALUES = [[0, 0.9, 0.1], [0.5, 0, 0.5], [1, 0, 0]]
@@ -271,3 +269,25 @@ def test_distance_is_the_mean_over_rows_of_absolute_differences():
 def test_matrices_of_different_sizes_have_no_distance():
     with pytest.raises(InvalidInput, match=r"4 classes too\. Got 5"):
         TransitionMatrix.uniform(4).distance(TransitionMatrix.uniform(5))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [list, np.array, sp.csr_array, lambda v: torch.tensor(v, dtype=torch.double).requires_grad_()],
+    ids=["list", "array", "sparse", "tensor"],
+)
+def test_anything_that_holds_a_matrix_is_converted_and_a_matrix_passes_through(make):
+    Q = TransitionMatrix(VALUES)
+    assert as_transition_matrix(make(VALUES)) == Q
+    assert as_transition_matrix(Q) is as_transition_matrix(Q, allow_diagonal=False) is Q
+    with_diagonal = [[0.1, 0.9], [1, 0]]
+    assert as_transition_matrix(make(with_diagonal)).allow_diagonal
+    with pytest.raises(InvalidTransitionMatrix, match="zero diagonal"):
+        as_transition_matrix(make(with_diagonal), allow_diagonal=False)
+
+
+def test_a_matrix_with_a_diagonal_is_refused_by_name_where_none_is_allowed():
+    Q = TransitionMatrix([[0.1, 0.9], [1, 0]], ["cat", "dog"], allow_diagonal=True)
+    assert as_transition_matrix(Q) is Q
+    with pytest.raises(InvalidTransitionMatrix, match=r"Q\[0 \('cat'\), 0 \('cat'\)\] is 0.1"):
+        as_transition_matrix(Q, allow_diagonal=False)

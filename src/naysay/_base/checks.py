@@ -184,29 +184,79 @@ def _indices_of_names(array: NDArray[Any], classes: Sequence[str], name: str) ->
     return positions[inverse].reshape(array.shape)
 
 
-def check_probabilities(
-    probs: ArrayLike, *, n_classes: int, name: str, first_row: int = 0
-) -> NDArray[np.float64]:
-    """Return an ``(n, n_classes)`` array whose rows are probability vectors.
+def check_one_label_each(
+    labels: ArrayLike,
+    classes: Sequence[str],
+    n: int,
+    *,
+    name: str,
+    of: str,
+    allow_empty: bool = False,
+) -> NDArray[np.int64]:
+    """Check that there is one label for each of n rows, and convert labels to indices."""
+    indices = check_label_indices(labels, classes, name=name)
+    if indices.shape != (n,) or not (n or allow_empty):
+        least = "" if allow_empty else ", and at least one"
+        raise InvalidLabels(
+            f"{name} must hold one label per {of}, shape ({n},){least}. Got shape {indices.shape}."
+        )
+    return indices
 
-    `first_row` is the number of the first one, where the array is a part of another.
+
+def impossible_label(label: int, n_rows: int, classes: Sequence[str]) -> InvalidLabels:
+    """Create the error about a complementary label whose column of Q is all zero."""
+    return InvalidLabels(
+        f"comp_labels contains class {named(label, classes)}, but Q[:, {label}] is all zero, so "
+        f"that label could never occur. Re-estimate Q or drop the {n_rows} rows."
+    )
+
+
+def check_probabilities(
+    probs: ArrayLike, *, name: str, n_classes: int | None = None
+) -> NDArray[np.floating[Any]]:
+    """Check that the rows of an ``(n, n_classes)`` array are probability vectors.
+
+    float32 arrays keep their precision; all other input becomes float64. The check converts a
+    part of the rows at a time, because a float64 copy of a million rows is large.
     """
-    array = as_real_numbers(probs, f"{name} must be an array of numbers", InvalidInput)
-    if array.ndim != 2 or array.shape[1] != n_classes:
+    if isinstance(probs, np.ndarray) and probs.dtype == np.float32:
+        array = probs
+    else:
+        array = as_real_numbers(probs, f"{name} must be an array of numbers", InvalidInput)
+    if array.ndim != 2 or n_classes not in (None, array.shape[1]):
         raise InvalidInput(
             f"{name} must have one row per example and one column per class, shape "
-            f"(n, {n_classes}). Got shape {array.shape}."
+            f"(n, {'n_classes' if n_classes is None else n_classes}). Got shape {array.shape}."
         )
-    if not np.isfinite(array).all() or (array < 0).any():
-        raise InvalidInput(f"{name} must be finite and not negative: probabilities, not logits.")
-    off = np.abs(array.sum(axis=1) - 1)
-    if off.size and off.max() > 1e-3:
-        row = int(off.argmax())
-        raise InvalidInput(
-            f"{name} must have rows that sum to 1; row {first_row + row} sums to "
-            f"{array[row].sum():.4g}. For logits apply a softmax first."
-        )
+    for rows in row_slices(*array.shape):
+        part = array[rows].astype(np.float64, copy=False)
+        if not np.isfinite(part).all() or (part < 0).any():
+            raise InvalidInput(
+                f"{name} must be finite and not negative: probabilities, not logits."
+            )
+        off = np.abs(part.sum(axis=1) - 1)
+        if off.max() > 1e-3:
+            row = int(off.argmax())
+            raise InvalidInput(
+                f"{name} must have rows that sum to 1; row {rows.start + row} sums to "
+                f"{part[row].sum():.4g}. For logits apply a softmax first."
+            )
     return array
+
+
+def check_class_prior(prior: ArrayLike | None, n_classes: int) -> NDArray[np.float64]:
+    """Check a class prior and divide it by its sum; uniform if it is None."""
+    if prior is None:
+        return np.full(n_classes, 1 / n_classes)
+    pi = as_real_numbers(prior, f"prior must be {n_classes} probabilities", InvalidInput)
+    if pi.shape != (n_classes,) or not (pi >= 0).all() or abs(pi.sum() - 1) > 1e-6:
+        raise InvalidInput(
+            f"prior must be {n_classes} probabilities that sum to 1. Got {shorten(prior)}."
+        )
+    pi = pi / pi.sum()
+    if (pi == 1).any():
+        raise InvalidInput("prior must leave at least two classes possible. Got one class certain.")
+    return pi
 
 
 def check_anchor_counts(counts: NDArray[np.int64], classes: Sequence[str]) -> None:

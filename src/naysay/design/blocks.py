@@ -1,20 +1,20 @@
-"""Lists of labels to offer: every label equally often, every pair of labels about equally often."""
+"""Balanced lists of labels: every label equally often, every pair about equally often."""
 
 import numpy as np
 from numpy.typing import NDArray
 
-_TRIALS = 20  # exchanges tried for each place in a list
-_MOST_TRIALS = 100_000  # in all: about a second
+_TRIALS = 20  # exchanges tried per position in a list
+_MAX_TRIALS = 100_000  # in total, about a second
 
 
 def balanced_lists(
     n_classes: int, n_offered: int, n_lists: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Return lists of distinct labels, shape (n_lists, n_offered).
+    """Create balanced lists of distinct labels, shape (n_lists, n_offered).
 
-    Each label is offered, and comes first, as often as any other, up to one or two. Then labels
-    are exchanged between lists while that evens out how often two labels meet in a list: the more
-    even, the better all differences between classes are known.
+    All labels are offered, and come first, equally often, up to one or two. Labels are then
+    exchanged between lists to balance how often each pair of labels occurs in the same list: the
+    more balanced the pairs, the more precisely all differences between classes are estimated.
     """
     lists = _deal(n_classes, n_offered, n_lists, rng)
     meetings = np.zeros((n_classes, n_classes), dtype=np.int64)
@@ -28,7 +28,7 @@ def balanced_lists(
 def _deal(
     n_classes: int, n_offered: int, n_lists: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Give each place to the label that was offered least so far, at random among equals."""
+    """Fill each position with the label offered least often so far, ties broken at random."""
     lists = np.empty((n_lists, n_offered), dtype=np.int64)
     decks = [rng.permutation(n_classes) for _ in range(-(-n_lists // n_classes))]
     lists[:, 0] = np.concatenate(decks)[:n_lists]
@@ -45,28 +45,28 @@ def _deal(
 def _even_out(
     lists: NDArray[np.int64], counts: NDArray[np.int64], rng: np.random.Generator
 ) -> None:
-    """Exchange labels between lists where that lowers the sum of squared meetings.
+    """Exchange labels between lists if that lowers the sum of squared pair counts.
 
-    The first label of each list stays, so that each comes first equally often.
+    The first label of each list stays, so that all labels come first equally often.
     """
     n_lists, n_offered = lists.shape
-    meetings = counts.tolist()  # single numbers are read faster from lists
+    meetings = counts.tolist()  # Python lists are faster than arrays for single entries
     members = [set(offered) for offered in lists.tolist()]
     places_of = lists.tolist()
-    n_trials = min(_TRIALS * lists.size, _MOST_TRIALS)
+    n_trials = min(_TRIALS * lists.size, _MAX_TRIALS)
     pairs = rng.integers(n_lists, size=(n_trials, 2)).tolist()
     places = rng.integers(1, n_offered, size=(n_trials, 2)).tolist()
     for (one, other), (place, other_place) in zip(pairs, places, strict=True):
         leaving, coming = places_of[one][place], places_of[other][other_place]
         if coming in members[one] or leaving in members[other]:
             continue
-        # a label in both lists meets one of the two less and the other more: no change
+        # labels that are in both lists do not change the sum
         here = list(members[one] - members[other] - {leaving})
         there = list(members[other] - members[one] - {coming})
         of_coming, of_leaving = meetings[coming], meetings[leaving]
         change = sum(of_coming[label] - of_leaving[label] for label in here)
         change -= sum(of_coming[label] - of_leaving[label] for label in there)
-        if change + len(here) + len(there) >= 0:  # half of that of the sum of squares
+        if change + len(here) + len(there) >= 0:  # half of the change of the sum of squares
             continue
         for labels, sign in ((here, 1), (there, -1)):
             for label in labels:

@@ -1,7 +1,7 @@
-"""Design an annotation task: which labels to offer about which examples.
+"""Design an annotation task: which labels to offer for which examples.
 
-An annotator sees an example and a short list of labels, and names one that is wrong. Each list
-gives a transition matrix of its own; lists that are well chosen tell more than free answers do.
+An annotator sees an example and a short list of labels, and names one that is wrong. Each list has
+its own transition matrix; answers to well-chosen lists carry more information than free answers.
 """
 
 import csv
@@ -18,6 +18,7 @@ from scipy.sparse import coo_array
 
 from naysay._base.checks import (
     check_class_names,
+    check_class_prior,
     check_count,
     check_label_indices,
     check_n_classes,
@@ -25,130 +26,30 @@ from naysay._base.checks import (
 )
 from naysay._base.errors import InvalidData, InvalidInput
 from naysay._base.files import replacing
-from naysay.design import information as information
+from naysay.design import information
 from naysay.design.blocks import balanced_lists
 from naysay.observations import Observations
 from naysay.transition import TransitionMatrix
-from naysay.transition.diagnosis import check_prior
 
-__all__ = ["ANY_WRONG", "FIRST_WRONG", "Instruction", "Scheme", "SchemeDiagnosis", "propose"]
+__all__ = ["ANY_WRONG", "FIRST_WRONG", "Instruction", "Scheme", "propose"]
 
 Array = NDArray[np.float64]
 
-
-@dataclass(frozen=True, kw_only=True)
-class SchemeDiagnosis:
-    """What answers to the lists of a scheme tell, beside uniform labels; ``print`` it to read it.
-
-    Attributes
-    ----------
-    rank : int
-        Of the matrices of all lists side by side; n_classes if all classes can be told apart.
-    condition_number : float
-        Of the covariance of estimated class shares: 1 if all differences between classes are
-        known equally well, large if some are hardly known.
-    bits_per_label, uniform_bits_per_label, bits_per_true_label : float
-    examples_at_first : float
-        Examples needed, as a share of those needed with uniform labels, while the classifier
-        knows little: the ratio of the variances of class shares estimated by maximum likelihood.
-    examples_at_last : float
-        The same once classes are clear: the ratio of how many examples of one class it takes to
-        know which class it is (a bound of Bhattacharyya's, 5 % error).
-    """
-
-    n_classes: int
-    rank: int
-    condition_number: float
-    uniform_condition_number: float
-    bits_per_label: float
-    uniform_bits_per_label: float
-    bits_per_true_label: float
-    examples_at_first: float
-    examples_at_last: float
-
-    @property
-    def identifiable(self) -> bool:
-        """Whether the class probabilities follow from those of the answers."""
-        return self.rank == self.n_classes
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the figures as plain values for JSON; an infinite number becomes None."""
-        figures = {
-            name: value if np.isfinite(value) else None for name, value in vars(self).items()
-        }
-        return {**figures, "identifiable": self.identifiable}
-
-    def __str__(self) -> str:
-        if not self.identifiable:
-            return f"rank {self.rank} of {self.n_classes}: some classes cannot be told apart"
-        low, high = sorted((self.examples_at_first, self.examples_at_last))
-        gain = self.bits_per_label / self.uniform_bits_per_label
-        lines = {
-            "rank": f"{self.rank} of {self.n_classes}: all classes can be told apart",
-            "condition number": (
-                f"{self.condition_number:.3g} (uniform labels: {self.uniform_condition_number:.3g})"
-            ),
-            "information": (
-                f"{self.bits_per_label:.3f} bits per label, {gain:.2f} times the "
-                f"{self.uniform_bits_per_label:.3f} of uniform labels; a true label has "
-                f"{self.bits_per_true_label:.3f}"
-            ),
-            "examples needed": (
-                f"{low:.2f} to {high:.2f} of those with uniform labels: "
-                f"{self.examples_at_first:.2f} while little is known, "
-                f"{self.examples_at_last:.2f} once classes are clear"
-            ),
-        }
-        return "\n".join(f"  {key:<18}{value}" for key, value in lines.items())
-
-
-def compare_with_uniform(columns: Array, weights: Array, prior: Array) -> SchemeDiagnosis:
-    """Diagnose questions given by the columns and weights of `_answer_information`."""
-    n_classes = len(prior)
-    everywhere = np.ones(n_classes)
-    uniform = (1 - np.eye(n_classes)) / (n_classes - 1)
-    rank = information.rank(columns, weights)
-    spread = np.full(n_classes - 1, np.inf)
-    if rank == n_classes:
-        spread = _variances(columns, weights, prior)
-    uniform_spread = _variances(uniform, everywhere, prior)
-    return SchemeDiagnosis(
-        n_classes=n_classes,
-        rank=rank,
-        condition_number=float(spread[-1] / spread[0]) if rank == n_classes else float("inf"),
-        uniform_condition_number=float(uniform_spread[-1] / uniform_spread[0]),
-        bits_per_label=information.bits(columns, weights, prior),
-        uniform_bits_per_label=information.bits(uniform, everywhere, prior),
-        bits_per_true_label=information.bits(np.eye(n_classes), everywhere, prior),
-        examples_at_first=float(spread.sum() / uniform_spread.sum()),
-        examples_at_last=(
-            information.examples_if_clear(columns, weights, prior)
-            / information.examples_if_clear(uniform, everywhere, prior)
-        ),
-    )
-
-
-def _variances(columns: Array, weights: Array, prior: Array) -> Array:
-    """Return the variances of class shares along the principal axes, the least first."""
-    covariance = information.covariance(columns, weights, prior)
-    return np.asarray(np.linalg.eigvalsh(covariance)[1:], dtype=np.float64)
-
-
-_MOST_CELLS = 2 * 10**8  # classes times labels offered in all lists: 1.6 GB
-_MOST_CELLS_ON_DISK = 2 * 10**7  # of all matrices together: about 100 MB of text
-_ENOUGH = 0.95  # more lists must lower the variance below this share to be worth it
-_MOST_PER_CLASS = 4  # lists for each class
+_MAX_CELLS = 2 * 10**8  # classes times labels offered in all lists: 1.6 GB
+_MAX_CELLS_ON_DISK = 2 * 10**7  # of all matrices together: about 100 MB of text
+_ENOUGH = 0.95  # more lists must lower the variance to less than this share of it
+_MAX_PER_CLASS = 4  # lists for each class
 
 
 @dataclass(frozen=True)
 class Instruction:
-    """What annotators are told to do with a list, and how they then answer.
+    """Instruction for annotators, and the distribution of answers that follows from it.
 
     Parameters
     ----------
     name : str
     text : str
-        The sentence for the annotators.
+        The sentence that annotators read.
     answers : callable
         ``answers(offered, n_classes)`` gives P(answer = offered[j] | true class i), an array of
         shape (n_classes, len(offered)).
@@ -173,11 +74,11 @@ def _first_wrong(offered: Sequence[int], n_classes: int) -> NDArray[np.float64]:
     return values
 
 
-#: Any wrong label will do; each wrong label of the list is taken to be equally likely.
+#: Any wrong label is accepted; all wrong labels of the list are assumed to be equally likely.
 ANY_WRONG = Instruction(
     "any wrong", "Name one label of the list that is wrong. If several are, pick any.", _any_wrong
 )
-#: The order decides: in effect the question "is it the first one?", without "yes" being said.
+#: The first wrong label is the answer, which equals the question "is it the first one?"
 FIRST_WRONG = Instruction(
     "first wrong", "Go through the list in its order and name the first wrong label.", _first_wrong
 )
@@ -206,13 +107,13 @@ class Scheme:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the groups: ``list-01``, ``list-02``, …."""
+        """Names of the groups: ``list-01``, ``list-02``, …."""
         width = len(str(len(self.lists)))
         return tuple(f"list-{number:0{width}}" for number in range(1, len(self.lists) + 1))
 
     @property
     def groups(self) -> dict[str, tuple[str, ...]]:
-        """The labels offered to each group, by the group's name."""
+        """Labels offered to each group, by name of the group."""
         return {
             name: tuple(self.classes[label] for label in offered)
             for name, offered in zip(self.names, self.lists.tolist(), strict=True)
@@ -220,7 +121,7 @@ class Scheme:
 
     @cached_property
     def matrices(self) -> dict[str, TransitionMatrix]:
-        """The transition matrix of each group by its name, as ``transition=`` takes them."""
+        """Transition matrix of each group by name, for ``transition=``."""
         return {
             name: self._matrix(self.instruction.answers(offered, len(self.classes)), offered)
             for name, offered in zip(self.names, self.lists.tolist(), strict=True)
@@ -237,7 +138,7 @@ class Scheme:
 
     @property
     def pooled(self) -> TransitionMatrix:
-        """The matrix of all answers together, for methods that cannot tell groups apart."""
+        """Matrix of all answers together, for methods that use one matrix."""
         total = sum(
             share * Q.entries for share, Q in zip(self.shares, self.matrices.values(), strict=True)
         )
@@ -247,13 +148,13 @@ class Scheme:
             allow_diagonal=any(Q.allow_diagonal for Q in self.matrices.values()),
         )
 
-    def diagnose(self) -> SchemeDiagnosis:
-        """Say what the answers tell, beside uniform labels, under the class prior."""
+    def diagnose(self) -> information.SchemeDiagnosis:
+        """Compute the information in the answers under the class prior, against uniform labels."""
         columns, group = _columns(self.lists, self.instruction, len(self.classes))
-        return compare_with_uniform(columns, self.shares[group], self.prior)
+        return information.compare_with_uniform(columns, self.shares[group], self.prior)
 
     def assign(self, n_items: int, *, seed: int | np.random.Generator = 0) -> NDArray[Any]:
-        """Return the group of each item, at random; each group gets its share, up to one item.
+        """Assign items to groups at random; each group gets its share, up to one item.
 
         Examples
         --------
@@ -269,9 +170,9 @@ class Scheme:
     def sample(
         self, true_labels: ArrayLike, *, seed: int | np.random.Generator = 0
     ) -> Observations:
-        """Draw what annotators would answer about items of these classes, to try a scheme out.
+        """Simulate the answers of annotators about items of these classes.
 
-        Labels are indices 0..n_classes-1, or class names (then names are answered).
+        Labels are indices 0..n_classes-1, or class names (then the answers are names).
         """
         rng = check_seed(seed)
         true = check_label_indices(true_labels, self.classes, name="true_labels")
@@ -288,11 +189,11 @@ class Scheme:
         )
 
     def write(self, folder: str | Path) -> None:
-        """Write what a labelling team and a later `read` need.
+        """Write the files for a labelling team, and for `read`.
 
         ``lists.csv`` has a row for each group: its name, its share of the examples and the labels
-        to offer. ``scheme.json`` is for `read`. ``matrices/`` has the matrix of each group as
-        `TransitionMatrix.read` takes it, unless all together would exceed some 100 MB.
+        to offer. ``scheme.json`` is for `read`. ``matrices/`` has a file for
+        `TransitionMatrix.read` per group, unless all files together would exceed about 100 MB.
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -314,9 +215,9 @@ class Scheme:
         }
         with replacing(folder / "scheme.json") as part:
             part.write_text(json.dumps(facts, ensure_ascii=False), "utf-8")
-        if len(self.lists) * len(self.classes) ** 2 <= _MOST_CELLS_ON_DISK:
+        if len(self.lists) * len(self.classes) ** 2 <= _MAX_CELLS_ON_DISK:
             (folder / "matrices").mkdir(exist_ok=True)
-            for old in (folder / "matrices").glob("list-*.csv"):  # of another scheme
+            for old in (folder / "matrices").glob("list-*.csv"):  # files of another scheme
                 old.unlink()
             for name, Q in self.matrices.items():
                 with replacing(folder / "matrices" / f"{name}.csv") as part:
@@ -324,22 +225,22 @@ class Scheme:
 
     @classmethod
     def read(cls, folder: str | Path, *, instruction: Instruction | None = None) -> Self:
-        """Read what `write` wrote; an instruction of your own must be given again."""
+        """Read a scheme that `write` wrote; a custom instruction must be passed again."""
         path = Path(folder) / "scheme.json"
         try:
-            said = json.loads(path.read_text("utf-8"))
-            known = {each.name: each for each in (ANY_WRONG, FIRST_WRONG)}
-            name = said["instruction"]["name"]
-            chosen = instruction or known.get(name)
+            facts = json.loads(path.read_text("utf-8"))
+            built_in = {each.name: each for each in (ANY_WRONG, FIRST_WRONG)}
+            name = facts["instruction"]["name"]
+            chosen = instruction or built_in.get(name)
             if chosen is None:
                 raise InvalidInput(
                     f"{path} was made with the instruction {name!r}. Pass it as instruction=."
                 )
             return cls(
-                classes=tuple(said["classes"]),
-                lists=np.asarray(said["lists"], dtype=np.int64),
-                shares=np.asarray(said["shares"]),
-                prior=np.asarray(said["prior"]),
+                classes=tuple(facts["classes"]),
+                lists=np.asarray(facts["lists"], dtype=np.int64),
+                shares=np.asarray(facts["shares"]),
+                prior=np.asarray(facts["prior"]),
                 instruction=chosen,
             )
         except (KeyError, TypeError, ValueError) as error:
@@ -364,31 +265,33 @@ def propose(
     n_groups: int | None = None,
     seed: int | np.random.Generator = 0,
 ) -> Scheme:
-    """Propose lists of labels to offer so that answers tell all classes apart, as well as they can.
+    """Propose lists of labels whose answers identify all classes as precisely as possible.
 
-    Labels are offered equally often and meet equally often (a balanced block design). Where a
-    prior is given, groups get the shares of examples with which class shares are estimated with
-    the least variance. Examples must be put into groups without regard to their class: at random.
+    All labels are offered equally often, and all pairs of labels about equally often (a balanced
+    block design). With a prior, the shares of examples per group minimise the variance of the
+    estimated class shares. Examples must be assigned to groups at random, independently of their
+    class.
 
     Parameters
     ----------
     n_classes : int
         At most 2,000.
     n_offered : int
-        Labels in each list, at least 2. Fewer tell more.
+        Labels in each list, at least 2. Shorter lists give more information.
     prior : array of shape (n_classes,), optional
-        The share of each class, uniform when left out.
+        Class prior; uniform by default.
     classes : sequence of str, optional
         Class names.
     instruction : Instruction, default=ANY_WRONG
     n_groups : int, optional
-        Number of lists; when left out one to four for each class, as many as are of use.
+        Number of lists; by default one to four per class, as long as more lists lower the
+        variance.
     seed : int or numpy.random.Generator, default=0
 
     Raises
     ------
     InvalidInput
-        If no such scheme exists; the message says what to change.
+        If no such scheme exists; the message suggests what to change.
 
     Examples
     --------
@@ -406,54 +309,65 @@ def propose(
             "n_offered (--offered) must be at least 2, so that one label is always wrong, and at "
             f"most the {n_classes} classes. Got {n_offered}."
         )
-    pi = check_prior(prior, n_classes)
+    pi = check_class_prior(prior, n_classes)
     if not (pi > 0).all():
         raise InvalidInput(
             f"prior must be positive for every class; that of {names[int(pi.argmin())]!r} is 0. "
-            "Leave a class out that does not occur."
+            "Leave out classes that do not occur."
         )
-    numbers = (
-        [n_classes * each for each in range(1, _MOST_PER_CLASS + 1)]
-        if n_groups is None
-        else [check_count(n_groups, "n_groups")]
-    )
-    if n_classes > 2000 or numbers[0] * n_offered * n_classes > _MOST_CELLS:
+    if n_groups is None:
+        numbers = [n_classes * each for each in range(1, _MAX_PER_CLASS + 1)]
+    else:
+        numbers = [check_count(n_groups, "n_groups")]
+    if n_classes > 2000 or numbers[0] * n_offered * n_classes > _MAX_CELLS:
         raise InvalidInput(
             "A scheme must have at most 2,000 classes, and labels in all lists times classes at "
-            f"most {_MOST_CELLS:,}. Got {n_classes} classes and {numbers[0]} lists of {n_offered}."
+            f"most {_MAX_CELLS:,}. Got {n_classes} classes and {numbers[0]} lists of {n_offered}."
         )
-    rng = check_seed(seed)
+    lists = _best_lists(pi, n_offered, numbers, instruction, check_seed(seed))
+    shares = np.full(len(lists), 1 / len(lists))
+    if prior is not None:
+        columns, group = _columns(lists, instruction, n_classes)
+        rounds = 100 if n_classes <= 200 else 10
+        shares = information.best_shares(columns, group, pi, n_rounds=rounds)
+    return Scheme(classes=names, lists=lists, shares=shares, prior=pi, instruction=instruction)
+
+
+def _best_lists(
+    prior: Array,
+    n_offered: int,
+    numbers: Sequence[int],
+    instruction: Instruction,
+    rng: np.random.Generator,
+) -> NDArray[np.int64]:
+    """Create lists; more of them, in the order of `numbers`, while the variance falls."""
+    n_classes = len(prior)
     best, least = None, float("inf")
     for number in numbers:
-        if number * n_offered * n_classes > _MOST_CELLS:
+        if number * n_offered * n_classes > _MAX_CELLS:
             break
         lists = balanced_lists(n_classes, n_offered, number, rng)
         columns, group = _columns(lists, instruction, n_classes)
         weights = np.full(len(group), 1 / number)
         if information.rank(columns, weights) < n_classes:
             continue
-        variance = float(np.trace(information.covariance(columns, weights, pi)))
+        variance = float(np.trace(information.covariance(columns, weights, prior)))
         if variance > _ENOUGH * least:
             break
-        best, least = (lists, columns, group), variance
+        best, least = lists, variance
     if best is None:
         raise InvalidInput(
-            f"The lists must tell all classes apart. {numbers[-1]} lists of {n_offered} labels "
-            f"do not, of {n_classes} classes. Raise n_groups (--groups; left out, it is chosen) or "
+            f"The lists must identify all {n_classes} classes. {numbers[-1]} lists of {n_offered} "
+            "labels do not. Raise n_groups (--groups; chosen automatically by default) or "
             "n_offered (--offered)."
         )
-    lists, columns, group = best
-    shares = np.full(len(lists), 1 / len(lists))
-    if prior is not None:
-        rounds = 100 if n_classes <= 200 else 10
-        shares = information.best_shares(columns, group, pi, n_rounds=rounds)
-    return Scheme(classes=names, lists=lists, shares=shares, prior=pi, instruction=instruction)
+    return best
 
 
 def _columns(
     lists: NDArray[np.int64], instruction: Instruction, n_classes: int
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return P(answer | class) of the answers to all lists side by side, and the list of each."""
+    """Compute P(answer | class) for the answers to all lists side by side, and their lists."""
     listed = [np.asarray(instruction.answers(each, n_classes)) for each in lists.tolist()]
     shape = (n_classes, lists.shape[1])
     if any(each.shape != shape or abs(each.sum(axis=1) - 1).max() > 1e-9 for each in listed):
@@ -462,5 +376,5 @@ def _columns(
             f"{shape}, whose rows sum to 1. Got shape {listed[0].shape}, or other sums."
         )
     answers = np.stack(listed, axis=1)
-    group, place = np.nonzero(answers.any(axis=0))  # what is never answered tells nothing
+    group, place = np.nonzero(answers.any(axis=0))  # without answers that never occur
     return answers[:, group, place], group

@@ -1,6 +1,6 @@
-"""Estimate the transition matrix, how sure it is, and class shares; from plain arrays.
+"""Estimate the transition matrix, its uncertainty and the class prior from plain arrays.
 
-Predictions of any model serve: nothing here trains one, and nothing needs torch.
+The functions take predictions of any model; none of them trains a model or needs torch.
 """
 
 from naysay.estimation.anchors import calibrate, choose_anchors, from_anchors

@@ -13,14 +13,14 @@ from naysay._base.checks import (
     check_anchor_counts,
     check_class_names,
     check_count,
-    check_label_indices,
     check_n_classes,
+    check_one_label_each,
     check_probabilities,
 )
-from naysay._base.errors import InvalidInput, InvalidLabels, NaysayWarning
+from naysay._base.errors import InvalidInput, NaysayWarning
 from naysay.transition import TransitionMatrix
 
-_FEW_ANCHORS = 5  # per class: the fewest that the paper uses
+_FEW_ANCHORS = 5  # per class, the smallest number in the paper
 
 
 def from_anchors(
@@ -42,13 +42,13 @@ def from_anchors(
     comp_probs : array of shape (n_anchors, n_classes)
         P(Ȳ | x) at the anchors, from any model trained on the complementary labels.
     anchor_labels : array of shape (n_anchors,)
-        True classes of the anchors, as indices or names; 5 or 10 of each class are usual.
+        True classes of the anchors, as indices or names; 5 or 10 per class are usual.
     n_classes : int
     classes : sequence of str, optional
         Class names.
     allow_diagonal : bool, default=False
-        Keep the diagonal (annotators who err). Otherwise it is set to zero and each row divided
-        by its sum.
+        Keep the diagonal, for annotators who make mistakes. By default it is set to zero and each
+        row is divided by its sum.
 
     Raises
     ------
@@ -70,12 +70,15 @@ def from_anchors(
     n_classes = check_n_classes(n_classes)
     names = check_class_names(classes, n_classes)
     probs = check_probabilities(comp_probs, n_classes=n_classes, name="comp_probs")
-    labels = check_label_indices(anchor_labels, names, name="anchor_labels")
-    if labels.shape != (len(probs),):
-        raise InvalidLabels(
-            f"anchor_labels must hold one class per row of comp_probs, shape ({len(probs)},). "
-            f"Got shape {labels.shape}."
-        )
+    probs = probs.astype(np.float64, copy=False)
+    labels = check_one_label_each(
+        anchor_labels,
+        names,
+        len(probs),
+        name="anchor_labels",
+        of="row of comp_probs",
+        allow_empty=True,  # check_anchor_counts gives a better message
+    )
     counts = np.bincount(labels, minlength=n_classes)
     check_anchor_counts(counts, names)
     rows = np.stack([probs[labels == label].mean(axis=0) for label in range(n_classes)])
@@ -86,7 +89,8 @@ def from_anchors(
         name = names[int(np.argmin(totals))]
         raise InvalidInput(
             f"comp_probs must leave class {name!r} some other label; at its anchors all "
-            "probability is on the class itself. For annotators who err pass allow_diagonal=True."
+            "probability is on the class itself. For annotators who make mistakes pass "
+            "allow_diagonal=True."
         )
     _warn_of_few(probs, labels, counts, names)
     return TransitionMatrix(rows / totals, names, allow_diagonal=allow_diagonal)
@@ -95,10 +99,10 @@ def from_anchors(
 def choose_anchors(
     comp_probs: ArrayLike, labels: ArrayLike, n_per_class: int = 10
 ) -> NDArray[np.int64]:
-    r"""Choose from examples of known class those that are the surest of their class.
+    r"""Choose the most typical examples of each class as anchors.
 
-    `from_anchors` takes each anchor to be of its class beyond doubt, P(Y = y | x) = 1. No label
-    then names y, so the surest examples have the smallest predicted P(Ȳ = y | x).
+    `from_anchors` assumes P(Y = y | x) = 1 at an anchor of class y, so that no complementary label
+    names y. The best anchors therefore have the smallest predicted P(Ȳ = y | x).
 
     Parameters
     ----------
@@ -107,32 +111,28 @@ def choose_anchors(
     labels : array of shape (n,)
         Their true classes, as indices.
     n_per_class : int, default=10
-        How many to take of each class; all where there are fewer.
+        Number of anchors per class; all examples of a class that has fewer.
 
     Returns
     -------
     int array
-        Rows of comp_probs, by class.
+        Row numbers of comp_probs, sorted by class.
 
     Examples
     --------
     >>> choose_anchors([[0.1, 0.9], [0.4, 0.6], [0.8, 0.2]], [0, 0, 1], 1).tolist()
     [0, 2]
     """
-    array = np.asarray(comp_probs)
-    n_classes = check_n_classes(array.shape[1] if array.ndim == 2 else 0)
-    probs = check_probabilities(array, n_classes=n_classes, name="comp_probs")
+    probs = check_probabilities(comp_probs, name="comp_probs")
+    n_classes = check_n_classes(probs.shape[1])
     names = check_class_names(None, n_classes)
-    true = check_label_indices(labels, names, name="labels")
-    if true.shape != (len(probs),):
-        raise InvalidLabels(
-            f"labels must hold one class per row of comp_probs, shape ({len(probs)},). "
-            f"Got shape {true.shape}."
-        )
+    true = check_one_label_each(
+        labels, names, len(probs), name="labels", of="row of comp_probs", allow_empty=True
+    )
     n_per_class = check_count(n_per_class, "n_per_class")
-    own = probs[np.arange(len(probs)), true]
-    surest = np.argsort(own, kind="stable")
-    return np.concatenate([surest[true[surest] == k][:n_per_class] for k in range(n_classes)])
+    prob_of_true_class = probs[np.arange(len(probs)), true]
+    order = np.argsort(prob_of_true_class, kind="stable")
+    return np.concatenate([order[true[order] == k][:n_per_class] for k in range(n_classes)])
 
 
 def _warn_of_few(
@@ -141,42 +141,44 @@ def _warn_of_few(
     counts: NDArray[np.int64],
     names: Sequence[str],
 ) -> None:
-    """Say how far off a row may be when its anchors are few."""
+    """Warn of the error of a row that is estimated from few anchors."""
     fewest = int(counts.argmin())
     n = int(counts[fewest])
     if n >= _FEW_ANCHORS:
         return
     if n > 1:
-        spread = probs[labels == fewest].std(axis=0, ddof=1).max() / np.sqrt(n)
-        doubt = f"its row may be off by ±{1.96 * spread:.2g} (95 %)"
+        standard_error = probs[labels == fewest].std(axis=0, ddof=1).max() / np.sqrt(n)
+        uncertainty = f"its row has an error of up to ±{1.96 * standard_error:.2g} (95 %)"
     else:
-        doubt = "nothing says how far off its row is"
+        uncertainty = "the error of its row cannot be estimated"
     warnings.warn(
         f"Q was estimated from {n} anchor{'s' if n > 1 else ''} for class {names[fewest]!r}; "
-        f"{doubt}. More true labels help most here ({_FEW_ANCHORS} to 10 per class are usual).",
+        f"{uncertainty}. More true labels help most here ({_FEW_ANCHORS} to 10 per class are "
+        "usual).",
         NaysayWarning,
         stacklevel=3,
     )
 
 
-_RANGE = (0.1, 10.0)
-_MOST_ROWS = 50_000  # evenly spread: they tell one number to a hundredth
+_TEMPERATURES = (0.1, 10.0)
+_MAX_ROWS = 50_000  # evenly spaced: enough to estimate one number to 1 %
 
 
 def calibrate(log_probs: ArrayLike, labels: ArrayLike) -> float:
-    r"""Return the temperature at which predictions fit held-out labels best.
+    r"""Fit the temperature that calibrates predictions on held-out labels.
 
     .. math:: \hat T = \arg\max_T \sum_i \log \mathrm{softmax}(\log p(x_i) / T)_{l_i}
 
-    Above 1 the model was too sure. The labels are what the model predicts: complementary labels
-    for a network of P(Ȳ | x), true ones for P(Y | x). Divide the logits, or the log-probabilities,
-    by the temperature and apply a softmax. It stays at 1 unless that gains more likelihood than
-    chance would (Schwarz' criterion). Of very many examples 50,000 are used, evenly spread.
+    A temperature above 1 means that the model is overconfident. The labels must be of the kind
+    that the model predicts: complementary labels for a model of P(Ȳ | x), true labels for P(Y | x).
+    To calibrate, divide the logits or log-probabilities by the temperature and apply a softmax. The
+    result is 1 unless another temperature is supported by the Bayesian information criterion. At
+    most 50,000 examples are used, evenly spaced.
 
     Parameters
     ----------
     log_probs : array of shape (n, n_classes)
-        Log-probabilities or logits of examples that were not trained on.
+        Log-probabilities or logits of examples that the model was not trained on.
     labels : array of shape (n,)
         As indices.
 
@@ -191,28 +193,23 @@ def calibrate(log_probs: ArrayLike, labels: ArrayLike) -> float:
 
     Examples
     --------
-    >>> too_sure = np.log([[0.99, 0.01]] * 100)  # right three times of four
-    >>> round(calibrate(too_sure, [0, 0, 0, 1] * 25), 1)
+    >>> overconfident = np.log([[0.99, 0.01]] * 100)  # 75 % are correct
+    >>> round(calibrate(overconfident, [0, 0, 0, 1] * 25), 1)
     4.2
     """
     rule = "log_probs must be logarithms of probabilities, or logits, shape (n, n_classes)"
     scores = as_real_numbers(log_probs, rule, InvalidInput)
-    # the largest of a row is NaN if there is one, and -inf if nothing is possible
+    # the maximum of a row is NaN if the row has a NaN, and -inf if all entries are -inf
     if scores.ndim != 2 or not np.isfinite(scores.max(axis=1, initial=-np.inf)).all():
         raise InvalidInput(
             f"{rule}, none of them NaN or +inf, and a finite one in every row. "
             f"Got shape {scores.shape}."
         )
     names = check_class_names(None, check_n_classes(scores.shape[1]))
-    indices = check_label_indices(labels, names, name="labels")
-    if indices.shape != (len(scores),) or not len(scores):
-        raise InvalidLabels(
-            f"labels must hold one label per row of log_probs, shape ({len(scores)},), and at "
-            f"least one. Got shape {indices.shape}."
-        )
-    some = slice(None, None, -(-len(scores) // _MOST_ROWS))
+    indices = check_one_label_each(labels, names, len(scores), name="labels", of="row of log_probs")
+    some = slice(None, None, -(-len(scores) // _MAX_ROWS))
     scores, indices = scores[some], indices[some]
-    # relative to the greatest, and no less than the logarithm of the smallest float
+    # relative to the largest, and not below the logarithm of the smallest float
     scores = np.maximum(scores - scores.max(axis=1, keepdims=True), -700.0)
     chosen = scores[np.arange(len(scores)), indices]
 
@@ -220,6 +217,8 @@ def calibrate(log_probs: ArrayLike, labels: ArrayLike) -> float:
         inverse = np.exp(-log_temperature)
         return float((logsumexp(scores * inverse, axis=1) - chosen * inverse).sum())
 
-    found = minimize_scalar(loss, bounds=np.log(_RANGE), method="bounded", options={"xatol": 1e-3})
+    found = minimize_scalar(
+        loss, bounds=np.log(_TEMPERATURES), method="bounded", options={"xatol": 1e-3}
+    )
     gain = loss(0.0) - found.fun
     return float(np.exp(found.x)) if gain > max(1.0, 0.5 * np.log(len(scores))) else 1.0

@@ -1,42 +1,43 @@
-r"""Q as the weights of a mixture, by EM on rows of class probabilities.
+r"""Fit Q as the weights of a mixture model, by EM on class probabilities with one label each.
 
-What every function here shares: given P(Y | x) = p, a complementary label has the probability
+All functions share one model. Given P(Y | x) = p, a complementary label has the probability
 
 .. math:: P(ȳ \mid x) = (1 - ε) \sum_k p_k Q_{kȳ} + ε \, b_ȳ
 
-where b are the frequencies of all labels and ε the share of examples about which p says nothing: a
-classifier is sometimes surely wrong, and without ε one such row would speak as loudly as hundreds.
-The logarithm of this is concave in ((1 - ε) Q, ε), so EM finds the one best fit from any start.
+where b are the frequencies of all labels and ε is the share of examples whose p is uninformative.
+A classifier is sometimes wrong with a probability near 1; without ε one such row would have as much
+influence as hundreds of others. The log-likelihood is concave in ((1 - ε) Q, ε), so EM converges
+to the global maximum from any start.
 
-The probabilities themselves may be off: too sure, or with a class that is named too seldom. What
-p^(1/T) w, divided by its sum, makes of them is fitted along, T and the weights w of the classes.
+The probabilities may be miscalibrated: overconfident, or biased against a class. They are
+therefore replaced by p^(1/T) w, divided by its sum, with a temperature T and class weights w that
+are fitted too.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize_scalar
 from scipy.special import xlogy
 
-from naysay._base.checks import check_label_indices, check_probabilities
-from naysay._base.errors import InvalidLabels
-from naysay.transition import TransitionMatrix
+from naysay._base.checks import check_one_label_each, check_probabilities
 
 Floats = NDArray[np.floating[Any]]
 
-MOST_WRONG = 0.5  # bound of the diagonal: beyond it the classes of a row and a label could swap
-_MOST_STEPS = 300  # of EM
-_MOST_UNSURE = 0.9
-_LEAST_UNSURE = 1e-4  # of ε: no row of probabilities is worth more than this many labels
-_CHUNK = 50_000
-
-_State = tuple[NDArray[np.float64], float, NDArray[np.float64] | None]  # Q, ε, class weights
+MAX_DIAGONAL = 0.5  # with larger entries a class and its label could be exchanged
+_MAX_STEPS = 300  # EM steps
+_MAX_EPSILON = 0.9
+_MIN_EPSILON = 1e-4  # bounds the influence of a single row
+_TEMPERATURES = (0.25, 5.0)  # range of the search
+_CHUNK = 50_000  # rows
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Class probabilities with a complementary label each, grouped by label."""
+    """Class probabilities with one complementary label per row, sorted by label."""
 
     probs: Floats
     starts: NDArray[np.int64]
@@ -51,27 +52,27 @@ class Rows:
 
     @property
     def counts(self) -> NDArray[np.int64]:
-        """How often each label occurs."""
+        """Number of rows with each label."""
         return np.diff(self.starts)
 
     def of_label(self, label: int) -> Floats:
-        """Return the rows that have this label."""
+        """Select the rows with this label."""
         return self.probs[self.starts[label] : self.starts[label + 1]]
 
     def calibrated(self, calibration: "Calibration") -> "Rows":
-        """Return the rows with other probabilities."""
+        """Apply a calibration to the probabilities."""
         return Rows(calibration(self.probs), self.starts)
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """What is to be done to probabilities that are too sure, or name a class too seldom."""
+    """Temperature and class weights that correct miscalibrated probabilities."""
 
     temperature: float = 1.0
     weights: NDArray[np.float64] | None = None
 
     def __call__(self, probs: Floats) -> Floats:
-        """Return p^(1/T) w, divided by its sum."""
+        """Compute p^(1/T) w, divided by its sum."""
         tempered = temper(probs, self.temperature)
         if self.weights is None:
             return tempered
@@ -82,10 +83,10 @@ class Calibration:
 
 @dataclass(frozen=True)
 class Fit:
-    """A matrix, the share of unsure rows and class weights, and how likely they make the labels."""
+    """Fitted matrix, share ε of uninformative rows and class weights, and their likelihood."""
 
     Q: NDArray[np.float64]
-    unsure: float
+    epsilon: float
     weights: NDArray[np.float64]
     log_likelihood: float
 
@@ -93,89 +94,45 @@ class Fit:
 def check_rows(
     probs: ArrayLike, comp_labels: ArrayLike, classes: tuple[str, ...]
 ) -> tuple[Floats, NDArray[np.int64]]:
-    """Return checked probabilities, in single precision where they came so, and labels."""
-    labels = check_label_indices(comp_labels, classes, name="comp_labels")
-    array = check_many(probs, n_classes=len(classes), name="probs")
-    if labels.shape != (len(array),) or not len(array):
-        raise InvalidLabels(
-            f"comp_labels must hold one label per row of probs, shape ({len(array)},), and at "
-            f"least one. Got shape {labels.shape}."
-        )
+    """Check probabilities, of which float32 stays float32, and one label for each row."""
+    array = check_probabilities(probs, n_classes=len(classes), name="probs")
+    labels = check_one_label_each(
+        comp_labels, classes, len(array), name="comp_labels", of="row of probs"
+    )
     return array, labels
 
 
-def check_many(probs: ArrayLike, *, n_classes: int, name: str) -> Floats:
-    """Return checked probabilities, in single precision where they came so."""
-    if not isinstance(probs, np.ndarray) or probs.dtype != np.float32 or probs.ndim != 2:
-        return check_probabilities(probs, n_classes=n_classes, name=name)
-    # a part at a time: a copy in double precision of a million rows is large
-    for start in range(0, max(1, len(probs)), _CHUNK):
-        part = probs[start : start + _CHUNK]
-        check_probabilities(part, n_classes=n_classes, name=name, first_row=start)
-    return probs
+def best_calibration(rows: Rows, fitter: Callable[..., Fit]) -> Calibration:
+    """Choose the temperature and the class weights with the largest likelihood under `fitter`.
 
+    By the Bayesian information criterion (Schwarz), a temperature other than 1 counts as one
+    parameter and class weights as one less than the number of classes: each must raise the
+    log-likelihood by ½ log n per parameter.
+    """
+    penalty = 0.5 * np.log(len(rows.probs))
 
-def temper(probs: Floats, temperature: float) -> Floats:
-    """Return the probabilities that the same logits divided by `temperature` would give."""
-    if temperature == 1:
-        return probs
-    powers = np.empty_like(probs)
-    for start in range(0, len(probs), _CHUNK):
-        part = probs[start : start + _CHUNK]
-        # relative to the greatest: no row can underflow as a whole
-        raised = (part / part.max(axis=1, keepdims=True)) ** (1 / temperature)
-        powers[start : start + _CHUNK] = raised / raised.sum(axis=1, keepdims=True)
-    return powers
+    def search(fit_weights: bool) -> tuple[float, Fit]:
+        found: Any = minimize_scalar(
+            lambda log: -at(float(np.exp(log)), fit_weights).log_likelihood,
+            bounds=np.log(_TEMPERATURES),
+            method="bounded",
+            options={"xatol": 0.1},
+        )
+        temperature = float(np.exp(found.x))
+        return temperature, at(temperature, fit_weights)
 
+    def at(temperature: float, fit_weights: bool) -> Fit:
+        return fitter(rows.calibrated(Calibration(temperature)), fit_weights=fit_weights)
 
-def log_likelihoods(
-    rows: Rows, Q: NDArray[np.float64], unsure: float, background: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return log P(ȳ | x) of each row, in the order of `rows`; `background` is b."""
-    parts = [
-        (1 - unsure) * (rows.of_label(label) @ Q[:, label].astype(rows.probs.dtype))
-        + unsure * background[label]
-        for label in range(len(Q))
-    ]
-    return np.log(np.concatenate(parts).astype(np.float64))
-
-
-class Expected(NamedTuple):
-    """What EM expects: how often each class led to each label, and what else it counts."""
-
-    counts: NDArray[np.float64]  # (class, label)
-    predicted: NDArray[np.float64]  # how often the probabilities name each class, in sure rows
-    n_unsure: float
-    log_likelihood: float
-
-
-def expect(
-    rows: Rows, Q: NDArray[np.float64], unsure: float, weights: NDArray[np.float64] | None = None
-) -> Expected:
-    """Return what the rows are expected to be, with classes of these weights, 1 by default."""
-    background = rows.counts / rows.counts.sum()
-    counts = np.zeros_like(Q)
-    predicted = np.zeros(len(Q))
-    n_unsure = total = 0.0
-    for label in np.flatnonzero(rows.counts).tolist():
-        probs = rows.of_label(label)
-        column = (Q[:, label] if weights is None else weights * Q[:, label]).astype(probs.dtype)
-        with _quiet_products():
-            sums = 1.0 if weights is None else probs @ weights.astype(probs.dtype)
-            sure = (1 - unsure) * (probs @ column) / sums
-            likely = sure + unsure * background[label]
-            inverse = 1 / (likely * sums)
-            counts[:, label] = (1 - unsure) * column * (probs.T @ inverse)
-            if weights is not None:
-                predicted += weights * (probs.T @ (sure * inverse))
-        n_unsure += unsure * background[label] * float((1 / likely).sum(dtype=np.float64))
-        total += float(np.log(likely).sum(dtype=np.float64))
-    return Expected(counts, predicted, n_unsure, total)
-
-
-def _quiet_products() -> np.errstate:
-    """Keep quiet about flags that the product raises on lanes of a register it does not use."""
-    return np.errstate(invalid="ignore")
+    temperature, best = search(False)
+    plain = at(1.0, False)
+    if best.log_likelihood - plain.log_likelihood <= penalty:
+        temperature, best = 1.0, plain
+    gain = at(temperature, True).log_likelihood - best.log_likelihood
+    if gain <= penalty * (rows.probs.shape[1] - 1):
+        return Calibration(temperature)
+    temperature, weighted = search(True)
+    return Calibration(temperature, weighted.weights)
 
 
 def fit_matrix(
@@ -184,16 +141,16 @@ def fit_matrix(
     *,
     prior_counts: NDArray[np.float64] | None,
     allow_diagonal: bool,
-    weighs: bool = False,
+    fit_weights: bool = False,
     tolerance: float = 1e-3,
 ) -> Fit:
-    """Fit Q and ε by EM with pseudo-counts; rows without any evidence stay as they start.
+    """Fit Q and ε by EM with pseudo-counts `prior_counts`; without them only ε is fitted.
 
-    Without pseudo-counts Q stays as it starts. With `weighs` the weights of the classes are fitted
-    too, by a step of iterative scaling after each step of EM. It ends when no row changes by more
-    than `tolerance` (L1) in a step. Two steps show where it is heading, a third goes there at once
-    (SQUAREM): with unsure probabilities plain EM needs hundreds. A leap that loses likelihood is
-    taken back.
+    Rows of Q that no label is evidence about keep their start. With `fit_weights` class weights
+    are fitted too, by a step of iterative scaling after each EM step. The fit ends when no row of
+    Q changes by more than `tolerance` (L1) in a step. Every third step is an extrapolation of the
+    two before (SQUAREM), which is undone if the likelihood falls; with imprecise probabilities
+    plain EM would need hundreds of steps.
 
     References
     ----------
@@ -201,99 +158,168 @@ def fit_matrix(
     of any EM algorithm, scheme S3.
     Darroch, Ratcliff 1972: Generalized iterative scaling for log-linear models.
     """
-    n_classes = len(start)
-    n = rows.counts.sum()
-
-    def unpack(state: NDArray[np.float64]) -> _State:
-        Q = state[: n_classes**2].reshape(n_classes, n_classes)
-        return Q, float(state[n_classes**2]), state[n_classes**2 + 1 :] if weighs else None
-
-    def pack(
-        counts: NDArray[np.float64],
-        unsure: float,
-        weights: NDArray[np.float64] | None,
-        otherwise: NDArray[np.float64],
-    ) -> NDArray[np.float64]:
-        Q = otherwise
-        if prior_counts is not None:
-            Q = normalise(counts, otherwise, allow_diagonal=allow_diagonal)
-        state = np.append(Q, _bounded_share(unsure, allow_diagonal))
-        return state if weights is None else np.append(state, weights / weights.mean())
-
-    def step(state: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
-        """Return the state after one step of EM, and the penalised likelihood before it."""
-        Q, unsure, weights = unpack(state)
-        found = expect(rows, Q, unsure, weights)
-        if weights is not None:
-            named = found.counts.sum(axis=1)
-            weights = weights * (named + 1) / (found.predicted + 1)  # no class is lost for good
-        counts, total = found.counts, found.log_likelihood
-        if prior_counts is not None:
-            counts = counts + prior_counts
-            total += float(xlogy(prior_counts, Q).sum())
-        return pack(counts, found.n_unsure / n, weights, Q), total
-
-    first = np.append(start, _start(allow_diagonal))
-    if weighs:
-        first = np.append(first, np.ones(n_classes))
-    for _ in range(_MOST_STEPS // 3):
-        second, _ = step(first)
-        third, total = step(second)
-        if _is_still(unpack(third), unpack(second), tolerance):
+    em = _EM(rows, prior_counts, allow_diagonal, fit_weights)
+    first = em.pack(start, _MIN_EPSILON if allow_diagonal else 0.01, np.ones(len(start)))
+    for _ in range(_MAX_STEPS // 3):
+        second, _ = em.step(first)
+        third, likelihood = em.step(second)
+        if em.distance(third, second) < tolerance:
             first = third
             break
         change = second - first
         bend = third - second - change
         length = max(1.0, float(np.linalg.norm(change) / max(np.linalg.norm(bend), 1e-300)))
         leap = np.maximum(first + 2 * length * change + length**2 * bend, third / 10)
-        counts, unsure, weights = unpack(leap)
-        landed, reached = step(pack(counts, unsure, weights, unpack(third)[0]))
-        first = landed if reached >= total else third
-    Q, unsure, weights = unpack(first)
-    reached = expect(rows, Q, unsure, weights).log_likelihood
-    return Fit(Q, unsure, np.ones(n_classes) if weights is None else weights, reached)
+        landed, likelihood_of_leap = em.step(em.bounded(leap, otherwise=third))
+        first = landed if likelihood_of_leap >= likelihood else third
+    Q, epsilon, weights = em.unpack(first)
+    likelihood = expect(rows, Q, epsilon, weights).log_likelihood
+    return Fit(Q, epsilon, np.ones(len(Q)) if weights is None else weights, likelihood)
 
 
-def _is_still(after: _State, before: _State, tolerance: float) -> bool:
-    """Say whether neither a row of Q nor a weight has moved by more than the tolerance."""
-    moved = [np.abs(after[0] - before[0]).sum(axis=1).max(), 10 * abs(after[1] - before[1])]
-    if after[2] is not None and before[2] is not None:
-        moved.append(np.abs(after[2] - before[2]).max())
-    return max(moved) < tolerance
+@dataclass(frozen=True)
+class _EM:
+    """EM steps on a state vector: Q, ε and, if they are fitted, class weights."""
+
+    rows: Rows
+    prior_counts: NDArray[np.float64] | None
+    allow_diagonal: bool
+    fit_weights: bool
+
+    def pack(
+        self, Q: NDArray[np.float64], epsilon: float, weights: NDArray[np.float64] | None
+    ) -> NDArray[np.float64]:
+        state = np.append(Q, epsilon)
+        return np.append(state, weights) if self.fit_weights and weights is not None else state
+
+    def unpack(
+        self, state: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], float, NDArray[np.float64] | None]:
+        n_classes = self.rows.probs.shape[1]
+        size = n_classes**2
+        Q = state[:size].reshape(n_classes, n_classes)
+        return Q, float(state[size]), state[size + 1 :] if self.fit_weights else None
+
+    def step(self, state: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+        """Compute the state after one EM step, and the penalised log-likelihood before it."""
+        Q, epsilon, weights = self.unpack(state)
+        found = expect(self.rows, Q, epsilon, weights)
+        counts, likelihood = found.counts, found.log_likelihood
+        if weights is not None:
+            named = counts.sum(axis=1)
+            weights = weights * (named + 1) / (found.predicted + 1)  # no weight can reach 0
+        if self.prior_counts is not None:
+            counts = counts + self.prior_counts
+            likelihood += float(xlogy(self.prior_counts, Q).sum())
+        updated = self.pack(counts, found.n_uninformative / self.rows.counts.sum(), weights)
+        return self.bounded(updated, otherwise=state), likelihood
+
+    def bounded(
+        self, state: NDArray[np.float64], *, otherwise: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Normalise the rows of Q, keep ε within bounds, and scale weights to mean 1."""
+        Q, epsilon, weights = self.unpack(state)
+        kept = self.unpack(otherwise)[0]
+        if self.prior_counts is not None:
+            kept = normalise(Q, kept, allow_diagonal=self.allow_diagonal)
+        # a free diagonal explains the same labels as ε does, so ε is fixed then
+        upper = _MIN_EPSILON if self.allow_diagonal else _MAX_EPSILON
+        epsilon = float(np.clip(epsilon, _MIN_EPSILON, upper))
+        return self.pack(kept, epsilon, None if weights is None else weights / weights.mean())
+
+    def distance(self, after: NDArray[np.float64], before: NDArray[np.float64]) -> float:
+        """Compute the largest change of a row of Q (L1), of ten times ε or of a class weight."""
+        Q, epsilon, weights = self.unpack(np.abs(after - before))
+        return max(Q.sum(axis=1).max(), 10 * epsilon, 0 if weights is None else weights.max())
 
 
-def spread(Q: NDArray[np.float64], floor: float, *, allow_diagonal: bool) -> NDArray[np.float64]:
-    """Return Q with no zero off the diagonal: EM could never leave a zero."""
-    raised = np.maximum(Q, floor)
-    return normalise(raised, Q, allow_diagonal=allow_diagonal)
+class Expected(NamedTuple):
+    """Expected sufficient statistics of one EM step, and the log-likelihood."""
+
+    counts: NDArray[np.float64]  # (class, label)
+    predicted: NDArray[np.float64]  # class probabilities summed over informative rows
+    n_uninformative: float
+    log_likelihood: float
+
+
+def expect(
+    rows: Rows, Q: NDArray[np.float64], epsilon: float, weights: NDArray[np.float64] | None = None
+) -> Expected:
+    """Compute the E-step: the expected counts r_ik ∝ w_k p_k(x_i) Q_kȳ, summed by label.
+
+    `weights` are the class weights w, 1 by default.
+    """
+    background = rows.counts / rows.counts.sum()
+    counts = np.zeros_like(Q)
+    predicted = np.zeros(len(Q))
+    n_uninformative = total = 0.0
+    for label in np.flatnonzero(rows.counts).tolist():
+        probs = rows.of_label(label)
+        column = (Q[:, label] if weights is None else weights * Q[:, label]).astype(probs.dtype)
+        # vectorised products can raise flags for lanes of a register that they do not use
+        with np.errstate(invalid="ignore"):
+            sums = 1.0 if weights is None else probs @ weights.astype(probs.dtype)
+            informative = (1 - epsilon) * (probs @ column) / sums
+            likely = informative + epsilon * background[label]
+            inverse = 1 / (likely * sums)
+            counts[:, label] = (1 - epsilon) * column * (probs.T @ inverse)
+            if weights is not None:
+                predicted += weights * (probs.T @ (informative * inverse))
+        n_uninformative += epsilon * background[label] * float((1 / likely).sum(dtype=np.float64))
+        total += float(np.log(likely).sum(dtype=np.float64))
+    return Expected(counts, predicted, n_uninformative, total)
+
+
+def log_likelihoods(
+    rows: Rows, Q: NDArray[np.float64], epsilon: float, background: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Compute log P(ȳ | x) of each row, in the order of `rows`; `background` is b."""
+    parts = [
+        (1 - epsilon) * (rows.of_label(label) @ Q[:, label].astype(rows.probs.dtype))
+        + epsilon * background[label]
+        for label in range(len(Q))
+    ]
+    return np.log(np.concatenate(parts).astype(np.float64))
+
+
+def temper(probs: Floats, temperature: float) -> Floats:
+    """Compute the probabilities after dividing the logits by `temperature`."""
+    if temperature == 1:
+        return probs
+    powers = np.empty_like(probs)
+    for start in range(0, len(probs), _CHUNK):
+        part = probs[start : start + _CHUNK]
+        # dividing by the largest keeps whole rows from underflowing
+        raised = (part / part.max(axis=1, keepdims=True)) ** (1 / temperature)
+        powers[start : start + _CHUNK] = raised / raised.sum(axis=1, keepdims=True)
+    return powers
+
+
+def raise_zeros(
+    Q: NDArray[np.float64],
+    floor: float,
+    *,
+    otherwise: NDArray[np.float64],
+    allow_diagonal: bool,
+    possible: NDArray[np.bool_] | bool = True,
+) -> NDArray[np.float64]:
+    """Raise possible entries of Q to at least `floor`: EM never moves away from zero."""
+    raised = np.where(possible, np.maximum(Q, floor), 0)
+    return normalise(raised, otherwise, allow_diagonal=allow_diagonal)
 
 
 def normalise(
     counts: NDArray[np.float64], otherwise: NDArray[np.float64], *, allow_diagonal: bool
 ) -> NDArray[np.float64]:
-    """Divide rows by their sums, diagonal zero or bounded; rows of nothing are as `otherwise`."""
+    """Divide rows by their sums, with a zero or bounded diagonal.
+
+    Rows without any count are those of `otherwise`.
+    """
     counts = counts.copy()
     diagonal = counts.diagonal().copy()
     np.fill_diagonal(counts, 0)
     others = counts.sum(axis=1)
     if allow_diagonal:
-        np.fill_diagonal(counts, np.minimum(diagonal, others * MOST_WRONG / (1 - MOST_WRONG)))
+        np.fill_diagonal(counts, np.minimum(diagonal, others * MAX_DIAGONAL / (1 - MAX_DIAGONAL)))
     totals = counts.sum(axis=1, keepdims=True)
     return np.where(totals > 0, counts / np.where(totals > 0, totals, 1), otherwise)
-
-
-def _start(allow_diagonal: bool) -> float:
-    return _LEAST_UNSURE if allow_diagonal else 0.01
-
-
-def _bounded_share(share: float, allow_diagonal: bool) -> float:
-    """Keep ε in bounds; with a free diagonal nothing tells mistakes from unsure rows, so none."""
-    return _LEAST_UNSURE if allow_diagonal else float(np.clip(share, _LEAST_UNSURE, _MOST_UNSURE))
-
-
-def as_matrix(Q: TransitionMatrix | ArrayLike, *, allow_diagonal: bool) -> TransitionMatrix:
-    """Return the matrix, without a diagonal unless that is allowed."""
-    if isinstance(Q, TransitionMatrix) and (allow_diagonal or not np.asarray(Q).diagonal().any()):
-        return Q
-    names = Q.classes if isinstance(Q, TransitionMatrix) and Q.has_names else None
-    return TransitionMatrix(np.asarray(Q), names, allow_diagonal=allow_diagonal)

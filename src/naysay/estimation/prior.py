@@ -1,13 +1,12 @@
-"""Estimate class shares from no true label."""
+"""Estimate the class prior without true labels."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import nnls
 
-from naysay._base.checks import check_label_indices, named
-from naysay._base.errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix
-from naysay.transition import TransitionMatrix
-from naysay.transition.algebra import check_samples, invert
+from naysay._base.errors import InvalidInput, InvalidTransitionMatrix
+from naysay.transition import TransitionMatrix, as_transition_matrix
+from naysay.transition.algebra import check_comp_labels, invert, invert_samples
 
 
 def class_prior(
@@ -21,11 +20,10 @@ def class_prior(
 
     .. math:: \hat π = \arg\min_{π ≥ 0} \| Q^\top π - \barπ \|_2, \text{ divided by its sum}
 
-    :math:`\barπ` are the frequencies of the complementary labels, which are Qᵀ π in the long run.
-    With a singular Q several π explain them equally well, and this is one of those. The inverse
-    of Q enlarges the errors of the frequencies, K - 1 times where Q is uniform: with 100 classes,
-    10,000 labels say little about any one share, though Qᵀ π of the estimate is near the
-    frequencies.
+    :math:`\barπ` are the frequencies of the complementary labels, which estimate Qᵀ π. With a
+    singular Q several π fit equally well, and one of them is returned. The inverse of Q multiplies
+    the errors of the frequencies, by K - 1 if Q is uniform: with 100 classes, 10,000 labels
+    determine single shares poorly, even though Qᵀ π of the estimate is close to the frequencies.
 
     Parameters
     ----------
@@ -33,13 +31,13 @@ def class_prior(
         As indices, or as names where Q has names.
     Q : TransitionMatrix or array-like of shape (K, K)
     shrink : bool, default=False
-        Move the shares towards equal ones as far as chance explains that they differ from them
-        (Stein's rule): the expected square of their errors, over that of the differences. Equal
-        shares are what remains where labels are too few to tell. Q must be invertible.
+        Shrink the shares towards equal ones (Stein's rule), by the ratio of the expected squared
+        error to the squared distance from equal shares. With too few labels the result is equal
+        shares. Q must be invertible.
     Q_samples : array of shape (n_samples, n_classes, n_classes), optional
-        Where Q itself was estimated: plausible matrices, as `uncertainty` draws them. How the
-        shares differ over them counts as chance too (the median of the squares, for one that is
-        nearly singular can give anything). Only for shares that shrink.
+        Samples of Q if it was estimated, for instance from `uncertainty`. The variation of the
+        shares over the samples is added to the expected squared error, as a median because nearly
+        singular samples give arbitrary shares. Requires ``shrink=True``.
 
     Returns
     -------
@@ -49,9 +47,9 @@ def class_prior(
     Raises
     ------
     InvalidLabels
-        If there is no label, or one whose column of Q is all zero.
+        If there is no label, or a label whose column of Q is all zero.
     InvalidTransitionMatrix
-        If the shares are to shrink and Q is singular, so that labels do not tell them.
+        If ``shrink=True`` and Q is singular, so that the labels do not determine the shares.
 
     Examples
     --------
@@ -60,51 +58,38 @@ def class_prior(
     """
     if Q_samples is not None and not shrink:
         raise InvalidInput(
-            "Q_samples say how far shares are to shrink. Pass shrink=True too, or leave them out."
+            "Q_samples are used only to shrink the shares. Pass shrink=True too, or leave them out."
         )
-    matrix = Q if isinstance(Q, TransitionMatrix) else TransitionMatrix(Q, allow_diagonal=True)
-    labels = check_label_indices(comp_labels, matrix.classes, name="comp_labels")
-    if labels.ndim != 1 or not labels.size:
-        raise InvalidLabels(
-            f"comp_labels must hold at least one label, shape (n,). Got shape {labels.shape}."
-        )
-    counts = np.bincount(labels, minlength=matrix.n_classes)
+    matrix = as_transition_matrix(Q)
+    counts = np.bincount(check_comp_labels(comp_labels, matrix), minlength=matrix.n_classes)
     values = np.asarray(matrix)
-    impossible = np.flatnonzero((counts > 0) & ~values.any(axis=0))
-    if impossible.size:
-        label = int(impossible[0])
-        raise InvalidLabels(
-            f"comp_labels contains class {named(label, matrix.classes)}, but Q[:, {label}] is all "
-            "zero, so that label could never occur. Re-estimate Q or drop the "
-            f"{counts[label]} rows."
-        )
-    frequencies = counts / labels.size
+    frequencies = counts / counts.sum()
     shares = nnls(values.T, frequencies)[0]
     shares = shares / shares.sum()
     if not shrink:
         return shares
-    trust = _trust(values, counts, Q_samples)
-    return trust * shares + (1 - trust) / matrix.n_classes
+    weight = _shrinkage_weight(values, counts, Q_samples)
+    return weight * shares + (1 - weight) / matrix.n_classes
 
 
-def _trust(
+def _shrinkage_weight(
     values: NDArray[np.float64], counts: NDArray[np.int64], Q_samples: ArrayLike | None
 ) -> float:
-    """Return which part of the differences from equal shares chance does not explain, 0 to 1."""
+    """Compute the weight of the estimate against equal shares: 1 - error² / distance², or 0."""
     inverse = invert(values)
     if inverse is None:
         raise InvalidTransitionMatrix(
-            "Q must be invertible for labels to tell the share of each class; this one is "
-            "singular. Use shares that you know, or none."
+            "Q must be invertible to estimate class shares with shrinkage; this one is singular. "
+            "Use known shares, or none."
         )
     n = counts.sum()
     frequencies = counts / n
     unbiased = frequencies @ inverse
-    # labels that were not seen may occur all the same: one alone would leave no doubt
+    # one pseudo-label each: unseen labels may occur, and the variance must not be zero
     expected = (counts + 1) / (n + len(counts))
     noise = (expected @ inverse**2 - (expected @ inverse) ** 2).sum() / n
     if Q_samples is not None:
-        others = frequencies @ check_samples(Q_samples, len(values))
+        others = frequencies @ invert_samples(Q_samples, len(values))
         noise += np.median(((others - unbiased) ** 2).sum(axis=1))
     differences = ((unbiased - 1 / len(values)) ** 2).sum()
     return float(max(0.0, 1 - noise / differences)) if differences > 0 else 0.0

@@ -1,34 +1,31 @@
-"""Refine Q on a classifier's probabilities, and keep the result only where it is surely better."""
+"""Refine an estimate of Q with class probabilities; cross-validation decides on the result."""
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize_scalar
 
 from naysay._base.checks import check_seed
 from naysay.estimation.mixture import (
     Calibration,
     Fit,
     Rows,
-    as_matrix,
+    best_calibration,
     check_rows,
     fit_matrix,
     log_likelihoods,
     normalise,
+    raise_zeros,
 )
-from naysay.transition import TransitionMatrix
+from naysay.transition import TransitionMatrix, as_transition_matrix
 
-_CHOICE = 2**21  # numbers in the rows that choose between matrices; all rows fit the one chosen
+_MAX_CELLS = 2**21  # probabilities used to select a matrix; all rows are used to fit it
 _N_FOLDS = 4
-_STRENGTHS = (1.0, 10.0, 100.0, 1000.0)  # pseudo-counts of a row, towards the prior
-_SURE = 1.64  # standard errors by which a refined matrix must win: 95 %, one-sided
-_NEAR_UNIFORM = 0.3  # mean over rows of the distance Σ |Q - uniform|
-_TEMPERATURES = (0.25, 5.0)
-_LEAST = 0.1  # of the mean entry: where zeros of the initial matrix start, to be able to grow
-
-Fitter = Callable[[Rows, bool], Fit]  # whether to fit class weights too
+_STRENGTHS = (1.0, 10.0, 100.0, 1000.0)  # pseudo-counts per row, distributed as the prior
+_Z = 1.64  # required standard errors of the paired difference: 95 %, one-sided
+_NEAR_UNIFORM = 0.3  # mean over rows of the L1 distance from the uniform matrix
+_FLOOR = 0.1  # start of zero entries, as a share of the mean entry
 
 
 def refine(
@@ -41,49 +38,50 @@ def refine(
     from_these_labels: bool = False,
     seed: int | np.random.Generator = 0,
 ) -> TransitionMatrix:
-    r"""Improve an estimate of Q with the class probabilities of examples that have labels.
+    r"""Improve an estimate of Q with class probabilities of examples with complementary labels.
 
-    EM: each label is shared out among the classes that may have led to it,
+    An EM algorithm distributes each label over the classes that may have led to it,
 
     .. math:: r_{ik} ∝ p_k(x_i) Q_{kȳ_i}, \qquad Q_{kj} ∝ s P_{kj} + \sum_{i: ȳ_i = j} r_{ik}
 
-    with P the prior matrix and s its weight in labels. Along with Q it fits what is wrong with the
-    probabilities: their temperature (a network is often too sure of itself, which would blur Q),
-    the share of examples on which they are of no use, and where that gains more than it costs
-    (Schwarz' criterion) a weight for each class (a network that has learned with a wrong matrix
-    names some class too seldom, and others would take over its labels).
+    with P the prior matrix and s its weight in pseudo-labels. A calibration of the probabilities is
+    fitted together with Q: a temperature (networks are often overconfident, which would blur Q),
+    the share of examples whose probabilities are uninformative, and, if the Bayesian information
+    criterion supports it, a weight for each class (a network trained with a wrong matrix predicts
+    some class too rarely, and its labels would be attributed to other classes).
 
-    The result is one of three: the refined matrix, `initial`, or exactly uniform. Four-fold
-    cross-validation by the likelihood of the labels decides, and chooses s. Another matrix than
-    the initial one must win by 1.64 standard errors of the paired difference, and the refined one
-    against the better of both. So labels that say too little leave the matrix as it was, and
-    labels that are surely uniform give the uniform matrix.
+    The result is the refined matrix, `initial`, or the uniform matrix. Four-fold cross-validation
+    of the log-likelihood of the labels selects among them and chooses s. The uniform matrix must
+    be better than `initial` by 1.64 standard errors of the paired difference, and the refined
+    matrix must be better than both. Labels with too little information therefore leave the
+    matrix unchanged, and uniform labels give exactly the uniform matrix.
 
     Parameters
     ----------
     probs : array of shape (n, n_classes)
-        P(Y | x) from any model that was not trained on these labels: of held-out examples, or
-        cross-fitted. A model has memorised the labels it was trained on, and Q would follow. An
-        example whose true class is known may have a row of zeros and a one.
+        P(Y | x) from any model that was not trained on these labels: predictions for held-out
+        examples, or out-of-fold predictions. A model memorises the labels it was trained on,
+        which would bias Q. An example whose true class is known may have a one-hot row.
     comp_labels : array of shape (n,)
         Their complementary labels, as indices or names.
     initial : TransitionMatrix or array of shape (n_classes, n_classes)
-        As `from_anchors` gives it. It says which row belongs to which class.
+        First estimate, for instance from `from_anchors`. It fixes which row belongs to which
+        class.
     allow_diagonal : bool, default=False
-        Let labels name the true class by mistake, in at most half of the cases.
+        Allow labels that name the true class by mistake, at most half of the labels of a class.
     prior : TransitionMatrix or array, optional
-        The matrix towards which rows with few labels are pulled, such as the scheme that annotators
-        were given; `initial` when left out. Its zeros are known: what a scheme never offers stays
-        zero, but for the diagonal where that is allowed.
+        The matrix towards which rows with few labels are shrunk, for instance the matrix of an
+        annotation scheme; `initial` by default. Its zeros are fixed: a label that a scheme never
+        offers keeps probability zero, except on the diagonal if that is allowed.
     from_these_labels : bool, default=False
-        Whether `initial` and `probs` were made from these labels, as by networks that learned
-        them, each from a part. Near uniform, its rows less than 0.3 away in the mean, a matrix must
-        then earn its entries: it makes the labels more likely even where they are uniform, because
-        it follows them, or because classes that networks confuse look like a habit. If it gains no
-        more log-likelihood, of labels it was not fitted on, than it has entries, the uniform
-        matrix takes its place: a little stricter than Akaike's criterion.
+        Whether `initial` and `probs` were estimated from these labels, for instance by networks
+        that were cross-fitted on them. A matrix near the uniform one (mean L1 distance of its rows
+        below 0.3) can then fit better even if the labels are uniform, because it was fitted to
+        them, or because the networks confuse classes. It is therefore replaced by the uniform
+        matrix unless its cross-validated log-likelihood is larger by more than its number of free
+        entries, which is slightly stricter than Akaike's criterion.
     seed : int or numpy.random.Generator, default=0
-        Of the folds.
+        For the folds.
 
     Returns
     -------
@@ -97,89 +95,59 @@ def refine(
     >>> bool(np.abs(np.asarray(found) - np.asarray(Q)).sum(axis=1).max() < 0.1)
     True
     """
-    start = as_matrix(initial, allow_diagonal=allow_diagonal)
+    start = as_transition_matrix(initial, allow_diagonal=allow_diagonal)
     names, n_classes = start.classes, start.n_classes
     array, labels = check_rows(probs, comp_labels, names)
-    choice = check_seed(seed).permutation(len(array))[: max(1, _CHOICE // n_classes)]
-    contest = _Contest(array[choice], labels[choice], allow_diagonal=allow_diagonal)
-    tests_uniform = from_these_labels and prior is None
-    if tests_uniform and not contest.is_earned(start, contest.score_of(start), len(array)):
-        start = _uniform_like(start)
-    target = start if prior is None else as_matrix(prior, allow_diagonal=allow_diagonal)
-    pull = np.asarray(target)
-    possible = np.ones_like(pull, dtype=bool)
-    if prior is not None:
-        possible = (pull > 0) | (np.eye(n_classes, dtype=bool) & allow_diagonal)
-        start = _keep_to(possible, start, pull)
-    at_start = np.asarray(start)
-
-    def grow(Q: NDArray[np.float64], least: float) -> NDArray[np.float64]:
-        """Return Q with no zero where it may grow: EM could never leave one."""
-        raised = np.where(possible, np.maximum(Q, least / n_classes), 0)
-        return normalise(raised, pull, allow_diagonal=allow_diagonal)
-
-    grown = grow(at_start, _LEAST)
-
-    def moves(
-        strength: float, begin: NDArray[np.float64] = grown, tolerance: float = 1e-3
-    ) -> Fitter:
-        return lambda rows, weighs: fit_matrix(
-            rows,
-            begin,
-            prior_counts=strength * pull,
-            allow_diagonal=allow_diagonal,
-            weighs=weighs,
-            tolerance=tolerance,
-        )
-
+    selected = check_seed(seed).permutation(len(array))[: max(1, _MAX_CELLS // n_classes)]
+    comparison = _CrossValidation(array[selected], labels[selected], allow_diagonal=allow_diagonal)
     uniform = _uniform_like(start)
-    kept, score = start, contest.score_of(start)
+    must_beat_uniform = from_these_labels and prior is None
+    if must_beat_uniform and not comparison.beats_uniform(
+        start, comparison.score_of(start), len(array)
+    ):
+        start = uniform
+
+    # 1. The reference: the initial matrix, restricted to the support of the prior, or uniform.
+    target, possible = start, np.ones((n_classes, n_classes), dtype=bool)
+    if prior is not None:
+        target = as_transition_matrix(prior, allow_diagonal=allow_diagonal)
+        possible = (np.asarray(target) > 0) | (np.eye(n_classes, dtype=bool) & allow_diagonal)
+        start = _restrict(start, possible, np.asarray(target))
+    best, score = start, comparison.score_of(start)
     if (possible | np.eye(n_classes, dtype=bool)).all():
-        rival = contest.score_of(uniform)
-        if _is_better(rival, score):
-            kept, score = uniform, rival
-    calibration = best_calibration(contest.rows, moves(_STRENGTHS[1]))
-    refined = [contest.score(moves(strength), calibration) for strength in _STRENGTHS]
-    best = int(np.argmax([each.sum() for each in refined]))
-    if not _is_better(refined[best], score):
-        return kept
-    some = contest.rows.calibrated(calibration)  # all rows take longer
-    begin = grow(moves(_STRENGTHS[best])(some, False).Q, _LEAST / 10)
-    all_rows = Rows.group(array, labels).calibrated(calibration)
-    fitted = TransitionMatrix(
-        moves(_STRENGTHS[best], begin, 1e-4)(all_rows, False).Q,
-        names if start.has_names else None,
-        allow_diagonal=allow_diagonal,
+        uniform_score = comparison.score_of(uniform)
+        if _is_better(uniform_score, score):
+            best, score = uniform, uniform_score
+
+    # 2. Fits by EM, shrunk towards the target with different strengths, cross-validated.
+    target_values = np.asarray(target)
+    grow = partial(
+        raise_zeros, otherwise=target_values, possible=possible, allow_diagonal=allow_diagonal
     )
-    if tests_uniform and not contest.is_earned(fitted, refined[best], len(array)):
+    fit = partial(
+        fit_matrix, start=grow(np.asarray(start), _FLOOR / n_classes), allow_diagonal=allow_diagonal
+    )
+    fits = [partial(fit, prior_counts=strength * target_values) for strength in _STRENGTHS]
+    calibration = best_calibration(comparison.rows, fits[1])
+    scores = [comparison.score(each, calibration) for each in fits]
+    winner = int(np.argmax([each.sum() for each in scores]))
+    if not _is_better(scores[winner], score):
+        return best
+
+    # 3. The best fit on all rows. It starts at the fit on the selected rows, to save steps.
+    some, all_rows = comparison.rows, Rows.group(array, labels)
+    begin = grow(fits[winner](some.calibrated(calibration)).Q, _FLOOR / 10 / n_classes)
+    values = fits[winner](all_rows.calibrated(calibration), start=begin, tolerance=1e-4).Q
+    fitted = TransitionMatrix(
+        values, names if start.has_names else None, allow_diagonal=allow_diagonal
+    )
+    if must_beat_uniform and not comparison.beats_uniform(fitted, scores[winner], len(array)):
         return uniform
     return fitted
 
 
-def _uniform_like(Q: TransitionMatrix) -> TransitionMatrix:
-    return TransitionMatrix.uniform(Q.n_classes, classes=Q.classes if Q.has_names else None)
-
-
-def _keep_to(
-    possible: NDArray[np.bool_], Q: TransitionMatrix, otherwise: NDArray[np.float64]
-) -> TransitionMatrix:
-    """Return Q without what is not possible; a row of nothing else is as `otherwise`."""
-    values = np.asarray(Q)
-    if possible[values > 0].all():
-        return Q
-    kept = normalise(np.where(possible, values, 0), otherwise, allow_diagonal=Q.allow_diagonal)
-    names = Q.classes if Q.has_names else None
-    return TransitionMatrix(kept, names, allow_diagonal=Q.allow_diagonal)
-
-
-def _is_better(scores: NDArray[np.float64], others: NDArray[np.float64]) -> bool:
-    """Say whether the mean of scores is surely above that of the others, row by row."""
-    gain = scores - others
-    return bool(gain.mean() * np.sqrt(len(gain)) > _SURE * gain.std())
-
-
-class _Contest:
-    """Compare ways to fit the same rows by the likelihood of labels they were not fitted on."""
+class _CrossValidation:
+    """Cross-validated log-likelihoods of labels under different fits to the same rows."""
 
     def __init__(
         self, probs: NDArray[np.floating], labels: NDArray[np.int64], *, allow_diagonal: bool
@@ -187,32 +155,26 @@ class _Contest:
         self.probs = probs
         self.labels = labels
         self.allow_diagonal = allow_diagonal
-        self.scores: dict[bytes, NDArray[np.float64]] = {}  # of matrices that stay as they are
+        self.scores: dict[bytes, NDArray[np.float64]] = {}  # of fixed matrices
         self.rows = Rows.group(probs, labels)
         self.fold = np.arange(len(labels)) % _N_FOLDS  # the rows are in random order
 
     def score_of(self, Q: TransitionMatrix) -> NDArray[np.float64]:
-        """Return log P(ȳ | x) of each row under a matrix that stays as it is."""
+        """Compute log P(ȳ | x) of each row under a fixed matrix; ε and weights are fitted."""
         values = np.asarray(Q)
         key = values.tobytes()
         if key not in self.scores:
-
-            def stays(rows: Rows, weighs: bool) -> Fit:
-                return fit_matrix(
-                    rows,
-                    values,
-                    prior_counts=None,
-                    allow_diagonal=self.allow_diagonal,
-                    weighs=weighs,
-                )
-
-            self.scores[key] = self.score(stays, best_calibration(self.rows, stays))
+            fixed = partial(
+                fit_matrix, start=values, prior_counts=None, allow_diagonal=self.allow_diagonal
+            )
+            self.scores[key] = self.score(fixed, best_calibration(self.rows, fixed))
         return self.scores[key]
 
-    def is_earned(self, Q: TransitionMatrix, scores: NDArray[np.float64], n_all: int) -> bool:
-        """Say whether Q is far from uniform, or its scores gain more than it has free entries.
+    def beats_uniform(self, Q: TransitionMatrix, scores: NDArray[np.float64], n_all: int) -> bool:
+        """Test whether Q is far from uniform, or gains more than its number of free entries.
 
-        The contest has a share of all labels, and asks for the same share of the gain.
+        The scores are of a part of the `n_all` labels, so the threshold is the same part of the
+        number of entries.
         """
         uniform = _uniform_like(Q)
         if Q.distance(uniform) >= _NEAR_UNIFORM:
@@ -221,53 +183,45 @@ class _Contest:
         gain = (scores - self.score_of(uniform)).sum()
         return bool(gain > n_free * len(self.labels) / n_all)
 
-    def score(self, fitter: Fitter, calibration: Calibration) -> NDArray[np.float64]:
-        """Return log P(ȳ | x) of each row, fitted on the other folds, class weights included."""
+    def score(self, fit: Callable[..., Fit], calibration: Calibration) -> NDArray[np.float64]:
+        """Compute log P(ȳ | x) of each row with a fit, weights included, on the other folds."""
         probs = Calibration(calibration.temperature)(self.probs)
-        weighs = calibration.weights is not None
+        fit_weights = calibration.weights is not None
         scores = np.empty(len(self.labels))
         for fold in range(_N_FOLDS):
-            others, own = self.fold != fold, np.flatnonzero(self.fold == fold)
-            if not len(own) or not others.any():
-                return np.zeros(len(self.labels))  # too few to say anything
-            fitted = fitter(Rows.group(probs[others], self.labels[others]), weighs)
-            own = own[np.argsort(self.labels[own], kind="stable")]
-            rows = Rows.group(probs[own], self.labels[own])
-            if weighs:
+            others, held_out = self.fold != fold, np.flatnonzero(self.fold == fold)
+            if not len(held_out) or not others.any():
+                return np.zeros(len(self.labels))  # too few rows to compare anything
+            fitted = fit(Rows.group(probs[others], self.labels[others]), fit_weights=fit_weights)
+            held_out = held_out[np.argsort(self.labels[held_out], kind="stable")]
+            rows = Rows.group(probs[held_out], self.labels[held_out])
+            if fit_weights:
                 rows = rows.calibrated(Calibration(weights=fitted.weights))
-            # of the rows fitted on too: the frequencies of the others would tell their labels
+            # b from the fitted rows: frequencies of held-out labels would leak those labels
             seen = np.bincount(self.labels[others], minlength=probs.shape[1]) + 1
-            scores[own] = log_likelihoods(rows, fitted.Q, fitted.unsure, seen / seen.sum())
+            scores[held_out] = log_likelihoods(rows, fitted.Q, fitted.epsilon, seen / seen.sum())
         return scores
 
 
-def best_calibration(rows: Rows, fitter: Fitter) -> Calibration:
-    """Return the temperature of the probabilities, and class weights, that `fitter` fits best with.
+def _uniform_like(Q: TransitionMatrix) -> TransitionMatrix:
+    return TransitionMatrix.uniform(Q.n_classes, classes=Q.classes if Q.has_names else None)
 
-    Another temperature than 1 must gain as much likelihood as Schwarz' criterion asks of one more
-    parameter, and weights as much as it asks of one less than there are classes.
-    """
-    price = 0.5 * np.log(len(rows.probs))
 
-    def search(weighs: bool) -> tuple[float, Fit]:
-        found: Any = minimize_scalar(
-            lambda log: -at(float(np.exp(log)), weighs).log_likelihood,
-            bounds=np.log(_TEMPERATURES),
-            method="bounded",
-            options={"xatol": 0.1},
-        )
-        temperature = float(np.exp(found.x))
-        return temperature, at(temperature, weighs)
+def _restrict(
+    Q: TransitionMatrix, possible: NDArray[np.bool_], otherwise: NDArray[np.float64]
+) -> TransitionMatrix:
+    """Set impossible entries of Q to zero; rows without a possible entry are from `otherwise`."""
+    values = np.asarray(Q)
+    if possible[values > 0].all():
+        return Q
+    restricted = normalise(
+        np.where(possible, values, 0), otherwise, allow_diagonal=Q.allow_diagonal
+    )
+    names = Q.classes if Q.has_names else None
+    return TransitionMatrix(restricted, names, allow_diagonal=Q.allow_diagonal)
 
-    def at(temperature: float, weighs: bool) -> Fit:
-        return fitter(rows.calibrated(Calibration(temperature)), weighs)
 
-    temperature, best = search(False)
-    plain = at(1.0, False)
-    if best.log_likelihood - plain.log_likelihood <= price:
-        temperature, best = 1.0, plain
-    gain = at(temperature, True).log_likelihood - best.log_likelihood
-    if gain <= price * (rows.probs.shape[1] - 1):
-        return Calibration(temperature)
-    temperature, weighted = search(True)
-    return Calibration(temperature, weighted.weights)
+def _is_better(scores: NDArray[np.float64], others: NDArray[np.float64]) -> bool:
+    """Test whether the mean paired difference of scores is significantly above zero."""
+    difference = scores - others
+    return bool(difference.mean() * np.sqrt(len(difference)) > _Z * difference.std())

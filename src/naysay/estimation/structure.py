@@ -1,4 +1,4 @@
-"""Estimate Q without any true label, where its zero diagonal says which class is which."""
+"""Estimate Q without any true label, from its zero diagonal."""
 
 from collections.abc import Sequence
 
@@ -6,12 +6,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
-from naysay._base.checks import check_class_names, check_n_classes, check_number, shorten
+from naysay._base.checks import (
+    check_class_names,
+    check_n_classes,
+    check_number,
+    check_probabilities,
+    shorten,
+)
 from naysay._base.errors import InvalidInput, NotIdentifiable
-from naysay.estimation.mixture import Floats, check_many, normalise
+from naysay.estimation.mixture import Floats, normalise
 from naysay.transition import TransitionMatrix
 
-_CORNER = 0.01  # share of the examples of a class that make up a corner
+_CORNER = 0.01  # share of the examples of a class that are averaged for a corner
 
 
 def from_structure(
@@ -21,33 +27,36 @@ def from_structure(
     allow_diagonal: bool = False,
     min_margin: float = 0.3,
 ) -> TransitionMatrix:
-    r"""Estimate Q from predictions of complementary labels alone, or say that it cannot be.
+    r"""Estimate Q from predictions of complementary labels alone, if it is identifiable.
 
-    :math:`P(Ȳ \mid x) = Q^\top p(x)` is a mixture of the rows of Q, and sure examples lie in the
-    corners: the corners of all predictions are the rows. They are found one after another, each
-    farthest from the space of those before. Which corner is which class must come from the
-    diagonal: annotators do not exclude the true class, so row k is the one whose entry k is near
-    zero. The assignment with the least sum of those entries is taken.
+    :math:`P(Ȳ \mid x) = Q^\top p(x)` is a mixture of the rows of Q, so the predictions lie in a
+    simplex whose corners are the rows; examples with p near one-hot lie in the corners. The
+    corners are found one after another, each at the largest distance from the span of those
+    before. The zero diagonal assigns corners to classes: annotators do not exclude the true class,
+    so row k is the corner whose entry k is near zero. The assignment with the smallest sum of
+    these entries is chosen.
 
-    That is an answer only if every other assignment is clearly worse. Uniform labels have one zero
-    per row and settle it. Annotators who use few labels leave many zeros, and several assignments
-    fit: then this raises an error. A few anchors and `from_anchors` settle it.
+    The assignment is identified only if every other assignment is clearly worse. Uniform labels
+    have one zero per row, so they identify it. With annotators who use few labels the rows have
+    many zeros and several assignments fit; an error is raised then. Use `from_anchors` with a few
+    anchors instead.
 
     Parameters
     ----------
     comp_probs : array of shape (n, n_classes)
-        P(Ȳ | x) of many examples, from any model trained on complementary labels, stopped early.
-        Every class needs examples of which the model is sure.
+        P(Ȳ | x) of many examples, from any model trained on complementary labels with early
+        stopping. Every class needs examples that the model classifies with high probability.
     classes : sequence of str, optional
     allow_diagonal : bool, default=False
-        Keep the diagonal found (annotators who err); it must still be the least entry.
+        Keep the estimated diagonal, for annotators who make mistakes. It must still be the
+        smallest entry of each row.
     min_margin : float, default=0.3
-        By how much the next assignment must be worse, in mean entries 1 / (n_classes - 1).
+        Required distance to the second-best assignment, in units of 1 / (n_classes - 1).
 
     Raises
     ------
     NotIdentifiable
-        With the classes that cannot be told apart.
+        If several assignments fit; the message names the classes.
 
     References
     ----------
@@ -61,15 +70,9 @@ def from_structure(
     >>> bool(np.abs(np.asarray(found) - np.asarray(Q)).max() < 0.02)
     True
     """
-    array = np.asarray(comp_probs)
-    if array.ndim != 2:
-        raise InvalidInput(
-            "comp_probs must have one row per example and one column per class. "
-            f"Got shape {array.shape}."
-        )
-    n_classes = check_n_classes(array.shape[1])
+    probs = check_probabilities(comp_probs, name="comp_probs")
+    n_classes = check_n_classes(probs.shape[1])
     names = check_class_names(classes, n_classes)
-    probs = check_many(array, n_classes=n_classes, name="comp_probs")
     min_margin = check_number(min_margin, "min_margin", above=0)
     if len(probs) < n_classes:
         raise InvalidInput(
@@ -80,9 +83,9 @@ def from_structure(
     if ambiguous.any():
         listed = [names[index] for index in np.flatnonzero(ambiguous).tolist()]
         raise NotIdentifiable(
-            "Without anchors the diagonal of Q must say which class is which. It leaves open "
-            f"{shorten(listed)}: their rows fit each other's place as well. Pass a few examples of "
-            "known class to from_anchors."
+            "Without anchors the zero diagonal of Q must identify the classes. It does not for "
+            f"{shorten(listed)}: their rows can be exchanged. Pass a few examples of known class "
+            "to from_anchors."
         )
     matched = normalise(rows[corner_of], rows[corner_of], allow_diagonal=allow_diagonal)
     return TransitionMatrix(
@@ -91,17 +94,17 @@ def from_structure(
 
 
 def _corners(probs: Floats, n_corners: int) -> NDArray[np.float64]:
-    """Return points in the corners of a cloud, each a mean of the few that reach farthest."""
+    """Find the corners of a simplex of points, each the mean of a few extreme points."""
     n_mean = max(1, round(_CORNER * len(probs) / n_corners))
-    # of what is left of each point; differences of them need all digits
+    # squared distances from the span, in float64 because they are repeatedly subtracted
     squares = np.einsum("ij,ij->i", probs, probs, dtype=np.float64)
     directions = np.zeros((0, probs.shape[1]))
     corners = []
     for _ in range(n_corners):
         farthest = probs[squares.argmax()].astype(np.float64)
-        left = farthest - (directions @ farthest) @ directions
-        direction = left / max(np.linalg.norm(left), 1e-300)
-        # at right angles to all directions before: the same of the points and of what is left
+        residual = farthest - (directions @ farthest) @ directions
+        direction = residual / max(np.linalg.norm(residual), 1e-300)
+        # orthogonal to earlier directions: points and their residuals have the same projection
         reach = (probs @ direction.astype(probs.dtype)).astype(np.float64)
         far = np.argpartition(-reach, n_mean - 1)[:n_mean]
         corners.append(probs[far].mean(axis=0, dtype=np.float64))
@@ -113,15 +116,15 @@ def _corners(probs: Floats, n_corners: int) -> NDArray[np.float64]:
 def _assign(
     rows: NDArray[np.float64], min_margin: float
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the corner of each class, and which classes could as well have another."""
-    cost = rows.T  # of class k at corner v: the entry that should be zero
-    everyone, best = linear_sum_assignment(cost)
-    least = cost[everyone, best].sum()
+    """Assign a corner to each class, and find the classes whose corner is ambiguous."""
+    cost = rows.T  # cost of class k at corner v: the entry that should be zero
+    classes, best = linear_sum_assignment(cost)
+    least = cost[classes, best].sum()
     ambiguous = np.zeros(len(rows), dtype=bool)
-    for index in everyone:
+    for index in classes:
         forbidden = cost.copy()
         forbidden[index, best[index]] = len(rows) + 1.0
         _, other = linear_sum_assignment(forbidden)
-        if cost[everyone, other].sum() - least < min_margin:
+        if cost[classes, other].sum() - least < min_margin:
             ambiguous |= other != best
     return best, ambiguous

@@ -6,7 +6,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from naysay._base.checks import named
+from naysay._base.checks import impossible_label
 from naysay._base.errors import InvalidInput, InvalidLabels
 from naysay.functional.columns import Columns, columns_of, label_rules
 from naysay.transition import TransitionMatrix
@@ -118,10 +118,7 @@ def _check_now(
         impossible = columns.unused[counted]
         if impossible.any():
             label = int(counted[impossible][0])
-            raise InvalidLabels(
-                f"comp_labels contains class {named(label, Q.classes)}, but Q[:, {label}] is all "
-                "zero, so that label could never occur. Re-estimate Q or drop all rows with it."
-            )
+            raise impossible_label(label, int((counted == label).sum()), Q.classes)
     return (labels, None) if kept is None else (labels.where(kept, _some_label(columns)), kept)
 
 

@@ -1,10 +1,10 @@
-"""Scores that need no true label, from the predictions of any model as plain arrays.
+"""Scores that need no true labels, for the predictions of any model as plain arrays.
 
 >>> import numpy as np
 >>> from naysay import TransitionMatrix, metrics
 >>> Q = TransitionMatrix.uniform(4)
 >>> true = np.random.default_rng(0).integers(4, size=5000)
->>> predictions = np.where(np.arange(5000) % 5 == 0, (true + 1) % 4, true)  # 80 % are right
+>>> predictions = np.where(np.arange(5000) % 5 == 0, (true + 1) % 4, true)  # 80 % are correct
 >>> print(metrics.accuracy_without_labels(predictions, Q.sample(true, seed=1), Q))
 80.2 % ± 1.1 (95 % interval: 78.0 to 82.2 %), from 5,000 complementary labels
 """

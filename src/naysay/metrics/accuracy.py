@@ -1,8 +1,8 @@
-"""Accuracy, precision and recall with an error bar, from complementary labels alone."""
+"""Accuracy, precision and recall with standard errors, from complementary labels alone."""
 
 import warnings
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,125 +10,47 @@ from scipy.special import ndtri
 
 from naysay._base.checks import check_label_indices, check_number
 from naysay._base.errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix, NaysayWarning
-from naysay.transition import TransitionMatrix
+from naysay.transition import TransitionMatrix, as_transition_matrix
 from naysay.transition.algebra import (
     Floats,
-    as_matrix,
     check_comp_labels,
-    check_samples,
     invert,
+    invert_samples,
     joint_counts,
-    score_interval,
-    spread_slopes,
 )
 
 __all__ = [
     "Estimate",
     "accuracy_without_labels",
-    "bounding_terms",
-    "bounds_of_mean",
     "precision_without_labels",
     "recall_without_labels",
 ]
 
-
-def bounding_terms(values: Floats, counts: NDArray[np.int64], z: float) -> tuple[Floats, Floats]:
-    """Return the tables u of a lower and an upper bound, each of shape (label, prediction).
-
-    Any table u with ``(Q u)[y, k] ≥ 1[y = k]`` bounds the accuracy from above: given the true
-    class, u[ȳ, f(x)] is on average at least as large as "the prediction is right". (With an
-    invertible Q, u = Q⁻¹ makes that an equality.) The best such u is the dual solution of a linear
-    programme: the largest accuracy among the joint distributions of class and prediction that
-    explain the labels. Every u that the programme may return gives a valid bound, so the labels
-    are needed to choose a tight one only.
-
-    They are best where mistakes fall on all other classes alike; how many there are is the one
-    number taken from the counts, so that no table is fitted to chance.
-    """
-    n_classes, n = len(values), int(counts.sum())
-    tolerance = n_classes * np.finfo(np.float64).eps
-    lower = np.linalg.pinv(values, rtol=tolerance).astype(np.float64, copy=False)
-    upper = lower.copy()
-    misses = np.abs(values @ lower - np.eye(n_classes)).max(axis=0)
-    # a class that a singular Q still tells from all others needs no programme
-    is_known = (misses < 1e-9) & (np.abs(lower).max(axis=0) <= n_classes)
-    labels = _likely_labels(values, counts)
-    # what sampling error costs per unit of u: an upper bound of z · standard error
-    penalty = z * np.sqrt((labels + 1 / n) / (n * n_classes))
-    for predicted in np.flatnonzero(counts.any(axis=0) & ~is_known):
-        target = np.zeros(n_classes)
-        target[predicted] = 1
-        costs = (labels[:, predicted], penalty[:, predicted])
-        upper[:, predicted] = _cheapest_above(values, target, *costs)
-        lower[:, predicted] = -_cheapest_above(values, -target, *costs)
-    return lower, upper
-
-
-def bounds_of_mean(shares: Floats, terms: Floats, n: int, z: float) -> tuple[float, float]:
-    """Return an interval for the mean of terms that have these shares in a sample of n.
-
-    The second part of its half-width, as in Bernstein's inequality, is for terms so rare that
-    the sample may hold none.
-    """
-    mean = float((shares * terms).sum())
-    variance = float((shares * (terms - mean) ** 2).sum())
-    half = z * np.sqrt(variance / n) + z**2 * float(np.ptp(terms)) / (2 * n)
-    return mean - half, mean + half
-
-
-def _likely_labels(values: Floats, counts: NDArray[np.int64]) -> Floats:
-    """Return P(label | prediction), if a share of the predictions are right and the rest random.
-
-    The share is the most likely one of a grid.
-    """
-    n_classes = len(values)
-    rest = (values.sum(axis=0, keepdims=True) - values) / (n_classes - 1)
-    candidates = [(a * values + (1 - a) * rest).T for a in np.linspace(0, 0.99, 34)]
-    seen = counts > 0
-    likelihoods = []
-    for probabilities in candidates:
-        with np.errstate(divide="ignore"):
-            likelihoods.append((counts[seen] * np.log(probabilities[seen])).sum())
-    return candidates[int(np.argmax(likelihoods))]
-
-
-def _cheapest_above(values: Floats, target: Floats, shares: Floats, penalty: Floats) -> Floats:
-    """Return u with Q u ≥ target that minimises Σ_j shares_j u_j + penalty_j |u_j|."""
-    from scipy.optimize import linprog  # half a second to load, for singular matrices only
-
-    # |u| is the sum of two non-negative parts; the inverse of a uniform Q is within their limit.
-    solution = linprog(
-        np.concatenate([shares + penalty, penalty - shares]),
-        A_ub=np.concatenate([-values, values], axis=1),
-        b_ub=-target,
-        bounds=(0, len(values)),
-        method="highs",
-    )
-    parts = solution.x.reshape(2, -1)
-    return parts[0] - parts[1]
+BEYOND_CHANCE = 4  # standard errors outside 0..100 % that chance does not explain
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """A probability estimated from complementary labels; ``print`` it to read it.
+    """A probability estimated from complementary labels; ``print`` it for a summary.
 
-    ``value`` is not forced into 0..1: clipping would bias it. Where labels of this kind allow
-    bounds only, ``value`` and ``standard_error`` are None and ``interval`` holds the bounds.
+    ``value`` is not clipped to 0..1, because that would bias it. If the labels identify bounds
+    only, ``value`` and ``standard_error`` are None and ``interval`` holds the bounds.
     """
 
     value: float | None
-    """The estimate; None where only bounds exist."""
+    """The estimate; None if only bounds are identified."""
     standard_error: float | None
-    """Its standard error; None where only bounds exist."""
+    """Standard error of the estimate; None if only bounds are identified."""
     interval: tuple[float, float]
-    """The interval, within 0..1, that contains the truth with the chosen confidence."""
+    """Confidence interval, clipped to 0..1."""
     confidence: float
-    """How often such intervals contain the truth."""
+    """Coverage of the interval."""
     n_labels: int
-    """Number of complementary labels it comes from."""
+    """Number of complementary labels used."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
+        """Convert to plain values for JSON."""
         return {**asdict(self), "interval": list(self.interval)}
 
     def __str__(self) -> str:
@@ -142,22 +64,6 @@ class Estimate:
         )
 
 
-BEYOND_CHANCE = 4  # standard errors
-_ROUNDING = 1e-9
-
-
-class _Sample(NamedTuple):
-    """What the estimates are made of."""
-
-    values: Floats  # Q
-    inverse: Floats | None  # of Q; None where it is singular
-    slopes: Floats  # see `spread_slopes`; of an inverse only
-    samples: Floats | None  # inverses of other plausible Q
-    counts: NDArray[np.int64]  # (label, prediction)
-    z: float
-    confidence: float
-
-
 def accuracy_without_labels(
     predictions: ArrayLike,
     comp_labels: ArrayLike,
@@ -166,20 +72,20 @@ def accuracy_without_labels(
     confidence: float = 0.95,
     Q_samples: ArrayLike | None = None,
 ) -> Estimate:
-    r"""Estimate the accuracy of predictions of the true class, without one true label.
+    r"""Estimate the accuracy of predicted classes without any true label.
 
     .. math:: P(f(X) = Y) = E[ Q^{-1}_{Ȳ f(X)} ]
 
     The mean over the examples is unbiased. For a uniform Q it is ``1 - (K-1) P(f(x) = ȳ)``. The
-    interval is about the accuracy on new examples of the same kind; near 100 % it is not
-    symmetric (a score interval, Wilson's for a uniform Q).
+    interval is for the accuracy on new examples from the same distribution. It is a score interval
+    (Wilson's for a uniform Q), so it is not symmetric near 100 %.
 
-    Where Q is singular, or so nearly that the interval would be wider than 0..1, labels of this
-    kind allow bounds only: ``value`` is None and ``interval`` holds the bounds of a linear
-    programme, sampling error included.
+    If Q is singular, or so close to singular that the interval would be wider than 0..1, the labels
+    identify bounds only: ``value`` is None and ``interval`` holds the bounds from a linear
+    programme, with sampling error included.
 
-    Use examples that the model was not trained on. It has learned to avoid the labels it saw, so
-    on those the estimate is too high.
+    Use examples that the model was not trained on. A model learns to avoid the labels of its
+    training examples, so the estimate is too high there.
 
     Parameters
     ----------
@@ -188,14 +94,14 @@ def accuracy_without_labels(
     comp_labels : array of shape (n,)
         One complementary label per example, in the same form.
     Q : TransitionMatrix or array of shape (n_classes, n_classes)
-        May have a diagonal (annotators who err).
+        May have a non-zero diagonal, for annotators who make mistakes.
     confidence : float, default=0.95
-        Of the interval.
+        Coverage of the interval.
     Q_samples : array of shape (n_samples, n_classes, n_classes), optional
-        Where Q itself was estimated: plausible matrices, such as draws of a bootstrap or of a
-        Dirichlet posterior; 50 or more. They need not be centred on Q: how far the estimates
-        from them are from the one from Q (68 % are nearer), squared, is added to the variance of
-        the labels.
+        At least 50 samples of Q if it was estimated, for instance from a bootstrap or from
+        `estimation.uncertainty`. They need not be centred on Q: the squared distance of their
+        estimates from the estimate with Q (the distance that 68 % do not exceed) is added to the
+        variance.
 
     Returns
     -------
@@ -205,12 +111,13 @@ def accuracy_without_labels(
     Warns
     -----
     NaysayWarning
-        If the estimate is outside 0..1 by more than chance explains: Q is not that of the labels.
+        If the estimate is outside 0..1 by more than chance explains: Q does not describe the
+        labels.
 
     Raises
     ------
     InvalidLabels
-        If labels and predictions do not fit together, or Q never gives one of the labels.
+        If labels and predictions differ in number, or a label has probability zero under Q.
 
     Examples
     --------
@@ -220,10 +127,10 @@ def accuracy_without_labels(
     >>> found.value, round(found.standard_error, 3)
     (0.8, 0.2)
     """
-    sample = _read(predictions, comp_labels, Q, confidence, Q_samples)
+    sample = _Sample(predictions, comp_labels, Q, confidence, Q_samples)
     shares = sample.counts.sum(axis=0) / sample.counts.sum()
-    found = _share_correct(sample, shares)
-    if errors_outside(found, shares, sample.values) > BEYOND_CHANCE:
+    found = sample.share_correct(shares)
+    if errors_outside(found, shares, sample.Q) > BEYOND_CHANCE:
         warnings.warn(
             f"{describe_outside(found)} does not explain: Q does not describe these labels. "
             "Estimate it again.",
@@ -233,11 +140,73 @@ def accuracy_without_labels(
     return found
 
 
-def errors_outside(found: Estimate, shares: Floats, Q: Floats) -> float:
-    """Return by how many standard errors an accuracy lies outside 0..100 %; 0 within.
+def precision_without_labels(
+    predictions: ArrayLike,
+    comp_labels: ArrayLike,
+    Q: TransitionMatrix | ArrayLike,
+    *,
+    confidence: float = 0.95,
+    Q_samples: ArrayLike | None = None,
+) -> tuple[Estimate, ...]:
+    """Estimate the precision P(Y = k | f(X) = k) of every class k without true labels.
 
-    Those of a perfect model with these shares of predictions at least: the error of the sample is
-    too small, even 0, where no label happens to contradict a prediction.
+    The estimate is the mean of Q⁻¹[ȳ, k] over the examples predicted as k, which is unbiased given
+    their number. Parameters and bounds for a singular Q are as in `accuracy_without_labels`. A
+    class that is never predicted has the value None and the interval 0..1.
+
+    Returns
+    -------
+    tuple of Estimate
+        One per class; each interval has the given confidence by itself.
+    """
+    sample = _Sample(predictions, comp_labels, Q, confidence, Q_samples)
+    return tuple(sample.share_correct(shares) for shares in np.eye(len(sample.Q)))
+
+
+def recall_without_labels(
+    predictions: ArrayLike,
+    comp_labels: ArrayLike,
+    Q: TransitionMatrix | ArrayLike,
+    *,
+    confidence: float = 0.95,
+    Q_samples: ArrayLike | None = None,
+) -> tuple[Estimate, ...]:
+    r"""Estimate the recall P(f(X) = k | Y = k) of every class k without true labels.
+
+    .. math:: E[ Q^{-1}_{Ȳ k} 1[f(X) = k] ] \;/\; E[ Q^{-1}_{Ȳ k} ]
+
+    Both means are unbiased; the bias of their ratio is of order 1/n. The standard error is from the
+    delta method and the interval is Fieller's, which is valid for a small denominator too. If the
+    denominator, the share of class k, is not significantly above zero (its score interval contains
+    0), the value is None and the interval is 0..1. With few labels a value is therefore given only
+    if the share was estimated high, perhaps by chance, and among such values the coverage of the
+    intervals is far below `confidence`. Parameters are as in `accuracy_without_labels`; `Q_samples`
+    add to the variance of both means.
+
+    Returns
+    -------
+    tuple of Estimate
+        One per class; each interval has the given confidence by itself.
+
+    Raises
+    ------
+    InvalidTransitionMatrix
+        If Q is singular: the share of a class is then not identified.
+    """
+    sample = _Sample(predictions, comp_labels, Q, confidence, Q_samples)
+    if sample.inverse is None:
+        raise InvalidTransitionMatrix(
+            "Q must be invertible to estimate recall; this one is singular. Use "
+            "accuracy_without_labels or precision_without_labels, which then give bounds."
+        )
+    return tuple(sample.recall(sample.inverse[:, k], k) for k in range(len(sample.Q)))
+
+
+def errors_outside(found: Estimate, shares: Floats, Q: Floats) -> float:
+    """Compute by how many standard errors an accuracy lies outside 0..100 %, 0 if inside.
+
+    The standard error is at least that of a perfect model with these shares of predictions. The
+    standard error of the sample is too small, even 0, if no label contradicts a prediction.
     """
     if found.value is None or found.standard_error is None:
         return 0.0
@@ -250,7 +219,7 @@ def errors_outside(found: Estimate, shares: Floats, Q: Floats) -> float:
 
 
 def describe_outside(found: Estimate) -> str:
-    """Return the start of a sentence about an accuracy that cannot be, up to "which chance"."""
+    """Write the start of a sentence about an accuracy outside 0..100 %, up to "which chance"."""
     assert found.value is not None
     assert found.standard_error is not None
     return (
@@ -259,209 +228,240 @@ def describe_outside(found: Estimate) -> str:
     )
 
 
-def precision_without_labels(
-    predictions: ArrayLike,
-    comp_labels: ArrayLike,
-    Q: TransitionMatrix | ArrayLike,
-    *,
-    confidence: float = 0.95,
-    Q_samples: ArrayLike | None = None,
-) -> tuple[Estimate, ...]:
-    """Estimate P(Y = k | f(X) = k) for every class k: how often a prediction of k is right.
+class _Sample:
+    """Joint counts of labels and predictions, and the estimates that follow from them."""
 
-    The mean of Q⁻¹[ȳ, k] over the examples predicted as k, unbiased given how many they are.
-    Parameters and bounds for a singular Q are as in `accuracy_without_labels`. A class that is
-    never predicted has value None and the interval 0..1.
-
-    Returns
-    -------
-    tuple of Estimate
-        One per class; each interval has the chosen confidence by itself.
-    """
-    sample = _read(predictions, comp_labels, Q, confidence, Q_samples)
-    return tuple(_share_correct(sample, shares) for shares in np.eye(len(sample.values)))
-
-
-def recall_without_labels(
-    predictions: ArrayLike,
-    comp_labels: ArrayLike,
-    Q: TransitionMatrix | ArrayLike,
-    *,
-    confidence: float = 0.95,
-    Q_samples: ArrayLike | None = None,
-) -> tuple[Estimate, ...]:
-    r"""Estimate P(f(X) = k | Y = k) for every class k: how many examples of k are found.
-
-    .. math:: E[ Q^{-1}_{Ȳ k} 1[f(X) = k] ] \;/\; E[ Q^{-1}_{Ȳ k} ]
-
-    Both means are unbiased; their ratio is not, but its bias vanishes like 1/n. The standard
-    error is that of the delta method, the interval is Fieller's, which also holds where the
-    denominator, the share of class k, is small. Where that share cannot be told from zero (its
-    score interval reaches 0), value is None and the interval 0..1. With few labels a value is
-    therefore only given where the share came out high, by chance perhaps: among the values that
-    are given, intervals then miss far more often than they say. Parameters are as in
-    `accuracy_without_labels`; `Q_samples` widen the interval by way of both means.
-
-    Returns
-    -------
-    tuple of Estimate
-        One per class; each interval has the chosen confidence by itself.
-
-    Raises
-    ------
-    InvalidTransitionMatrix
-        If Q is singular: the share of a class is then unknown.
-    """
-    sample = _read(predictions, comp_labels, Q, confidence, Q_samples)
-    if sample.inverse is None:
-        raise InvalidTransitionMatrix(
-            "Q must be invertible to estimate recall; this one is singular. Use "
-            "accuracy_without_labels or precision_without_labels, which then give bounds."
-        )
-    return tuple(_recall(sample, sample.inverse, k) for k in range(len(sample.values)))
-
-
-def _read(
-    predictions: ArrayLike, comp_labels: ArrayLike, Q: Any, confidence: float, Q_samples: Any
-) -> _Sample:
-    matrix = as_matrix(Q)
-    check_number(confidence, "confidence", above=0, below=1)
-    predicted = check_label_indices(predictions, matrix.classes, name="predictions")
-    if predicted.ndim != 1:
-        raise InvalidLabels(
-            "predictions must hold one class per example, shape (n,). "
-            f"Got shape {predicted.shape}. Of probabilities pass probs.argmax(axis=1)."
-        )
-    labels = check_comp_labels(comp_labels, matrix, len(predicted), of="prediction")
-    values = np.asarray(matrix)
-    inverse = invert(values)
-    if Q_samples is not None and inverse is None:
-        raise InvalidInput("Q_samples needs an invertible Q. This one is singular: leave it out.")
-    return _Sample(
-        values=values,
-        inverse=inverse,
-        slopes=np.zeros(len(values)) if inverse is None else spread_slopes(values, inverse),
-        samples=None if Q_samples is None else check_samples(Q_samples, len(values)),
-        counts=joint_counts(labels, predicted, len(values)),
-        z=float(ndtri((1 + confidence) / 2)),
-        confidence=float(confidence),
-    )
-
-
-def _share_correct(sample: _Sample, shares: Floats) -> Estimate:
-    """Estimate how many predictions are right, those of class k counted `shares[k]` in all."""
-    used = shares > 0
-    counts = sample.counts[:, used]
-    n = int(counts.sum())
-    if not n:
-        return _unknown(sample, 0)
-    if sample.inverse is not None:
-        terms = sample.inverse[:, used]
-        mean, variance = _moments(counts, terms)
-        doubt = 0.0
-        if sample.samples is not None:
-            sums = np.einsum("jk,sjk->s", counts, sample.samples[:, :, used])
-            doubt = _doubt(sums / n, mean)
-        slope = float(shares @ sample.slopes)
-        low, high = score_interval(mean, variance, slope, n, sample.z, doubt)
-        if high - low < 1 or doubt:  # bounds would take Q for certain
-            error = np.sqrt(variance / max(n - 1, 1) + doubt)
-            return Estimate(
-                value=mean,
-                standard_error=float(error),
-                interval=_within_unit(low, high),
-                confidence=sample.confidence,
-                n_labels=n,
+    def __init__(
+        self,
+        predictions: ArrayLike,
+        comp_labels: ArrayLike,
+        Q: TransitionMatrix | ArrayLike,
+        confidence: float,
+        Q_samples: ArrayLike | None,
+    ) -> None:
+        matrix = as_transition_matrix(Q)
+        self.confidence = check_number(confidence, "confidence", above=0, below=1)
+        self.z = float(ndtri((1 + confidence) / 2))
+        predicted = check_label_indices(predictions, matrix.classes, name="predictions")
+        if predicted.ndim != 1:
+            raise InvalidLabels(
+                "predictions must hold one class per example, shape (n,). "
+                f"Got shape {predicted.shape}. For probabilities pass probs.argmax(axis=1)."
             )
-    return _bounds(sample, used)
+        labels = check_comp_labels(comp_labels, matrix, len(predicted), of="prediction")
+        self.Q = np.asarray(matrix)
+        self.inverse = invert(self.Q)  # None if Q is singular
+        if Q_samples is not None and self.inverse is None:
+            raise InvalidInput(
+                "Q_samples needs an invertible Q. This one is singular: leave it out."
+            )
+        n_classes = matrix.n_classes
+        self.slopes = (
+            np.zeros(n_classes) if self.inverse is None else _spread_slopes(self.Q, self.inverse)
+        )
+        self.inverses = None if Q_samples is None else invert_samples(Q_samples, n_classes)
+        self.counts = joint_counts(labels, predicted, n_classes)  # (label, prediction)
+
+    def share_correct(self, shares: Floats) -> Estimate:
+        """Estimate the share of correct predictions, of which `shares[k]` are of class k."""
+        used = shares > 0
+        counts = self.counts[:, used]
+        n = int(counts.sum())
+        if not n:
+            return self._estimate(0, 0, 1)
+        if self.inverse is None:
+            return self._bounds(used)
+        mean, variance = _moments(counts / n, self.inverse[:, used])
+        error_of_Q = 0.0  # variance due to the uncertainty of Q
+        if self.inverses is not None:
+            error_of_Q = _squared_error(
+                np.einsum("jk,sjk->s", counts, self.inverses[:, :, used]) / n, mean
+            )
+        slope = float(shares @ self.slopes)
+        low, high = _score_interval(mean, variance, slope, n, self.z, error_of_Q)
+        if high - low >= 1 and not error_of_Q:  # the bounds assume that Q is exact
+            return self._bounds(used)
+        error = np.sqrt(variance / max(n - 1, 1) + error_of_Q)
+        return self._estimate(n, low, high, mean, error)
+
+    def recall(self, terms: Floats, k: int) -> Estimate:
+        """Estimate P(f = k | Y = k), a ratio of means of `terms`, column k of Q⁻¹."""
+        n_classes, n = len(self.Q), int(self.counts.sum())
+        of_label, found = self.counts.sum(axis=1) / n, self.counts[:, k] / n
+        below, above = terms @ of_label, terms @ found  # P(Y=k), P(Y=k, f=k)
+        # Variances with one pseudo-label of each kind, half of them predicted as k, because labels
+        # that are not in the sample may occur.
+        more_of_label = (n * of_label + 1) / (n + n_classes)
+        more_found = (n * found + 0.5) / (n + n_classes)
+        mean_below, mean_above = terms @ more_of_label, terms @ more_found
+        squares = terms**2
+        var_below = squares @ more_of_label - mean_below**2
+        var_above = squares @ more_found - mean_above**2
+        covariance = squares @ more_found - mean_above * mean_below
+        if self.inverses is not None:
+            columns = self.inverses[:, :, k]
+            belows, aboves = columns @ of_label, columns @ found
+            error_below = _squared_error(belows, below)
+            error_above = _squared_error(aboves, above)
+            error_missed = _squared_error(belows - aboves, below - above)
+            limit = np.sqrt(error_below * error_above)  # quantiles need not be consistent
+            var_below += n * error_below
+            var_above += n * error_above
+            covariance += n * np.clip((error_below + error_above - error_missed) / 2, -limit, limit)
+        t = self.z**2 / n
+        curvature = below**2 - t * var_below
+        # `var_below` can be 0 by chance; the score interval then still has a positive width.
+        low, _ = _score_interval(below, var_below, self.slopes[k], n, self.z)
+        if low <= 0 or curvature <= 0:
+            return self._estimate(n, 0, 1)
+        value = above / below
+        # Fieller's interval: all ratios r with (above - r · below)² ≤ z² · its variance / n
+        middle = above * below - t * covariance
+        constant = above**2 - t * var_above
+        root = np.sqrt(max(middle**2 - curvature * constant, 0.0))
+        variance = (var_above - 2 * value * covariance + value**2 * var_below) / below**2
+        error = np.sqrt(max(variance, 0.0) / max(n - 1, 1))
+        return self._estimate(
+            n, (middle - root) / curvature, (middle + root) / curvature, value, error
+        )
+
+    def _bounds(self, used: NDArray[np.bool_]) -> Estimate:
+        """Compute bounds for the share of correct predictions among the classes `used`."""
+        counts = np.where(used, self.counts, 0)
+        n = int(counts.sum())
+        lower, upper = _bounding_terms(self.Q, counts, self.z)
+        shares = counts[:, used] / n
+        low, _ = _bounds_of_mean(shares, lower[:, used], n, self.z)
+        _, high = _bounds_of_mean(shares, upper[:, used], n, self.z)
+        return self._estimate(n, low, high)
+
+    def _estimate(
+        self, n: int, low: float, high: float, value: Any = None, standard_error: Any = None
+    ) -> Estimate:
+        return Estimate(
+            value=None if value is None else float(value),
+            standard_error=None if standard_error is None else float(standard_error),
+            interval=(float(np.clip(low, 0, 1)), float(np.clip(high, 0, 1))),
+            confidence=self.confidence,
+            n_labels=n,
+        )
 
 
-def _bounds(sample: _Sample, used: NDArray[np.bool_]) -> Estimate:
-    """Return bounds for the share of correct predictions among those of the classes `used`."""
-    counts = np.where(used, sample.counts, 0)
-    n = int(counts.sum())
-    lower, upper = bounding_terms(sample.values, counts, sample.z)
-    shares = counts[:, used] / n
-    low = bounds_of_mean(shares, lower[:, used], n, sample.z)[0]
-    high = bounds_of_mean(shares, upper[:, used], n, sample.z)[1]
-    return Estimate(
-        value=None,
-        standard_error=None,
-        interval=_within_unit(low, high),
-        confidence=sample.confidence,
-        n_labels=n,
-    )
-
-
-def _recall(sample: _Sample, inverse: Floats, k: int) -> Estimate:
-    counts = sample.counts
-    n = int(counts.sum())
-    of_label, found = counts.sum(axis=1) / n, counts[:, k] / n
-    below, above = inverse[:, k] @ of_label, inverse[:, k] @ found  # P(Y=k), P(Y=k, f=k)
-    # One more answer of each label, half of them found: what was not seen may occur all the same.
-    more_of_label = (n * of_label + 1) / (n + len(counts))
-    more_found = (n * found + 0.5) / (n + len(counts))
-    mean_below, mean_above = inverse[:, k] @ more_of_label, inverse[:, k] @ more_found
-    squares = inverse[:, k] ** 2
-    var_below = squares @ more_of_label - mean_below**2
-    var_above = squares @ more_found - mean_above**2
-    covariance = squares @ more_found - mean_above * mean_below
-    if sample.samples is not None:
-        columns = sample.samples[:, :, k]
-        belows, aboves = columns @ of_label, columns @ found
-        doubt_below, doubt_above = _doubt(belows, below), _doubt(aboves, above)
-        doubt_missed = _doubt(belows - aboves, below - above)
-        limit = np.sqrt(doubt_below * doubt_above)  # the three need not fit together
-        var_below += n * doubt_below
-        var_above += n * doubt_above
-        covariance += n * np.clip((doubt_below + doubt_above - doubt_missed) / 2, -limit, limit)
-    t = sample.z**2 / n
-    curvature = below**2 - t * var_below
-    # `var_below` is 0 where no label happened to contradict class k, the score interval is not.
-    low, _ = score_interval(below, var_below, sample.slopes[k], n, sample.z)
-    if low <= 0 or curvature <= 0:
-        return _unknown(sample, n)
-    value = above / below
-    # Fieller: all ratios r with (above - r · below)² ≤ z² · its variance / n
-    middle = above * below - t * covariance
-    constant = above**2 - t * var_above
-    root = np.sqrt(max(middle**2 - curvature * constant, 0.0))
-    variance = (var_above - 2 * value * covariance + value**2 * var_below) / below**2
-    return Estimate(
-        value=float(value),
-        standard_error=float(np.sqrt(max(variance, 0.0) / max(n - 1, 1))),
-        interval=_within_unit((middle - root) / curvature, (middle + root) / curvature),
-        confidence=sample.confidence,
-        n_labels=n,
-    )
-
-
-def _moments(counts: NDArray[np.int64], terms: Floats) -> tuple[float, float]:
-    """Return mean and variance of the terms of all examples."""
-    shares = counts / counts.sum()
+def _moments(shares: Floats, terms: Floats) -> tuple[float, float]:
+    """Compute mean and variance of terms that have these shares in a sample."""
     mean = float((shares * terms).sum())
     return mean, float((shares * (terms - mean) ** 2).sum())
 
 
-def _doubt(estimates: Floats, value: Any) -> float:
-    """Return the mean square distance of estimates over samples of Q from `value`, that from Q.
+def _squared_error(estimates: Floats, value: Any) -> float:
+    """Compute the squared distance of estimates with samples of Q from `value`, that with Q.
 
-    From `value`, not from their own middle: samples may be centred on a better matrix than Q. By
-    the distance that 68 % do not exceed: a sample of Q that is nearly singular gives an estimate
-    far off, and one would be enough to make the plain mean useless.
+    The distance is from `value`, not from the mean of the estimates, because the samples may be
+    centred on a better matrix than Q. It is the distance that 68 % do not exceed, because a single
+    nearly singular sample would dominate the mean.
     """
     return float(np.quantile(np.abs(estimates - value), 0.6827)) ** 2
 
 
-def _within_unit(low: Any, high: Any) -> tuple[float, float]:
-    return float(np.clip(low, 0, 1)), float(np.clip(high, 0, 1))
+def _spread_slopes(values: Floats, terms: Floats) -> Floats:
+    """Compute the slope of E[terms²] in the share of each class, shape (n_classes,).
+
+    ``terms[j, k]`` is the contribution of label j to class k. Its mean square is
+    ``(Q @ terms²)[k, k]`` for examples of class k, and ``(Q @ terms²)[i, k]``, averaged over i, for
+    examples of other classes.
+    """
+    mean_squares = values @ terms**2
+    same_class = mean_squares.diagonal()
+    return same_class - (mean_squares.sum(axis=0) - same_class) / (len(values) - 1)
 
 
-def _unknown(sample: _Sample, n: int) -> Estimate:
-    return Estimate(
-        value=None,
-        standard_error=None,
-        interval=(0.0, 1.0),
-        confidence=sample.confidence,
-        n_labels=n,
+def _score_interval(
+    mean: Any, variance: Any, slope: Any, n: Any, z: float, error_of_Q: Any = 0.0
+) -> tuple[Any, Any]:
+    """Compute the score interval: all a with (mean - a)² ≤ z² (V(a) / n + error_of_Q).
+
+    ``V(a) = variance + slope (a - mean) - (a² - mean²)`` is the variance if a is the true value.
+    For a uniform Q this is Wilson's interval for the frequency with which the prediction is the
+    excluded class. Unlike mean ± z · standard error it does not shrink to a point if no label in
+    the sample contradicts the predictions.
+    """
+    c = z**2 / n
+    middle = mean + c * slope / 2
+    constant = mean**2 * (1 - c) - c * (variance - slope * mean) - z**2 * error_of_Q
+    root = np.sqrt(np.maximum(middle**2 - (1 + c) * constant, 0))
+    return (middle - root) / (1 + c), (middle + root) / (1 + c)
+
+
+def _bounding_terms(values: Floats, counts: NDArray[np.int64], z: float) -> tuple[Floats, Floats]:
+    """Compute the tables u of a lower and an upper bound, each of shape (label, prediction).
+
+    Any table u with ``(Q u)[y, k] ≥ 1[y = k]`` bounds the accuracy from above: given the true
+    class, u[ȳ, f(x)] is on average at least as large as "the prediction is right". (With an
+    invertible Q, u = Q⁻¹ makes that an equality.) The best u is the dual solution of a linear
+    programme: the largest accuracy among the joint distributions of class and prediction that are
+    compatible with the labels. Every feasible u gives a valid bound; the labels only help to choose
+    a tight one.
+
+    The choice assumes that mistakes fall on all other classes equally. The share of mistakes is
+    the only number taken from the counts, so that the tables are not overfitted.
+    """
+    n_classes, n = len(values), int(counts.sum())
+    tolerance = n_classes * np.finfo(np.float64).eps
+    lower = np.linalg.pinv(values, rtol=tolerance).astype(np.float64, copy=False)
+    upper = lower.copy()
+    misses = np.abs(values @ lower - np.eye(n_classes)).max(axis=0)
+    # a class that even a singular Q identifies needs no linear programme
+    is_known = (misses < 1e-9) & (np.abs(lower).max(axis=0) <= n_classes)
+    labels = _likely_labels(values, counts)
+    # cost of sampling error per unit of u: an upper bound of z · standard error
+    penalty = z * np.sqrt((labels + 1 / n) / (n * n_classes))
+    for predicted in np.flatnonzero(counts.any(axis=0) & ~is_known):
+        target = np.zeros(n_classes)
+        target[predicted] = 1
+        costs = (labels[:, predicted], penalty[:, predicted])
+        upper[:, predicted] = _cheapest_above(values, target, *costs)
+        lower[:, predicted] = -_cheapest_above(values, -target, *costs)
+    return lower, upper
+
+
+def _bounds_of_mean(shares: Floats, terms: Floats, n: int, z: float) -> tuple[float, float]:
+    """Compute an interval for the mean of terms that have these shares in a sample of n.
+
+    The second term of its half-width, as in Bernstein's inequality, allows for terms so rare that
+    the sample may contain none.
+    """
+    mean, variance = _moments(shares, terms)
+    half = z * np.sqrt(variance / n) + z**2 * float(np.ptp(terms)) / (2 * n)
+    return mean - half, mean + half
+
+
+def _likely_labels(values: Floats, counts: NDArray[np.int64]) -> Floats:
+    """Compute P(label | prediction) for a share of correct predictions and random mistakes.
+
+    The share is the maximum likelihood estimate on a grid.
+    """
+    n_classes = len(values)
+    rest = (values.sum(axis=0, keepdims=True) - values) / (n_classes - 1)
+    candidates = [(a * values + (1 - a) * rest).T for a in np.linspace(0, 0.99, 34)]
+    seen = counts > 0
+    likelihoods = []
+    for probabilities in candidates:
+        with np.errstate(divide="ignore"):
+            likelihoods.append((counts[seen] * np.log(probabilities[seen])).sum())
+    return candidates[int(np.argmax(likelihoods))]
+
+
+def _cheapest_above(values: Floats, target: Floats, shares: Floats, penalty: Floats) -> Floats:
+    """Find u with Q u ≥ target that minimises Σ_j shares_j u_j + penalty_j |u_j|."""
+    from scipy.optimize import linprog  # takes half a second, needed for singular matrices only
+
+    # |u| is the sum of two non-negative parts, bounded so that Q⁻¹ of a uniform Q is feasible
+    solution = linprog(
+        np.concatenate([shares + penalty, penalty - shares]),
+        A_ub=np.concatenate([-values, values], axis=1),
+        b_ub=-target,
+        bounds=(0, len(values)),
+        method="highs",
     )
+    parts = solution.x.reshape(2, -1)
+    return parts[0] - parts[1]

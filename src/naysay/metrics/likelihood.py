@@ -1,4 +1,4 @@
-"""How probable complementary labels are under the predictions of a model."""
+"""Log-likelihood of complementary labels under the predictions of a model; scorers."""
 
 from typing import Any
 
@@ -9,8 +9,8 @@ from scipy.special import logsumexp
 from naysay._base.checks import as_real_numbers, check_label_indices, row_slices
 from naysay._base.errors import InvalidInput, InvalidTransitionMatrix
 from naysay.metrics.accuracy import accuracy_without_labels
-from naysay.transition import TransitionMatrix
-from naysay.transition.algebra import Floats, as_matrix, check_comp_labels
+from naysay.transition import TransitionMatrix, as_transition_matrix
+from naysay.transition.algebra import Floats, check_comp_labels
 
 __all__ = ["accuracy_scorer", "log_likelihood", "log_likelihood_scorer"]
 
@@ -18,12 +18,12 @@ __all__ = ["accuracy_scorer", "log_likelihood", "log_likelihood_scorer"]
 def log_likelihood(
     log_probs: ArrayLike, comp_labels: ArrayLike, Q: TransitionMatrix | ArrayLike
 ) -> float:
-    r"""Mean log-likelihood of complementary labels under predicted class probabilities.
+    r"""Compute the mean log-likelihood of complementary labels under class probabilities.
 
     .. math:: \mathrm{mean}_i \log \sum_k Q_{k ȳ_i} \, p_k(x_i)
 
-    The negative of the forward loss. It is proper: on held-out examples it ranks models as true
-    labels would, without any.
+    This is the negative of the forward loss. It is a proper score: on held-out examples it ranks
+    models as true labels would, without needing any.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def log_likelihood(
     >>> round(log_likelihood(log_probs, [1], Q), 4)
     -0.7985
     """
-    matrix = as_matrix(Q)
+    matrix = as_transition_matrix(Q)
     rule = f"log_probs must be logarithms of probabilities, shape (n, {matrix.n_classes})"
     try:
         scores = np.asarray(log_probs)
@@ -58,11 +58,11 @@ def log_likelihood(
 
 
 def _log_shares(scores: Floats, weights: Floats) -> Floats:
-    """Return log Σ_k weights_k exp(scores_k) of each row."""
+    """Compute log Σ_k weights_k exp(scores_k) of each row."""
     top = scores.max(axis=1)
     with np.errstate(invalid="ignore"):  # -inf less -inf
         sums = np.einsum("ik,ik->i", np.exp(scores - top[:, None]), weights)
-    # all that counts may be far below the top: then relative to its own top, which takes longer
+    # where weights are zero at the maximum the sum may underflow: logsumexp is exact, but slower
     low = ~(sums > 1e-250)
     shares = np.log(np.where(low, 1, sums)) + np.where(low, 0, top)
     if low.any():
@@ -80,9 +80,9 @@ def _checked(scores: ArrayLike, rule: str) -> Floats:
 def log_likelihood_scorer(estimator: Any, X: Any, comp_labels: ArrayLike) -> float:
     """Score a fitted classifier on complementary labels, for ``GridSearchCV(scoring=…)``.
 
-    Works for a `ComplementaryClassifier` and for a pipeline that ends in one. Greater is better.
+    The estimator is a `ComplementaryClassifier` or a pipeline that ends in one. Greater is better.
     """
-    last = _last(estimator)
+    last = _final_step(estimator)
     labels = _as_indices(comp_labels, last.classes_)
     return log_likelihood(estimator.predict_log_proba(X), labels, last.transition_)
 
@@ -90,27 +90,27 @@ def log_likelihood_scorer(estimator: Any, X: Any, comp_labels: ArrayLike) -> flo
 def accuracy_scorer(estimator: Any, X: Any, comp_labels: ArrayLike) -> float:
     """Score a fitted classifier by its accuracy, estimated from complementary labels.
 
-    Used like `log_likelihood_scorer`, which varies less from sample to sample and so tells models
-    apart with fewer labels; this one is in points of accuracy. Greater is better.
+    It is used like `log_likelihood_scorer`, which has a smaller variance and therefore ranks
+    models with fewer labels; this score is an accuracy. Greater is better.
 
     Raises
     ------
     InvalidTransitionMatrix
         If the labels allow bounds only (see `accuracy_without_labels`).
     """
-    last = _last(estimator)
+    last = _final_step(estimator)
     labels = _as_indices(comp_labels, last.classes_)
     predictions = _as_indices(estimator.predict(X), last.classes_)
     found = accuracy_without_labels(predictions, labels, last.transition_)
     if found.value is None:
         raise InvalidTransitionMatrix(
-            f"The labels must tell the accuracy; with this Q they give bounds only: {found}. "
+            f"The labels must identify the accuracy; with this Q they give bounds only: {found}. "
             "Score with log_likelihood_scorer."
         )
     return found.value
 
 
-def _last(estimator: Any) -> Any:
+def _final_step(estimator: Any) -> Any:
     return estimator[-1] if hasattr(estimator, "__getitem__") else estimator
 
 

@@ -1,8 +1,8 @@
-"""What predictions say about labels, classes and annotators, without true labels.
+"""Find wrong labels, collapsed classes and annotator bias without true labels.
 
-All of it takes class probabilities of any model as a plain array, best those of examples that
-the model was not trained on (cross-validated ones, for instance): a network can learn a wrong
-label by heart, and then finds nothing wrong with it.
+All functions take class probabilities of any model as a plain array. Use predictions for examples
+that the model was not trained on, for instance out-of-fold predictions: a network can memorise a
+wrong label, which then looks correct.
 """
 
 from naysay.quality.annotator import Annotator, Annotators, annotators

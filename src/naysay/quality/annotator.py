@@ -1,47 +1,47 @@
-"""The habits and mistakes of each annotator."""
+"""Estimate the transition matrix and the error rate of each annotator."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from naysay._base.checks import check_label_indices, check_number
+from naysay._base.checks import check_label_indices, check_number, check_probabilities
 from naysay._base.errors import InvalidInput
+from naysay.estimation.mixture import Rows
 from naysay.observations import Observations
-from naysay.quality.wrong_labels import as_probabilities
-from naysay.transition import TransitionMatrix
-from naysay.transition.algebra import Floats, as_matrix
+from naysay.transition import TransitionMatrix, as_transition_matrix
+from naysay.transition.algebra import Floats
 
 __all__ = ["Annotator", "Annotators", "annotators"]
 
-_STEPS = 20  # of expectation and maximisation, at most
-_SMALL_CHANGE = 1e-4
-_FIRST_GUESS = 0.02  # share of mistakes to start from, where Q has none
-_IMPOSSIBLE = 1e-30  # an answer less likely than this, by the model, says nothing about anyone
-_SHOWN = 20
+_MAX_STEPS = 20  # EM steps
+_TOLERANCE = 1e-4
+_INITIAL_ERROR_RATE = 0.02  # start of the diagonal if Q has none
+_IMPOSSIBLE = 1e-30  # answers with a smaller probability under the model are ignored
+_SHOWN = 20  # annotators in the printed table
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Annotator:
-    """How one annotator answers."""
+    """Estimates for one annotator."""
 
     name: str
     n_answers: int
     transition: TransitionMatrix
-    """Their matrix, shrunk to that of all."""
+    """Transition matrix of the annotator, shrunk towards that of all annotators."""
     bias: float
-    """Mean distance of its rows from those of all annotators, 0 to 1 (total variation)."""
+    """Mean total variation distance of its rows from those of all annotators, 0 to 1."""
     distance_from_uniform: float
-    """The same from an annotator without habit: all other classes alike, no mistake."""
+    """Mean total variation distance of its rows from those of the uniform matrix."""
     error_rate: float
-    """Share of the answers that exclude the true class."""
+    """Share of answers that exclude the true class."""
     standard_error: float
-    """Of the error rate; 1 where their answers say nothing about it."""
+    """Standard error of the error rate; 1 if the answers contain no information about it."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
+        """Convert to plain values for JSON."""
         return {
             "name": self.name,
             "n_answers": self.n_answers,
@@ -55,15 +55,15 @@ class Annotator:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Annotators:
-    """All annotators, the one with the most mistakes first; ``print`` it to read it."""
+    """All annotators, sorted by decreasing error rate; ``print`` it for a table."""
 
     listed: tuple[Annotator, ...]
     pooled: TransitionMatrix
-    """The matrix of all answers together."""
+    """Transition matrix of all answers together."""
 
     @property
     def transitions(self) -> dict[str, TransitionMatrix]:
-        """A matrix for each annotator, as ``ComplementaryClassifier(transition=…)`` takes them."""
+        """Matrix of each annotator by name, for ``ComplementaryClassifier(transition=…)``."""
         return {each.name: each.transition for each in self.listed}
 
     def __iter__(self) -> Iterator[Annotator]:
@@ -85,13 +85,6 @@ class Annotators:
         return "\n".join(lines)
 
 
-class _Group(NamedTuple):
-    """The answers of one annotator that exclude one class."""
-
-    label: int
-    probs: NDArray[Any]  # (answers, n_classes) of the examples they are about
-
-
 def annotators(
     observations: Observations,
     probs: ArrayLike,
@@ -100,53 +93,59 @@ def annotators(
     strength: float = 10.0,
     allow_diagonal: bool = True,
 ) -> Annotators:
-    r"""Estimate the matrix, the bias and the mistakes of each annotator.
+    r"""Estimate the transition matrix, the bias and the error rate of each annotator.
 
     .. math:: r_{ik} ∝ Q^a_{kȳ_i} \, p_k(x_i), \quad
         Q^a_{kj} ∝ \sum_{i: ȳ_i = j} r_{ik} + s \, \bar Q_{kj}
 
-    First for all answers together without the last term, which gives :math:`\bar Q`, then for
-    each annotator a. The last term counts as s further answers of each class that follow the
-    habits of all, so an annotator of few answers stays near them. The probabilities should be
-    calibrated and come from examples the model was not trained on: what an overconfident model
-    gets wrong looks like a mistake of the annotators.
+    EM estimates :math:`\bar Q` from all answers together, without the last term, and then the
+    matrix of each annotator a. The last term adds s pseudo-answers per class that follow
+    :math:`\bar Q`, so the matrix of an annotator with few answers is shrunk towards it. The
+    probabilities should be calibrated and out of sample: mistakes of an overconfident model look
+    like mistakes of the annotators.
+
+    This function describes annotators: every one gets a matrix and an error rate, with a fixed
+    amount of shrinkage. To train with a matrix per annotator, prefer
+    ``ComplementaryClassifier(transition="estimate")``, which applies `estimation.refine` to the
+    answers of each annotator: it calibrates the probabilities, chooses the amount of shrinkage by
+    cross-validation, and keeps the common matrix unless another one is significantly better.
 
     Parameters
     ----------
     observations : Observations
-        With annotators; labels as indices, or as names where Q has names.
+        With annotators; labels as indices, or as names if Q has names.
     probs : array of shape (n_examples, n_classes)
         P(Y | x) from any model.
     Q : TransitionMatrix or array of shape (n_classes, n_classes)
-        The first guess for all. If its diagonal is zero, 2 % of mistakes are the first guess.
+        The start of EM. If its diagonal is zero, an error rate of 2 % is assumed at the start.
     strength : float, default=10
-        The number s.
+        The number s of pseudo-answers per class.
     allow_diagonal : bool, default=True
-        Whether annotators may exclude the true class by mistake. False: where Q says that they
-        never do, so do the matrices of all.
+        Whether annotators may exclude the true class by mistake. If False and the diagonal of Q is
+        zero, the diagonals of all matrices are zero.
 
     Returns
     -------
     Annotators
-        Most mistakes first.
+        Sorted by decreasing error rate.
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
     >>> true = rng.integers(3, size=2000)
-    >>> said = TransitionMatrix.uniform(3).sample(true, seed=1)
-    >>> said = np.where((np.arange(2000) % 2 == 1) & (rng.random(2000) < 0.3), true, said)
-    >>> answers = Observations(example=np.arange(2000), label=said, annotator=["a", "b"] * 1000)
+    >>> label = TransitionMatrix.uniform(3).sample(true, seed=1)
+    >>> label = np.where((np.arange(2000) % 2 == 1) & (rng.random(2000) < 0.3), true, label)
+    >>> answers = Observations(example=np.arange(2000), label=label, annotator=["a", "b"] * 1000)
     >>> found = annotators(answers, 0.9 * np.eye(3)[true] + 0.1 / 3, TransitionMatrix.uniform(3))
     >>> [(each.name, round(each.error_rate, 1)) for each in found]
     [('b', 0.3), ('a', 0.0)]
     """
-    matrix = as_matrix(Q)
+    matrix = as_transition_matrix(Q)
     may_err = allow_diagonal or matrix.allow_diagonal
     check_number(strength, "strength", above=0)
     if observations.annotator is None or not len(observations.example):
         raise InvalidInput("observations must hold answers with annotator=, and at least one.")
-    array = as_probabilities(probs, matrix.n_classes)
+    array = check_probabilities(probs, n_classes=matrix.n_classes, name="probs")
     if len(array) != observations.n_examples:
         raise InvalidInput(
             f"probs must have one row per example, {observations.n_examples}. Got {len(array)}."
@@ -155,25 +154,19 @@ def annotators(
     names, codes = np.unique(observations.annotator, return_inverse=True)
     start = np.asarray(matrix)
     if allow_diagonal and not start.diagonal().any():
-        start = (1 - _FIRST_GUESS) * start + _FIRST_GUESS * np.eye(matrix.n_classes)
-    can_err = start.diagonal().any()
-    groups = _groups(array, observations.example, indices, codes, len(names), matrix.n_classes)
-    everyone = [group for own in groups for group in own]
-    nothing = np.zeros_like(start)
-    pooled = _fit(everyone, start, nothing)
+        start = (1 - _INITIAL_ERROR_RATE) * start + _INITIAL_ERROR_RATE * np.eye(matrix.n_classes)
+    answers = _by_annotator(array[observations.example], indices, codes)
+    pooled = _fit(answers, start, np.zeros_like(start))
     uniform = np.asarray(TransitionMatrix.uniform(matrix.n_classes))
     listed = []
-    for name, own in zip(names.tolist(), groups, strict=True):
-        values = _fit(own, pooled, strength * pooled)
-        weights = _expected_counts(own, values).sum(axis=1)
-        if not weights.any():  # all their answers are impossible: all classes count alike
-            weights = np.ones_like(weights)
-        weights = weights / weights.sum()
-        rate, error = _error_rate(own, values) if can_err else (0.0, 0.0)
+    for name, rows in zip(names.tolist(), answers, strict=True):
+        values = _fit([rows], pooled, strength * pooled)
+        weights = _class_shares(rows, values)
+        rate, error = _error_rate(rows, values) if start.diagonal().any() else (0.0, 0.0)
         listed.append(
             Annotator(
                 name=name,
-                n_answers=sum(len(group.probs) for group in own),
+                n_answers=len(rows.probs),
                 transition=TransitionMatrix(values, matrix.classes, allow_diagonal=may_err),
                 bias=_distance(values, pooled, weights),
                 distance_from_uniform=_distance(values, uniform, weights),
@@ -187,69 +180,71 @@ def annotators(
     )
 
 
-def _groups(
-    probs: NDArray[Any],
-    example: NDArray[np.int64],
-    label: NDArray[np.int64],
-    annotator: NDArray[np.int64],
-    n_annotators: int,
-    n_classes: int,
-) -> list[list[_Group]]:
-    """Gather the answers of each annotator by label, so that each step is two products."""
-    key = annotator * n_classes + label
-    order = np.argsort(key, kind="stable")
-    rows = probs[example[order]]
-    keys, starts = np.unique(key[order], return_index=True)
-    groups: list[list[_Group]] = [[] for _ in range(n_annotators)]
-    for number, part in zip(keys.tolist(), np.split(rows, starts[1:]), strict=True):
-        groups[number // n_classes].append(_Group(number % n_classes, part))
-    return groups
+def _by_annotator(
+    probs: NDArray[Any], labels: NDArray[np.int64], annotator: NDArray[np.int64]
+) -> list[Rows]:
+    """Group the answers by annotator, and those of each annotator by label."""
+    order = np.argsort(annotator, kind="stable")
+    ends = np.cumsum(np.bincount(annotator))[:-1]
+    parts = zip(np.split(probs[order], ends), np.split(labels[order], ends), strict=True)
+    return [Rows.group(*part) for part in parts]
 
 
-def _fit(groups: list[_Group], start: Floats, prior_counts: Floats) -> Floats:
+def _fit(answers: list[Rows], start: Floats, prior_counts: Floats) -> Floats:
     values = start
-    for _ in range(_STEPS):
-        counts = _expected_counts(groups, values) + prior_counts
+    for _ in range(_MAX_STEPS):
+        counts = _expected_counts(answers, values) + prior_counts
         totals = counts.sum(axis=1, keepdims=True)
-        # a class that no answer is about keeps its row
+        # the row of a class without any expected answer does not change
         updated = np.where(totals > 0, counts / np.where(totals > 0, totals, 1), values)
-        if np.abs(updated - values).max() < _SMALL_CHANGE:
+        if np.abs(updated - values).max() < _TOLERANCE:
             return updated
         values = updated
     return values
 
 
-def _expected_counts(groups: list[_Group], values: Floats) -> Floats:
-    """Return how often class k was answered with label j, in expectation, shape (K, K)."""
+def _expected_counts(answers: list[Rows], values: Floats) -> Floats:
+    """Compute the E-step: expected number of answers j about class k, shape (K, K)."""
     counts = np.zeros_like(values)
-    for group in groups:
-        column = values[:, group.label]
-        counts[:, group.label] += column * (_inverse_likelihood(group, column) @ group.probs)
+    for rows in answers:
+        for label in np.flatnonzero(rows.counts).tolist():
+            probs, column = rows.of_label(label), values[:, label]
+            counts[:, label] += column * (_inverse_likelihood(probs, column) @ probs)
     return counts
 
 
-def _inverse_likelihood(group: _Group, column: Floats) -> NDArray[Any]:
-    likelihood = group.probs @ column.astype(group.probs.dtype)
+def _class_shares(rows: Rows, values: Floats) -> Floats:
+    """Compute the expected share of each class among the annotated examples."""
+    counts = _expected_counts([rows], values).sum(axis=1)
+    if not counts.any():  # no answer is possible under the model: equal weights
+        counts = np.ones_like(counts)
+    return counts / counts.sum()
+
+
+def _inverse_likelihood(probs: NDArray[Any], column: Floats) -> NDArray[Any]:
+    likelihood = probs @ column.astype(probs.dtype)
     possible = likelihood > _IMPOSSIBLE
     return np.where(possible, 1 / np.where(possible, likelihood, 1), 0)
 
 
-def _error_rate(groups: list[_Group], values: Floats) -> tuple[float, float]:
-    """Return the mean probability that an answer is wrong, and the standard error.
+def _error_rate(rows: Rows, values: Floats) -> tuple[float, float]:
+    """Estimate the mean probability that an answer is wrong, and its standard error.
 
     With w_i the probability that answer i is wrong, the observed information about the rate e
-    is Σ (w_i - e)² / (e (1 - e))²: with certain w_i the error is the binomial one, and it grows
-    as the model knows less, up to 1. It is at least the binomial one of two further answers, one
-    right and one wrong, so that a few answers of one kind do not look certain.
+    is Σ (w_i - e)² / (e (1 - e))². If all w_i are 0 or 1 the standard error is the binomial one; it
+    grows up to 1 as the model is less informative. It is at least the binomial standard error with
+    two pseudo-answers, one correct and one wrong, so that a few answers of one kind do not give a
+    standard error of zero.
     """
     parts = []
-    for group in groups:
-        inverse = _inverse_likelihood(group, values[:, group.label])
-        wrong = values[group.label, group.label] * group.probs[:, group.label] * inverse
-        parts.append(wrong[inverse > 0])  # without those that say nothing
+    for label in np.flatnonzero(rows.counts).tolist():
+        probs = rows.of_label(label)
+        inverse = _inverse_likelihood(probs, values[:, label])
+        wrong = values[label, label] * probs[:, label] * inverse
+        parts.append(wrong[inverse > 0])  # without impossible answers
     wrong = np.concatenate(parts).astype(np.float64)
     n = len(wrong)
-    if not n:  # no answer says anything: nothing is held against them, nor known
+    if not n:  # no information
         return 0.0, 1.0
     rate = float(np.clip(wrong.mean(), 0, 1))
     root = float(np.sqrt(((wrong - rate) ** 2).sum()))

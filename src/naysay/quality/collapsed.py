@@ -1,4 +1,4 @@
-"""Classes that a model has lost: never predicted, not told apart, or under another's name."""
+"""Find classes that a model hardly predicts, confuses, or predicts under another name."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -7,18 +7,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-from naysay._base.checks import check_number, row_slices
+from naysay._base.checks import check_number, check_probabilities, row_slices
 from naysay._base.errors import InvalidTransitionMatrix
 from naysay.estimation import class_prior
-from naysay.quality.wrong_labels import as_probabilities
-from naysay.transition import TransitionMatrix
-from naysay.transition.algebra import Floats, as_matrix, check_comp_labels, invert, joint_counts
+from naysay.transition import TransitionMatrix, as_transition_matrix
+from naysay.transition.algebra import Floats, check_comp_labels, invert, joint_counts
 
 __all__ = ["CollapsedClasses", "Finding", "find_collapsed_classes"]
 
 WHAT_TO_DO = "Estimate Q again from anchors (naysay estimate), and check the order of its classes."
 
-_DEAD = 0.2  # a class predicted for less than this part of its examples' number
+_DEAD = 0.2  # limit of the ratio of predicted share and class share
 _MERGED = 0.2  # share of another class among the predictions of one
 _SWAPPED = 0.5
 _ROUNDING = 1e-9
@@ -26,7 +25,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong, ``kind``: dead, merged, swapped, misnamed, or matrix (Q is)."""
+    """One problem; ``kind`` is dead, merged, swapped, misnamed, or matrix (Q is wrong)."""
 
     kind: str
     classes: tuple[str, ...]
@@ -38,24 +37,24 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class CollapsedClasses:
-    """What was found, and the figures it was found by; ``print`` it to read it."""
+    """Findings and the estimates they follow from; ``print`` it for the messages."""
 
     findings: tuple[Finding, ...]
     classes: tuple[str, ...]
     predicted_shares: Floats
-    """(K,) how often each class is predicted."""
+    """(K,) share of examples predicted as each class."""
     mean_probs: Floats
-    """(K,) the mean predicted probability of each class."""
+    """(K,) mean predicted probability of each class."""
     prior: Floats
-    """(K,) the share of each class by the labels alone, `naysay.estimation.class_prior`."""
+    """(K,) class prior estimated from the labels, see `naysay.estimation.class_prior`."""
     composition: Floats
-    """(K, K) estimate of P(Y = l | f(X) = k) in row k; NaN where k is never predicted."""
+    """(K, K) estimate of P(Y = l | f(X) = k) in row k; NaN if k is never predicted."""
 
     def __bool__(self) -> bool:
         return bool(self.findings)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
+        """Convert to plain values for JSON."""
         return {
             "findings": [{**asdict(each), "classes": list(each.classes)} for each in self.findings],
             "classes": list(self.classes),
@@ -77,51 +76,50 @@ def find_collapsed_classes(
     *,
     confidence: float = 0.95,
 ) -> CollapsedClasses:
-    r"""Find classes that are dead, merged or swapped, by complementary labels alone.
+    r"""Find classes that are dead, merged or swapped, from complementary labels alone.
 
-    Among the examples predicted as k, the mean of Q⁻¹[ȳ, l] is the share of class l. So the
-    labels say what a prediction really holds, and the mean over all examples says how large each
-    class is. Reported is
+    Among the examples predicted as k, the mean of Q⁻¹[ȳ, l] estimates the share of class l, and
+    the mean over all examples estimates the class prior. The findings are
 
     - *dead*: a class predicted less than a fifth as often as it occurs; *merged*, if its examples
       make up over a fifth of the predictions of another class;
     - *merged*: two classes that each make up over a fifth of the predictions of the other;
     - *swapped*: each makes up over half of the predictions of the other; *misnamed*, if only one
       does;
-    - *matrix*, and nothing else: shares that are over 100 % together, so Q is not that of the
+    - *matrix*, as the only finding: shares that sum to over 100 %, so Q does not describe the
       labels.
 
-    A share counts where its lower confidence bound is above the limit, with Bonferroni's
-    correction for all pairs: a healthy model raises a false alarm with probability
-    1 - `confidence` at most. The bound allows for labels too rare to be in a small group. Where
-    Q tells classes hardly apart (``Q.diagnose()``), it takes many labels to find anything.
+    A share is significant if its lower confidence bound is above the limit, with Bonferroni's
+    correction for all pairs. The probability of any finding for a healthy model is therefore at
+    most 1 - `confidence`. The bound allows for labels that are too rare to occur in a small group.
+    If Q is badly conditioned (``Q.diagnose()``), many labels are needed to find anything.
 
     Parameters
     ----------
     probs : array of shape (n, n_classes)
-        P(Y | x) from any model, on examples it was not trained on.
+        P(Y | x) from any model, for examples that it was not trained on.
     comp_labels : array of shape (n,)
-        As indices, or as names where Q has names.
+        As indices, or as names if Q has names.
     Q : TransitionMatrix or array of shape (n_classes, n_classes)
         Invertible.
     confidence : float, default=0.95
-        That a healthy model raises no alarm.
+        Probability of no finding for a healthy model.
 
     Raises
     ------
     InvalidTransitionMatrix
-        If Q is singular: some classes then give the same labels.
+        If Q is singular: some classes then have the same distribution of labels.
 
     Examples
     --------
     >>> true = np.random.default_rng(0).integers(3, size=3000)
-    >>> probs = np.eye(3)[np.where(true == 2, 0, true)]  # class 2 is taken for class 0
+    >>> probs = np.eye(3)[np.where(true == 2, 0, true)]  # class 2 is predicted as class 0
     >>> Q = TransitionMatrix.uniform(3, classes=["cat", "dog", "owl"])
     >>> found = find_collapsed_classes(probs, Q.sample(true, seed=1), Q)
     >>> [(each.kind, each.classes) for each in found.findings]
     [('merged', ('owl', 'cat'))]
     """
-    matrix = as_matrix(Q)
+    matrix = as_transition_matrix(Q)
     check_number(confidence, "confidence", above=0, below=1)
     inverse = invert(np.asarray(matrix))
     if inverse is None:
@@ -129,7 +127,7 @@ def find_collapsed_classes(
             "Q must be invertible to find collapsed classes; this one is singular, so some classes "
             "give the same labels. See Q.diagnose()."
         )
-    array = as_probabilities(probs, matrix.n_classes)
+    array = check_probabilities(probs, n_classes=matrix.n_classes, name="probs")
     labels = check_comp_labels(comp_labels, matrix, len(array), of="row of probs")
     predictions = np.empty(len(array), dtype=np.int64)
     total = np.zeros(matrix.n_classes)
@@ -137,7 +135,7 @@ def find_collapsed_classes(
         predictions[rows] = array[rows].argmax(axis=1)
         total += array[rows].sum(axis=0, dtype=np.float64)
     counts = joint_counts(labels, predictions, matrix.n_classes)
-    z = float(ndtri(1 - (1 - confidence) / matrix.n_classes**2))  # K dead, K (K - 1) pairs
+    z = float(ndtri(1 - (1 - confidence) / matrix.n_classes**2))  # K classes, K (K - 1) pairs
     composition, at_least = _class_shares(counts.T, inverse, z)
     _, prior_at_least = _class_shares(counts.sum(axis=1)[None], inverse, z)
     shares = counts.sum(axis=0) / len(array)
@@ -152,11 +150,12 @@ def find_collapsed_classes(
 
 
 def _class_shares(counts: NDArray[np.int64], inverse: Floats, z: float) -> tuple[Floats, Floats]:
-    """Return the share of each class in groups with these label counts, and its lower bound.
+    """Estimate the share of each class in groups with these label counts, and lower bounds.
 
-    The last part of the bound, as in Bernstein's inequality, is for the label that speaks most
-    against a class: a group of few labels may hold none, and then both mean and variance mislead.
-    In simulations its third keeps the promise; a quarter does not, with a uniform Q.
+    The last term of the bound, as in Bernstein's inequality, allows for the label that is the
+    strongest evidence against a class: a small group may contain none, and then both mean and
+    variance are misleading. In simulations a factor of one third is enough for the nominal
+    confidence; one quarter is not, with a uniform Q.
     """
     sizes = counts.sum(axis=1, keepdims=True)
     at_least_one = np.maximum(sizes, 1)
@@ -172,50 +171,63 @@ def _class_shares(counts: NDArray[np.int64], inverse: Floats, z: float) -> tuple
 def _findings(
     shares: Floats, prior: Floats, composition: Floats, classes: tuple[str, ...]
 ) -> list[Finding]:
-    """Name what lower bounds of the prior and of the classes in each prediction show."""
-    others = composition - np.diag(composition.diagonal())  # row k: what is predicted as k
+    """List the findings that lower bounds of the prior and of the composition support."""
+    others = composition - np.diag(composition.diagonal())  # row k: predicted as k
     wrong = _wrong_matrix(prior, others, classes)
     if wrong is not None:
-        return [wrong]  # all else would rest on Q
+        return [wrong]  # all other findings depend on Q
     dead = shares < _DEAD * prior
     found = [
         _lost(int(k), int(others[:, k].argmax()), shares, prior, others, classes)
         for k in np.flatnonzero(dead)
     ]
-    for k, other in np.argwhere((others > _MERGED) & ~dead).tolist():
-        if dead[k]:
-            continue
-        pair = (classes[k], classes[other])
-        there, back = others[k, other], others[other, k]
-        if there > _SWAPPED and back > _SWAPPED:
-            text = (
-                f"{pair[0]!r} and {pair[1]!r} are swapped: at least {there:.0%} of what is "
-                f"predicted as {pair[0]!r} is {pair[1]!r}, and {back:.0%} the other way round. "
-                "Check the order of the classes, or give a few anchors of both."
-            )
-            kind = "swapped"
-        elif there > _SWAPPED:
-            text = (
-                f"{pair[0]!r} is misnamed: at least {there:.0%} of what is predicted as it is "
-                f"{pair[1]!r}. Check the order of the classes, or give a few anchors of both."
-            )
-            kind = "misnamed"
-        elif back > _MERGED and back <= _SWAPPED:
-            text = (
-                f"{pair[0]!r} and {pair[1]!r} are merged: at least {there:.0%} of what is "
-                f"predicted as {pair[0]!r} is {pair[1]!r}, and {back:.0%} the other way round. "
-                "Collect labels that tell them apart, or train again with another seed."
-            )
-            kind = "merged"
-        else:
-            continue
-        if kind == "misnamed" or k < other:  # a pair is told once
-            found.append(Finding(kind, pair, text))
+    found += [
+        finding
+        for k, other in np.argwhere((others > _MERGED) & ~dead & ~dead[:, None]).tolist()
+        if (finding := _confused(k, other, others, classes)) is not None
+    ]
     return found
 
 
+def _confused(k: int, other: int, others: Floats, classes: tuple[str, ...]) -> Finding | None:
+    """Describe how two classes are confused; None if the pair in the other order reports it."""
+    pair = (classes[k], classes[other])
+    there, back = others[k, other], others[other, k]
+    both = (
+        f"at least {there:.0%} of what is predicted as {pair[0]!r} is {pair[1]!r}, and {back:.0%} "
+        "the other way round."
+    )
+    if there > _SWAPPED and back > _SWAPPED:
+        kind, text = (
+            "swapped",
+            (
+                f"{pair[0]!r} and {pair[1]!r} are swapped: {both} "
+                "Check the order of the classes, or give a few anchors of both."
+            ),
+        )
+    elif there > _SWAPPED:
+        kind, text = (
+            "misnamed",
+            (
+                f"{pair[0]!r} is misnamed: at least {there:.0%} of what is predicted as it is "
+                f"{pair[1]!r}. Check the order of the classes, or give a few anchors of both."
+            ),
+        )
+    elif _MERGED < back <= _SWAPPED:
+        kind, text = (
+            "merged",
+            (
+                f"{pair[0]!r} and {pair[1]!r} are merged: {both} "
+                "Collect labels that tell them apart, or train again with another seed."
+            ),
+        )
+    else:
+        return None
+    return Finding(kind, pair, text) if kind == "misnamed" or k < other else None
+
+
 def _wrong_matrix(prior: Floats, others: Floats, classes: tuple[str, ...]) -> Finding | None:
-    """Say that Q is wrong where shares must be more than 100 % together."""
+    """Report that Q is wrong if lower bounds of shares sum to more than 100 %."""
     crowded = np.flatnonzero(np.maximum(others, 0).sum(axis=1) > 1 + _ROUNDING)
     if not len(crowded) and np.maximum(prior, 0).sum() <= 1 + _ROUNDING:
         return None
@@ -233,7 +245,7 @@ def _wrong_matrix(prior: Floats, others: Floats, classes: tuple[str, ...]) -> Fi
 def _lost(
     k: int, holder: int, shares: Floats, prior: Floats, others: Floats, classes: tuple[str, ...]
 ) -> Finding:
-    """Say that class k is hardly predicted, and where its examples are, if one class has them."""
+    """Report that class k is hardly predicted, and which class its examples are predicted as."""
     facts = (
         f"{classes[k]!r} is predicted for {shares[k]:.1%} of the examples, but at least "
         f"{prior[k]:.1%} are of it"

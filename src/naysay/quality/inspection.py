@@ -1,4 +1,4 @@
-"""A closer look at a matrix: which classes it nearly merges, and whether labels fit it."""
+"""Inspect a matrix: the most similar rows, and a test whether labels come from it."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -7,22 +7,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtrc
 
-from naysay._base.checks import check_label_indices, check_seed, shorten
+from naysay._base.checks import check_class_prior, check_label_indices, check_seed, shorten
 from naysay._base.errors import InvalidLabels
 from naysay.estimation import class_prior
 from naysay.transition import TransitionMatrix
-from naysay.transition.diagnosis import check_prior
 
 __all__ = ["LabelCheck", "NearPair", "check_labels", "nearest_rows"]
 
-_LARGEST = 2000  # classes; beyond this all pairs of rows take minutes
+_MAX_CLASSES = 2000  # with more, the distances of all pairs take minutes
 _N_SIMULATED = 199
-_MOST_CLASSES_SIMULATED = 200
-_UNLIKELY = 0.01
+_MAX_CLASSES_SIMULATED = 200
+_SIGNIFICANCE = 0.01
 
 
 class NearPair(NamedTuple):
-    """Two classes and the L1 distance of their rows: 0 if answered alike, at most 2."""
+    """Two classes and the L1 distance of their rows: 0 if the rows are equal, at most 2."""
 
     one: str
     other: str
@@ -33,10 +32,10 @@ class NearPair(NamedTuple):
 
 
 def nearest_rows(Q: TransitionMatrix, *, most: int = 3) -> list[NearPair]:
-    """Return the pairs of classes that are answered most alike, the nearest first.
+    """Find the pairs of classes with the most similar rows, sorted by increasing distance.
 
-    The nearer two rows, the more labels it takes to tell the classes apart; in training they
-    merge or swap first. None are returned for more than 2,000 classes.
+    The closer two rows, the more labels are needed to distinguish the classes; in training such
+    classes are the first to be merged or swapped. The list is empty for more than 2,000 classes.
 
     Examples
     --------
@@ -46,7 +45,7 @@ def nearest_rows(Q: TransitionMatrix, *, most: int = 3) -> list[NearPair]:
     """
     from scipy.spatial.distance import pdist  # slow to load, for this function only
 
-    if Q.n_classes > _LARGEST:
+    if Q.n_classes > _MAX_CLASSES:
         return []
     one, other = np.triu_indices(Q.n_classes, 1)
     if Q.is_uniform:
@@ -62,20 +61,21 @@ def nearest_rows(Q: TransitionMatrix, *, most: int = 3) -> list[NearPair]:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LabelCheck:
-    """What complementary labels say about a matrix; ``print`` it to read it.
+    """Test whether complementary labels come from a matrix; ``print`` it for a summary.
 
     Attributes
     ----------
     class_shares : array of shape (n_classes,)
-        Estimated from the labels alone, or the prior that was given.
+        Class prior: estimated from the labels, or as given.
     never_named : tuple of str
-        Classes that Q allows as labels and that are never named.
+        Labels that are possible under Q and do not occur.
     chi_square : float
-        Distance of the frequencies of labels from those that Q and the shares predict.
+        Chi-square statistic of the label frequencies against those expected under Q.
     p_value : float or None
-        The chance of so large a distance if Q is right; None where it was not computed.
+        Probability of a statistic at least as large if the labels come from Q; None if it was
+        not computed.
     most_unlike : str
-        The label whose frequency is furthest from its prediction, in standard deviations.
+        The label whose frequency differs most from its expectation, in standard deviations.
     """
 
     classes: tuple[str, ...]
@@ -89,11 +89,11 @@ class LabelCheck:
 
     @property
     def fits(self) -> bool | None:
-        """Whether the labels could come from Q (chance of at least 1 %)."""
-        return None if self.p_value is None else self.p_value >= _UNLIKELY
+        """Whether the test does not reject Q at the 1 % level; None without a p-value."""
+        return None if self.p_value is None else self.p_value >= _SIGNIFICANCE
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the figures as plain values for JSON; an infinite number becomes None."""
+        """Convert the figures to plain values for JSON; infinity becomes None."""
         return {
             "n_labels": self.n_labels,
             "class_shares": dict(zip(self.classes, self.class_shares.tolist(), strict=True)),
@@ -122,7 +122,7 @@ class LabelCheck:
     def _fit(self) -> str:
         figures = f"chi-square {self.chi_square:.4g}"
         if self.p_value is None:
-            return f"{figures}; not tested for more than {_MOST_CLASSES_SIMULATED} classes"
+            return f"{figures}; not tested for more than {_MAX_CLASSES_SIMULATED} classes"
         figures += f", p = {self.p_value:.2g}"
         if not self.fits:
             return (
@@ -140,16 +140,16 @@ def check_labels(
     prior: ArrayLike | None = None,
     seed: int | np.random.Generator = 0,
 ) -> LabelCheck:
-    """Compare the frequencies of complementary labels with what Q predicts.
+    """Test whether the frequencies of complementary labels agree with Q.
 
-    With a prior this is the chi-square test. Without one the class shares are estimated first,
-    and the distance is compared with that of 199 simulated sets of labels, estimated alike. An
-    invertible Q explains most frequencies exactly, so then only gross misfits are found.
+    With a prior this is the chi-square test. Without a prior the class shares are estimated first,
+    and the p-value is from 199 simulated sets of labels, for which they are estimated in the same
+    way. An invertible Q fits most frequencies exactly, so the test then finds only gross misfits.
 
     Parameters
     ----------
     comp_labels : array of shape (n,)
-        As indices, or as names where Q has names.
+        As indices, or as names if Q has names.
     Q : TransitionMatrix
     prior : array of shape (n_classes,), optional
     seed : int or numpy.random.Generator, default=0
@@ -168,15 +168,15 @@ def check_labels(
     counts = np.bincount(labels, minlength=Q.n_classes)
     values = np.asarray(Q)
     possible = values.any(axis=0)
-    shares = class_prior(labels, Q) if prior is None else check_prior(prior, Q.n_classes)
+    shares = class_prior(labels, Q) if prior is None else check_class_prior(prior, Q.n_classes)
     expected = labels.size * shares @ values
     distance = _chi_square(counts, expected)
     p_value: float | None
     if prior is not None:
-        n_answers = int((expected > 0).sum())
-        p_value = float(chdtrc(n_answers - 1, distance)) if n_answers > 1 else 1.0
+        n_possible = int((expected > 0).sum())
+        p_value = float(chdtrc(n_possible - 1, distance)) if n_possible > 1 else 1.0
         p_value = 0.0 if np.isinf(distance) else p_value
-    elif Q.n_classes > _MOST_CLASSES_SIMULATED:
+    elif Q.n_classes > _MAX_CLASSES_SIMULATED:
         p_value = None
     else:
         p_value = _simulated(distance, labels.size, shares @ values, Q, check_seed(seed))
@@ -208,11 +208,11 @@ def _simulated(
     Q: TransitionMatrix,
     rng: np.random.Generator,
 ) -> float:
-    """Return the share of simulated sets of labels that are as far off (the set itself counts)."""
+    """Compute the p-value by simulation; the observed labels count as one of the sets."""
     values, names = np.asarray(Q), np.arange(Q.n_classes)
     n_as_far = 1
     for counts in rng.multinomial(n_labels, frequencies / frequencies.sum(), _N_SIMULATED):
         shares = class_prior(np.repeat(names, counts), Q)
-        # equal up to rounding counts as equal: exact fits are all at zero
+        # statistics that are equal up to rounding count as equal: exact fits are all near zero
         n_as_far += _chi_square(counts, n_labels * shares @ values) >= distance * (1 - 1e-9) - 1e-6
     return n_as_far / (_N_SIMULATED + 1)

@@ -1,71 +1,57 @@
-"""Complementary labels that seem to exclude the true class."""
+"""Find complementary labels that probably exclude the true class."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from naysay._base.checks import as_real_numbers, check_count, check_probabilities, row_slices
-from naysay._base.errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix
-from naysay.transition import TransitionMatrix
-from naysay.transition.algebra import as_matrix, check_comp_labels
+from naysay._base.checks import check_count, check_probabilities, row_slices
+from naysay._base.errors import InvalidLabels, InvalidTransitionMatrix
+from naysay.transition import TransitionMatrix, as_transition_matrix
+from naysay.transition.algebra import check_comp_labels
 
-__all__ = ["WrongLabels", "as_probabilities", "find_wrong_labels"]
-
-
-def as_probabilities(probs: ArrayLike, n_classes: int) -> NDArray[Any]:
-    """Return probabilities of shape (n, n_classes), float32 as float32, checked part by part."""
-    given = np.asarray(probs) if hasattr(probs, "__array__") else probs
-    is_float = isinstance(given, np.ndarray) and given.dtype in (np.float32, np.float64)
-    array = given if is_float else as_real_numbers(given, "probs must be an array", InvalidInput)
-    assert isinstance(array, np.ndarray)
-    if array.ndim != 2:
-        check_probabilities(array, n_classes=n_classes, name="probs")  # says what is wrong
-    for rows in row_slices(*array.shape):
-        check_probabilities(array[rows], n_classes=n_classes, name="probs", first_row=rows.start)
-    return array
+__all__ = ["WrongLabels", "find_wrong_labels"]
 
 
-_SHOWN = 5
+_SHOWN = 5  # labels in the printed summary
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class WrongLabels:
-    """All labels, the most doubtful first; ``print`` it to read it."""
+    """All labels, ranked by the probability of being wrong; ``print`` it for a summary."""
 
     indices: NDArray[np.int64]
-    """(n,) examples, the most doubtful label first."""
+    """(n,) examples, sorted by decreasing probability that the label is wrong."""
     probabilities: NDArray[np.float64]
-    """(n,) the probability that the label is wrong, in the order of `indices`."""
+    """(n,) probability that the label is wrong, in the order of `indices`."""
     labels: NDArray[np.int64]
-    """(n,) the labels as indices of classes, in the order of `indices`."""
+    """(n,) labels as class indices, in the order of `indices`."""
     classes: tuple[str, ...]
-    """Names of the classes."""
+    """Class names."""
 
     @property
     def weights(self) -> NDArray[np.float64]:
-        """(n,) the probability that each label is right, in the order of the data."""
+        """(n,) probability that each label is correct, in the order of the data."""
         weights = np.empty(len(self.indices))
         weights[self.indices] = 1 - self.probabilities
         return weights
 
     @property
     def keep(self) -> NDArray[np.bool_]:
-        """(n,) whether each label is more likely right than wrong, in the order of the data."""
+        """(n,) whether each label is more likely correct than wrong, in the order of the data."""
         return self.weights > 0.5
 
     @property
     def n_expected(self) -> float:
-        """How many labels are wrong, as the probabilities have it."""
+        """Expected number of wrong labels."""
         return float(self.probabilities.sum())
 
     def precision_at(self, is_wrong: ArrayLike, n: int) -> float:
-        """Return how many of the first n are wrong indeed, where that is known."""
+        """Compute the share of wrong labels among the first n, given which labels are wrong."""
         return float(self._hits(is_wrong, n).mean())
 
     def recall_at(self, is_wrong: ArrayLike, n: int) -> float:
-        """Return how many of all wrong labels are among the first n, where that is known."""
+        """Compute the share of all wrong labels that is among the first n."""
         total = int(np.count_nonzero(is_wrong))
         return float(self._hits(is_wrong, n).sum() / total) if total else 1.0
 
@@ -99,23 +85,24 @@ def find_wrong_labels(
 
     .. math:: P(Y = ȳ \mid x, ȳ) = Q_{ȳȳ} \, p_ȳ(x) \;/\; \sum_k Q_{kȳ} \, p_k(x)
 
-    It is as good as the probabilities are; use those of examples the model was not trained on.
-    Drop what ``keep`` leaves out, or weight the loss with ``weights``.
+    The result depends on the quality of the probabilities; use predictions for examples that the
+    model was not trained on. Drop the labels that are not in ``keep``, or weight the loss with
+    ``weights``.
 
     Parameters
     ----------
     probs : array of shape (n, n_classes)
-        P(Y | x) from any model, without knowledge of the label in question.
+        P(Y | x) from any model that was not trained on these labels.
     comp_labels : array of shape (n,)
-        As indices, or as names where Q has names. With several labels per example pass one row
-        of `probs` for each label.
+        As indices, or as names if Q has names. With several labels per example pass one row of
+        `probs` for each label.
     Q : TransitionMatrix or array of shape (n_classes, n_classes)
-        With a diagonal: how often annotators exclude the true class.
+        With a non-zero diagonal: the probability that annotators exclude the true class.
 
     Raises
     ------
     InvalidTransitionMatrix
-        If the diagonal of Q is zero: it then says that no label is wrong.
+        If the diagonal of Q is zero, under which no label is wrong.
 
     Examples
     --------
@@ -124,24 +111,24 @@ def find_wrong_labels(
     >>> found.indices.tolist(), found.probabilities.round(2).tolist()
     ([0, 1], [0.88, 0.02])
     """
-    matrix = as_matrix(Q)
+    matrix = as_transition_matrix(Q)
     values = np.asarray(matrix)
     diagonal = values.diagonal()
     if not diagonal.any():
         raise InvalidTransitionMatrix(
-            "Q must have a diagonal, the share of labels that are wrong; with a zero diagonal no "
-            "label can be. Estimate it with allow_diagonal=True."
+            "Q must have a non-zero diagonal, the share of wrong labels; with a zero diagonal no "
+            "label can be wrong. Estimate it with allow_diagonal=True."
         )
-    array = as_probabilities(probs, matrix.n_classes)
+    array = check_probabilities(probs, n_classes=matrix.n_classes, name="probs")
     labels = check_comp_labels(comp_labels, matrix, len(array), of="row of probs")
     columns = values.T
     wrong = np.empty(len(array))
     for rows in row_slices(*array.shape):
         given = labels[rows]
         likely = np.einsum("ik,ik->i", array[rows], columns[given])
-        here = array[rows][np.arange(len(given)), given].astype(np.float64) * diagonal[given]
-        # a label that the model holds for impossible says nothing about Y = ȳ: no suspicion
-        wrong[rows] = np.divide(here, likely, out=np.zeros(len(given)), where=likely > 0)
+        joint = array[rows][np.arange(len(given)), given].astype(np.float64) * diagonal[given]
+        # a label with probability zero under the model is no evidence for Y = ȳ
+        wrong[rows] = np.divide(joint, likely, out=np.zeros(len(given)), where=likely > 0)
     order = np.argsort(-wrong, kind="stable")
     return WrongLabels(
         indices=order,

@@ -1,77 +1,73 @@
-"""How often each label meets each prediction, and what the inverse of Q makes of it."""
+"""Counts of complementary labels and predictions, and the inverse of Q that estimators apply."""
 
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from naysay._base.checks import as_real_numbers, check_label_indices, named
+from naysay._base.checks import (
+    as_real_numbers,
+    check_label_indices,
+    check_one_label_each,
+    impossible_label,
+)
 from naysay._base.errors import InvalidLabels, InvalidTransitionMatrix
 from naysay.transition.matrix import TransitionMatrix
 
 __all__ = [
     "Floats",
-    "as_matrix",
     "check_comp_labels",
-    "check_samples",
     "invert",
+    "invert_samples",
     "joint_counts",
-    "score_interval",
-    "spread_slopes",
 ]
 
 Floats = NDArray[np.float64]
 
 
-def as_matrix(Q: TransitionMatrix | ArrayLike) -> TransitionMatrix:
-    """Return Q checked; an array may have a diagonal."""
-    return Q if isinstance(Q, TransitionMatrix) else TransitionMatrix(Q, allow_diagonal=True)
-
-
 def check_comp_labels(
-    comp_labels: ArrayLike, matrix: TransitionMatrix, n: int, *, of: str
+    comp_labels: ArrayLike, matrix: TransitionMatrix, n: int | None = None, *, of: str = ""
 ) -> NDArray[np.int64]:
-    """Return complementary labels as indices: one per prediction, none that Q never gives."""
-    labels = check_label_indices(comp_labels, matrix.classes, name="comp_labels")
-    if labels.shape != (n,) or not n:
-        raise InvalidLabels(
-            f"comp_labels must hold one label per {of}, shape ({n},), and at least one. "
-            f"Got shape {labels.shape}."
-        )
-    counts = np.bincount(labels, minlength=matrix.n_classes)
-    used = np.ones(len(counts), dtype=bool)
+    """Check complementary labels and convert them to indices.
+
+    There must be at least one label, none whose column of Q is all zero and, if `n` is given,
+    exactly one for each of the n rows that `of` names in the error message.
+    """
+    if n is not None:
+        labels = check_one_label_each(comp_labels, matrix.classes, n, name="comp_labels", of=of)
+    else:
+        labels = check_label_indices(comp_labels, matrix.classes, name="comp_labels")
+        if labels.ndim != 1 or not labels.size:
+            raise InvalidLabels(
+                f"comp_labels must hold at least one label, shape (n,). Got shape {labels.shape}."
+            )
     if not matrix.is_uniform:
-        used[:] = False
-        used[matrix.entries.indices] = True
-    impossible = np.flatnonzero((counts > 0) & ~used)
-    if len(impossible):
-        label = int(impossible[0])
-        raise InvalidLabels(
-            f"comp_labels contains class {named(label, matrix.classes)}, but Q[:, {label}] is all "
-            f"zero, so that label could never occur. Re-estimate Q or drop the {counts[label]} "
-            "rows."
-        )
+        counts = np.bincount(labels, minlength=matrix.n_classes)
+        counts[matrix.entries.indices] = 0  # counts that remain belong to labels that cannot occur
+        if counts.any():
+            label = int(np.flatnonzero(counts)[0])
+            raise impossible_label(label, int(counts[label]), matrix.classes)
     return labels
 
 
 def joint_counts(
     labels: NDArray[np.int64], predictions: NDArray[np.int64], n_classes: int
 ) -> NDArray[np.int64]:
-    """Return how often label j comes with prediction k, shape (n_classes, n_classes)."""
+    """Count how often label j occurs with prediction k, shape (n_classes, n_classes)."""
     flat = np.bincount(labels * n_classes + predictions, minlength=n_classes**2)
     return flat.reshape(n_classes, n_classes)
 
 
 def invert(values: Floats) -> Floats | None:
-    """Return the inverse of Q, or None where Q is singular."""
+    """Compute the inverse of Q; None if Q is singular to working precision."""
     left, singular_values, right = np.linalg.svd(values)
     if singular_values[-1] <= singular_values[0] * len(values) * np.finfo(np.float64).eps:
         return None
     return (right.T / singular_values) @ left.T
 
 
-def check_samples(Q_samples: Any, n_classes: int) -> Floats:
-    """Return the inverses of plausible matrices, shape (n_samples, n_classes, n_classes)."""
+def invert_samples(Q_samples: Any, n_classes: int) -> Floats:
+    """Check samples of Q and invert each, shape (n_samples, n_classes, n_classes)."""
     rule = f"Q_samples must be at least 2 matrices, shape (n, {n_classes}, {n_classes})"
     samples = as_real_numbers(Q_samples, rule, InvalidTransitionMatrix)
     if samples.ndim != 3 or samples.shape[1:] != (n_classes, n_classes) or len(samples) < 2:
@@ -86,31 +82,3 @@ def check_samples(Q_samples: Any, n_classes: int) -> Floats:
         raise InvalidTransitionMatrix(
             f"{rule}, each invertible. One is singular: draw them from a smoother distribution."
         ) from None
-
-
-def spread_slopes(values: Floats, terms: Floats) -> Floats:
-    """Return by how much E[terms²] grows, per unit, as a class turns from others into itself.
-
-    ``terms[j, k]`` is what label j contributes to class k. Its mean square is
-    ``(Q @ terms²)[k, k]`` on examples of class k, and that of the other rows, here averaged, on
-    others. Shape (n_classes,).
-    """
-    mean_squares = values @ terms**2
-    own = mean_squares.diagonal()
-    return own - (mean_squares.sum(axis=0) - own) / (len(values) - 1)
-
-
-def score_interval(
-    mean: Any, variance: Any, slope: Any, n: Any, z: float, doubt: Any = 0.0
-) -> tuple[Any, Any]:
-    """Return all a with (mean - a)² ≤ z² (V(a) / n + doubt), where V(a) is the variance at a.
-
-    ``V(a) = variance + slope (a - mean) - (a² - mean²)``. For a uniform Q this is Wilson's
-    interval for how often the prediction is the excluded class. It does not shrink to a point
-    where no label happened to contradict the predictions, as mean ± z · standard error would.
-    """
-    c = z**2 / n
-    middle = mean + c * slope / 2
-    constant = mean**2 * (1 - c) - c * (variance - slope * mean) - z**2 * doubt
-    root = np.sqrt(np.maximum(middle**2 - (1 + c) * constant, 0))
-    return (middle - root) / (1 + c), (middle + root) / (1 + c)

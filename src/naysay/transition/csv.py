@@ -1,7 +1,7 @@
-"""Transition matrices as CSV text: class names in the first row and column, or numbers only.
+"""Read and write transition matrices as CSV, with class names or numbers only.
 
-Separated by commas, or as a spreadsheet does it where numbers have a decimal comma: by semicolons
-or tabs.
+Class names are in the first row and column. Cells are separated by commas or, as spreadsheets
+export them where numbers have a decimal comma, by semicolons or tabs.
 """
 
 import csv
@@ -25,7 +25,7 @@ _CORNER_WITH_DIAGONAL = "true class (annotators err)"
 
 @dataclass(frozen=True)
 class MatrixTable:
-    """What a CSV file says: values, class names (None without a header), diagonal allowed."""
+    """Content of a CSV file: values, class names (None without a header), diagonal allowed."""
 
     values: NDArray[np.float64]
     names: list[str] | None
@@ -33,7 +33,7 @@ class MatrixTable:
 
 
 def read_matrix(path: str | Path) -> MatrixTable:
-    """Read a CSV file; anything but a table of numbers is refused with its place."""
+    """Read a CSV file; an error names the row that does not hold numbers."""
     try:
         # without newline="" line ends inside a quoted class name would change
         with Path(path).open(encoding="utf-8-sig", newline="") as file:
@@ -52,7 +52,7 @@ def write_matrix(
     *,
     allows_diagonal: bool,
 ) -> None:
-    """Write one row at a time, each number with all its digits."""
+    """Write a matrix row by row, each number with all its digits."""
     if isinstance(target, str | Path):
         with Path(target).open("w", encoding="utf-8", newline="") as file:
             write_matrix(file, names, rows, allows_diagonal=allows_diagonal)
@@ -63,7 +63,7 @@ def write_matrix(
 
 
 def parse_matrix(text: str, source: str) -> MatrixTable:
-    """Parse CSV text; `source` is the name that errors give it."""
+    """Parse CSV text; error messages call it `source`."""
     rows = _rows(text, source)
     has_header = not _is_number(rows[0][0])
     body = rows[1:] if has_header else rows
@@ -94,7 +94,7 @@ def _rows(text: str, source: str, delimiter: str = ",") -> list[list[str]]:
         raise InvalidTransitionMatrix(f"{source} must hold a matrix. It is empty.")
     if delimiter != ",":
         return rows
-    # The names of classes may hold a semicolon; the first cell and numbers do not.
+    # Class names may contain a semicolon; the first cell and numbers cannot.
     start = "".join(rows[0] if _is_number(rows[0][0]) else rows[0][:1])
     other = next((mark for mark in ";\t" if mark in start), None)
     return rows if other is None else _rows(text, source, other)
@@ -118,4 +118,4 @@ def _is_number(cell: str) -> bool:
 
 
 def _number(cell: str) -> float:
-    return float(cell.replace(",", "."))  # no entry needs a comma between thousands
+    return float(cell.replace(",", "."))  # entries are at most 1: a comma cannot separate thousands

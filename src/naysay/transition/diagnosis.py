@@ -1,4 +1,4 @@
-"""What can be learned from the labels that a transition matrix gives: rank, information."""
+"""Diagnose a transition matrix: rank, conditioning and information of its labels."""
 
 from dataclasses import dataclass
 from math import isfinite
@@ -8,20 +8,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from naysay._base.checks import as_real_numbers, shorten
-from naysay._base.errors import InvalidInput
+from naysay._base.checks import check_class_prior, shorten
 
-__all__ = ["Diagnosis", "check_prior", "diagnose"]
+__all__ = ["Diagnosis", "diagnose"]
 
 _LARGEST_SVD = 2000  # classes; beyond this a singular value decomposition takes minutes
 
 
 @dataclass(frozen=True, kw_only=True)
 class Diagnosis:
-    """What can be learned from labels drawn with a matrix; ``print`` it to read it.
+    """Diagnosis of a transition matrix; ``print`` it for a summary.
 
     ``rank``, ``condition_number`` and ``smallest_singular_value`` are None for sparse matrices
-    of more than 2,000 classes, where they would take minutes and a full array.
+    of more than 2,000 classes, whose singular values would take minutes and a dense array.
     """
 
     classes: tuple[str, ...]
@@ -34,7 +33,7 @@ class Diagnosis:
 
     @property
     def identifiable(self) -> bool | None:
-        """Whether Q is invertible, so that P(Y|X) follows from P(Ȳ|X) (Theorem 1)."""
+        """Whether Q is invertible, so that P(Y|X) follows from P(Ȳ|X) (theorem 1 of the paper)."""
         if self.unused_labels:
             return False
         return None if self.rank is None else self.rank == len(self.classes)
@@ -45,7 +44,7 @@ class Diagnosis:
         return self.bits_per_label / self.bits_per_true_label
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the figures as plain values for JSON; an infinite number becomes None."""
+        """Convert the figures to plain values for JSON; infinity becomes None."""
         condition = self.condition_number
         return {
             "n_classes": len(self.classes),
@@ -98,7 +97,7 @@ def diagnose(
 ) -> Diagnosis:
     """Diagnose a matrix given by its non-zero entries; None stands for the uniform one."""
     n_classes = len(classes)
-    pi = check_prior(prior, n_classes)
+    pi = check_class_prior(prior, n_classes)
     singular_values = _singular_values(entries, n_classes)
     rank = smallest = condition = None
     if singular_values is not None:
@@ -119,7 +118,7 @@ def diagnose(
 
 
 def _singular_values(entries: csr_array | None, n_classes: int) -> NDArray[np.float64] | None:
-    """Return them, largest first; None where they would take a large full array."""
+    """Compute the singular values, largest first; None if they need too large an array."""
     if entries is None:  # of (J - I) / (K - 1)
         return np.repeat([1.0, 1 / (n_classes - 1)], [1, n_classes - 1])
     if n_classes > _LARGEST_SVD:
@@ -130,39 +129,24 @@ def _singular_values(entries: csr_array | None, n_classes: int) -> NDArray[np.fl
 def _label_prior(
     entries: csr_array | None, class_prior: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return Qᵀ π."""
+    """Compute Qᵀ π."""
     if entries is None:
         return (class_prior.sum() - class_prior) / (len(class_prior) - 1)
     return entries.T @ class_prior
 
 
 def _information(entries: csr_array | None, pi: NDArray[np.float64]) -> float:
-    """Return I(Y; Ȳ) = H(Ȳ) - H(Ȳ | Y) in bits."""
+    """Compute I(Y; Ȳ) = H(Ȳ) - H(Ȳ | Y) in bits."""
     if entries is None:
         row_entropies = np.full(len(pi), np.log2(len(pi) - 1))
     else:
         data = np.asarray(entries.data, dtype=np.float64)
         terms = csr_array((-data * np.log2(data), entries.indices, entries.indptr), entries.shape)
         row_entropies = np.asarray(terms.sum(axis=1)).ravel()
-    # rounding can leave a tiny negative number where nothing is learned
+    # rounding can give a tiny negative number where the information is zero
     return max(0.0, _entropy(_label_prior(entries, pi)) - float(pi @ row_entropies))
 
 
 def _entropy(probs: NDArray[np.float64]) -> float:
     positive = probs[probs > 0]
     return float(-(positive * np.log2(positive)).sum())
-
-
-def check_prior(prior: ArrayLike | None, n_classes: int) -> NDArray[np.float64]:
-    """Return a class prior that sums to 1, uniform when none is given."""
-    if prior is None:
-        return np.full(n_classes, 1 / n_classes)
-    pi = as_real_numbers(prior, f"prior must be {n_classes} probabilities", InvalidInput)
-    if pi.shape != (n_classes,) or not (pi >= 0).all() or abs(pi.sum() - 1) > 1e-6:
-        raise InvalidInput(
-            f"prior must be {n_classes} probabilities that sum to 1. Got {shorten(prior)}."
-        )
-    pi = pi / pi.sum()
-    if (pi == 1).any():
-        raise InvalidInput("prior must leave at least two classes possible. Got one class certain.")
-    return pi

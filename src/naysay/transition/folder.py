@@ -1,4 +1,4 @@
-"""A folder with the matrix of each annotator: one CSV file each, named after the annotator."""
+"""Read and write a folder with one CSV file per annotator, named after the annotator."""
 
 import re
 from collections.abc import Mapping
@@ -20,21 +20,23 @@ def _holds_csv_only(folder: Path) -> bool:
     return folder.is_dir() and all(file.suffix == ".csv" for file in folder.iterdir())
 
 
-_KIND: Any = {"of": _holds_csv_only, "what": "one of CSV files"}  # what may be replaced
+# the kind of folder that may be replaced
+_KIND: Any = {"of": _holds_csv_only, "what": "one of CSV files"}
 
 
 def read_matrices(
     folder: str | Path, *, allow_diagonal: bool = False
 ) -> dict[str, TransitionMatrix]:
-    """Read one matrix per annotator, as ``ComplementaryClassifier(transition=…)`` takes them.
+    """Read one matrix per annotator, for ``ComplementaryClassifier(transition=…)``.
 
-    Each file is what `TransitionMatrix.read` reads; its name without ``.csv`` is the annotator's.
-    All have the same classes in the same order. Hidden files and those of other kinds are ignored.
+    `TransitionMatrix.read` reads each file; the name of the file without ``.csv`` is the name of
+    the annotator. All files must have the same classes in the same order. Hidden files and files
+    of other types are ignored.
 
     Raises
     ------
     InvalidTransitionMatrix
-        If there is no CSV file, one is no matrix, or their classes differ.
+        If the folder has no CSV file, a file holds no matrix, or the classes differ.
 
     Examples
     --------
@@ -61,9 +63,10 @@ def read_matrices(
 
 
 def write_matrices(matrices: Mapping[str, TransitionMatrix], folder: str | Path) -> None:
-    """Write what `read_matrices` gives back: a new folder, or one that holds such files only.
+    """Write one CSV file per annotator, which `read_matrices` reads back.
 
-    What no file may be called is written with a percent sign: ``a/b`` becomes ``a%2Fb.csv``.
+    The folder must be new or hold CSV files only, which are replaced. Characters that a file name
+    cannot have are written with a percent sign: ``a/b`` becomes ``a%2Fb.csv``.
     """
     with replacing_folder(folder, **_KIND) as new:
         for name, Q in matrices.items():
@@ -71,12 +74,12 @@ def write_matrices(matrices: Mapping[str, TransitionMatrix], folder: str | Path)
 
 
 def check_matrix_folder(folder: str | Path) -> Path:
-    """Return the path if `write_matrices` can write there; ask before a long computation."""
+    """Check that `write_matrices` can write there; call it before a long computation."""
     return check_folder(folder, **_KIND)
 
 
 def file_name(annotator: str) -> str:
-    """Return the name of an annotator's file."""
+    """Compute the file name for an annotator."""
     return f"{_NOT_IN_NAMES.sub(lambda found: f'%{ord(found[0]):02X}', annotator)}.csv"
 
 

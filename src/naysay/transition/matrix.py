@@ -1,7 +1,7 @@
-"""TransitionMatrix: how annotators choose the class they exclude.
+"""TransitionMatrix: the probability of each complementary label given the true class.
 
-``Q[i, j] = P(complementary label j | true class i)``: row = true class, rows sum to 1. This is
-the only place that says so; everything behind it relies on it.
+``Q[i, j] = P(complementary label j | true class i)``: rows are true classes and sum to 1. This
+orientation is checked here once; all other code relies on it.
 """
 
 import itertools
@@ -31,7 +31,7 @@ from naysay.transition.csv import parse_matrix, read_matrix, write_matrix
 from naysay.transition.diagnosis import Diagnosis, diagnose
 from naysay.transition.sampling import distinct_integers, draw_distinct_labels, draw_labels
 
-__all__ = ["PAPER_SETTINGS", "TransitionMatrix"]
+__all__ = ["PAPER_SETTINGS", "TransitionMatrix", "as_transition_matrix"]
 
 #: Every matrix alive by its token, a text of its own. Compiled code is kept for one token: text is
 #: what torch's compiler compares by value, where it would take one matrix for another.
@@ -40,10 +40,10 @@ _numbers = itertools.count()
 
 
 class TransitionMatrix:
-    """How annotators choose the class they exclude: ``Q[i, j] = P(label j | true class i)``.
+    """Transition matrix ``Q[i, j] = P(complementary label j | true class i)``.
 
-    Checked when made and immutable after that. Uniform and sparse matrices keep their structure,
-    so that 100,000 classes are no problem; ``np.asarray(Q)`` gives the full float64 array.
+    The values are checked once; the matrix is immutable. Uniform and sparse matrices keep their
+    structure, so 100,000 classes fit into memory; ``np.asarray(Q)`` gives the dense float64 array.
 
     Parameters
     ----------
@@ -52,12 +52,12 @@ class TransitionMatrix:
     classes : sequence of str, optional
         Class names, in the order of the rows; ``'0', '1', …`` when left out.
     allow_diagonal : bool, default=False
-        Accept labels that wrongly exclude the true class (annotators who err).
+        Accept labels that exclude the true class by mistake.
 
     Raises
     ------
     InvalidTransitionMatrix
-        If the values are not a transition matrix; the message says where and why.
+        If the values are not a transition matrix; the message names the entry or row.
 
     References
     ----------
@@ -88,7 +88,7 @@ class TransitionMatrix:
         if entries is not None:
             for array in (entries.data, entries.indices, entries.indptr):
                 array.flags.writeable = False
-        self._entries = entries  # None: uniform, no entry is stored
+        self._entries = entries  # None for the uniform matrix
         self._classes = names
         self._allow_diagonal = bool(allow_diagonal)
         self._cache: dict[Any, Any] = {}  # tensors that `functional` derives once per device
@@ -97,7 +97,7 @@ class TransitionMatrix:
 
     @classmethod
     def uniform(cls, n_classes: int, *, classes: Sequence[str] | None = None) -> Self:
-        """Return the matrix of annotators without habit: every other class equally likely.
+        """Create the uniform matrix: every class but the true one is equally likely.
 
         Examples
         --------
@@ -119,10 +119,10 @@ class TransitionMatrix:
         *,
         seed: int | np.random.Generator = 0,
     ) -> Self:
-        """Return the paper's "without0": biased, but every other class can be named.
+        """Create a random biased matrix without zeros ("without0" in the paper).
 
         For each true class the other classes are split at random into groups of equal size (as
-        equal as the number allows), and each group gets one share of the probability.
+        equal as their number allows), and each group gets one share of the probability.
         """
         n_classes = check_n_classes(n_classes)
         given = as_real_numbers(shares, "shares must be a list of numbers", InvalidInput)
@@ -144,10 +144,10 @@ class TransitionMatrix:
     def with_zeros(
         cls, n_classes: int, n_labels: int = 3, *, seed: int | np.random.Generator = 0
     ) -> Self:
-        """Return the paper's "with0": each true class is answered with a few labels only.
+        """Create a random matrix with few non-zero labels per row ("with0" in the paper).
 
         Each row has ``n_labels`` random labels with probabilities uniform on the simplex. Every
-        class is named in some row (the paper: otherwise it cannot be learned).
+        label occurs in some row; a class whose label never occurs could not be learned.
         """
         n_classes = check_n_classes(n_classes)
         n_labels = check_count(n_labels, "n_labels")
@@ -156,14 +156,14 @@ class TransitionMatrix:
                 f"n_labels must be between 1 and the {n_classes - 1} other classes. Got {n_labels}."
             )
         rng = check_seed(seed)
-        # A random cycle through all classes gives each row one label other than its own and
-        # uses every label once; the rest of the row is free.
+        # A random cycle through all classes gives each row one label other than its own class
+        # and uses every label once; the other labels of the row are free.
         cycle = rng.permutation(n_classes)
         required = np.empty(n_classes, dtype=np.int64)
         required[cycle] = np.roll(cycle, 1)
         excluded = np.sort(np.stack([np.arange(n_classes), required], axis=1), axis=1)
         free = distinct_integers(n_classes, n_classes - 2, n_labels - 1, rng)
-        for position in range(2):  # step over the two classes that are taken
+        for position in range(2):  # skips the two classes that are excluded
             free += free >= excluded[:, [position]]
         labels = np.concatenate([required[:, None], free], axis=1)
         probabilities = rng.dirichlet(np.ones(n_labels), size=n_classes)
@@ -174,10 +174,10 @@ class TransitionMatrix:
 
     @classmethod
     def human(cls, name: str) -> Self:
-        """Return a published matrix of human annotators, mistakes on the diagonal included.
+        """Load a published matrix of human annotators, with their mistakes on the diagonal.
 
-        Known names: ``clcifar10``, ``clcifar10-early``, ``clcifar20``. The values were printed
-        with 2 or 4 digits, so each row is divided by its sum.
+        The names are ``clcifar10``, ``clcifar10-early`` and ``clcifar20``. The values were
+        published with 2 or 4 digits, so each row is divided by its sum.
 
         References
         ----------
@@ -201,7 +201,7 @@ class TransitionMatrix:
         )
 
     def write(self, path: str | Path | TextIO) -> None:
-        """Write a CSV file, or to an open text file, what `read` gives back exactly."""
+        """Write a CSV file, or to an open text file; `read` restores the matrix exactly."""
         rows = (self._row(index).tolist() for index in range(self.n_classes))
         write_matrix(path, self._classes, rows, allows_diagonal=self._allow_diagonal)
 
@@ -224,25 +224,25 @@ class TransitionMatrix:
 
     @property
     def has_names(self) -> bool:
-        """Whether the classes have names of their own, not just numbers 0, 1, …."""
+        """Whether class names were given, other than the default ``'0', '1', …``."""
         return self._classes != check_class_names(None, self.n_classes)
 
     @property
     def allow_diagonal(self) -> bool:
-        """Whether labels may wrongly exclude the true class."""
+        """Whether labels may exclude the true class by mistake."""
         return self._allow_diagonal
 
     @property
     def is_uniform(self) -> bool:
-        """Whether every other class is equally likely; then no entry is stored."""
+        """Whether every class but the true one is equally likely; no entry is stored then."""
         return self._entries is None
 
     @property
     def entries(self) -> csr_array:
-        """The non-zero entries, read-only; a uniform matrix builds all of them."""
+        """Non-zero entries, read-only; for a uniform matrix all of them are built."""
         if self._entries is None:
             return csr_array(np.asarray(self))
-        stored = self._entries  # a new holder each time: its attributes can be assigned
+        stored = self._entries  # a new object each time, because its attributes can be assigned
         return csr_array((stored.data, stored.indices, stored.indptr), stored.shape)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
@@ -307,14 +307,15 @@ class TransitionMatrix:
     ) -> NDArray[Any]:
         """Draw several distinct complementary labels for each true label.
 
-        One after another, each as `sample` would draw it among those not drawn yet.
+        Labels are drawn without replacement, one after another, in proportion to their
+        probability among the labels not drawn yet.
 
         Parameters
         ----------
         labels : array of true classes, any shape
             Indices 0..n_classes-1, or class names (then names are returned).
         n_labels : int
-            How many for each; no true class may have fewer possible labels.
+            Number of labels per example; every true class must have as many possible labels.
         seed : int or numpy.random.Generator, default=0
 
         Returns
@@ -324,7 +325,7 @@ class TransitionMatrix:
         Raises
         ------
         InvalidInput
-            If a true class among `labels` has fewer possible labels; the message names it.
+            If a true class among `labels` has fewer possible labels.
 
         Examples
         --------
@@ -350,12 +351,12 @@ class TransitionMatrix:
         return self._as_given(drawn.reshape(*indices.shape, n_labels), labels)
 
     def _as_given(self, drawn: NDArray[np.int64], labels: ArrayLike) -> NDArray[Any]:
-        """Return names where the labels given were names."""
+        """Convert indices to names if the labels were given as names."""
         by_name = np.asarray(labels).dtype.kind in "USO"
         return np.array(self._classes)[drawn] if by_name else drawn
 
     def distance(self, other: "TransitionMatrix") -> float:
-        """Return the mean over rows of the distance Σ |Q - other|, between 0 and 2.
+        """Compute the mean over rows of the L1 distance Σ |Q - other|, between 0 and 2.
 
         Examples
         --------
@@ -370,7 +371,7 @@ class TransitionMatrix:
         return float(np.abs(np.asarray(self) - np.asarray(other)).sum(axis=1).mean())
 
     def diagnose(self, *, prior: ArrayLike | None = None) -> Diagnosis:
-        """Say what can be learned from labels drawn with this matrix.
+        """Compute rank, conditioning and the information of labels drawn with this matrix.
 
         Parameters
         ----------
@@ -386,6 +387,29 @@ PAPER_SETTINGS: dict[str, Callable[[int, int], TransitionMatrix]] = {
     "without0": lambda n_classes, seed: TransitionMatrix.without_zeros(n_classes, seed=seed),
     "with0": lambda n_classes, seed: TransitionMatrix.with_zeros(n_classes, seed=seed),
 }
+
+
+def as_transition_matrix(Q: Any, *, allow_diagonal: bool = True) -> TransitionMatrix:
+    """Convert an array to a checked matrix; pass a `TransitionMatrix` through.
+
+    Parameters
+    ----------
+    Q : TransitionMatrix, or array, scipy sparse array or torch tensor (n_classes, n_classes)
+    allow_diagonal : bool, default=True
+        Whether labels may name the true class by mistake. If False, a non-zero diagonal is an
+        error for a `TransitionMatrix` too.
+
+    Raises
+    ------
+    InvalidTransitionMatrix
+        If the values are not a transition matrix, or have a diagonal that is not allowed.
+    """
+    if isinstance(Q, TransitionMatrix):
+        if Q.allow_diagonal and not allow_diagonal:
+            check_transition_values(Q.entries, Q.classes, allow_diagonal=False)
+        return Q
+    values = Q.detach().cpu() if hasattr(Q, "detach") else Q  # a tensor, without importing torch
+    return TransitionMatrix(values, allow_diagonal=allow_diagonal)
 
 
 def _rebuild(

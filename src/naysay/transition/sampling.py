@@ -1,6 +1,6 @@
-"""Draw labels from the rows of a matrix, many at once, in memory proportional to the labels.
+"""Draw labels from the rows of a matrix, in memory proportional to the number of labels.
 
-A matrix is given by its non-zero entries; None stands for the uniform one.
+A matrix is given by its non-zero entries; None stands for the uniform matrix.
 """
 
 from collections.abc import Callable
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-_CHUNK = 1 << 20  # numbers drawn at once: bounds the working memory
+_CHUNK = 1 << 20  # numbers drawn at once, which bounds the working memory
 
 Sampler = Callable[[NDArray[np.int64], np.random.Generator], NDArray[np.int64]]
 
@@ -32,30 +32,30 @@ def draw_labels(
 def _uniform_sampler(n_classes: int) -> Sampler:
     def draw(true: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
         other = rng.integers(n_classes - 1, size=len(true))
-        return other + (other >= true)  # step over the true class
+        return other + (other >= true)  # skips the true class
 
     return draw
 
 
 def _table_sampler(entries: csr_array) -> Sampler:
-    """Invert all rows' distribution functions with one search.
+    """Invert the distribution functions of all rows with one binary search.
 
-    Row i's cumulative probabilities, shifted by i, are laid end to end: one increasing table of
-    the non-zero entries, so that an impossible label cannot be drawn.
+    The cumulative probabilities of row i, shifted by i, are laid end to end. They form one
+    increasing table of the non-zero entries, so that an impossible label cannot be drawn.
     """
     row_of = np.repeat(np.arange(len(entries.indptr) - 1), np.diff(entries.indptr))
     total = np.cumsum(entries.data)
     before = np.concatenate([[0.0], total])[entries.indptr[:-1]]
     within_row = total - before[row_of]
     last = entries.indptr[1:] - 1
-    # rows sum to 1 up to rounding; here each must end at exactly 1
+    # rows sum to 1 up to rounding; in the table each must end at exactly 1
     table = row_of + np.minimum(within_row / within_row[last][row_of], 1)
     labels = np.asarray(entries.indices, np.int64)
 
     def draw(true: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-        at = np.searchsorted(table, true + rng.random(len(true)), side="right")
-        # i + u can round up to i + 1, the next row
-        return labels[np.minimum(at, last[true])]
+        position = np.searchsorted(table, true + rng.random(len(true)), side="right")
+        # i + u can round up to i + 1, which belongs to the next row
+        return labels[np.minimum(position, last[true])]
 
     return draw
 
@@ -82,12 +82,12 @@ def draw_distinct_labels(
     for start in range(0, len(true), size):
         chunk = true[start : start + size]
         outside = step >= counts[chunk][:, None]
-        at = np.where(outside, 0, starts[chunk][:, None] + step)
-        # log q plus Gumbel noise, largest first, is the order of draws without replacement
-        noise = -np.log(rng.standard_exponential(at.shape))
-        keys = np.where(outside, -np.inf, np.log(entries.data[at]) + noise)
+        position = np.where(outside, 0, starts[chunk][:, None] + step)
+        # Gumbel trick: sorting log q plus noise gives draws without replacement, in order
+        noise = -np.log(rng.standard_exponential(position.shape))
+        keys = np.where(outside, -np.inf, np.log(entries.data[position]) + noise)
         best = np.argsort(-keys, axis=1)[:, :n_labels]
-        drawn[start : start + size] = entries.indices[np.take_along_axis(at, best, axis=1)]
+        drawn[start : start + size] = entries.indices[np.take_along_axis(position, best, axis=1)]
     return drawn
 
 
@@ -96,7 +96,7 @@ def distinct_integers(
 ) -> NDArray[np.int64]:
     """Draw distinct integers under `below` in each row (Floyd's algorithm, by column).
 
-    Every set is equally likely; the order within a row is not random.
+    Every set of integers is equally likely; the order within a row is not random.
     """
     drawn = np.empty((n_rows, n_drawn), dtype=np.int64)
     for column, top in enumerate(range(below - n_drawn, below)):

@@ -1,0 +1,151 @@
+"""Classes that a model has lost, found in simulations whose truth is known."""
+
+import numpy as np
+import pytest
+
+from naysay import (
+    InvalidInput,
+    InvalidLabels,
+    InvalidTransitionMatrix,
+    TransitionMatrix,
+    quality,
+)
+from simulated import animals, draw
+
+
+def collapse(true, probs, how):
+    """Return probabilities of a model that is broken in one way."""
+    broken = probs.copy()
+    if how == "merged":  # every bat is taken for an ape
+        broken[:, 0] += broken[:, 1]
+        broken[:, 1] = 0
+    elif how == "swapped":
+        broken[:, [1, 2]] = broken[:, [2, 1]]
+    elif how == "cycle":
+        broken[:, [1, 2, 3]] = broken[:, [2, 3, 1]]
+    elif how == "mixed":  # apes and bats are confused at random
+        swap = np.arange(len(true)) % 2 == 0
+        broken[swap, 0], broken[swap, 1] = probs[swap, 1], probs[swap, 0]
+    elif how == "dead":  # every bat becomes anything else
+        broken[:, 1] = 0
+        broken[np.arange(len(true)), np.arange(len(true)) % 5 + (np.arange(len(true)) % 5 > 0)] += (
+            3.0 * (true == 1)
+        )
+    return broken / broken.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize(
+    "how, expected",
+    [
+        ("merged", {("merged", ("bat", "ape"))}),
+        ("swapped", {("swapped", ("bat", "cat"))}),
+        ("mixed", {("merged", ("ape", "bat"))}),
+        ("dead", {("dead", ("bat",))}),
+        (
+            "cycle",
+            {
+                ("misnamed", ("bat", "cat")),
+                ("misnamed", ("cat", "dog")),
+                ("misnamed", ("dog", "bat")),
+            },
+        ),
+    ],
+)
+def test_a_broken_class_is_found_and_named(how, expected):
+    Q = animals()
+    probs, labels, true = draw(Q, 12_000, sharpness=4, seed=2)
+    broken = collapse(true, probs, how)
+    found = quality.find_collapsed_classes(broken, labels, Q)
+    assert {(each.kind, each.classes) for each in found.findings} == expected
+    assert found
+    assert all(repr(name) in str(found) for _, names in expected for name in names)
+    assert found.to_dict()["findings"][0]["message"] == str(found.findings[0])
+
+
+@pytest.mark.parametrize("n", [60, 400, 6000])
+@pytest.mark.parametrize("sharpness", [1.7, 4.0])
+def test_healthy_predictions_raise_no_false_alarm(n, sharpness):
+    rng = np.random.default_rng(8)
+    Q = animals()
+    alarms = [
+        str(found)
+        for _ in range(100)
+        for probs, labels, _ in [draw(Q, n, sharpness=sharpness, seed=rng)]
+        if (found := quality.find_collapsed_classes(probs, labels, Q))
+    ]
+    assert len(alarms) <= 5, alarms[:2]
+
+
+@pytest.mark.parametrize(
+    "make, n_classes, n, accuracy",
+    [
+        (TransitionMatrix.without_zeros, 10, 100, 0.9),
+        (TransitionMatrix.without_zeros, 10, 1000, 0.9),
+        (TransitionMatrix.with_zeros, 10, 100, 0.95),
+        (TransitionMatrix.without_zeros, 30, 2000, 0.9),
+        (TransitionMatrix.without_zeros, 5, 100, 0.9),
+    ],
+)
+def test_a_badly_conditioned_matrix_raises_no_false_alarm(make, n_classes, n, accuracy):
+    rng = np.random.default_rng(10)
+    alarms = 0
+    for seed in range(100):
+        Q = make(n_classes, seed=seed)
+        true = rng.integers(n_classes, size=n)
+        others = (true + rng.integers(1, n_classes, size=n)) % n_classes
+        predictions = np.where(rng.random(n) < accuracy, true, others)
+        labels = Q.sample(true, seed=rng)
+        found = quality.find_collapsed_classes(np.eye(n_classes)[predictions], labels, Q)
+        alarms += bool(found)
+    assert alarms <= 5
+
+
+def test_one_label_raises_no_alarm():
+    Q = TransitionMatrix.uniform(2)
+    assert not quality.find_collapsed_classes([[1.0, 0.0]], [0], Q)
+    many = np.arange(40) % 2
+    assert quality.find_collapsed_classes(np.eye(2)[many], many, Q).findings[0].kind == "swapped"
+
+
+def test_swapped_and_merged_classes_are_found_whatever_the_matrix():
+    rng = np.random.default_rng(11)
+    swapped = merged = 0
+    for seed in range(50):
+        Q = TransitionMatrix.without_zeros(5, seed=seed)
+        true = rng.integers(5, size=2000)
+        predictions = np.where(rng.random(2000) < 0.9, true, rng.integers(5, size=2000))
+        labels = Q.sample(true, seed=rng)
+        for names in ([1, 0, 2, 3, 4], [0, 0, 2, 3, 4]):
+            probs = np.eye(5)[np.array(names)[predictions]]
+            found = quality.find_collapsed_classes(probs, labels, Q)
+            kinds = {each.kind for each in found.findings if "1" in each.classes}
+            swapped += names[0] == 1 and bool(kinds & {"swapped", "misnamed"})
+            merged += names[0] == 0 and bool(kinds & {"merged", "dead"})
+    assert swapped >= 45
+    assert merged >= 40
+
+
+def test_the_figures_are_shares_of_the_true_classes():
+    Q = animals(4)
+    probs, labels, true = draw(Q, 200_000, sharpness=2, seed=4)
+    found = quality.find_collapsed_classes(probs.astype(np.float32), labels, Q)
+    predictions = probs.argmax(axis=1)
+    for k in range(4):
+        shares = np.bincount(true[predictions == k], minlength=4) / (predictions == k).sum()
+        assert found.composition[k] == pytest.approx(shares, abs=0.03)
+    assert found.prior == pytest.approx(np.full(4, 0.25), abs=0.01)
+    assert found.mean_probs == pytest.approx(probs.mean(axis=0), abs=1e-5)
+    assert str(found) == "No collapsed class among 4."
+
+
+def test_a_singular_matrix_is_refused():
+    Q = [[0, 0, 0.5, 0.5], [0, 0, 0.5, 0.5], [0.5, 0.5, 0, 0], [0.5, 0.5, 0, 0]]
+    with pytest.raises(InvalidTransitionMatrix, match="invertible to find collapsed classes"):
+        quality.find_collapsed_classes(np.eye(4), [2, 2, 0, 0], Q)
+
+
+def test_labels_that_do_not_fit_are_refused():
+    with pytest.raises(InvalidLabels, match="one label per row of probs"):
+        quality.find_collapsed_classes(np.eye(6), [0, 1], animals())
+    with pytest.raises(InvalidInput, match="row 0 sums to 2"):
+        quality.find_collapsed_classes(2 * np.eye(6), np.arange(6), animals())
