@@ -8,8 +8,14 @@ from torch import Tensor
 
 from naysay._base.checks import named
 from naysay._base.errors import InvalidInput, InvalidLabels
-from naysay.functional.columns import Columns, columns_of, label_rules
-from naysay.transition import TransitionMatrix
+from naysay.functional.columns import (
+    Columns,
+    DenseColumns,
+    SparseColumns,
+    StackedColumns,
+    columns_of,
+)
+from naysay.transition import TransitionMatrix, as_transition_matrix
 
 
 class Batch(NamedTuple):
@@ -27,18 +33,15 @@ class Batch(NamedTuple):
 
 
 def as_transition(Q: TransitionMatrix | ArrayLike) -> TransitionMatrix:
-    """Return Q as a checked matrix; an array may have a diagonal (annotators who err)."""
-    if isinstance(Q, TransitionMatrix):
-        return Q
-    values = Q.detach().cpu().numpy() if isinstance(Q, Tensor) else Q
-    return TransitionMatrix(values, allow_diagonal=True)
+    """Return Q as a checked matrix; an array or tensor may have a diagonal."""
+    return as_transition_matrix(Q.detach().cpu().numpy() if isinstance(Q, Tensor) else Q)
 
 
 def flatten(
-    logits: Tensor, comp_labels: Tensor, ignore_index: int, Q: TransitionMatrix | None = None
+    logits: Tensor, comp_labels: Tensor, ignore_index: int, n_classes: int | None = None
 ) -> Batch:
     """Check shapes and labels; bring (N, K, d1, …) to (n, K)."""
-    flat = flatten_logits(logits, Q)
+    flat = flatten_logits(logits, n_classes)
     expected = logits.shape[:1] + logits.shape[2:]
     if (
         not isinstance(comp_labels, Tensor)
@@ -50,24 +53,51 @@ def flatten(
             f"Got {described(comp_labels)}."
         )
     labels = comp_labels.reshape(-1).to(flat.device, torch.int64)
-    check = _check_later if flat.is_cuda or torch.compiler.is_compiling() else _check_now
-    columns = None if Q is None else columns_of(Q, flat.dtype, flat.device)
-    labels, kept = check(labels, flat.shape[1], ignore_index, columns, Q)
+    check = _check_now if can_sync(flat) else _check_later
+    labels, kept = check(labels, flat.shape[1], ignore_index)
     return Batch(flat, labels, kept, comp_labels.shape)
 
 
-def flatten_logits(logits: Tensor, Q: TransitionMatrix | None = None) -> Tensor:
+def flatten_with_columns(
+    logits: Tensor,
+    comp_labels: Tensor,
+    ignore_index: int,
+    Q: TransitionMatrix | StackedColumns | ArrayLike,
+) -> tuple[Batch, Columns]:
+    """Do as `flatten`, check that Q gives each label at all, and return the columns of Q too."""
+    matrix = Q if isinstance(Q, StackedColumns) else as_transition(Q)
+    batch = flatten(logits, comp_labels, ignore_index, matrix.n_classes)
+    columns = columns_of(matrix, batch.logits.dtype, batch.logits.device)
+    if isinstance(columns, DenseColumns | SparseColumns) and columns.unused is not None:
+        labels = batch.labels
+        if batch.kept is not None:  # a label that can occur stands in for those left out
+            labels = labels.where(batch.kept, columns.unused.int().argmin())
+        impossible = columns.unused[labels]
+        if not can_sync(labels):
+            torch.ops.aten._assert_async.msg(~impossible.any(), columns.rule)
+        elif impossible.any():
+            label = int(labels[impossible][0])
+            raise InvalidLabels(
+                f"comp_labels contains class {named(label, as_transition(Q).classes)}, but "
+                f"Q[:, {label}] is all zero, so that label could never occur. Re-estimate Q or "
+                "drop all rows with it."
+            )
+        batch = Batch(batch.logits, labels, batch.kept, batch.shape)
+    return batch, columns
+
+
+def flatten_logits(logits: Tensor, n_classes: int | None = None) -> Tensor:
     """Check logits and bring (N, K, d1, …) to (n, K), in float32 at least."""
     if (
         not isinstance(logits, Tensor)
         or logits.ndim < 2
         or not logits.is_floating_point()
-        or (Q is not None and logits.shape[1] != Q.n_classes)
+        or (n_classes is not None and logits.shape[1] != n_classes)
     ):
-        columns_wanted = "K" if Q is None else Q.n_classes
+        wanted = "K" if n_classes is None else n_classes
         raise InvalidInput(
-            f"logits must be floating point of shape (N, {columns_wanted}) or "
-            f"(N, {columns_wanted}, d1, …), one column per class. Got {described(logits)}."
+            f"logits must be floating point of shape (N, {wanted}) or (N, {wanted}, d1, …), "
+            f"one column per class. Got {described(logits)}."
         )
     if logits.dtype in (torch.float16, torch.bfloat16):
         logits = logits.float()
@@ -96,56 +126,35 @@ def described(value: object) -> str:
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
-def _check_now(
-    labels: Tensor,
-    n_classes: int,
-    ignore_index: int,
-    columns: Columns | None,
-    Q: TransitionMatrix | None,
-) -> tuple[Tensor, Tensor | None]:
+def can_sync(tensor: Tensor) -> bool:
+    """Whether Python may read numbers: no device to wait for, no graph that it would break."""
+    return not (tensor.is_cuda or torch.compiler.is_compiling())
+
+
+def _check_now(labels: Tensor, n_classes: int, ignore_index: int) -> tuple[Tensor, Tensor | None]:
     """Return labels that are safe to look up, and which of them count (None: all)."""
     lowest, highest = (int(end) for end in labels.aminmax()) if len(labels) else (0, 0)
     in_range = lowest >= 0 and highest < n_classes
-    kept = None if in_range and ignore_index < 0 else labels != ignore_index
-    counted = labels if kept is None else labels[kept]
-    if not in_range and (outside := (counted < 0) | (counted >= n_classes)).any():
+    if in_range and ignore_index < 0:
+        return labels, None
+    kept = labels != ignore_index
+    outside = kept & ((labels < 0) | (labels >= n_classes))
+    if not in_range and outside.any():
         raise InvalidLabels(
             f"comp_labels must be integers 0..{n_classes - 1}, or ignore_index={ignore_index}. "
-            f"Got {int(counted[outside][0])}, and {int(outside.sum())} of {len(labels)} labels "
+            f"Got {int(labels[outside][0])}, and {int(outside.sum())} of {len(labels)} labels "
             "are out of range."
         )
-    if Q is not None and columns is not None and columns.unused is not None:
-        impossible = columns.unused[counted]
-        if impossible.any():
-            label = int(counted[impossible][0])
-            raise InvalidLabels(
-                f"comp_labels contains class {named(label, Q.classes)}, but Q[:, {label}] is all "
-                "zero, so that label could never occur. Re-estimate Q or drop all rows with it."
-            )
-    return (labels, None) if kept is None else (labels.where(kept, _some_label(columns)), kept)
+    return labels.where(kept, 0), kept
 
 
-def _check_later(
-    labels: Tensor,
-    n_classes: int,
-    ignore_index: int,
-    columns: Columns | None,
-    Q: TransitionMatrix | None,
-) -> tuple[Tensor, Tensor]:
+def _check_later(labels: Tensor, n_classes: int, ignore_index: int) -> tuple[Tensor, Tensor]:
     """Do as `_check_now`, without a wait for the device or a break in a compiled graph."""
     kept = labels != ignore_index
-    fine = ~kept | ((labels >= 0) & (labels < n_classes))
-    looked_up = labels.where(kept & fine, _some_label(columns))
-    if columns is not None and columns.unused is not None:
-        fine = fine & ~columns.unused[looked_up]
-    rules = label_rules(n_classes) if columns is None else columns.rules
-    torch.ops.aten._assert_async.msg(fine.all(), rules)
-    return looked_up, kept
-
-
-def _some_label(columns: Columns | None) -> Tensor | int:
-    """Return a label that can occur, to stand in for those that do not count."""
-    return 0 if columns is None or columns.unused is None else columns.unused.int().argmin()
+    outside = kept & ((labels < 0) | (labels >= n_classes))
+    rule = f"comp_labels must be integers 0..{n_classes - 1} or ignore_index"
+    torch.ops.aten._assert_async.msg(~outside.any(), rule)
+    return labels.where(kept & ~outside, 0), kept
 
 
 def reduce(

@@ -18,13 +18,14 @@ import torch
 from torch import Tensor
 
 from naysay._base.checks import named
+from naysay.functional.cache import once_per_matrix
 from naysay.transition import TransitionMatrix
-from naysay.transition.matrix import matrices
 
 # Up to this size a full table, 8 MB in float64, is faster than looking up single entries.
 _LARGEST_TABLE = 1000
 # Below this number of classes a table is faster than the closed form of a uniform matrix.
 _SMALLEST_CLOSED_FORM = 16
+_LARGEST_STACK = 1 << 24  # entries of all stacked matrices together: 64 MB in float32
 _MIX_CHUNK = 1 << 24  # elements gathered at once when all of q is computed from sparse entries
 
 
@@ -32,8 +33,6 @@ class UniformColumns(NamedTuple):
     """Every other class equally likely: the closed form for many classes, without any table."""
 
     n_others: int
-    rules: str
-    unused: None = None
 
     def log_q_of(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return log (1 - p_ȳ) - log (K - 1), as a sum over the other classes: exact near 1."""
@@ -71,8 +70,8 @@ class DenseColumns(NamedTuple):
     values: Tensor
     columns: Tensor
     log_columns: Tensor
-    rules: str
     unused: Tensor | None
+    rule: str
 
     def log_q_of(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return log Σ_k Q[k, ȳ] p_k."""
@@ -108,8 +107,8 @@ class SparseColumns(NamedTuple):
     values: Tensor
     log_values: Tensor
     longest: int
-    rules: str
     unused: Tensor | None
+    rule: str
 
     def log_q_of(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return log Σ_k Q[k, ȳ] p_k over the non-zero entries of column ȳ.
@@ -141,7 +140,52 @@ class SparseColumns(NamedTuple):
         return cast("Tensor", _SparseMix.apply(probs, self.classes, self.labels, self.values))
 
 
-Columns = UniformColumns | DenseColumns | SparseColumns
+class StackedColumns(NamedTuple):
+    """Tables of the columns of several matrices, a row per matrix and label.
+
+    A batch has as many equal parts as there are matrices, in their order. A stack takes the place
+    of Q in losses that read its columns and nothing else; `stack_columns` makes it.
+    """
+
+    values: Tensor
+    columns: Tensor
+    log_columns: Tensor
+    starts: Tensor
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return self.values.shape[2]
+
+    def _rows_of(self, labels: Tensor) -> Tensor:
+        return (labels.view(len(self.starts), -1) + self.starts).view(-1)
+
+    def log_q_of(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Return log Σ_k Q[k, ȳ] p_k."""
+        return log_share(logits, self.log_columns[self._rows_of(labels)], logits)
+
+    def joint(self, probs: Tensor, labels: Tensor, axis: int) -> Tensor:
+        """Return Q[k, ȳ] p_k of every class k; classes are along the axis."""
+        table = self.columns if axis else self.columns.t()
+        return table.index_select(1 - axis, self._rows_of(labels)).mul_(probs)
+
+    @property
+    def scale(self) -> float:
+        """By what to divide the joint."""
+        return 1
+
+    def log_likelihoods(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Return log Q[k, ȳ] of every class k, shape (n, K)."""
+        return self.log_columns[self._rows_of(labels)]
+
+    def q(self, probs: Tensor) -> Tensor:
+        """Return Qᵀ p, in full precision inside `torch.autocast` too."""
+        with torch.autocast(probs.device.type, enabled=False):
+            parts = probs.unflatten(0, (len(self.values), -1))
+            return torch.bmm(parts, self.values).flatten(0, 1)
+
+
+Columns = UniformColumns | DenseColumns | SparseColumns | StackedColumns
 
 
 def log_share(terms: Tensor, log_weights: Tensor | None, logits: Tensor) -> Tensor:
@@ -163,25 +207,17 @@ def _largest(terms: Tensor) -> Tensor:
     return terms.detach().amax(1, keepdim=True).clamp_min(torch.finfo(terms.dtype).min)
 
 
-def columns_of(Q: TransitionMatrix, dtype: torch.dtype, device: torch.device) -> Columns:
-    """Return the columns of Q, made once per precision and device and kept with Q."""
-    return _columns_of_token(Q._token, dtype, device)
+def columns_of(
+    Q: TransitionMatrix | StackedColumns, dtype: torch.dtype, device: torch.device
+) -> Columns:
+    """Return the columns of Q in the form that its structure allows."""
+    return Q if isinstance(Q, StackedColumns) else _columns_of_one(Q, dtype, device)
 
 
-# Compiled code treats the columns as constants, which they are: Q cannot change.
-@torch.compiler.assume_constant_result
-def _columns_of_token(token: str, dtype: torch.dtype, device: torch.device) -> Columns:
-    Q = matrices[token]
-    key = (dtype, device)
-    if key not in Q._cache:
-        with torch.inference_mode(False):  # else they could never take part in training
-            Q._cache[key] = _make_columns(Q, dtype, device)
-    return Q._cache[key]
-
-
-def _make_columns(Q: TransitionMatrix, dtype: torch.dtype, device: torch.device) -> Columns:
+@once_per_matrix
+def _columns_of_one(Q: TransitionMatrix, dtype: torch.dtype, device: torch.device) -> Columns:
     if Q.is_uniform and Q.n_classes >= _SMALLEST_CLOSED_FORM:
-        return UniformColumns(Q.n_classes - 1, label_rules(Q.n_classes))
+        return UniformColumns(Q.n_classes - 1)
 
     def to_tensor(array: Any) -> Tensor:
         return torch.as_tensor(array.copy(), device=device)
@@ -189,9 +225,9 @@ def _make_columns(Q: TransitionMatrix, dtype: torch.dtype, device: torch.device)
     entries = Q.entries.tocsc()
     entries.sort_indices()
     counts = np.diff(entries.indptr)
-    never = [named(int(label), Q.classes) for label in np.flatnonzero(counts == 0)]
+    never = [named(int(label), Q.classes) for label in np.flatnonzero(counts == 0)[:6]]
     unused = to_tensor(counts == 0) if never else None
-    rules = label_rules(Q.n_classes, never)
+    rule = f"comp_labels must never be class {', '.join(never)}, whose column of Q is all zero"
     if Q.n_classes <= _LARGEST_TABLE or entries.nnz > Q.n_classes**2 // 4:
         values = entries.toarray()
         with np.errstate(divide="ignore"):
@@ -201,7 +237,7 @@ def _make_columns(Q: TransitionMatrix, dtype: torch.dtype, device: torch.device)
             columns=to_tensor(values.T).to(dtype),
             log_columns=to_tensor(log_columns).to(dtype),
             unused=unused,
-            rules=rules,
+            rule=rule,
         )
     return SparseColumns(
         starts=to_tensor(entries.indptr[:-1].astype(np.int64)),
@@ -212,16 +248,42 @@ def _make_columns(Q: TransitionMatrix, dtype: torch.dtype, device: torch.device)
         log_values=to_tensor(np.log(entries.data)).to(dtype),
         longest=int(counts.max()),
         unused=unused,
-        rules=rules,
+        rule=rule,
     )
 
 
-def label_rules(n_classes: int, never: Sequence[str] = ()) -> str:
-    """Say what labels must be, in one sentence without any number from the data."""
-    rules = f"comp_labels must be integers 0..{n_classes - 1} or ignore_index"
-    if never:
-        rules += f", and never class {', '.join(never[:6])}, whose column of Q is all zero"
-    return rules
+def can_stack(matrices: Sequence[TransitionMatrix]) -> bool:
+    """Whether these fit together: same classes, every label in use, not too large."""
+    sizes = {Q.n_classes for Q in matrices}
+    return (
+        len(sizes) == 1
+        and len(matrices) * sizes.pop() ** 2 <= _LARGEST_STACK
+        and all(np.asarray(Q).any(axis=0).all() for Q in matrices)
+    )
+
+
+def stack_columns(matrices: Sequence[TransitionMatrix], device: torch.device) -> StackedColumns:
+    """Return one matrix for each of several equal parts of a batch, in the order of the parts.
+
+    Examples
+    --------
+    >>> from naysay.functional import forward_cross_entropy
+    >>> pair = [TransitionMatrix.uniform(3), TransitionMatrix([[0, 1, 0], [0, 0, 1], [1, 0, 0]])]
+    >>> logits, labels = torch.zeros(2, 3), torch.tensor([2, 2])
+    >>> stack = stack_columns(pair, torch.device("cpu"))
+    >>> bool(torch.isclose(*forward_cross_entropy(logits, labels, stack, reduction="none")))
+    True
+    """
+    values = np.stack([np.asarray(Q, dtype=np.float64) for Q in matrices])
+    n_classes = values.shape[2]
+    by_label = values.transpose(0, 2, 1).reshape(-1, n_classes)
+    with np.errstate(divide="ignore"):
+        tables = (values, by_label, np.log(by_label))
+    starts = torch.arange(0, len(by_label), n_classes, device=device)
+    return StackedColumns(
+        *(torch.from_numpy(table).to(device, torch.float32) for table in tables),
+        starts=starts[:, None],
+    )
 
 
 class _SparseMix(torch.autograd.Function):

@@ -7,9 +7,9 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from naysay._base.errors import InvalidInput
-from naysay.functional.batch import Batch, as_transition, described, flatten, reduce
-from naysay.functional.columns import columns_of
-from naysay.functional.negative_log import mean_in_short, negative_log_q
+from naysay.functional.batch import as_transition, described, flatten_with_columns, reduce
+from naysay.functional.columns import StackedColumns
+from naysay.functional.negative_log import fused_mean_or_none, negative_log_q
 from naysay.transition import TransitionMatrix
 
 #: A loss on predicted probabilities: ``base(q, labels)``, shapes (n, K) and (n,), gives (n,).
@@ -65,12 +65,13 @@ def forward_cross_entropy(
     >>> forward_cross_entropy(logits, torch.tensor([1, 1]), Q, reduction="none")
     tensor([0.7110, 4.0360])
     """
-    matrix = as_transition(Q)
-    if weight is None and reduction == "mean":
-        mean = mean_in_short(logits, comp_labels, matrix, ignore_index)
+    if weight is None and reduction == "mean" and not isinstance(Q, StackedColumns):
+        Q = as_transition(Q)
+        mean = fused_mean_or_none(logits, comp_labels, Q, ignore_index)
         if mean is not None:
             return mean
-    losses, batch = _negative_log_q(logits, comp_labels, matrix, ignore_index)
+    batch, columns = flatten_with_columns(logits, comp_labels, ignore_index, Q)
+    losses = negative_log_q(columns, batch.logits, batch.labels)
     return reduce(losses, batch, weight, reduction)
 
 
@@ -128,7 +129,8 @@ def forward_absolute_error(
     Yu et al. 2018, equation (6), for the correction: https://doi.org/10.1007/978-3-030-01246-5_5.
     Ghosh et al. 2017 for the absolute error: https://doi.org/10.48550/arXiv.1712.09482
     """
-    losses, batch = _negative_log_q(logits, comp_labels, Q, ignore_index)
+    batch, columns = flatten_with_columns(logits, comp_labels, ignore_index, Q)
+    losses = negative_log_q(columns, batch.logits, batch.labels)
     return reduce(-2 * torch.expm1(-losses), batch, weight, reduction)
 
 
@@ -163,7 +165,8 @@ def forward_generalised_cross_entropy(
     """
     if not 0 < gamma <= 1:
         raise InvalidInput(f"gamma must be above 0 and at most 1. Got {gamma!r}.")
-    losses, batch = _negative_log_q(logits, comp_labels, Q, ignore_index)
+    batch, columns = flatten_with_columns(logits, comp_labels, ignore_index, Q)
+    losses = negative_log_q(columns, batch.logits, batch.labels)
     return reduce(-torch.expm1(-gamma * losses) / gamma, batch, weight, reduction)
 
 
@@ -204,9 +207,7 @@ def forward_loss(
     >>> forward_loss(logits, torch.tensor([1]), TransitionMatrix.uniform(3), base=generalised)
     tensor(0.5601)
     """
-    matrix = as_transition(Q)
-    batch = flatten(logits, comp_labels, ignore_index, matrix)
-    columns = columns_of(matrix, batch.logits.dtype, batch.logits.device)
+    batch, columns = flatten_with_columns(logits, comp_labels, ignore_index, Q)
     q = columns.q(batch.logits.softmax(dim=1))
     # Where q underflows to 0 the derivative of a base such as q**0.7 is infinite, and infinity
     # times the softmax's 0 is NaN. The least normal number stands in, with gradient 0.
@@ -217,16 +218,6 @@ def forward_loss(
             f"Got {described(losses)}. Inside base use reduction='none'."
         )
     return reduce(losses, batch, weight, reduction)
-
-
-def _negative_log_q(
-    logits: Tensor, comp_labels: Tensor, Q: TransitionMatrix | ArrayLike, ignore_index: int
-) -> tuple[Tensor, Batch]:
-    """Return -log q_ȳ of each example, shape (n,), and the batch, checked."""
-    matrix = as_transition(Q)
-    batch = flatten(logits, comp_labels, ignore_index, matrix)
-    columns = columns_of(matrix, batch.logits.dtype, batch.logits.device)
-    return negative_log_q(columns, batch.logits, batch.labels), batch
 
 
 def _squared_error(q: Tensor, labels: Tensor) -> Tensor:

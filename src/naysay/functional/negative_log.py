@@ -12,14 +12,19 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+from naysay.functional.batch import can_sync
 from naysay.functional.columns import (
     Columns,
     DenseColumns,
     SparseColumns,
+    StackedColumns,
     UniformColumns,
     columns_of,
 )
 from naysay.transition import TransitionMatrix
+
+#: The forms that give the products Q[k, ȳ] p_k of a whole batch as a table.
+Fusable = UniformColumns | DenseColumns | StackedColumns
 
 _REGISTER = 16  # numbers in float32 that a processor takes at once
 
@@ -36,12 +41,12 @@ def negative_log_q(columns: Columns, logits: Tensor, labels: Tensor) -> Tensor:
     Where one can look at numbers without a wait, as on a CPU, it takes a short way unless that
     underflows: one softmax, and a gradient that is written down. Both ways agree to rounding.
     """
-    if len(logits) and not isinstance(columns, SparseColumns) and _may_look(logits):
-        return _short_way(logits, labels, columns, False)
+    if len(logits) and not isinstance(columns, SparseColumns) and _can_fuse(logits):
+        return _fused(logits, labels, columns, False)
     return -columns.log_q_of(logits, labels)
 
 
-def mean_in_short(
+def fused_mean_or_none(
     logits: Tensor, labels: Tensor, Q: TransitionMatrix, ignore_index: int
 ) -> Tensor | None:
     """Return the mean of -log q_ȳ in the most usual case, or None in any other.
@@ -60,27 +65,25 @@ def mean_in_short(
         and logits.is_cpu
         and labels.is_cpu
         and ignore_index < 0
-        and _may_look(logits)
+        and _can_fuse(logits)
     ):
         columns = columns_of(Q, logits.dtype, logits.device)
-        if columns.unused is None and type(columns) in (DenseColumns, UniformColumns):
+        if isinstance(columns, UniformColumns) or (
+            isinstance(columns, DenseColumns) and columns.unused is None
+        ):
             try:
-                return _short_way(logits, labels, columns, True)
+                return _fused(logits, labels, columns, True)
             except (IndexError, RuntimeError):  # whatever it is, the careful way meets it again
                 return None
     return None
 
 
-def _may_look(logits: Tensor) -> bool:
-    """Whether Python may look at numbers: no device to wait for, no compiler, no transform."""
-    return not (
-        logits.is_cuda
-        or torch.compiler.is_compiling()
-        or torch._C._are_functorch_transforms_active()
-    )
+def _can_fuse(logits: Tensor) -> bool:
+    """Whether Python may read numbers, and no transform of `torch.func` needs the formula."""
+    return can_sync(logits) and not torch._C._are_functorch_transforms_active()
 
 
-class _ShortWay(torch.autograd.Function):
+class _FusedNegativeLog(torch.autograd.Function):
     """-log Σ_k Q[k, ȳ] p_k, whose gradient is p less the posterior Q[k, ȳ] p_k / q_ȳ.
 
     Few classes are laid out class by class: torch goes through rows that are shorter than a
@@ -92,7 +95,7 @@ class _ShortWay(torch.autograd.Function):
         ctx: Any,
         logits: Tensor,
         labels: Tensor,
-        columns: UniformColumns | DenseColumns,
+        columns: Fusable,
         mean: bool,
     ) -> Tensor:
         n, n_classes = logits.shape
@@ -110,7 +113,7 @@ class _ShortWay(torch.autograd.Function):
             if columns.scale != 1:
                 value += math.log(columns.scale)
         else:
-            value, gradient = _long_way(logits.detach(), labels, columns)
+            value, gradient = _in_log_space(logits.detach(), labels, columns)
             value = value.mean() if mean else value
         ctx.save_for_backward(logits)
         ctx.rest = labels, columns, share if mean else None, gradient
@@ -128,7 +131,7 @@ class _ShortWay(torch.autograd.Function):
 
 
 # Without the layer of Python in `Function.apply`, which serves transforms: there are none here.
-_short_way: Callable[..., Tensor] = cast("Any", super(torch.autograd.Function, _ShortWay)).apply
+_fused: Callable[..., Tensor] = cast("Any", super(torch.autograd.Function, _FusedNegativeLog)).apply
 
 
 @lru_cache(maxsize=256)
@@ -139,9 +142,7 @@ def _shares(n: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         return share, -share
 
 
-def _long_way(
-    logits: Tensor, labels: Tensor, columns: UniformColumns | DenseColumns
-) -> tuple[Tensor, Tensor]:
+def _in_log_space(logits: Tensor, labels: Tensor, columns: Fusable) -> tuple[Tensor, Tensor]:
     """Return -log q_ȳ and its gradient, in log space throughout."""
     with torch.enable_grad():
         logits.requires_grad_()

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from naysay._base.errors import InvalidLabels
-from naysay.functional.batch import Batch, described, flatten, flatten_logits, reduce
+from naysay.functional.batch import Batch, can_sync, described, flatten, flatten_logits, reduce
 from naysay.functional.columns import log_share
 
 
@@ -120,7 +120,7 @@ def _flatten_sets(logits: Tensor, ruled_out: Tensor, ignore_index: int) -> tuple
         )
     sets = ruled_out.movedim(1, -1).reshape(-1, logits.shape[1]).to(flat.device)
     full = sets.all(1)
-    if flat.is_cuda or torch.compiler.is_compiling():
+    if not can_sync(flat):
         torch.ops.aten._assert_async.msg(~full.any(), "ruled_out must leave each example a class")
     elif full.any():
         raise InvalidLabels(
@@ -199,7 +199,7 @@ def flatten_evidence(logits: Tensor, log_likelihood: Tensor) -> tuple[Batch, Ten
         )
     evidence = log_likelihood.movedim(1, -1).reshape(flat.shape).to(flat)
     impossible = (evidence == -torch.inf).all(1) | evidence.isnan().any(1)
-    if flat.is_cuda or torch.compiler.is_compiling():
+    if not can_sync(flat):
         rule = "log_likelihood must leave each example a possible class"
         torch.ops.aten._assert_async.msg(~impossible.any(), rule)
     elif impossible.any():

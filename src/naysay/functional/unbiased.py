@@ -1,17 +1,20 @@
 """Unbiased estimates of the ordinary risk through the inverse of Q, and their corrections."""
 
-from typing import Any
-
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
 from naysay._base.errors import InvalidTransitionMatrix
-from naysay.functional.batch import Batch, as_transition, check_prior, flatten, reduce
-from naysay.functional.columns import columns_of
+from naysay.functional.batch import (
+    Batch,
+    as_transition,
+    check_prior,
+    flatten_with_columns,
+    reduce,
+)
+from naysay.functional.cache import once_per_matrix
 from naysay.transition import TransitionMatrix
-from naysay.transition.matrix import matrices
 
 _WORST_CONDITION = 1e10  # of Q in the 1-norm; beyond it the inverse has few digits left
 
@@ -45,7 +48,7 @@ def backward_cross_entropy(
     https://doi.org/10.1109/CVPR.2017.240
     """
     matrix = as_transition(Q)
-    batch = flatten(logits, comp_labels, ignore_index, matrix)
+    batch, _ = flatten_with_columns(logits, comp_labels, ignore_index, matrix)
     losses = -batch.logits.log_softmax(1)
     return reduce(_corrected(losses, batch, matrix).sum(1), batch, weight, reduction)
 
@@ -138,13 +141,12 @@ def _class_risks(
 ) -> Tensor:
     """Return R_k for every ordinary class k, shape (K,)."""
     matrix = as_transition(Q)
-    batch = flatten(logits, comp_labels, ignore_index, matrix)
+    batch, columns = flatten_with_columns(logits, comp_labels, ignore_index, matrix)
+    counted = batch.counted()
     if prior is None:
-        shares = batch.counted() / batch.counted().sum().clamp_min(1)
+        shares = counted / counted.sum().clamp_min(1)
     else:
-        columns = columns_of(matrix, batch.logits.dtype, batch.logits.device)
         label_prior = columns.q(check_prior(prior, batch.logits)[None])[0]
-        counted = batch.counted()
         counts = torch.zeros_like(label_prior).index_add(0, batch.labels, counted)
         shares = counted * (label_prior / counts.clamp_min(1))[batch.labels]
     losses = -batch.logits.log_softmax(1)
@@ -158,21 +160,11 @@ def _corrected(losses: Tensor, batch: Batch, Q: TransitionMatrix) -> Tensor:
         n_classes = losses.shape[1]
         own = losses.gather(1, batch.labels[:, None])
         return losses.scatter(1, batch.labels[:, None], (2 - n_classes) * own)
-    return _inverse_of_token(Q._token, losses.dtype, losses.device)[batch.labels] * losses
+    return _inverse_of(Q, losses.dtype, losses.device)[batch.labels] * losses
 
 
-@torch.compiler.assume_constant_result
-def _inverse_of_token(token: str, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return the inverse of Q, made once per precision and device and kept with Q."""
-    Q = matrices[token]
-    key = ("inverse", dtype, device)
-    if key not in Q._cache:
-        with torch.inference_mode(False):
-            Q._cache[key] = torch.as_tensor(_invert(Q)).to(device, dtype)
-    return Q._cache[key]
-
-
-def _invert(Q: TransitionMatrix) -> Any:
+@once_per_matrix
+def _inverse_of(Q: TransitionMatrix, dtype: torch.dtype, device: torch.device) -> Tensor:
     values = np.asarray(Q)
     try:
         inverse = np.linalg.inv(values)
@@ -185,4 +177,4 @@ def _invert(Q: TransitionMatrix) -> Any:
             f"This one is singular (condition number {condition:.2g}). "
             "Use forward_cross_entropy, method 'forward', which needs no inverse."
         )
-    return inverse
+    return torch.as_tensor(inverse).to(device, dtype)

@@ -5,8 +5,8 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from naysay._base.errors import InvalidInput
-from naysay.functional.batch import as_transition, described, flatten, flatten_logits, reduce
-from naysay.functional.columns import columns_of, log_share
+from naysay.functional.batch import described, flatten_logits, flatten_with_columns, reduce
+from naysay.functional.columns import log_share
 from naysay.functional.negative_log import negative_log_q
 from naysay.functional.several import flatten_evidence
 from naysay.transition import TransitionMatrix
@@ -49,21 +49,19 @@ def partial_output_consistency(
     Wang et al. 2021, what the authors' code, CLL_POCR, names the unified loss; equation number
     not checked. https://doi.org/10.24963/ijcai.2021/423
     """
-    matrix = as_transition(Q)
-    batch = flatten(logits, comp_labels, ignore_index, matrix)
+    batch, columns = flatten_with_columns(logits, comp_labels, ignore_index, Q)
     if not isinstance(view_logits, Tensor) or view_logits.shape[1:] != logits.shape:
         raise InvalidInput(
             "view_logits must hold logits of views, shape (V, "
             f"{', '.join(map(str, logits.shape))}). Got {described(view_logits)}."
         )
-    columns = columns_of(matrix, batch.logits.dtype, batch.logits.device)
     losses = negative_log_q(columns, batch.logits, batch.labels)
     likelihoods = columns.log_likelihoods(batch.logits, batch.labels)
     log_targets = (batch.logits.detach() + likelihoods).log_softmax(1)
     targets = log_targets.exp()
     log_targets = log_targets.masked_fill(targets == 0, 0)  # 0 log 0 is 0
     for view in view_logits:
-        log_probs = flatten_logits(view, matrix).to(losses).log_softmax(1)
+        log_probs = flatten_logits(view).to(losses).log_softmax(1)
         divergence = (targets * (log_targets - log_probs)).sum(1)
         losses = losses + consistency * divergence
     return reduce(losses, batch, weight, reduction)
@@ -125,10 +123,8 @@ def two_views(
     >>> two_views(one, not_the_first, TransitionMatrix.uniform(3), other_logits=other)
     tensor(1.5465)
     """
-    matrix = as_transition(Q)
-    batch = flatten(logits, comp_labels, ignore_index, matrix)
+    batch, columns = flatten_with_columns(logits, comp_labels, ignore_index, Q)
     views = _stack(batch.logits, other_logits, logits.shape)
-    columns = columns_of(matrix, batch.logits.dtype, batch.logits.device)
     evidence = columns.log_likelihoods(batch.logits, batch.labels)
     return reduce(_losses(views, evidence, consistency, target), batch, weight, reduction)
 

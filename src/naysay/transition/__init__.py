@@ -1,5 +1,5 @@
 """TransitionMatrix: how annotators choose the class they exclude."""
 
-from naysay.transition.matrix import TransitionMatrix
+from naysay.transition.matrix import TransitionMatrix, as_transition_matrix
 
-__all__ = ["TransitionMatrix"]
+__all__ = ["TransitionMatrix", "as_transition_matrix"]

@@ -4,12 +4,10 @@
 the only place that says so; everything behind it relies on it.
 """
 
-import itertools
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any, Self, TextIO
-from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,12 +29,7 @@ from naysay.transition.csv import parse_matrix, read_matrix, write_matrix
 from naysay.transition.diagnosis import Diagnosis, diagnose
 from naysay.transition.sampling import distinct_integers, draw_distinct_labels, draw_labels
 
-__all__ = ["TransitionMatrix"]
-
-#: Every matrix alive by its token, a text of its own. Compiled code is kept for one token: text is
-#: what torch's compiler compares by value, where it would take one matrix for another.
-matrices: WeakValueDictionary[str, "TransitionMatrix"] = WeakValueDictionary()
-_numbers = itertools.count()
+__all__ = ["TransitionMatrix", "as_transition_matrix"]
 
 
 class TransitionMatrix:
@@ -73,7 +66,7 @@ class TransitionMatrix:
     ['cat', 'cat']
     """
 
-    __slots__ = ("__weakref__", "_allow_diagonal", "_cache", "_classes", "_entries", "_token")
+    __slots__ = ("__weakref__", "_allow_diagonal", "_classes", "_entries")
 
     def __init__(
         self, values: Any, classes: Sequence[str] | None = None, *, allow_diagonal: bool = False
@@ -91,9 +84,6 @@ class TransitionMatrix:
         self._entries = entries  # None: uniform, no entry is stored
         self._classes = names
         self._allow_diagonal = bool(allow_diagonal)
-        self._cache: dict[Any, Any] = {}  # tensors that `functional` derives once per device
-        self._token = str(next(_numbers))
-        matrices[self._token] = self
 
     @classmethod
     def uniform(cls, n_classes: int, *, classes: Sequence[str] | None = None) -> Self:
@@ -378,6 +368,11 @@ class TransitionMatrix:
             Class prior for the information measures; uniform when left out.
         """
         return diagnose(self._entries, self._classes, prior)
+
+
+def as_transition_matrix(Q: TransitionMatrix | ArrayLike) -> TransitionMatrix:
+    """Return Q itself, or the matrix that an array is, which may have a diagonal."""
+    return Q if isinstance(Q, TransitionMatrix) else TransitionMatrix(Q, allow_diagonal=True)
 
 
 def _rebuild(
