@@ -44,7 +44,6 @@ class TestBackwardCrossEntropy(LossContract):
     reference = staticmethod(reference.backward)
     cases = (
         *((kind, n) for n in (2, 3, 10) for kind in ("uniform", "with zeros", "with diagonal")),
-        ("uniform", 1000),
         ("with diagonal", 300),
     )
     few_cases = (("uniform", 2), ("uniform", 10), ("without zeros", 10), ("with diagonal", 3))
@@ -350,12 +349,15 @@ def test_the_module_of_a_risk_equals_its_function(risk, module):
     assert "ignore_index=-1" in repr(module(Q, ignore_index=-1))
 
 
-@RISKS
 @pytest.mark.parametrize("kind", ["uniform", "without zeros"])
 @TORCH_INTERNAL
-def test_risks_compile_without_a_graph_break(risk, module, kind):
+def test_risks_compile_without_a_graph_break(kind):
     logits, labels, Q = batch_with_an_absent_label(kind)
-    assert_compiles(lambda f, y: risk(f, y, Q), logits, labels)
+
+    def all_risks(logits, labels):
+        return torch.stack([risk(logits, labels, Q) for risk, _ in RISKS.args[1]])
+
+    assert_compiles(all_risks, logits, labels)
 
 
 @RISKS

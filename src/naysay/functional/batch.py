@@ -106,7 +106,7 @@ def flatten_logits(logits: Tensor, n_classes: int | None = None) -> Tensor:
     return logits
 
 
-def check_prior(prior: Tensor, logits: Tensor) -> Tensor:
+def check_prior_tensor(prior: Tensor, logits: Tensor) -> Tensor:
     """Return the class prior, shape (K,), in the precision and on the device of the logits."""
     if not isinstance(prior, Tensor) or prior.shape != logits.shape[1:]:
         raise InvalidInput(
@@ -151,10 +151,10 @@ def _check_now(labels: Tensor, n_classes: int, ignore_index: int) -> tuple[Tenso
 def _check_later(labels: Tensor, n_classes: int, ignore_index: int) -> tuple[Tensor, Tensor]:
     """Do as `_check_now`, without a wait for the device or a break in a compiled graph."""
     kept = labels != ignore_index
-    outside = kept & ((labels < 0) | (labels >= n_classes))
+    in_range = (labels >= 0) & (labels < n_classes)
     rule = f"comp_labels must be integers 0..{n_classes - 1} or ignore_index"
-    torch.ops.aten._assert_async.msg(~outside.any(), rule)
-    return labels.where(kept & ~outside, 0), kept
+    torch.ops.aten._assert_async.msg((in_range | ~kept).all(), rule)
+    return labels.where(kept & in_range, 0), kept
 
 
 def reduce(

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from naysay._base.errors import InvalidInput
-from naysay.functional.batch import check_prior, described, flatten, flatten_logits, reduce
+from naysay.functional.batch import check_prior_tensor, described, flatten, flatten_logits, reduce
 from naysay.functional.columns import log_share
 
 
@@ -128,7 +128,7 @@ def prior_matching(logits: Tensor, prior: Tensor, *, counted: Tensor | None = No
     tensor(1.3250)
     """
     flat = flatten_logits(logits)
-    shares = check_prior(prior, flat)
+    shares = check_prior_tensor(prior, flat)
     log_probs = flat.log_softmax(1)
     if counted is None:
         counted = torch.ones_like(flat[:, 0], dtype=torch.bool)

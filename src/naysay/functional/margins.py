@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from naysay.functional.batch import Batch, check_prior, flatten, reduce
+from naysay.functional.batch import Batch, check_prior_tensor, flatten, reduce
 
 #: A loss on one margin z, large when z is negative: ``binary_loss(z)``, any shape.
 BinaryLoss = Callable[[Tensor], Tensor]
@@ -190,7 +190,7 @@ def one_versus_rest_risk(
     is_negative = torch.zeros_like(batch.logits).scatter(1, batch.labels[:, None], counted[:, None])
     negative_shares = is_negative / is_negative.sum(0).clamp_min(1)
     shares = counted / counted.sum().clamp_min(1)
-    share_negative = 1 - check_prior(prior, batch.logits)
+    share_negative = 1 - check_prior_tensor(prior, batch.logits)
     as_positive = binary_loss(batch.logits)
     negative = share_negative * (negative_shares * binary_loss(-batch.logits)).sum(0)
     all_positive = (shares[:, None] * as_positive).sum(0)

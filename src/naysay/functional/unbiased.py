@@ -9,7 +9,7 @@ from naysay._base.errors import InvalidTransitionMatrix
 from naysay.functional.batch import (
     Batch,
     as_transition,
-    check_prior,
+    check_prior_tensor,
     flatten_with_columns,
     reduce,
 )
@@ -146,7 +146,7 @@ def _class_risks(
     if prior is None:
         shares = counted / counted.sum().clamp_min(1)
     else:
-        label_prior = columns.q(check_prior(prior, batch.logits)[None])[0]
+        label_prior = columns.q(check_prior_tensor(prior, batch.logits)[None])[0]
         counts = torch.zeros_like(label_prior).index_add(0, batch.labels, counted)
         shares = counted * (label_prior / counts.clamp_min(1))[batch.labels]
     losses = -batch.logits.log_softmax(1)
