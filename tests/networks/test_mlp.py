@@ -110,7 +110,7 @@ def test_parts_give_the_moments_of_the_whole_and_are_never_float_at_once(axes, m
         largest = max(largest, tensor.numel())
         return double(tensor)
 
-    monkeypatch.setattr(parts, "_PART", 7 * 24)
+    monkeypatch.setattr(parts, "_CHUNK", 7 * 24)
     monkeypatch.setattr(torch.Tensor, "double", watched)
     mean, scale = mean_and_scale(X, axes)
     monkeypatch.undo()

@@ -23,13 +23,17 @@ class Batch(NamedTuple):
 
     logits: Tensor
     labels: Tensor
-    kept: Tensor | None
+    included: Tensor | None
     shape: torch.Size
 
-    def counted(self) -> Tensor:
+    def at_labels(self, values: Tensor) -> Tensor:
+        """Return of values (n, K) the one of each example's label, shape (n,)."""
+        return values.gather(1, self.labels[:, None]).squeeze(1)
+
+    def included_as_float(self) -> Tensor:
         """Return 1 for each example that counts and 0 for the others, shape (n,)."""
         ones = torch.ones_like(self.logits[:, 0])
-        return ones if self.kept is None else ones.where(self.kept, 0)
+        return ones if self.included is None else ones.where(self.included, 0)
 
 
 def as_transition(Q: TransitionMatrix | ArrayLike) -> TransitionMatrix:
@@ -50,12 +54,12 @@ def flatten(
     ):
         raise InvalidLabels(
             f"comp_labels must be integers of shape {tuple(expected)}, one per row of logits. "
-            f"Got {described(comp_labels)}."
+            f"Got {describe(comp_labels)}."
         )
     labels = comp_labels.reshape(-1).to(flat.device, torch.int64)
-    check = _check_now if can_sync(flat) else _check_later
-    labels, kept = check(labels, flat.shape[1], ignore_index)
-    return Batch(flat, labels, kept, comp_labels.shape)
+    check = _check_range if can_sync(flat) else _assert_range
+    labels, included = check(labels, flat.shape[1], ignore_index)
+    return Batch(flat, labels, included, comp_labels.shape)
 
 
 def flatten_with_columns(
@@ -70,8 +74,8 @@ def flatten_with_columns(
     columns = columns_of(matrix, batch.logits.dtype, batch.logits.device)
     if isinstance(columns, DenseColumns | SparseColumns) and columns.unused is not None:
         labels = batch.labels
-        if batch.kept is not None:  # a label that can occur stands in for those left out
-            labels = labels.where(batch.kept, columns.unused.int().argmin())
+        if batch.included is not None:  # a label that can occur stands in for those left out
+            labels = labels.where(batch.included, columns.unused.int().argmin())
         impossible = columns.unused[labels]
         if not can_sync(labels):
             torch.ops.aten._assert_async.msg(~impossible.any(), columns.rule)
@@ -82,7 +86,7 @@ def flatten_with_columns(
                 f"Q[:, {label}] is all zero, so that label could never occur. Re-estimate Q or "
                 "drop all rows with it."
             )
-        batch = Batch(batch.logits, labels, batch.kept, batch.shape)
+        batch = Batch(batch.logits, labels, batch.included, batch.shape)
     return batch, columns
 
 
@@ -97,7 +101,7 @@ def flatten_logits(logits: Tensor, n_classes: int | None = None) -> Tensor:
         wanted = "K" if n_classes is None else n_classes
         raise InvalidInput(
             f"logits must be floating point of shape (N, {wanted}) or (N, {wanted}, d1, …), "
-            f"one column per class. Got {described(logits)}."
+            f"one column per class. Got {describe(logits)}."
         )
     if logits.dtype in (torch.float16, torch.bfloat16):
         logits = logits.float()
@@ -111,12 +115,12 @@ def check_prior_tensor(prior: Tensor, logits: Tensor) -> Tensor:
     if not isinstance(prior, Tensor) or prior.shape != logits.shape[1:]:
         raise InvalidInput(
             f"prior must hold one share per class, shape ({logits.shape[1]},). "
-            f"Got {described(prior)}."
+            f"Got {describe(prior)}."
         )
     return prior.to(logits)
 
 
-def described(value: object) -> str:
+def describe(value: object) -> str:
     """Return how an error message names a value: its type and shape."""
     if isinstance(value, Tensor):
         return f"{value.dtype} of shape {tuple(value.shape)}"
@@ -131,30 +135,30 @@ def can_sync(tensor: Tensor) -> bool:
     return not (tensor.is_cuda or torch.compiler.is_compiling())
 
 
-def _check_now(labels: Tensor, n_classes: int, ignore_index: int) -> tuple[Tensor, Tensor | None]:
+def _check_range(labels: Tensor, n_classes: int, ignore_index: int) -> tuple[Tensor, Tensor | None]:
     """Return labels that are safe to look up, and which of them count (None: all)."""
     lowest, highest = (int(end) for end in labels.aminmax()) if len(labels) else (0, 0)
     in_range = lowest >= 0 and highest < n_classes
     if in_range and ignore_index < 0:
         return labels, None
-    kept = labels != ignore_index
-    outside = kept & ((labels < 0) | (labels >= n_classes))
+    included = labels != ignore_index
+    outside = included & ((labels < 0) | (labels >= n_classes))
     if not in_range and outside.any():
         raise InvalidLabels(
             f"comp_labels must be integers 0..{n_classes - 1}, or ignore_index={ignore_index}. "
             f"Got {int(labels[outside][0])}, and {int(outside.sum())} of {len(labels)} labels "
             "are out of range."
         )
-    return labels.where(kept, 0), kept
+    return labels.where(included, 0), included
 
 
-def _check_later(labels: Tensor, n_classes: int, ignore_index: int) -> tuple[Tensor, Tensor]:
-    """Do as `_check_now`, without a wait for the device or a break in a compiled graph."""
-    kept = labels != ignore_index
+def _assert_range(labels: Tensor, n_classes: int, ignore_index: int) -> tuple[Tensor, Tensor]:
+    """Do as `_check_range`, without a wait for the device or a break in a compiled graph."""
+    included = labels != ignore_index
     in_range = (labels >= 0) & (labels < n_classes)
     rule = f"comp_labels must be integers 0..{n_classes - 1} or ignore_index"
-    torch.ops.aten._assert_async.msg((in_range | ~kept).all(), rule)
-    return labels.where(kept & in_range, 0), kept
+    torch.ops.aten._assert_async.msg((in_range | ~included).all(), rule)
+    return labels.where(included & in_range, 0), included
 
 
 def reduce(
@@ -176,7 +180,7 @@ def reduce(
         if not isinstance(weight, Tensor) or weight.shape != (n_classes,):
             raise InvalidInput(
                 f"weight must hold one number per class, shape ({n_classes},). "
-                f"Got {described(weight)}."
+                f"Got {describe(weight)}."
             )
         weight = weight.to(losses)
         if excluded is None:
@@ -186,9 +190,9 @@ def reduce(
         losses = losses * weights
     else:
         weights = None
-    if batch.kept is not None:
-        losses = losses.where(batch.kept, 0)
-        weights = batch.kept.to(losses) if weights is None else weights.where(batch.kept, 0)
+    if batch.included is not None:
+        losses = losses.where(batch.included, 0)
+        weights = batch.included.to(losses) if weights is None else weights.where(batch.included, 0)
     if reduction == "none":
         return losses.reshape(batch.shape)
     if reduction == "sum":

@@ -116,18 +116,18 @@ class SparseColumns(NamedTuple):
         Each example looks up as many entries as the longest column has, at most K, so the work
         is never more than the softmax took.
         """
-        at, outside = self._entries_of(labels)
-        log_values = self.log_values[at].masked_fill(outside, -math.inf)
-        return log_share(logits.gather(1, self.classes[at]), log_values, logits)
+        entries, outside = self._entries_of(labels)
+        log_values = self.log_values[entries].masked_fill(outside, -math.inf)
+        return log_share(logits.gather(1, self.classes[entries]), log_values, logits)
 
     def log_likelihoods(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return log Q[k, ȳ] of every class k, shape (n, K)."""
         n, n_classes = logits.shape
-        at, outside = self._entries_of(labels)
+        entries, outside = self._entries_of(labels)
         # what lies outside goes to a column beyond the last class
-        found = logits.new_full((n, n_classes + 1), -math.inf)
-        classes = self.classes[at].masked_fill(outside, n_classes)
-        return found.scatter(1, classes, self.log_values[at])[:, :n_classes]
+        impossible = logits.new_full((n, n_classes + 1), -math.inf)
+        classes = self.classes[entries].masked_fill(outside, n_classes)
+        return impossible.scatter(1, classes, self.log_values[entries])[:, :n_classes]
 
     def _entries_of(self, labels: Tensor) -> tuple[Tensor, Tensor]:
         """Return where the entries of each label are, and which places are beyond its last."""

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from naysay._base.errors import InvalidInput
-from naysay.functional.batch import as_transition, described, flatten_with_columns, reduce
+from naysay.functional.batch import as_transition, describe, flatten_with_columns, reduce
 from naysay.functional.columns import StackedColumns
 from naysay.functional.negative_log import fused_mean_or_none, negative_log_q
 from naysay.transition import TransitionMatrix
@@ -215,7 +215,7 @@ def forward_loss(
     if not isinstance(losses, Tensor) or losses.shape != batch.labels.shape:
         raise InvalidInput(
             f"base must return one loss per example, shape {tuple(batch.labels.shape)}. "
-            f"Got {described(losses)}. Inside base use reduction='none'."
+            f"Got {describe(losses)}. Inside base use reduction='none'."
         )
     return reduce(losses, batch, weight, reduction)
 

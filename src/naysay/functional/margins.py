@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from naysay.functional.batch import Batch, check_prior_tensor, flatten, reduce
+from naysay.functional.batch import check_prior_tensor, flatten, reduce
 
 #: A loss on one margin z, large when z is negative: ``binary_loss(z)``, any shape.
 BinaryLoss = Callable[[Tensor], Tensor]
@@ -66,7 +66,7 @@ def one_versus_all(
     """
     batch = flatten(logits, comp_labels, ignore_index)
     positive = (-batch.logits).sigmoid().scatter(1, batch.labels[:, None], 0)
-    losses = positive.sum(1) / _n_others(batch) + _excluded(batch).sigmoid()
+    losses = positive.sum(1) / (batch.logits.shape[1] - 1) + batch.at_labels(batch.logits).sigmoid()
     return reduce(losses, batch, weight, reduction)
 
 
@@ -99,8 +99,9 @@ def partial_label(
     https://jmlr.org/papers/v12/cour11a.html
     """
     batch = flatten(logits, comp_labels, ignore_index)
-    excluded = _excluded(batch)
-    mean = batch.logits.scatter(1, batch.labels[:, None], 0).sum(1) / _n_others(batch)
+    excluded = batch.at_labels(batch.logits)
+    others = batch.logits.scatter(1, batch.labels[:, None], 0)
+    mean = others.sum(1) / (batch.logits.shape[1] - 1)
     return reduce(binary_loss(mean) + binary_loss(-excluded), batch, weight, reduction)
 
 
@@ -135,14 +136,6 @@ def multi_label(
     batch = flatten(logits, comp_labels, ignore_index)
     signs = torch.ones_like(batch.logits).scatter(1, batch.labels[:, None], -1)
     return reduce(binary_loss(batch.logits * signs).sum(1), batch, weight, reduction)
-
-
-def _excluded(batch: Batch) -> Tensor:
-    return batch.logits.gather(1, batch.labels[:, None]).squeeze(1)
-
-
-def _n_others(batch: Batch) -> int:
-    return batch.logits.shape[1] - 1
 
 
 def one_versus_rest_risk(
@@ -186,10 +179,12 @@ def one_versus_rest_risk(
     absolute value as in the authors' code, SCARCE. https://doi.org/10.48550/arXiv.2311.15502
     """
     batch = flatten(logits, comp_labels, ignore_index)
-    counted = batch.counted()
-    is_negative = torch.zeros_like(batch.logits).scatter(1, batch.labels[:, None], counted[:, None])
+    included = batch.included_as_float()
+    is_negative = torch.zeros_like(batch.logits).scatter(
+        1, batch.labels[:, None], included[:, None]
+    )
     negative_shares = is_negative / is_negative.sum(0).clamp_min(1)
-    shares = counted / counted.sum().clamp_min(1)
+    shares = included / included.sum().clamp_min(1)
     share_negative = 1 - check_prior_tensor(prior, batch.logits)
     as_positive = binary_loss(batch.logits)
     negative = share_negative * (negative_shares * binary_loss(-batch.logits)).sum(0)

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from naysay._base.errors import InvalidLabels
-from naysay.functional.batch import Batch, can_sync, described, flatten, flatten_logits, reduce
+from naysay.functional.batch import Batch, can_sync, describe, flatten, flatten_logits, reduce
 from naysay.functional.columns import log_share
 
 
@@ -116,7 +116,7 @@ def _flatten_sets(logits: Tensor, ruled_out: Tensor, ignore_index: int) -> tuple
     if ruled_out.shape != logits.shape:
         raise InvalidLabels(
             f"ruled_out must have the shape of the logits, {tuple(logits.shape)}, one bool per "
-            f"class, or be integers, one per row. Got {described(ruled_out)}."
+            f"class, or be integers, one per row. Got {describe(ruled_out)}."
         )
     sets = ruled_out.movedim(1, -1).reshape(-1, logits.shape[1]).to(flat.device)
     full = sets.all(1)
@@ -128,12 +128,12 @@ def _flatten_sets(logits: Tensor, ruled_out: Tensor, ignore_index: int) -> tuple
             f"{int(full.nonzero()[0])} all {sets.shape[1]} are ruled out, and in "
             f"{int(full.sum())} of {len(sets)} rows."
         )
-    kept = sets.any(1) & ~full
+    included = sets.any(1) & ~full
     # sets that do not count stand in as "not the first class", which any formula can take
     first = torch.arange(sets.shape[1], device=flat.device) == 0
-    sets = sets.where(kept[:, None], first)
+    sets = sets.where(included[:, None], first)
     shape = torch.Size((*logits.shape[:1], *logits.shape[2:]))
-    return Batch(flat, sets.int().argmax(1), kept, shape), sets
+    return Batch(flat, sets.int().argmax(1), included, shape), sets
 
 
 def _reduce_sets(
@@ -195,7 +195,7 @@ def flatten_evidence(logits: Tensor, log_likelihood: Tensor) -> tuple[Batch, Ten
     ):
         raise InvalidLabels(
             f"log_likelihood must be floating point of the shape of logits, {tuple(logits.shape)}. "
-            f"Got {described(log_likelihood)}."
+            f"Got {describe(log_likelihood)}."
         )
     evidence = log_likelihood.movedim(1, -1).reshape(flat.shape).to(flat)
     impossible = (evidence == -torch.inf).all(1) | evidence.isnan().any(1)

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from naysay.functional.batch import Batch, flatten, reduce
+from naysay.functional.batch import flatten, reduce
 from naysay.functional.columns import log_share
 
 
@@ -52,7 +52,7 @@ def surrogate_exponential(
     https://doi.org/10.48550/arXiv.2007.02235
     """
     batch = flatten(logits, comp_labels, ignore_index)
-    return reduce(_of_label(batch.logits.softmax(1), batch).exp(), batch, weight, reduction)
+    return reduce(batch.at_labels(batch.logits.softmax(1)).exp(), batch, weight, reduction)
 
 
 def reversed_softmax(
@@ -77,7 +77,7 @@ def reversed_softmax(
     """
     batch = flatten(logits, comp_labels, ignore_index)
     log_r = (-batch.logits.softmax(1)).log_softmax(1)
-    return reduce(-_of_label(log_r, batch), batch, weight, reduction)
+    return reduce(-batch.at_labels(log_r), batch, weight, reduction)
 
 
 def weighted_reversed_softmax(
@@ -102,8 +102,8 @@ def weighted_reversed_softmax(
     """
     batch = flatten(logits, comp_labels, ignore_index)
     probs = batch.logits.softmax(1)
-    factor = 1 + (1 - _of_label(probs, batch)) / (batch.logits.shape[1] - 1)
-    losses = -factor * _of_label((-probs).log_softmax(1), batch)
+    factor = 1 + (1 - batch.at_labels(probs)) / (batch.logits.shape[1] - 1)
+    losses = -factor * batch.at_labels((-probs).log_softmax(1))
     return reduce(losses, batch, weight, reduction)
 
 
@@ -128,7 +128,7 @@ def order_preserving(
     https://proceedings.mlr.press/v206/liu23g.html
     """
     batch = flatten(logits, comp_labels, ignore_index)
-    return reduce(-_of_label((-batch.logits).log_softmax(1), batch), batch, weight, reduction)
+    return reduce(-batch.at_labels((-batch.logits).log_softmax(1)), batch, weight, reduction)
 
 
 def weighted_order_preserving(
@@ -155,7 +155,7 @@ def weighted_order_preserving(
     batch = flatten(logits, comp_labels, ignore_index)
     log_g = (-batch.logits).log_softmax(1)
     factors = batch.logits.softmax(1) * _sharpened(log_g)
-    losses = -_of_label(factors.detach() * log_g, batch)
+    losses = -batch.at_labels(factors.detach() * log_g)
     return reduce(losses, batch, weight, reduction)
 
 
@@ -166,7 +166,3 @@ def _sharpened(log_g: Tensor) -> Tensor:
     top = log_inverse.amax(1, keepdim=True)
     scale = top.clamp_max(80).exp()  # beyond this all but exact ties are 0 anyway
     return (scale * torch.expm1(log_inverse - top)).softmax(1)
-
-
-def _of_label(values: Tensor, batch: Batch) -> Tensor:
-    return values.gather(1, batch.labels[:, None]).squeeze(1)

@@ -142,13 +142,13 @@ def _class_risks(
     """Return R_k for every ordinary class k, shape (K,)."""
     matrix = as_transition(Q)
     batch, columns = flatten_with_columns(logits, comp_labels, ignore_index, matrix)
-    counted = batch.counted()
+    included = batch.included_as_float()
     if prior is None:
-        shares = counted / counted.sum().clamp_min(1)
+        shares = included / included.sum().clamp_min(1)
     else:
         label_prior = columns.q(check_prior_tensor(prior, batch.logits)[None])[0]
-        counts = torch.zeros_like(label_prior).index_add(0, batch.labels, counted)
-        shares = counted * (label_prior / counts.clamp_min(1))[batch.labels]
+        counts = torch.zeros_like(label_prior).index_add(0, batch.labels, included)
+        shares = included * (label_prior / counts.clamp_min(1))[batch.labels]
     losses = -batch.logits.log_softmax(1)
     return (shares[:, None] * _corrected(losses, batch, matrix)).sum(0)
 
@@ -158,8 +158,8 @@ def _corrected(losses: Tensor, batch: Batch, Q: TransitionMatrix) -> Tensor:
     if Q.is_uniform:
         # the inverse is 1 everywhere but 1 - (K - 1) on the diagonal
         n_classes = losses.shape[1]
-        own = losses.gather(1, batch.labels[:, None])
-        return losses.scatter(1, batch.labels[:, None], (2 - n_classes) * own)
+        excluded = losses.gather(1, batch.labels[:, None])
+        return losses.scatter(1, batch.labels[:, None], (2 - n_classes) * excluded)
     return _inverse_of(Q, losses.dtype, losses.device)[batch.labels] * losses
 
 

@@ -5,7 +5,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from naysay._base.errors import InvalidInput
-from naysay.functional.batch import described, flatten_logits, flatten_with_columns, reduce
+from naysay.functional.batch import describe, flatten_logits, flatten_with_columns, reduce
 from naysay.functional.columns import log_share
 from naysay.functional.negative_log import negative_log_q
 from naysay.functional.several import flatten_evidence
@@ -53,7 +53,7 @@ def partial_output_consistency(
     if not isinstance(view_logits, Tensor) or view_logits.shape[1:] != logits.shape:
         raise InvalidInput(
             "view_logits must hold logits of views, shape (V, "
-            f"{', '.join(map(str, logits.shape))}). Got {described(view_logits)}."
+            f"{', '.join(map(str, logits.shape))}). Got {describe(view_logits)}."
         )
     losses = negative_log_q(columns, batch.logits, batch.labels)
     likelihoods = columns.log_likelihoods(batch.logits, batch.labels)
@@ -126,7 +126,7 @@ def two_views(
     batch, columns = flatten_with_columns(logits, comp_labels, ignore_index, Q)
     views = _stack(batch.logits, other_logits, logits.shape)
     evidence = columns.log_likelihoods(batch.logits, batch.labels)
-    return reduce(_losses(views, evidence, consistency, target), batch, weight, reduction)
+    return reduce(_losses_of_views(views, evidence, consistency, target), batch, weight, reduction)
 
 
 def two_views_likelihood(
@@ -169,7 +169,7 @@ def two_views_likelihood(
     """
     batch, evidence = flatten_evidence(logits, log_likelihood)
     views = _stack(batch.logits, other_logits, logits.shape)
-    return reduce(_losses(views, evidence, consistency, target), batch, None, reduction)
+    return reduce(_losses_of_views(views, evidence, consistency, target), batch, None, reduction)
 
 
 def check_target(target: str) -> str:
@@ -179,14 +179,16 @@ def check_target(target: str) -> str:
     return target
 
 
-def _losses(views: Tensor, evidence: Tensor, consistency: float | Tensor, target: str) -> Tensor:
+def _losses_of_views(
+    views: Tensor, evidence: Tensor, consistency: float | Tensor, target: str
+) -> Tensor:
     """Return the loss of each example, shape (n,), of both views, shape (2, n, K)."""
-    teachers = views[:1] if check_target(target) == "first" else views
+    target_views = views[:1] if check_target(target) == "first" else views
     with torch.no_grad():
-        taught = torch.stack([_posterior(view, evidence) for view in teachers]).mean(0)
-    of_label = -torch.stack([log_share(view, evidence, view) for view in views]).mean(0)
-    of_target = -(taught * views.log_softmax(2)).sum(2).mean(0)
-    return (1 - consistency) * of_label + consistency * of_target
+        posterior = torch.stack([_posterior(view, evidence) for view in target_views]).mean(0)
+    label_loss = -torch.stack([log_share(view, evidence, view) for view in views]).mean(0)
+    target_loss = -(posterior * views.log_softmax(2)).sum(2).mean(0)
+    return (1 - consistency) * label_loss + consistency * target_loss
 
 
 def _posterior(logits: Tensor, evidence: Tensor) -> Tensor:
@@ -204,6 +206,6 @@ def _stack(flat: Tensor, other_logits: Tensor, shape: torch.Size) -> Tensor:
     if not isinstance(other_logits, Tensor) or other_logits.shape != shape:
         raise InvalidInput(
             "other_logits must hold the logits of another view, of the shape of logits, "
-            f"{tuple(shape)}. Got {described(other_logits)}."
+            f"{tuple(shape)}. Got {describe(other_logits)}."
         )
     return torch.stack([flat, flatten_logits(other_logits).to(flat)])

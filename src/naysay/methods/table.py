@@ -68,10 +68,10 @@ class Method:
             "takes evidence of any kind": self.takes_evidence,
             "augmentation": self.needs_augmentation,
         }
-        return ", ".join(word for word, holds in facts.items() if holds)
+        return ", ".join(word for word, applies in facts.items() if applies)
 
 
-def _plain(make: Callable[[], nn.Module]) -> Callable[[Setting], nn.Module]:
+def _without_transition(make: Callable[[], nn.Module]) -> Callable[[Setting], nn.Module]:
     """Return how to make a loss that knows no Q."""
     return lambda setting: make()
 
@@ -149,28 +149,28 @@ METHODS: dict[str, Method] = {
             summary="Compares each class with the excluded one.",
             when="Uniform labels; the first published method, to compare with.",
             source=_ISHIDA_2017,
-            make_loss=_plain(losses.PairwiseComparison),
+            make_loss=_without_transition(losses.PairwiseComparison),
         ),
         Method(
             name="ova",
             summary="Decides for each class on its own, with the sigmoid loss.",
             when="Uniform labels; to compare with.",
             source=_ISHIDA_2017,
-            make_loss=_plain(losses.OneVersusAll),
+            make_loss=_without_transition(losses.OneVersusAll),
         ),
         Method(
             name="pl",
             summary="Takes the mean of all other classes as the candidate.",
             when="A baseline from partial labels; to compare with.",
             source="Cour et al. 2011",
-            make_loss=_plain(losses.PartialLabel),
+            make_loss=_without_transition(losses.PartialLabel),
         ),
         Method(
             name="ml",
             summary="Takes all other classes as true.",
             when="A baseline from multi-label learning; to compare with.",
             source="Read et al. 2011",
-            make_loss=_plain(losses.MultiLabel),
+            make_loss=_without_transition(losses.MultiLabel),
         ),
         Method(
             name="backward",
@@ -212,14 +212,14 @@ METHODS: dict[str, Method] = {
             summary="Lowers the probability of the excluded class: -log(1 - p).",
             when="Uniform labels; equals forward there.",
             source=_CHOU,
-            make_loss=_plain(losses.SurrogateLog),
+            make_loss=_without_transition(losses.SurrogateLog),
         ),
         Method(
             name="scl-exp",
             summary="Lowers the probability of the excluded class: exp(p).",
             when="Uniform labels, some of them wrong: it is bounded.",
             source=_CHOU,
-            make_loss=_plain(losses.SurrogateExponential),
+            make_loss=_without_transition(losses.SurrogateExponential),
         ),
         Method(
             name="mcl-mae",
@@ -227,7 +227,7 @@ METHODS: dict[str, Method] = {
             when="Several labels per example, some of them wrong; few classes.",
             source=_FENG,
             takes_several=True,
-            make_loss=_plain(losses.SeveralLabelsAbsoluteError),
+            make_loss=_without_transition(losses.SeveralLabelsAbsoluteError),
         ),
         Method(
             name="mcl-exp",
@@ -235,7 +235,7 @@ METHODS: dict[str, Method] = {
             when="Several labels per example, chosen uniformly, some of them wrong.",
             source=_FENG,
             takes_several=True,
-            make_loss=_plain(losses.SeveralLabelsExponential),
+            make_loss=_without_transition(losses.SeveralLabelsExponential),
         ),
         Method(
             name="mcl-log",
@@ -243,35 +243,35 @@ METHODS: dict[str, Method] = {
             when="Several labels per example, chosen uniformly.",
             source=_FENG,
             takes_several=True,
-            make_loss=_plain(losses.SeveralLabelsLog),
+            make_loss=_without_transition(losses.SeveralLabelsLog),
         ),
         Method(
             name="l-uw",
             summary="Cross-entropy on the softmax of 1 - p.",
             when="Uniform labels; to compare with.",
             source=_GAO,
-            make_loss=_plain(losses.ReversedSoftmax),
+            make_loss=_without_transition(losses.ReversedSoftmax),
         ),
         Method(
             name="l-w",
             summary="The same, examples weighted by 1 - p of the excluded class.",
             when="Uniform labels; to compare with.",
             source=_GAO,
-            make_loss=_plain(losses.WeightedReversedSoftmax),
+            make_loss=_without_transition(losses.WeightedReversedSoftmax),
         ),
         Method(
             name="op",
             summary="Cross-entropy of the reversed logits: keeps the order of the classes.",
             when="Uniform labels, when only the predicted class matters.",
             source=_LIU,
-            make_loss=_plain(losses.OrderPreserving),
+            make_loss=_without_transition(losses.OrderPreserving),
         ),
         Method(
             name="op-w",
             summary="The same, weighted towards examples whose excluded class leads.",
             when="Uniform labels; to compare with.",
             source=_LIU,
-            make_loss=_plain(losses.WeightedOrderPreserving),
+            make_loss=_without_transition(losses.WeightedOrderPreserving),
         ),
         Method(
             name="scarce",

@@ -35,7 +35,7 @@ class LeNet5(ImageNetwork):
     """
 
     def __init__(self, input_shape: Sequence[int], n_classes: int) -> None:
-        super().__init__(input_shape, n_classes, at_least=12)
+        super().__init__(input_shape, n_classes, min_side=12)
         n_channels, *sides = self.input_shape
         height, width = ((side // 2 - 4) // 2 for side in sides)  # after both pools
         self.layers = nn.Sequential(
@@ -67,8 +67,8 @@ class LeNet5(ImageNetwork):
         mean, scale = (state[name][:, None] for name in ("mean", "scale"))
         images = pad((inputs - mean).div_(scale), (2, 2, 2, 2))
         for name in ("layers.0", "layers.3"):
-            found = _convolve(images, state[f"{name}.weight"])
-            images = max_pool2d(found.flatten(0, 1), 2).unflatten(0, found.shape[:2])
+            maps = _convolve(images, state[f"{name}.weight"])
+            images = max_pool2d(maps.flatten(0, 1), 2).unflatten(0, maps.shape[:2])
             images = (images + state[f"{name}.bias"][:, None, :, None, None]).relu_()
         hidden = images.flatten(2).mT
         for name in ("layers.7", "layers.9", "last"):
@@ -85,13 +85,13 @@ def _convolve(images: Tensor, weight: Tensor) -> Tensor:
     weights once for each place along the row.
     """
     n_networks, n_images = images.shape[:2]
-    rows = cast("Tensor", _Rows.apply(images, weight.shape[-1]))
-    found = torch.bmm(rows.flatten(1, 2).flatten(2), _along_a_row(weight, images.shape[-1]))
+    rows = cast("Tensor", _UnfoldRows.apply(images, weight.shape[-1]))
+    products = torch.bmm(rows.flatten(1, 2).flatten(2), _unroll_weights(weight, images.shape[-1]))
     per_row = (n_networks, n_images, rows.shape[2], weight.shape[1], -1)
-    return found.view(per_row).transpose(2, 3)
+    return products.view(per_row).transpose(2, 3)
 
 
-def _along_a_row(weight: Tensor, width: int) -> Tensor:
+def _unroll_weights(weight: Tensor, width: int) -> Tensor:
     """Return the matrix (M, C·k·width, D·places) that applies weights (M, D, C, k, k) everywhere.
 
     Weights followed by zeros, one longer than a row and repeated, are at each repetition one
@@ -104,7 +104,7 @@ def _along_a_row(weight: Tensor, width: int) -> Tensor:
     return shifted.permute(0, 2, 3, 5, 1, 4).flatten(1, 3).flatten(2)
 
 
-class _Rows(torch.autograd.Function):
+class _UnfoldRows(torch.autograd.Function):
     """For each row of the result the k rows of images (M, N, C, H, W): (M, N, H', C, k, W).
 
     Its gradient is a sum of k parts; torch's own adds numbers one by one.

@@ -13,11 +13,11 @@ from naysay._base.checks import check_count
 from naysay.networks.parts import last_layer, mean_and_scale
 
 # oneDNN's product, X Wᵀ; torch itself multiplies with MKL in float32.
-_onednn: Any = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
-_is_there = torch.backends.mkldnn.is_available() and _onednn is not None
+_onednn_linear: Any = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
+_has_onednn = torch.backends.mkldnn.is_available() and _onednn_linear is not None
 
 # Products of numbers from which this pays: at 2e7 it changes nothing, at 1e8 it saves a tenth.
-_LARGE = 5e7
+_LARGE_PRODUCT = 5e7
 
 
 class Linear(nn.Linear):
@@ -30,13 +30,15 @@ class Linear(nn.Linear):
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - torch's own word
         """Return the outputs, shape (N, out_features)."""
-        if self.training and _is_there and not torch.compiler.is_compiling() and input.ndim == 2:
+        if self.training and _has_onednn and not torch.compiler.is_compiling() and input.ndim == 2:
             size = len(input) * self.in_features * self.out_features
-            if (size >= _LARGE or input.stride(0) < input.stride(1)) and self._may(input):
+            if (
+                size >= _LARGE_PRODUCT or input.stride(0) < input.stride(1)
+            ) and self._is_plain_training(input):
                 return _by_feature(input, self.weight, self.bias)
         return linear(input, self.weight, self.bias)
 
-    def _may(self, inputs: Tensor) -> bool:
+    def _is_plain_training(self, inputs: Tensor) -> bool:
         """Whether it is plain training in float32 on a CPU, without transform or autocast."""
         return (
             type(inputs) is Tensor
@@ -54,20 +56,20 @@ class _ByFeature(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         ctx.save_for_backward(inputs, weight)
-        return _product(weight, inputs.t()).add_(bias[:, None]).t()
+        return _multiply(weight, inputs.t()).add_(bias[:, None]).t()
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
         inputs, weight = ctx.saved_tensors
         gradient = gradients[0].t().contiguous()
         of_inputs = (weight.t() @ gradient).t() if ctx.needs_input_grad[0] else None
-        return of_inputs, _product(gradient, inputs), gradient.sum(1)
+        return of_inputs, _multiply(gradient, inputs), gradient.sum(1)
 
 
-def _product(left: Tensor, right: Tensor) -> Tensor:
+def _multiply(left: Tensor, right: Tensor) -> Tensor:
     if torch.is_grad_enabled():  # second derivatives: autograd must see the product
         return left @ right
-    return _onednn(left, right.t(), None, "none", [], "")
+    return _onednn_linear(left, right.t(), None, "none", [], "")
 
 
 # Without the layer of Python in `Function.apply`, which serves transforms: there are none here.

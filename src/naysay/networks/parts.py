@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from naysay._base.checks import check_count, check_n_classes
 from naysay._base.errors import InvalidInput
 
-_PART = 2**18  # numbers that are float64 at once: 2 MB, which stay in a cache
+_CHUNK = 2**18  # numbers that are float64 at once: 2 MB, which stay in a cache
 
 
 def last_layer(n_inputs: int, n_classes: int, kind: type[nn.Linear] = nn.Linear) -> nn.Linear:
@@ -38,7 +38,7 @@ def mean_and_scale(inputs: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tenso
     """
     n_seen = 0
     mean = squares = torch.zeros((), dtype=torch.float64, device=inputs.device)
-    for part in inputs.split(max(1, _PART // max(1, inputs[:1].numel()))):
+    for part in inputs.split(max(1, _CHUNK // max(1, inputs[:1].numel()))):
         values = part.double()
         part_mean = values.mean(axes, keepdim=True)
         n = values.numel() // part_mean.numel()
@@ -59,7 +59,7 @@ class ImageNetwork(nn.Module):
     scale: Tensor
 
     def __init__(
-        self, input_shape: Sequence[int], n_classes: int, *, at_least: int, **options: Any
+        self, input_shape: Sequence[int], n_classes: int, *, min_side: int, **options: Any
     ) -> None:
         super().__init__()
         name = type(self).__name__
@@ -69,10 +69,10 @@ class ImageNetwork(nn.Module):
                 "For features use MLP, and give grey images one channel: X[:, None]."
             )
         shape = tuple(check_count(size, "each size of input_shape") for size in input_shape)
-        if min(shape[1:]) < at_least:
+        if min(shape[1:]) < min_side:
             raise InvalidInput(
-                f"{name} takes images of shape (C, H, W), channels first, with at least {at_least} "
-                f"× {at_least} pixels. Got shape {shape}. Enlarge them, or use MLP."
+                f"{name} takes images of shape (C, H, W), channels first, with at least {min_side} "
+                f"× {min_side} pixels. Got shape {shape}. Enlarge them, or use MLP."
             )
         self.input_shape = shape
         self.arguments: dict[str, Any] = {  # what a model file needs to build it again

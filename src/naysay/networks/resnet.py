@@ -73,7 +73,7 @@ class _ResNet(ImageNetwork):
         super().__init__(
             input_shape,
             n_classes,
-            at_least=10 - 2 * stem_padding,  # 8 after the stem, 1 after three halvings
+            min_side=10 - 2 * stem_padding,  # 8 after the stem, 1 after three halvings
             width=width,
             stem_padding=int(stem_padding),
             mirrored=bool(mirrored),
