@@ -370,7 +370,7 @@ def test_labels_and_logits_are_checked_in_a_risk(risk, module):
 
 
 def test_a_prior_of_another_shape_is_refused():
-    with pytest.raises(InvalidInput, match=r"prior must hold one share per class, shape \(5,\)"):
+    with pytest.raises(InvalidInput, match=r"one probability per class, shape \(5,\)"):
         F.one_versus_rest_risk(torch.zeros(1, 5), torch.tensor([0]), torch.ones(4))
     with pytest.raises(InvalidInput, match="Got list, not a Tensor"):
         F.non_negative_risk(

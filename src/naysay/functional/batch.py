@@ -1,4 +1,4 @@
-"""What every loss does before and after its formula: check, flatten, weigh and reduce."""
+"""Steps common to all losses: check and flatten the inputs, then weight and reduce the losses."""
 
 from typing import NamedTuple
 
@@ -19,7 +19,11 @@ from naysay.transition import TransitionMatrix, as_transition_matrix
 
 
 class Batch(NamedTuple):
-    """Logits (n, K), labels (n,), which of them count (None: all), and the labels' shape."""
+    """A checked and flattened batch.
+
+    ``logits`` has shape (n, K) and ``labels`` shape (n,). ``included`` marks the examples that are
+    not ignored and is None if none is; ``shape`` is the shape of the labels before flattening.
+    """
 
     logits: Tensor
     labels: Tensor
@@ -27,24 +31,24 @@ class Batch(NamedTuple):
     shape: torch.Size
 
     def at_labels(self, values: Tensor) -> Tensor:
-        """Return of values (n, K) the one of each example's label, shape (n,)."""
+        """Select the value at each example's label from values of shape (n, K)."""
         return values.gather(1, self.labels[:, None]).squeeze(1)
 
     def included_as_float(self) -> Tensor:
-        """Return 1 for each example that counts and 0 for the others, shape (n,)."""
+        """Give 1 for each included example and 0 for ignored ones, shape (n,)."""
         ones = torch.ones_like(self.logits[:, 0])
         return ones if self.included is None else ones.where(self.included, 0)
 
 
 def as_transition(Q: TransitionMatrix | ArrayLike) -> TransitionMatrix:
-    """Return Q as a checked matrix; an array or tensor may have a diagonal."""
+    """Convert an array or tensor, which may have a non-zero diagonal, to a `TransitionMatrix`."""
     return as_transition_matrix(Q.detach().cpu().numpy() if isinstance(Q, Tensor) else Q)
 
 
 def flatten(
     logits: Tensor, comp_labels: Tensor, ignore_index: int, n_classes: int | None = None
 ) -> Batch:
-    """Check shapes and labels; bring (N, K, d1, …) to (n, K)."""
+    """Check logits and labels, and flatten logits from (N, K, d1, …) to (n, K)."""
     flat = flatten_logits(logits, n_classes)
     expected = logits.shape[:1] + logits.shape[2:]
     if (
@@ -68,13 +72,13 @@ def flatten_with_columns(
     ignore_index: int,
     Q: TransitionMatrix | StackedColumns | ArrayLike,
 ) -> tuple[Batch, Columns]:
-    """Do as `flatten`, check that Q gives each label at all, and return the columns of Q too."""
+    """Flatten a batch, check that each label can occur under Q, and get the columns of Q."""
     matrix = Q if isinstance(Q, StackedColumns) else as_transition(Q)
     batch = flatten(logits, comp_labels, ignore_index, matrix.n_classes)
     columns = columns_of(matrix, batch.logits.dtype, batch.logits.device)
     if isinstance(columns, DenseColumns | SparseColumns) and columns.unused is not None:
         labels = batch.labels
-        if batch.included is not None:  # a label that can occur stands in for those left out
+        if batch.included is not None:  # a label that can occur replaces those of ignored examples
             labels = labels.where(batch.included, columns.unused.int().argmin())
         impossible = columns.unused[labels]
         if not can_sync(labels):
@@ -91,7 +95,7 @@ def flatten_with_columns(
 
 
 def flatten_logits(logits: Tensor, n_classes: int | None = None) -> Tensor:
-    """Check logits and bring (N, K, d1, …) to (n, K), in float32 at least."""
+    """Check logits and flatten them from (N, K, d1, …) to (n, K), in float32 or float64."""
     if (
         not isinstance(logits, Tensor)
         or logits.ndim < 2
@@ -111,17 +115,17 @@ def flatten_logits(logits: Tensor, n_classes: int | None = None) -> Tensor:
 
 
 def check_prior_tensor(prior: Tensor, logits: Tensor) -> Tensor:
-    """Return the class prior, shape (K,), in the precision and on the device of the logits."""
+    """Check a class prior, shape (K,), and convert it to the precision and device of the logits."""
     if not isinstance(prior, Tensor) or prior.shape != logits.shape[1:]:
         raise InvalidInput(
-            f"prior must hold one share per class, shape ({logits.shape[1]},). "
+            f"prior must hold one probability per class, shape ({logits.shape[1]},). "
             f"Got {describe(prior)}."
         )
     return prior.to(logits)
 
 
 def describe(value: object) -> str:
-    """Return how an error message names a value: its type and shape."""
+    """Describe the type and shape of a value for an error message."""
     if isinstance(value, Tensor):
         return f"{value.dtype} of shape {tuple(value.shape)}"
     return f"{type(value).__name__}, not a Tensor"
@@ -131,12 +135,12 @@ _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 def can_sync(tensor: Tensor) -> bool:
-    """Whether Python may read numbers: no device to wait for, no graph that it would break."""
+    """Check that reading a value neither waits for a GPU nor breaks a compiled graph."""
     return not (tensor.is_cuda or torch.compiler.is_compiling())
 
 
 def _check_range(labels: Tensor, n_classes: int, ignore_index: int) -> tuple[Tensor, Tensor | None]:
-    """Return labels that are safe to look up, and which of them count (None: all)."""
+    """Check labels; replace ignored ones by 0 and mark the others, with None if none is ignored."""
     lowest, highest = (int(end) for end in labels.aminmax()) if len(labels) else (0, 0)
     in_range = lowest >= 0 and highest < n_classes
     if in_range and ignore_index < 0:
@@ -153,7 +157,7 @@ def _check_range(labels: Tensor, n_classes: int, ignore_index: int) -> tuple[Ten
 
 
 def _assert_range(labels: Tensor, n_classes: int, ignore_index: int) -> tuple[Tensor, Tensor]:
-    """Do as `_check_range`, without a wait for the device or a break in a compiled graph."""
+    """Do the same with an assertion on the device, where Python cannot read the labels."""
     included = labels != ignore_index
     in_range = (labels >= 0) & (labels < n_classes)
     rule = f"comp_labels must be integers 0..{n_classes - 1} or ignore_index"
@@ -169,9 +173,10 @@ def reduce(
     *,
     excluded: Tensor | None = None,
 ) -> Tensor:
-    """Weigh, leave out and reduce as `torch.nn.functional.cross_entropy` does.
+    """Weight and reduce losses as `torch.nn.functional.cross_entropy` does; skip ignored examples.
 
-    An example that excludes a set of classes, bool of shape (n, K), weighs the mean of theirs.
+    If `excluded`, bool of shape (n, K), marks several labels per example, the weight of an example
+    is the mean of the weights of its labels.
     """
     if reduction not in ("mean", "sum", "none"):
         raise InvalidInput(f"reduction must be 'mean', 'sum' or 'none'. Got {reduction!r}.")

@@ -1,4 +1,4 @@
-"""Tensors that are made of a transition matrix, once for each precision and device."""
+"""A cache of the tensors that losses derive from a transition matrix."""
 
 import ctypes
 import weakref
@@ -13,13 +13,13 @@ from naysay.transition import TransitionMatrix
 T = TypeVar("T")
 Make = Callable[[TransitionMatrix, torch.dtype, torch.device], T]
 
-# By the identity of the matrix, because hashing one reads all of its entries. What is made of a
-# matrix is dropped with it.
+# The key is the identity of the matrix, because hashing a matrix reads all of its entries. The
+# tensors of a matrix are deleted together with the matrix.
 _made: dict[int, dict[Any, Any]] = {}
 
 
 def once_per_matrix(make: Make[T]) -> Make[T]:
-    """Decorate ``make(Q, dtype, device)`` so that it is called once for the same arguments."""
+    """Decorate ``make(Q, dtype, device)`` so that it runs once per matrix, precision and device."""
 
     @wraps(make)
     def get(Q: TransitionMatrix, dtype: torch.dtype, device: torch.device) -> T:
@@ -37,14 +37,14 @@ def _get(Q: TransitionMatrix, make: Make[T], dtype: torch.dtype, device: torch.d
     made = _made[id(Q)]
     key = (make, dtype, device)
     if key not in made:
-        with torch.inference_mode(False):  # else they could never take part in training
+        with torch.inference_mode(False):  # inference tensors cannot be trained with
             made[key] = make(Q, dtype, device)
     return made[key]
 
 
-# Compiled code treats the tensors as constants, which they are, because Q cannot change. The
-# compiler of torch 2.6 can pass no object to such a function, but it follows `id`, and compiles
-# again for a matrix of another identity.
+# Compiled code treats the result as a constant, which is right because Q is immutable. The compiler
+# of torch 2.6 cannot pass an object to such a function, but it can pass ``id(Q)``, and it compiles
+# again when it meets a matrix with another identity. Q is alive here: the caller holds it.
 @torch.compiler.assume_constant_result
 def _get_at(address: int, make: Make[T], dtype: torch.dtype, device: torch.device) -> T:
     Q = cast("TransitionMatrix", ctypes.cast(address, ctypes.py_object).value)
