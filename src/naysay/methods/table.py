@@ -1,7 +1,7 @@
-"""METHODS: every way to learn from complementary labels, by name.
+"""METHODS: all methods for learning from complementary labels, by name.
 
-The only place where a string selects behaviour. A new method is one loss in
-`naysay.functional` and one entry here.
+This is the only place where a string selects behaviour. To add a method, add its loss to
+`naysay.functional` and `naysay.losses`, and an entry here.
 """
 
 import difflib
@@ -21,7 +21,7 @@ __all__ = ["METHODS", "Method", "Setting", "find_method", "markdown_references",
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What a loss is made for: the matrix Q, and the class prior where a method needs it."""
+    """What a loss is constructed from: the matrix Q, and the class prior if the method needs it."""
 
     Q: TransitionMatrix
     prior: Tensor | None = None
@@ -29,16 +29,35 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """A method: what it does, when to use it, what it needs, and its loss in a setting.
+    """A method for learning from complementary labels.
 
-    ``source`` are keys of `naysay.methods.references.REFERENCES`, divided by semicolons.
-    ``takes_several`` says whether its loss takes a set of labels per example, a bool tensor
-    (N, K), besides one label; ``make_evidence_loss`` makes the same loss for evidence of any kind,
-    a likelihood over the classes as `naysay.functional.likelihood_loss` takes it;
-    ``needs_augmentation`` that it learns from several views of each example, and
-    ``needs_strong_view`` that those after the first are to be changed much; its networks then
-    judge examples where Q is refined, too, if it takes evidence. How it predicts is said by its
-    loss, see `naysay.losses`.
+    How a method predicts is defined by its loss, see `naysay.losses`.
+
+    Parameters
+    ----------
+    name : str
+    summary : str
+        What the method does, in one sentence.
+    when : str
+        When to use it, in one sentence.
+    source : str
+        Keys of `naysay.methods.references.REFERENCES`, separated by semicolons.
+    make_loss : callable
+        Constructs the loss from a `Setting`.
+    needs_transition : bool, default=False
+        The loss uses the transition matrix Q.
+    needs_prior : bool, default=False
+        The loss uses the class prior.
+    takes_several : bool, default=False
+        The loss accepts several labels per example, as a bool tensor of shape (N, K).
+    make_evidence_loss : callable, optional
+        Constructs the same loss for evidence of any kind, given as a likelihood of each class as in
+        `naysay.functional.likelihood_loss`.
+    needs_augmentation : bool, default=False
+        The method learns from several augmented views of each example.
+    needs_strong_view : bool, default=False
+        Views after the first must be strongly augmented. If the method also accepts evidence, it
+        trains the networks for cross-fitting when Q is refined.
     """
 
     name: str
@@ -55,12 +74,12 @@ class Method:
 
     @property
     def takes_evidence(self) -> bool:
-        """Whether it takes evidence of any kind: several labels, a matrix per annotator."""
+        """Whether the method accepts evidence of any kind: several labels, or a Q per annotator."""
         return self.make_evidence_loss is not None
 
     @property
     def needs(self) -> str:
-        """What it needs or takes besides one label per example, in words."""
+        """What the method needs or accepts besides one label per example, in words."""
         facts = {
             "Q": self.needs_transition,
             "class prior": self.needs_prior,
@@ -72,27 +91,27 @@ class Method:
 
 
 def _without_transition(make: Callable[[], nn.Module]) -> Callable[[Setting], nn.Module]:
-    """Return how to make a loss that knows no Q."""
+    """Construct a loss that uses neither Q nor the class prior."""
     return lambda setting: make()
 
 
 def _with_transition(
     make: Callable[[TransitionMatrix], nn.Module],
 ) -> Callable[[Setting], nn.Module]:
-    """Return how to make a loss that knows Q."""
+    """Construct a loss that uses Q."""
     return lambda setting: make(setting.Q)
 
 
 def _with_prior(
     make: Callable[[TransitionMatrix, Tensor], nn.Module],
 ) -> Callable[[Setting], nn.Module]:
-    """Return how to make a loss that knows the class prior, and Q perhaps."""
+    """Construct a loss that uses the class prior, and possibly Q."""
 
     def make_loss(setting: Setting) -> nn.Module:
         if setting.prior is None:
             raise InvalidInput(
-                "This method needs the class prior. Pass Setting(Q=Q, prior=...), for instance "
-                "from naysay.estimation.class_prior."
+                "This method needs the class prior. Pass Setting(Q=Q, prior=...), for example with "
+                "the prior that naysay.estimation.class_prior estimates."
             )
         return make(setting.Q, setting.prior)
 
@@ -340,7 +359,7 @@ METHODS: dict[str, Method] = {
 
 
 def markdown_table(methods: Iterable[Method] = METHODS.values()) -> str:
-    """Return the methods as a table in Markdown, for the documentation."""
+    """Format the methods as a Markdown table for the documentation."""
     lines = ["| method | what it does | when to use it | needs | source |", "|---|---|---|---|---|"]
     lines += [
         f"| `{each.name}` | {each.summary} | {each.when} | {each.needs} | {linked(each.source)} |"
@@ -350,7 +369,7 @@ def markdown_table(methods: Iterable[Method] = METHODS.values()) -> str:
 
 
 def markdown_references() -> str:
-    """Return the publications that the methods come from as a list in Markdown."""
+    """Format the publications that the methods come from as a Markdown list."""
     return "".join(
         f"- **{key}**: {each.authors}: *{each.title}*. {each.venue}. <{each.link}>\n"
         for key, each in REFERENCES.items()
@@ -358,7 +377,7 @@ def markdown_references() -> str:
 
 
 def find_method(method: str | Method) -> Method:
-    """Return the method of that name; a `Method` is returned as it is."""
+    """Look up a method by name; a `Method` is returned unchanged."""
     if isinstance(method, Method):
         return method
     if method in METHODS:
