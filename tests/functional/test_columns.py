@@ -1,4 +1,4 @@
-"""The short way to -log q agrees with the long one, and second derivatives pass through it."""
+"""The fused form of -log q agrees with log space, its derivatives too; stacks; the cache."""
 
 import gc
 import weakref
@@ -23,19 +23,19 @@ MATRICES = {
 @pytest.mark.parametrize("Q", MATRICES.values(), ids=MATRICES)
 @pytest.mark.parametrize("scale", [1.0, 30.0, 100.0, 1000.0])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_both_ways_agree(Q, scale, dtype):
+def test_the_fused_form_agrees_with_log_space(Q, scale, dtype):
     torch.manual_seed(0)
     logits = (torch.randn(64, Q.n_classes, dtype=dtype) * scale).requires_grad_()
     labels = torch.randint(Q.n_classes, (64,))
     columns = columns_of(Q, dtype, logits.device)
-    short = negative_log_q(columns, logits, labels)
-    long = -columns.log_q_of(logits, labels)
-    torch.testing.assert_close(short, long)
-    slopes = [torch.autograd.grad(losses.sum(), logits)[0] for losses in (short, long)]
+    fused = negative_log_q(columns, logits, labels)
+    in_log_space = -columns.log_q_of(logits, labels)
+    torch.testing.assert_close(fused, in_log_space)
+    slopes = [torch.autograd.grad(losses.sum(), logits)[0] for losses in (fused, in_log_space)]
     torch.testing.assert_close(*slopes)
     mean = fused_mean_or_none(logits, labels, Q, -100)
     assert mean is not None
-    torch.testing.assert_close(mean, long.mean())
+    torch.testing.assert_close(mean, in_log_space.mean())
     torch.testing.assert_close(torch.autograd.grad(3 * mean, logits)[0], 3 * slopes[1] / 64)
 
 
@@ -49,7 +49,7 @@ def test_second_derivatives_are_those_of_the_formula(Q):
     assert torch.autograd.gradgradcheck(lambda x: F.forward_cross_entropy(x, labels, Q), logits)
 
 
-def test_functional_transforms_see_through_it():
+def test_vmap_gives_the_losses_of_each_batch_alone():
     Q = TransitionMatrix.uniform(4)
     columns = columns_of(Q, torch.float32, torch.device("cpu"))
     logits, labels = torch.randn(3, 5, 4), torch.randint(4, (3, 5))
@@ -62,7 +62,7 @@ def test_functional_transforms_see_through_it():
 
 @pytest.mark.parametrize("Q", MATRICES.values(), ids=MATRICES)
 @pytest.mark.parametrize("wrong", ["one too many", -1])
-def test_a_wrong_label_is_refused_by_name_though_none_is_looked_at_first(Q, wrong):
+def test_a_label_out_of_range_is_refused_although_the_fused_form_checks_none(Q, wrong):
     wrong = Q.n_classes if wrong == "one too many" else wrong
     logits = torch.zeros(3, Q.n_classes, requires_grad=True)
     message = f"Got {wrong}, and 1 of 3 labels"
@@ -71,19 +71,19 @@ def test_a_wrong_label_is_refused_by_name_though_none_is_looked_at_first(Q, wron
 
 
 @pytest.mark.parametrize("Q", MATRICES.values(), ids=MATRICES)
-def test_a_label_to_ignore_takes_the_careful_way(Q):
+def test_ignored_labels_are_left_out_although_the_fused_form_checks_none(Q):
     logits = torch.randn(3, Q.n_classes)
     found = F.forward_cross_entropy(logits, torch.tensor([0, -100, 1]), Q)
     expected = F.forward_cross_entropy(logits[[0, 2]], torch.tensor([0, 1]), Q)
     torch.testing.assert_close(found, expected)
-    # where 0 is the label to ignore, no operation would refuse it
+    # if 0 is the ignored label, looking it up would raise no error
     found = F.forward_cross_entropy(logits, torch.tensor([0, 0, 1]), Q, ignore_index=0)
     torch.testing.assert_close(found, F.forward_cross_entropy(logits[2:], torch.tensor([1]), Q))
 
 
-def test_what_was_made_without_gradients_serves_training_too():
+def test_tensors_cached_in_inference_mode_can_be_used_in_training():
     Q = TransitionMatrix.uniform(4)
-    logits = torch.randn(977, 4, requires_grad=True)  # a number of examples of no other test
+    logits = torch.randn(977, 4, requires_grad=True)  # a batch size that no other test uses
     labels = torch.arange(977) % 4
     with torch.inference_mode():
         value = F.forward_cross_entropy(logits, labels, Q)
@@ -105,7 +105,7 @@ def test_tensors_of_a_matrix_are_made_once_and_dropped_with_it():
     assert values() is None
 
 
-def test_gradients_of_many_sums_at_once_pass_through_it():
+def test_batched_gradients_are_supported():
     Q = TransitionMatrix.without_zeros(4)
     logits, labels = torch.randn(5, 4, requires_grad=True), torch.randint(4, (5,))
     losses = negative_log_q(columns_of(Q, torch.float32, logits.device), logits, labels)
@@ -133,7 +133,6 @@ def test_a_stack_gives_each_part_of_a_batch_its_matrix(function, n_classes):
     alone = [with_gradient(loss, *part) for part in zip(logits, labels, matrices, strict=True)]
     torch.testing.assert_close(found, torch.cat([value for value, _ in alone]))
     torch.testing.assert_close(slopes, torch.cat([slope for _, slope in alone]))
-    # a mean over several matrices is no usual case, but the mean all the same
     if function is F.forward_cross_entropy:
         mean = function(logits.flatten(0, 1), labels.flatten(), stack)
         torch.testing.assert_close(mean, found.mean())
@@ -149,7 +148,7 @@ def test_matrices_are_stacked_only_where_every_label_can_occur_and_classes_agree
 
 @pytest.mark.parametrize("n", [1, 2])
 @pytest.mark.parametrize("Q", MATRICES.values(), ids=MATRICES)
-def test_logits_are_left_as_they_are(Q, n):
+def test_logits_are_not_changed(Q, n):
     logits = torch.randn(n, Q.n_classes)
     before = logits.clone()
     for reduction in ("mean", "none"):

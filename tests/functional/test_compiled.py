@@ -56,7 +56,7 @@ def test_a_compiled_loss_tells_one_matrix_from_another():
     twins = [TransitionMatrix.with_zeros(10, 9, seed=seed) for seed in range(3)]
     for Q in (TransitionMatrix.uniform(10), *twins, make_transition("with diagonal", 10), twins[0]):
         check(Q)
-    for seed in range(3):  # each is gone before the next, which may have its place in memory
+    for seed in range(3):  # each is deleted before the next, which may get its address
         check(TransitionMatrix.with_zeros(10, 9, seed=3 + seed))
 
 

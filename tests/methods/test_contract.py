@@ -1,6 +1,6 @@
-"""What every entry of METHODS keeps to, by its name alone, whatever loss stands behind it.
+"""Properties that the loss of every entry of METHODS must have.
 
-The formulas themselves are compared with references in `test_functional*.py`.
+The formulas themselves are compared with references in `tests/functional`.
 """
 
 from functools import partial

@@ -1,4 +1,4 @@
-"""Matrices, logits and labels on which losses are tried, and the gradient of a loss."""
+"""Matrices, logits and labels for tests of losses, and the gradient of a loss."""
 
 from functools import cache
 

@@ -1,8 +1,9 @@
 """The contract that every loss of `naysay.functional` passes.
 
-A loss joins by a subclass of `LossContract` in `test_functional*.py` that names the function, its
-module, and an independent reference (`loss_references`): the formula in plain Python, one example
-at a time, in float64 and with exact sums, in log space by hand so that it holds at logits of ±1000.
+A loss is tested by a subclass of `LossContract` in `tests/functional` that gives the function, its
+module, and an independent reference from `loss_references`: the formula in plain Python, for one
+example at a time, in float64 with exact sums, and in log space so that it is exact for logits of
+±1000.
 """
 
 import itertools

@@ -155,7 +155,7 @@ class TrainedForwardCrossEntropy(TransitionLoss):
 
 @once_per_matrix
 def _rows_of(Q: TransitionMatrix, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return Q as a tensor; to make it anew each time would stall the device."""
+    """Convert Q to a tensor once: doing so at every call would stall the device."""
     return torch.from_numpy(np.array(Q, dtype=np.float64)).to(device, dtype)
 
 

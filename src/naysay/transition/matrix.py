@@ -371,7 +371,7 @@ class TransitionMatrix:
 
 
 def as_transition_matrix(Q: TransitionMatrix | ArrayLike) -> TransitionMatrix:
-    """Return Q itself, or the matrix that an array is, which may have a diagonal."""
+    """Convert an array, which may have a non-zero diagonal; a `TransitionMatrix` stays as it is."""
     return Q if isinstance(Q, TransitionMatrix) else TransitionMatrix(Q, allow_diagonal=True)
 
 
