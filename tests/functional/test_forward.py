@@ -288,8 +288,8 @@ def test_100000_classes_take_less_than_a_gigabyte_and_a_half(matrix):
         from naysay.functional import forward_cross_entropy
 
         Q = TransitionMatrix.{matrix}
-        logits = torch.randn(256, 100_000, requires_grad=True)
-        labels = torch.from_numpy(Q.sample(range(256)))
+        logits = torch.randn(64, 100_000, requires_grad=True)
+        labels = torch.from_numpy(Q.sample(range(64)))
         forward_cross_entropy(logits, labels, Q).backward()
         assert logits.grad.isfinite().all() and logits.grad.any()
         status = Path("/proc/self/status").read_text()

@@ -151,7 +151,7 @@ def test_cross_fitting_with_this_method_predicts_better_than_with_forward():
     matrix = TransitionMatrix.without_zeros(10, (0.6, 0.3, 0.1), seed=0)
     right = {}
     for method in ("forward", "weak-to-strong"):
-        clf = classifier(method=method, transition="estimate", epochs=1, estimation_epochs=30)
+        clf = classifier(method=method, transition="estimate", epochs=1, estimation_epochs=15)
         clf.fit(X, matrix.sample(y, seed=0), anchors=(X[ANCHORS], y[ANCHORS]))
         right[method] = (clf.habit_.judgements.argmax(axis=1) == y).mean()
     assert right["weak-to-strong"] > max(0.85, right["forward"])
