@@ -76,7 +76,8 @@ def flatten_with_columns(
     matrix = Q if isinstance(Q, StackedColumns) else as_transition(Q)
     batch = flatten(logits, comp_labels, ignore_index, matrix.n_classes)
     columns = columns_of(matrix, batch.logits.dtype, batch.logits.device)
-    if isinstance(columns, DenseColumns | SparseColumns) and columns.unused is not None:
+    # a tuple of types, because the compiler of torch 2.6 does not know their union
+    if isinstance(columns, (DenseColumns, SparseColumns)) and columns.unused is not None:
         labels = batch.labels
         if batch.included is not None:  # a label that can occur replaces those of ignored examples
             labels = labels.where(batch.included, columns.unused.int().argmin())
