@@ -44,7 +44,6 @@ class TestBackwardCrossEntropy(LossContract):
     reference = staticmethod(reference.backward)
     cases = (
         *((kind, n) for n in (2, 3, 10) for kind in ("uniform", "with zeros", "with diagonal")),
-        ("uniform", 1000),
         ("with diagonal", 300),
     )
     few_cases = (("uniform", 2), ("uniform", 10), ("without zeros", 10), ("with diagonal", 3))
@@ -350,12 +349,15 @@ def test_the_module_of_a_risk_equals_its_function(risk, module):
     assert "ignore_index=-1" in repr(module(Q, ignore_index=-1))
 
 
-@RISKS
 @pytest.mark.parametrize("kind", ["uniform", "without zeros"])
 @TORCH_INTERNAL
-def test_risks_compile_without_a_graph_break(risk, module, kind):
+def test_risks_compile_without_a_graph_break(kind):
     logits, labels, Q = batch_with_an_absent_label(kind)
-    assert_compiles(lambda f, y: risk(f, y, Q), logits, labels)
+
+    def all_risks(logits, labels):
+        return torch.stack([risk(logits, labels, Q) for risk, _ in RISKS.args[1]])
+
+    assert_compiles(all_risks, logits, labels)
 
 
 @RISKS
@@ -368,7 +370,7 @@ def test_labels_and_logits_are_checked_in_a_risk(risk, module):
 
 
 def test_a_prior_of_another_shape_is_refused():
-    with pytest.raises(InvalidInput, match=r"prior must hold one share per class, shape \(5,\)"):
+    with pytest.raises(InvalidInput, match=r"one probability per class, shape \(5,\)"):
         F.one_versus_rest_risk(torch.zeros(1, 5), torch.tensor([0]), torch.ones(4))
     with pytest.raises(InvalidInput, match="Got list, not a Tensor"):
         F.non_negative_risk(

@@ -60,7 +60,7 @@ class TestPartialOutputConsistency(TransitionLossContract):
         torch.testing.assert_close(found, F.forward_cross_entropy(logits, labels, Q))
 
     def test_views_of_another_shape_are_refused(self):
-        with pytest.raises(InvalidInput, match=r"view_logits must hold .* shape \(V, 2, 3\)"):
+        with pytest.raises(InvalidInput, match=r"view_logits must be .* shape \(V, 2, 3\)"):
             F.partial_output_consistency(
                 torch.zeros(2, 3),
                 torch.tensor([0, 1]),

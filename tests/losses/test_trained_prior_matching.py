@@ -110,7 +110,7 @@ def test_pixels_are_examples_and_half_precision_is_computed_in_single():
 @pytest.mark.parametrize(
     "options, wording",
     [
-        ({"prior": torch.ones(3) / 3}, r"one share per class, shape \(4,\)"),
+        ({"prior": torch.ones(3) / 3}, r"one probability per class, shape \(4,\)"),
         ({"counted": torch.ones(5, dtype=torch.bool)}, "one bool per row of logits, 6"),
         ({"counted": torch.ones(6)}, "one bool per row of logits, 6"),
     ],

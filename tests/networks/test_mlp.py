@@ -110,7 +110,7 @@ def test_parts_give_the_moments_of_the_whole_and_are_never_float_at_once(axes, m
         largest = max(largest, tensor.numel())
         return double(tensor)
 
-    monkeypatch.setattr(parts, "_PART", 7 * 24)
+    monkeypatch.setattr(parts, "_CHUNK", 7 * 24)
     monkeypatch.setattr(torch.Tensor, "double", watched)
     mean, scale = mean_and_scale(X, axes)
     monkeypatch.undo()
@@ -152,9 +152,9 @@ def test_the_registry_has_every_network_by_its_name():
     [
         (
             lambda: LeNet5((64,), 3),
-            r"LeNet5 takes images.*\(C, H, W\)\. Got shape \(64,\)\..*use MLP",
+            r"LeNet5 needs images.*\(C, H, W\)\. Got shape \(64,\)\. Use MLP",
         ),
-        (lambda: ResNet18((32, 32), 3), r"ResNet18 takes images.*X\[:, None\]"),
+        (lambda: ResNet18((32, 32), 3), r"ResNet18 needs images.*X\[:, None\]"),
         (lambda: LeNet5((1, 11, 28), 3), r"at least 12 × 12 pixels\. Got shape \(1, 11, 28\)"),
         (lambda: LeNet5((28, 28, 1), 3), r"channels first"),
         (lambda: ResNet34((3, 8, 7), 3), r"at least 8 × 8 pixels\. Got shape \(3, 8, 7\)"),
@@ -178,7 +178,7 @@ def test_inputs_of_another_shape_are_refused():
     network = ResNet18((3, 8, 8), 2, width=2)
     with pytest.raises(InvalidInput, match=r"shape \(N, 3, 8, 8\)\. Got shape \(5, 1, 8, 8\)"):
         network(torch.zeros(5, 1, 8, 8))
-    with pytest.raises(InvalidInput, match=r"takes a batch of images.*Got shape \(3, 8, 8\)"):
+    with pytest.raises(InvalidInput, match=r"needs a batch of images.*Got shape \(3, 8, 8\)"):
         network.standardise(torch.zeros(3, 8, 8))
 
 

@@ -14,7 +14,7 @@ from naysay.networks.mlp import Linear
 
 @pytest.fixture(autouse=True)
 def nothing_is_too_small(monkeypatch):
-    monkeypatch.setattr(mlp, "_LARGE", 0)
+    monkeypatch.setattr(mlp, "_LARGE_PRODUCT", 0)
 
 
 def pair(*sizes):
@@ -57,7 +57,7 @@ def test_outputs_and_gradients_are_those_of_torch(sizes, n):
 
 def test_the_layout_is_kept_to_the_logits_by_layers_too_small_for_it(monkeypatch):
     ours, _ = pair(50, 40, 3)
-    monkeypatch.setattr(mlp, "_LARGE", 20 * 50 * 40)
+    monkeypatch.setattr(mlp, "_LARGE_PRODUCT", 20 * 50 * 40)
     assert is_by_feature(ours(torch.randn(20, 50)))
     assert not is_by_feature(ours(torch.randn(19, 50)))
 
@@ -125,7 +125,7 @@ def test_anything_but_plain_training_is_left_to_torch(run):
 
 
 def test_without_the_operation_it_is_torch_s_layer(monkeypatch):
-    monkeypatch.setattr(mlp, "_is_there", False)
+    monkeypatch.setattr(mlp, "_has_onednn", False)
     ours, plain = pair(8, 6, 4)
     inputs = torch.randn(10, 8)
     assert torch.equal(ours(inputs), plain(inputs))

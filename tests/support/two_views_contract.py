@@ -1,4 +1,4 @@
-"""What both targets of two views share: the contract of a loss, and the gradient of two views."""
+"""Tests common to both targets of `two_views`: the contract of a loss, and the gradient."""
 
 import numpy as np
 import torch

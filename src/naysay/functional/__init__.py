@@ -1,10 +1,10 @@
-"""Every loss as a pure function of logits and complementary labels.
+"""Losses on complementary labels as pure functions of logits and labels.
 
-Notation: K classes, logits f, p = softmax(f), ȳ the complementary label ("not ȳ"),
-``Q[i, j] = P(ȳ = j | class i)``, q = Qᵀ p. Shapes and reductions are those of
-`torch.nn.functional.cross_entropy`; risks of a whole batch (`non_negative_risk`,
-`gradient_ascent_risk`, `one_versus_rest_risk`) give one number. `prior_matching` knows no label and
-is added to a loss.
+Notation: there are K classes, f are the logits, p = softmax(f), ȳ is the complementary label (the
+example does not belong to class ȳ), ``Q[i, j] = P(ȳ = j | class i)`` and q = Qᵀ p. Shapes and
+reductions are those of `torch.nn.functional.cross_entropy`. The risks `non_negative_risk`,
+`gradient_ascent_risk` and `one_versus_rest_risk` are defined for a whole batch and return one
+number. `prior_matching` uses no label and is added to another loss.
 """
 
 from naysay.functional.batch import as_transition as as_transition

@@ -1,4 +1,4 @@
-"""What every loss does before and after its formula: check, flatten, weigh and reduce."""
+"""Steps common to all losses: check and flatten the inputs, then weight and reduce the losses."""
 
 from typing import NamedTuple
 
@@ -8,37 +8,48 @@ from torch import Tensor
 
 from naysay._base.checks import impossible_label
 from naysay._base.errors import InvalidInput, InvalidLabels
-from naysay.functional.columns import Columns, columns_of, label_rules
-from naysay.transition import TransitionMatrix
+from naysay.functional.columns import (
+    Columns,
+    DenseColumns,
+    SparseColumns,
+    StackedColumns,
+    columns_of,
+)
+from naysay.transition import TransitionMatrix, as_transition_matrix
 
 
 class Batch(NamedTuple):
-    """Logits (n, K), labels (n,), which of them count (None: all), and the labels' shape."""
+    """A checked and flattened batch.
+
+    ``logits`` has shape (n, K) and ``labels`` shape (n,). ``included`` marks the examples that are
+    not ignored and is None if none is; ``shape`` is the shape of the labels before flattening.
+    """
 
     logits: Tensor
     labels: Tensor
-    kept: Tensor | None
+    included: Tensor | None
     shape: torch.Size
 
-    def counted(self) -> Tensor:
-        """Return 1 for each example that counts and 0 for the others, shape (n,)."""
+    def at_labels(self, values: Tensor) -> Tensor:
+        """Select the value at each example's label from values of shape (n, K)."""
+        return values.gather(1, self.labels[:, None]).squeeze(1)
+
+    def included_as_float(self) -> Tensor:
+        """Give 1 for each included example and 0 for ignored ones, shape (n,)."""
         ones = torch.ones_like(self.logits[:, 0])
-        return ones if self.kept is None else ones.where(self.kept, 0)
+        return ones if self.included is None else ones.where(self.included, 0)
 
 
 def as_transition(Q: TransitionMatrix | ArrayLike) -> TransitionMatrix:
-    """Return Q as a checked matrix; an array may have a diagonal (annotators who err)."""
-    if isinstance(Q, TransitionMatrix):
-        return Q
-    values = Q.detach().cpu().numpy() if isinstance(Q, Tensor) else Q
-    return TransitionMatrix(values, allow_diagonal=True)
+    """Convert an array or tensor, which may have a non-zero diagonal, to a `TransitionMatrix`."""
+    return as_transition_matrix(Q.detach().cpu().numpy() if isinstance(Q, Tensor) else Q)
 
 
 def flatten(
-    logits: Tensor, comp_labels: Tensor, ignore_index: int, Q: TransitionMatrix | None = None
+    logits: Tensor, comp_labels: Tensor, ignore_index: int, n_classes: int | None = None
 ) -> Batch:
-    """Check shapes and labels; bring (N, K, d1, …) to (n, K)."""
-    flat = flatten_logits(logits, Q)
+    """Check logits and labels, and flatten logits from (N, K, d1, …) to (n, K)."""
+    flat = flatten_logits(logits, n_classes)
     expected = logits.shape[:1] + logits.shape[2:]
     if (
         not isinstance(comp_labels, Tensor)
@@ -47,27 +58,52 @@ def flatten(
     ):
         raise InvalidLabels(
             f"comp_labels must be integers of shape {tuple(expected)}, one per row of logits. "
-            f"Got {described(comp_labels)}."
+            f"Got {describe(comp_labels)}."
         )
     labels = comp_labels.reshape(-1).to(flat.device, torch.int64)
-    check = _check_later if flat.is_cuda or torch.compiler.is_compiling() else _check_now
-    columns = None if Q is None else columns_of(Q, flat.dtype, flat.device)
-    labels, kept = check(labels, flat.shape[1], ignore_index, columns, Q)
-    return Batch(flat, labels, kept, comp_labels.shape)
+    check = _check_range if can_sync(flat) else _assert_range
+    labels, included = check(labels, flat.shape[1], ignore_index)
+    return Batch(flat, labels, included, comp_labels.shape)
 
 
-def flatten_logits(logits: Tensor, Q: TransitionMatrix | None = None) -> Tensor:
-    """Check logits and bring (N, K, d1, …) to (n, K), in float32 at least."""
+def flatten_with_columns(
+    logits: Tensor,
+    comp_labels: Tensor,
+    ignore_index: int,
+    Q: TransitionMatrix | StackedColumns | ArrayLike,
+) -> tuple[Batch, Columns]:
+    """Flatten a batch, check that each label can occur under Q, and get the columns of Q."""
+    matrix = Q if isinstance(Q, StackedColumns) else as_transition(Q)
+    batch = flatten(logits, comp_labels, ignore_index, matrix.n_classes)
+    columns = columns_of(matrix, batch.logits.dtype, batch.logits.device)
+    # a tuple of types, because the compiler of torch 2.6 does not know their union
+    if isinstance(columns, (DenseColumns, SparseColumns)) and columns.unused is not None:
+        labels = batch.labels
+        if batch.included is not None:  # a label that can occur replaces those of ignored examples
+            labels = labels.where(batch.included, columns.unused.int().argmin())
+        impossible = columns.unused[labels]
+        if not can_sync(labels):
+            torch.ops.aten._assert_async.msg(~impossible.any(), columns.rule)
+        elif impossible.any():
+            label = int(labels[impossible][0])
+            n_rows = int((labels == label).sum())
+            raise impossible_label(label, n_rows, as_transition(Q).classes)
+        batch = Batch(batch.logits, labels, batch.included, batch.shape)
+    return batch, columns
+
+
+def flatten_logits(logits: Tensor, n_classes: int | None = None) -> Tensor:
+    """Check logits and flatten them from (N, K, d1, …) to (n, K), in float32 or float64."""
     if (
         not isinstance(logits, Tensor)
         or logits.ndim < 2
         or not logits.is_floating_point()
-        or (Q is not None and logits.shape[1] != Q.n_classes)
+        or (n_classes is not None and logits.shape[1] != n_classes)
     ):
-        columns_wanted = "K" if Q is None else Q.n_classes
+        wanted = "K" if n_classes is None else n_classes
         raise InvalidInput(
-            f"logits must be floating point of shape (N, {columns_wanted}) or "
-            f"(N, {columns_wanted}, d1, …), one column per class. Got {described(logits)}."
+            f"logits must be floating point of shape (N, {wanted}) or (N, {wanted}, d1, …), "
+            f"one column per class. Got {describe(logits)}."
         )
     if logits.dtype in (torch.float16, torch.bfloat16):
         logits = logits.float()
@@ -76,18 +112,18 @@ def flatten_logits(logits: Tensor, Q: TransitionMatrix | None = None) -> Tensor:
     return logits
 
 
-def check_prior(prior: Tensor, logits: Tensor) -> Tensor:
-    """Return the class prior, shape (K,), in the precision and on the device of the logits."""
+def check_prior_tensor(prior: Tensor, logits: Tensor) -> Tensor:
+    """Check a class prior, shape (K,), and convert it to the precision and device of the logits."""
     if not isinstance(prior, Tensor) or prior.shape != logits.shape[1:]:
         raise InvalidInput(
-            f"prior must hold one share per class, shape ({logits.shape[1]},). "
-            f"Got {described(prior)}."
+            f"prior must hold one probability per class, shape ({logits.shape[1]},). "
+            f"Got {describe(prior)}."
         )
     return prior.to(logits)
 
 
-def described(value: object) -> str:
-    """Return how an error message names a value: its type and shape."""
+def describe(value: object) -> str:
+    """Describe the type and shape of a value for an error message."""
     if isinstance(value, Tensor):
         return f"{value.dtype} of shape {tuple(value.shape)}"
     return f"{type(value).__name__}, not a Tensor"
@@ -96,53 +132,35 @@ def described(value: object) -> str:
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
-def _check_now(
-    labels: Tensor,
-    n_classes: int,
-    ignore_index: int,
-    columns: Columns | None,
-    Q: TransitionMatrix | None,
-) -> tuple[Tensor, Tensor | None]:
-    """Return labels that are safe to look up, and which of them count (None: all)."""
+def can_sync(tensor: Tensor) -> bool:
+    """Check that reading a value neither waits for a GPU nor breaks a compiled graph."""
+    return not (tensor.is_cuda or torch.compiler.is_compiling())
+
+
+def _check_range(labels: Tensor, n_classes: int, ignore_index: int) -> tuple[Tensor, Tensor | None]:
+    """Check labels; replace ignored ones by 0 and mark the others, with None if none is ignored."""
     lowest, highest = (int(end) for end in labels.aminmax()) if len(labels) else (0, 0)
     in_range = lowest >= 0 and highest < n_classes
-    kept = None if in_range and ignore_index < 0 else labels != ignore_index
-    counted = labels if kept is None else labels[kept]
-    if not in_range and (outside := (counted < 0) | (counted >= n_classes)).any():
+    if in_range and ignore_index < 0:
+        return labels, None
+    included = labels != ignore_index
+    outside = included & ((labels < 0) | (labels >= n_classes))
+    if not in_range and outside.any():
         raise InvalidLabels(
             f"comp_labels must be integers 0..{n_classes - 1}, or ignore_index={ignore_index}. "
-            f"Got {int(counted[outside][0])}, and {int(outside.sum())} of {len(labels)} labels "
+            f"Got {int(labels[outside][0])}, and {int(outside.sum())} of {len(labels)} labels "
             "are out of range."
         )
-    if Q is not None and columns is not None and columns.unused is not None:
-        impossible = columns.unused[counted]
-        if impossible.any():
-            label = int(counted[impossible][0])
-            raise impossible_label(label, int((counted == label).sum()), Q.classes)
-    return (labels, None) if kept is None else (labels.where(kept, _some_label(columns)), kept)
+    return labels.where(included, 0), included
 
 
-def _check_later(
-    labels: Tensor,
-    n_classes: int,
-    ignore_index: int,
-    columns: Columns | None,
-    Q: TransitionMatrix | None,
-) -> tuple[Tensor, Tensor]:
-    """Do as `_check_now`, without a wait for the device or a break in a compiled graph."""
-    kept = labels != ignore_index
-    fine = ~kept | ((labels >= 0) & (labels < n_classes))
-    looked_up = labels.where(kept & fine, _some_label(columns))
-    if columns is not None and columns.unused is not None:
-        fine = fine & ~columns.unused[looked_up]
-    rules = label_rules(n_classes) if columns is None else columns.rules
-    torch.ops.aten._assert_async.msg(fine.all(), rules)
-    return looked_up, kept
-
-
-def _some_label(columns: Columns | None) -> Tensor | int:
-    """Return a label that can occur, to stand in for those that do not count."""
-    return 0 if columns is None or columns.unused is None else columns.unused.int().argmin()
+def _assert_range(labels: Tensor, n_classes: int, ignore_index: int) -> tuple[Tensor, Tensor]:
+    """Do the same with an assertion on the device, where Python cannot read the labels."""
+    included = labels != ignore_index
+    in_range = (labels >= 0) & (labels < n_classes)
+    rule = f"comp_labels must be integers 0..{n_classes - 1} or ignore_index"
+    torch.ops.aten._assert_async.msg((in_range | ~included).all(), rule)
+    return labels.where(included & in_range, 0), included
 
 
 def reduce(
@@ -153,9 +171,10 @@ def reduce(
     *,
     excluded: Tensor | None = None,
 ) -> Tensor:
-    """Weigh, leave out and reduce as `torch.nn.functional.cross_entropy` does.
+    """Weight and reduce losses as `torch.nn.functional.cross_entropy` does; skip ignored examples.
 
-    An example that excludes a set of classes, bool of shape (n, K), weighs the mean of theirs.
+    If `excluded`, bool of shape (n, K), marks several labels per example, the weight of an example
+    is the mean of the weights of its labels.
     """
     if reduction not in ("mean", "sum", "none"):
         raise InvalidInput(f"reduction must be 'mean', 'sum' or 'none'. Got {reduction!r}.")
@@ -164,7 +183,7 @@ def reduce(
         if not isinstance(weight, Tensor) or weight.shape != (n_classes,):
             raise InvalidInput(
                 f"weight must hold one number per class, shape ({n_classes},). "
-                f"Got {described(weight)}."
+                f"Got {describe(weight)}."
             )
         weight = weight.to(losses)
         if excluded is None:
@@ -174,9 +193,9 @@ def reduce(
         losses = losses * weights
     else:
         weights = None
-    if batch.kept is not None:
-        losses = losses.where(batch.kept, 0)
-        weights = batch.kept.to(losses) if weights is None else weights.where(batch.kept, 0)
+    if batch.included is not None:
+        losses = losses.where(batch.included, 0)
+        weights = batch.included.to(losses) if weights is None else weights.where(batch.included, 0)
     if reduction == "none":
         return losses.reshape(batch.shape)
     if reduction == "sum":

@@ -1,12 +1,15 @@
-"""Qᵀ p in torch, in the form that the structure of Q allows: uniform, dense or sparse.
+"""The columns of Q as tensors, stored in the form that suits the structure of Q.
 
-All forms offer the same operations on a batch, with p = softmax(logits) and q = Qᵀ p:
-``log_q_of(logits, labels)`` gives log q_ȳ, shape (n,), ``q(probs)`` gives all of q, shape (n, K),
-and ``log_likelihoods(logits, labels)`` the columns log Q[:, ȳ], shape (n, K). Those of a table also
-give ``joint(probs, labels, axis)``, the products Q[k, ȳ] p_k up to a factor, with the classes along
-that axis, from which `naysay.functional.negative_log` takes its short way. None builds a K×K array
-unless Q itself is that dense, or small. They are named tuples because compiled code takes those
-apart without a graph break.
+Every form offers the same operations on a batch, with p = softmax(logits) and q = Qᵀ p:
+
+- ``log_q_of(logits, labels)`` computes log q_ȳ, shape (n,);
+- ``q(probs)`` computes q, shape (n, K);
+- ``log_likelihoods(logits, labels)`` looks up the columns log Q[:, ȳ], shape (n, K).
+
+All forms but the sparse one also offer ``joint(probs, labels, axis)``, the products Q[k, ȳ] p_k up
+to the factor ``scale``, with the classes along that axis; `naysay.functional.negative_log` uses
+them. A K×K array is built only if Q is small or dense. The forms are named tuples because
+`torch.compile` can trace these without a graph break.
 """
 
 import math
@@ -18,46 +21,49 @@ import torch
 from torch import Tensor
 
 from naysay._base.checks import named
+from naysay.functional.cache import once_per_matrix
 from naysay.transition import TransitionMatrix
-from naysay.transition.matrix import matrices
 
-# Up to this size a full table, 8 MB in float64, is faster than looking up single entries.
+# Up to this number of classes a full table, 8 MB in float64, is faster than sparse entries.
 _LARGEST_TABLE = 1000
 # Below this number of classes a table is faster than the closed form of a uniform matrix.
 _SMALLEST_CLOSED_FORM = 16
+_LARGEST_STACK = 1 << 24  # entries of all stacked matrices together, 64 MB in float32
 _MIX_CHUNK = 1 << 24  # elements gathered at once when all of q is computed from sparse entries
 
 
 class UniformColumns(NamedTuple):
-    """Every other class equally likely: the closed form for many classes, without any table."""
+    """The closed form of a uniform matrix with many classes, which needs no table."""
 
     n_others: int
-    rules: str
-    unused: None = None
 
     def log_q_of(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Return log (1 - p_ȳ) - log (K - 1), as a sum over the other classes: exact near 1."""
+        """Compute log (1 - p_ȳ) - log (K - 1).
+
+        The probability 1 - p_ȳ is a sum over the other classes, which is exact where p_ȳ is near 1.
+        """
         others = logits.scatter(1, labels[:, None], -math.inf)
         return log_share(others, None, logits) - math.log(self.n_others)
 
     def joint(self, probs: Tensor, labels: Tensor, axis: int) -> Tensor:
-        """Return p_k of the classes other than ȳ, and 0 for ȳ; classes are along the axis."""
+        """Compute p_k for the classes other than ȳ, and 0 for ȳ; the classes are along the axis."""
         return probs.scatter(axis, labels.unsqueeze(axis), 0)
 
     @property
     def scale(self) -> float:
-        """By what to divide the joint."""
+        """Number by which the result of `joint` must be divided."""
         return self.n_others
 
     def log_likelihoods(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Return log Q[k, ȳ] of every class k, shape (n, K)."""
+        """Look up log Q[k, ȳ] for every class k, shape (n, K)."""
         rest = torch.full_like(logits, -math.log(self.n_others))
         return rest.scatter(1, labels[:, None], -math.inf)
 
     def q(self, probs: Tensor) -> Tensor:
-        """Return (1 - p) / (K - 1), for the likeliest class as a sum over the others.
+        """Compute (1 - p) / (K - 1).
 
-        As 1 - p it would be rounded to zero long before the others' probabilities are.
+        For the most likely class, 1 - p is a sum over the other classes: the difference would be
+        rounded to zero long before the probabilities of the others are.
         """
         likeliest = probs.argmax(1, keepdim=True)
         rest = probs.scatter(1, likeliest, 0).sum(1, keepdim=True)
@@ -66,40 +72,40 @@ class UniformColumns(NamedTuple):
 
 
 class DenseColumns(NamedTuple):
-    """A full table of Q, and tables of its columns and their logarithm, a row per label."""
+    """Q as a full table, and its columns and their logarithms as tables with a row per label."""
 
     values: Tensor
     columns: Tensor
     log_columns: Tensor
-    rules: str
     unused: Tensor | None
+    rule: str
 
     def log_q_of(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Return log Σ_k Q[k, ȳ] p_k."""
+        """Compute log Σ_k Q[k, ȳ] p_k."""
         return log_share(logits, self.log_columns[labels], logits)
 
     def joint(self, probs: Tensor, labels: Tensor, axis: int) -> Tensor:
-        """Return Q[k, ȳ] p_k of every class k; classes are along the axis."""
+        """Compute Q[k, ȳ] p_k for every class k; the classes are along the axis."""
         table = self.columns if axis else self.values
         return table.index_select(1 - axis, labels).mul_(probs)
 
     @property
     def scale(self) -> float:
-        """By what to divide the joint."""
+        """Number by which the result of `joint` must be divided."""
         return 1
 
     def log_likelihoods(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Return log Q[k, ȳ] of every class k, shape (n, K)."""
+        """Look up log Q[k, ȳ] for every class k, shape (n, K)."""
         return self.log_columns[labels]
 
     def q(self, probs: Tensor) -> Tensor:
-        """Return Qᵀ p, in full precision inside `torch.autocast` too."""
+        """Compute Qᵀ p, in full precision even inside `torch.autocast`."""
         with torch.autocast(probs.device.type, enabled=False):
             return probs @ self.values
 
 
 class SparseColumns(NamedTuple):
-    """The non-zero entries only, ordered by label: label j's are ``starts[j] + 0..counts[j]``."""
+    """The non-zero entries, ordered by label: label j has ``counts[j]`` from ``starts[j]`` on."""
 
     starts: Tensor
     counts: Tensor
@@ -108,47 +114,92 @@ class SparseColumns(NamedTuple):
     values: Tensor
     log_values: Tensor
     longest: int
-    rules: str
     unused: Tensor | None
+    rule: str
 
     def log_q_of(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Return log Σ_k Q[k, ȳ] p_k over the non-zero entries of column ȳ.
+        """Compute log Σ_k Q[k, ȳ] p_k over the non-zero entries of column ȳ.
 
-        Each example looks up as many entries as the longest column has, at most K, so the work
-        is never more than the softmax took.
+        Each example looks up as many entries as the longest column has. These are at most K, so
+        this never takes longer than the softmax.
         """
-        at, outside = self._entries_of(labels)
-        log_values = self.log_values[at].masked_fill(outside, -math.inf)
-        return log_share(logits.gather(1, self.classes[at]), log_values, logits)
+        entries, outside = self._entries_of(labels)
+        log_values = self.log_values[entries].masked_fill(outside, -math.inf)
+        return log_share(logits.gather(1, self.classes[entries]), log_values, logits)
 
     def log_likelihoods(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Return log Q[k, ȳ] of every class k, shape (n, K)."""
+        """Look up log Q[k, ȳ] for every class k, shape (n, K)."""
         n, n_classes = logits.shape
-        at, outside = self._entries_of(labels)
-        # what lies outside goes to a column beyond the last class
-        found = logits.new_full((n, n_classes + 1), -math.inf)
-        classes = self.classes[at].masked_fill(outside, n_classes)
-        return found.scatter(1, classes, self.log_values[at])[:, :n_classes]
+        entries, outside = self._entries_of(labels)
+        # places beyond the entries of a label are written to a column after the last class
+        impossible = logits.new_full((n, n_classes + 1), -math.inf)
+        classes = self.classes[entries].masked_fill(outside, n_classes)
+        return impossible.scatter(1, classes, self.log_values[entries])[:, :n_classes]
 
     def _entries_of(self, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Return where the entries of each label are, and which places are beyond its last."""
+        """Locate the entries of each label, and mark the places beyond its last entry."""
         step = torch.arange(self.longest, device=labels.device)
         outside = step >= self.counts[labels][:, None]
         return (self.starts[labels][:, None] + step).masked_fill(outside, 0), outside
 
     def q(self, probs: Tensor) -> Tensor:
-        """Return Qᵀ p."""
+        """Compute Qᵀ p."""
         return cast("Tensor", _SparseMix.apply(probs, self.classes, self.labels, self.values))
 
 
-Columns = UniformColumns | DenseColumns | SparseColumns
+class StackedColumns(NamedTuple):
+    """The columns of several matrices, a row per matrix and label.
+
+    The batch consists of equal parts, one per matrix and in the same order. A stack can be passed
+    in place of Q to losses that read only its columns. `stack_columns` builds it.
+    """
+
+    values: Tensor
+    columns: Tensor
+    log_columns: Tensor
+    starts: Tensor
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return self.values.shape[2]
+
+    def _rows_of(self, labels: Tensor) -> Tensor:
+        return (labels.view(len(self.starts), -1) + self.starts).view(-1)
+
+    def log_q_of(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Compute log Σ_k Q[k, ȳ] p_k."""
+        return log_share(logits, self.log_columns[self._rows_of(labels)], logits)
+
+    def joint(self, probs: Tensor, labels: Tensor, axis: int) -> Tensor:
+        """Compute Q[k, ȳ] p_k for every class k; the classes are along the axis."""
+        table = self.columns if axis else self.columns.t()
+        return table.index_select(1 - axis, self._rows_of(labels)).mul_(probs)
+
+    @property
+    def scale(self) -> float:
+        """Number by which the result of `joint` must be divided."""
+        return 1
+
+    def log_likelihoods(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Look up log Q[k, ȳ] for every class k, shape (n, K)."""
+        return self.log_columns[self._rows_of(labels)]
+
+    def q(self, probs: Tensor) -> Tensor:
+        """Compute Qᵀ p, in full precision even inside `torch.autocast`."""
+        with torch.autocast(probs.device.type, enabled=False):
+            parts = probs.unflatten(0, (len(self.values), -1))
+            return torch.bmm(parts, self.values).flatten(0, 1)
+
+
+Columns = UniformColumns | DenseColumns | SparseColumns | StackedColumns
 
 
 def log_share(terms: Tensor, log_weights: Tensor | None, logits: Tensor) -> Tensor:
-    """Return log Σ_m w_m exp(terms_m) - log Σ_k exp(logits_k), shape (n,).
+    """Compute log Σ_m w_m exp(terms_m) - log Σ_k exp(logits_k), shape (n,).
 
-    Each sum is taken relative to its own largest term before anything is rounded: where the
-    largest logits are 1000 above those that count, float32 would otherwise keep four digits.
+    Each sum is computed relative to its own largest term, before anything is rounded. Otherwise
+    float32 would keep only four digits where the largest logits are 1000 above the terms.
     """
     weighted = terms if log_weights is None else terms + log_weights
     top = _largest(weighted)
@@ -159,29 +210,21 @@ def log_share(terms: Tensor, log_weights: Tensor | None, logits: Tensor) -> Tens
 
 
 def _largest(terms: Tensor) -> Tensor:
-    # of the lowest number where all are -inf: -inf less -inf would be NaN
+    # where all terms are -inf the lowest finite number is used: -inf - (-inf) would be NaN
     return terms.detach().amax(1, keepdim=True).clamp_min(torch.finfo(terms.dtype).min)
 
 
-def columns_of(Q: TransitionMatrix, dtype: torch.dtype, device: torch.device) -> Columns:
-    """Return the columns of Q, made once per precision and device and kept with Q."""
-    return _columns_of_token(Q._token, dtype, device)
+def columns_of(
+    Q: TransitionMatrix | StackedColumns, dtype: torch.dtype, device: torch.device
+) -> Columns:
+    """Get the columns of Q in the form that suits its structure."""
+    return Q if isinstance(Q, StackedColumns) else _columns_of_one(Q, dtype, device)
 
 
-# Compiled code treats the columns as constants, which they are: Q cannot change.
-@torch.compiler.assume_constant_result
-def _columns_of_token(token: str, dtype: torch.dtype, device: torch.device) -> Columns:
-    Q = matrices[token]
-    key = (dtype, device)
-    if key not in Q._cache:
-        with torch.inference_mode(False):  # else they could never take part in training
-            Q._cache[key] = _make_columns(Q, dtype, device)
-    return Q._cache[key]
-
-
-def _make_columns(Q: TransitionMatrix, dtype: torch.dtype, device: torch.device) -> Columns:
+@once_per_matrix
+def _columns_of_one(Q: TransitionMatrix, dtype: torch.dtype, device: torch.device) -> Columns:
     if Q.is_uniform and Q.n_classes >= _SMALLEST_CLOSED_FORM:
-        return UniformColumns(Q.n_classes - 1, label_rules(Q.n_classes))
+        return UniformColumns(Q.n_classes - 1)
 
     def to_tensor(array: Any) -> Tensor:
         return torch.as_tensor(array.copy(), device=device)
@@ -189,9 +232,9 @@ def _make_columns(Q: TransitionMatrix, dtype: torch.dtype, device: torch.device)
     entries = Q.entries.tocsc()
     entries.sort_indices()
     counts = np.diff(entries.indptr)
-    never = [named(int(label), Q.classes) for label in np.flatnonzero(counts == 0)]
+    never = [named(int(label), Q.classes) for label in np.flatnonzero(counts == 0)[:6]]
     unused = to_tensor(counts == 0) if never else None
-    rules = label_rules(Q.n_classes, never)
+    rule = f"comp_labels must never be class {', '.join(never)}, whose column of Q is all zero"
     if Q.n_classes <= _LARGEST_TABLE or entries.nnz > Q.n_classes**2 // 4:
         values = entries.toarray()
         with np.errstate(divide="ignore"):
@@ -201,7 +244,7 @@ def _make_columns(Q: TransitionMatrix, dtype: torch.dtype, device: torch.device)
             columns=to_tensor(values.T).to(dtype),
             log_columns=to_tensor(log_columns).to(dtype),
             unused=unused,
-            rules=rules,
+            rule=rule,
         )
     return SparseColumns(
         starts=to_tensor(entries.indptr[:-1].astype(np.int64)),
@@ -212,22 +255,49 @@ def _make_columns(Q: TransitionMatrix, dtype: torch.dtype, device: torch.device)
         log_values=to_tensor(np.log(entries.data)).to(dtype),
         longest=int(counts.max()),
         unused=unused,
-        rules=rules,
+        rule=rule,
     )
 
 
-def label_rules(n_classes: int, never: Sequence[str] = ()) -> str:
-    """Say what labels must be, in one sentence without any number from the data."""
-    rules = f"comp_labels must be integers 0..{n_classes - 1} or ignore_index"
-    if never:
-        rules += f", and never class {', '.join(never[:6])}, whose column of Q is all zero"
-    return rules
+def can_stack(matrices: Sequence[TransitionMatrix]) -> bool:
+    """Check that matrices have the same size, use every label, and are not too large together."""
+    sizes = {Q.n_classes for Q in matrices}
+    return (
+        len(sizes) == 1
+        and len(matrices) * sizes.pop() ** 2 <= _LARGEST_STACK
+        and all(np.asarray(Q).any(axis=0).all() for Q in matrices)
+    )
+
+
+def stack_columns(matrices: Sequence[TransitionMatrix], device: torch.device) -> StackedColumns:
+    """Stack matrices, one for each of several equal parts of a batch, in float32.
+
+    Examples
+    --------
+    >>> from naysay.functional import forward_cross_entropy
+    >>> pair = [TransitionMatrix.uniform(3), TransitionMatrix([[0, 1, 0], [0, 0, 1], [1, 0, 0]])]
+    >>> logits, labels = torch.zeros(2, 3), torch.tensor([2, 2])
+    >>> stack = stack_columns(pair, torch.device("cpu"))
+    >>> bool(torch.isclose(*forward_cross_entropy(logits, labels, stack, reduction="none")))
+    True
+    """
+    values = np.stack([np.asarray(Q, dtype=np.float64) for Q in matrices])
+    n_classes = values.shape[2]
+    by_label = values.transpose(0, 2, 1).reshape(-1, n_classes)
+    with np.errstate(divide="ignore"):
+        tables = (values, by_label, np.log(by_label))
+    starts = torch.arange(0, len(by_label), n_classes, device=device)
+    return StackedColumns(
+        *(torch.from_numpy(table).to(device, torch.float32) for table in tables),
+        starts=starts[:, None],
+    )
 
 
 class _SparseMix(torch.autograd.Function):
-    """``out[:, to[e]] += probs[:, source[e]] * values[e]`` over all entries e, a part at a time.
+    """Add ``probs[:, source[e]] * values[e]`` to ``out[:, to[e]]`` for all entries e, in chunks.
 
-    Written by hand because autograd would keep every gathered part, one column per entry of Q.
+    The gradient is written by hand because autograd would keep every gathered chunk in memory, one
+    column per entry of Q.
     """
 
     @staticmethod
@@ -242,7 +312,7 @@ class _SparseMix(torch.autograd.Function):
 
 
 def _scatter_rows(probs: Tensor, source: Tensor, to: Tensor, values: Tensor) -> Tensor:
-    by_class = probs.T.contiguous()  # rows are contiguous in memory, columns are not
+    by_class = probs.T.contiguous()  # rows are contiguous in memory, while columns are not
     out = torch.zeros_like(by_class)
     size = max(1, _MIX_CHUNK // max(1, by_class.shape[1]))
     for start in range(0, len(values), size):

@@ -1,10 +1,10 @@
-"""Estimates of P(Ȳ | x), read by the nearest row of Q."""
+"""Losses of networks that estimate P(Ȳ | x), and how to decode their predictions."""
 
 import torch
 from torch import Tensor
 
 from naysay._base.errors import InvalidInput
-from naysay.functional.batch import check_prior, described, flatten, flatten_logits, reduce
+from naysay.functional.batch import check_prior_tensor, describe, flatten, flatten_logits, reduce
 from naysay.functional.columns import log_share
 
 
@@ -20,8 +20,8 @@ def complementary_cross_entropy(
 
     .. math:: \ell(f, ȳ) = -\log \mathrm{softmax}(f)_ȳ
 
-    The logits are those of P(Ȳ | x), not of the class: read them with `nearest_row_scores`.
-    Parameters as for `forward_cross_entropy`, without Q.
+    The logits are those of P(Ȳ | x), not of P(Y | x). `nearest_row_scores` derives scores of the
+    classes from them. The parameters are those of `forward_cross_entropy`, without Q.
 
     References
     ----------
@@ -42,7 +42,7 @@ def trained_forward_cross_entropy(
     ignore_index: int = -100,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Forward-corrected cross-entropy through a matrix that is trained too ("CPE-T").
+    r"""Forward-corrected cross-entropy with a matrix that is trained as well ("CPE-T").
 
     .. math:: \ell(f, ȳ) = -\log \sum_k Q_{k ȳ} \, \mathrm{softmax}(f)_k
 
@@ -51,8 +51,8 @@ def trained_forward_cross_entropy(
     Parameters
     ----------
     log_Q : Tensor of shape (K, K)
-        Logarithm of Q, -inf where Q is 0; gets a gradient. A label whose column is -inf
-        throughout cannot occur and must not be given.
+        Logarithm of Q, which is -inf where Q is 0, and which gets a gradient. Labels whose column
+        consists of -inf are not allowed.
 
     References
     ----------
@@ -64,19 +64,19 @@ def trained_forward_cross_entropy(
     if not isinstance(log_Q, Tensor) or log_Q.shape != (n_classes, n_classes):
         raise InvalidInput(
             f"log_Q must be a Tensor of shape ({n_classes}, {n_classes}), one row per class. "
-            f"Got {described(log_Q)}."
+            f"Got {describe(log_Q)}."
         )
     columns = log_Q.to(batch.logits).T[batch.labels]
     return reduce(-log_share(batch.logits, columns, batch.logits), batch, weight, reduction)
 
 
 def nearest_row_scores(comp_probs: Tensor, Q: Tensor) -> Tensor:
-    r"""Return a score of each class, shape (N, K): how near its row of Q is to P(Ȳ | x).
+    r"""Score each class by the distance between its row of Q and P(Ȳ | x), shape (N, K).
 
     .. math:: \log \mathrm{softmax}_k \bigl(-\textstyle\sum_j |\bar p_j - Q_{kj}|\bigr)
 
-    The largest is that of the nearest row in L1, the decoding of Lin & Lin 2023. The scores are
-    normalised like logarithms of probabilities, but they are no estimate of P(Y | x).
+    The nearest row in the L1 norm has the highest score, which is the decoding of Lin & Lin 2023.
+    The scores are normalised like log probabilities, but they do not estimate P(Y | x).
 
     References
     ----------
@@ -93,24 +93,24 @@ def nearest_row_scores(comp_probs: Tensor, Q: Tensor) -> Tensor:
 
 
 def prior_matching(logits: Tensor, prior: Tensor, *, counted: Tensor | None = None) -> Tensor:
-    r"""Divergence of the mean prediction of a batch from the class prior, to add to a loss.
+    r"""Divergence of the mean prediction of a batch from the class prior, added to another loss.
 
     .. math:: \mathrm{KL}(\pi \,\|\, \bar p) = \sum_k \pi_k \log (\pi_k / \bar p_k), \quad
               \bar p = \mathrm{mean}_i\, \mathrm{softmax}(f_i)
 
-    A loss on complementary labels hardly teaches a class that is never predicted: its gradient is
-    proportional to the probability of that class. Here the examples nearest to class k share a
-    gradient of :math:`\pi_k` among them, however small its probability is. It is computed in log
-    space, so that this holds at any logits.
+    From a loss on complementary labels a network hardly learns a class that it never predicts: the
+    gradient is proportional to the probability of that class. Here the examples with the highest
+    probability of class k share a gradient of :math:`\pi_k`, however small that probability is.
+    The divergence is computed in log space, so this is true for any logits.
 
     Parameters
     ----------
     logits : Tensor of shape (N, K) or (N, K, d1, …)
-        float16 and bfloat16 are computed, and returned, in float32.
+        With float16 and bfloat16 the divergence is computed and returned in float32.
     prior : Tensor of shape (K,)
-        Share of each class, sum 1; see `naysay.estimation.class_prior`.
+        Probability of each class; see `naysay.estimation.class_prior`.
     counted : bool Tensor of shape (N,) or (N, d1, …), optional
-        Which examples make up the mean; all when left out. With none the divergence is 0.
+        Examples that enter the mean, by default all. If there are none the divergence is 0.
 
     Returns
     -------
@@ -128,7 +128,7 @@ def prior_matching(logits: Tensor, prior: Tensor, *, counted: Tensor | None = No
     tensor(1.3250)
     """
     flat = flatten_logits(logits)
-    shares = check_prior(prior, flat)
+    shares = check_prior_tensor(prior, flat)
     log_probs = flat.log_softmax(1)
     if counted is None:
         counted = torch.ones_like(flat[:, 0], dtype=torch.bool)
@@ -138,13 +138,13 @@ def prior_matching(logits: Tensor, prior: Tensor, *, counted: Tensor | None = No
         or counted.numel() != len(flat)
     ):
         raise InvalidInput(
-            f"counted must hold one bool per row of logits, {len(flat)}. Got {described(counted)}."
+            f"counted must hold one bool per row of logits, {len(flat)}. Got {describe(counted)}."
         )
     counted = counted.reshape(-1)
     n_counted = counted.sum()
-    # where none counts all do, times 0: a logarithm of nothing would have no gradient
-    left_out = ~counted & (n_counted > 0)
-    log_sums = log_probs.masked_fill(left_out[:, None], -torch.inf).logsumexp(0)
-    log_means = log_sums - (~left_out).sum().to(flat).log()
+    # if none is counted, all are and the result is multiplied by 0: log 0 has no gradient
+    skipped = ~counted & (n_counted > 0)
+    log_sums = log_probs.masked_fill(skipped[:, None], -torch.inf).logsumexp(0)
+    log_means = log_sums - (~skipped).sum().to(flat).log()
     divergence = (torch.xlogy(shares, shares) - shares * log_means).sum()
     return divergence * (n_counted > 0)

@@ -1,4 +1,4 @@
-"""Forward correction: predict the label that was given, through Q."""
+"""Forward correction: the network predicts the class, and Q turns this into the given label."""
 
 from collections.abc import Callable
 
@@ -7,12 +7,12 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from naysay._base.errors import InvalidInput
-from naysay.functional.batch import Batch, as_transition, described, flatten, reduce
-from naysay.functional.columns import columns_of
-from naysay.functional.negative_log import mean_in_short, negative_log_q
+from naysay.functional.batch import as_transition, describe, flatten_with_columns, reduce
+from naysay.functional.columns import StackedColumns
+from naysay.functional.negative_log import fused_mean_or_none, negative_log_q
 from naysay.transition import TransitionMatrix
 
-#: A loss on predicted probabilities: ``base(q, labels)``, shapes (n, K) and (n,), gives (n,).
+#: A loss on probabilities: ``base(q, labels)`` maps shapes (n, K) and (n,) to (n,).
 BaseLoss = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -29,29 +29,30 @@ def forward_cross_entropy(
 
     .. math:: \ell(f, ȳ) = -\log \sum_k Q_{k ȳ} \, \mathrm{softmax}(f)_k
 
-    Computed in log space: exact for logits of ±1000, gradients within [-1, 1]. With an invertible
-    Q its minimiser is the classifier that true labels would give (Theorem 1).
+    It is computed in log space, which is exact for logits of ±1000, and its gradients lie within
+    [-1, 1]. If Q is invertible, its minimiser is the classifier that minimises the ordinary
+    cross-entropy on true labels (Theorem 1).
 
     Parameters
     ----------
     logits : Tensor of shape (N, K) or (N, K, d1, …)
-        float16 and bfloat16 are computed, and returned, in float32.
+        With float16 and bfloat16 the loss is computed and returned in float32.
     comp_labels : integer Tensor of shape (N,) or (N, d1, …)
-        The class that each example does not belong to.
+        A class that each example does not belong to.
     Q : TransitionMatrix or array-like of shape (K, K)
-        Make a `TransitionMatrix` once rather than passing an array, which is checked each time.
+        An array is checked at each call, so prefer a `TransitionMatrix`, which is checked once.
     weight : Tensor of shape (K,), optional
-        Weight of each complementary label; ``"mean"`` is then the weighted mean.
+        Weight of each complementary label. The reduction ``"mean"`` is then a weighted mean.
     ignore_index : int, default=-100
-        Label of examples to leave out.
+        Examples with this label are ignored.
     reduction : {"mean", "sum", "none"}, default="mean"
-        The mean of no example is 0.
+        The mean over an empty batch is 0.
 
     Raises
     ------
     InvalidLabels
-        If a label is out of range, or its column of Q is all zero. On a GPU and in compiled code,
-        where looking would stall the device, this is an assertion on the device instead.
+        If a label is out of range, or its column of Q is all zero. On a GPU and in compiled code
+        it is an assertion on the device instead, because reading labels would stall the device.
 
     References
     ----------
@@ -65,12 +66,13 @@ def forward_cross_entropy(
     >>> forward_cross_entropy(logits, torch.tensor([1, 1]), Q, reduction="none")
     tensor([0.7110, 4.0360])
     """
-    matrix = as_transition(Q)
-    if weight is None and reduction == "mean":
-        mean = mean_in_short(logits, comp_labels, matrix, ignore_index)
+    if weight is None and reduction == "mean" and not isinstance(Q, StackedColumns):
+        Q = as_transition(Q)
+        mean = fused_mean_or_none(logits, comp_labels, Q, ignore_index)
         if mean is not None:
             return mean
-    losses, batch = _negative_log_q(logits, comp_labels, matrix, ignore_index)
+    batch, columns = flatten_with_columns(logits, comp_labels, ignore_index, Q)
+    losses = negative_log_q(columns, batch.logits, batch.labels)
     return reduce(losses, batch, weight, reduction)
 
 
@@ -87,8 +89,8 @@ def forward_squared_error(
 
     .. math:: \ell(f, ȳ) = \sum_j (1[ȳ = j] - q_j)^2, \quad q = Q^\top \mathrm{softmax}(f)
 
-    Bounded by 2, so less moved by wrong labels than the cross-entropy. Parameters as for
-    `forward_cross_entropy`.
+    It is bounded by 2, so wrong labels affect it less than the cross-entropy. The parameters are
+    those of `forward_cross_entropy`.
 
     References
     ----------
@@ -120,15 +122,16 @@ def forward_absolute_error(
     .. math:: \ell(f, ȳ) = \sum_j |1[ȳ = j] - q_j| = 2 (1 - q_ȳ), \quad
               q = Q^\top \mathrm{softmax}(f)
 
-    Bounded by 2 and hardly moved by wrong labels, but slow to learn, and not a proper loss:
-    Theorem 1 does not cover it. Parameters as for `forward_cross_entropy`.
+    It is bounded by 2 and robust to wrong labels, but training with it is slow. It is not a proper
+    loss, so Theorem 1 does not apply. The parameters are those of `forward_cross_entropy`.
 
     References
     ----------
     Yu et al. 2018, equation (6), for the correction: https://doi.org/10.1007/978-3-030-01246-5_5.
     Ghosh et al. 2017 for the absolute error: https://doi.org/10.48550/arXiv.1712.09482
     """
-    losses, batch = _negative_log_q(logits, comp_labels, Q, ignore_index)
+    batch, columns = flatten_with_columns(logits, comp_labels, ignore_index, Q)
+    losses = negative_log_q(columns, batch.logits, batch.labels)
     return reduce(-2 * torch.expm1(-losses), batch, weight, reduction)
 
 
@@ -146,15 +149,15 @@ def forward_generalised_cross_entropy(
 
     .. math:: \ell(f, ȳ) = (1 - q_ȳ^{\gamma}) / \gamma, \quad q = Q^\top \mathrm{softmax}(f)
 
-    Between the cross-entropy (gamma → 0) and half the absolute error (gamma = 1). Not a
-    proper loss, so Theorem 1 does not cover it.
+    It lies between the cross-entropy (gamma → 0) and half the absolute error (gamma = 1). It is not
+    a proper loss, so Theorem 1 does not apply.
 
     Parameters not listed are those of `forward_cross_entropy`.
 
     Parameters
     ----------
     gamma : float, default=0.7
-        Above 0, at most 1; the default is that of the source.
+        A number above 0 and at most 1. The default is that of the source.
 
     References
     ----------
@@ -163,7 +166,8 @@ def forward_generalised_cross_entropy(
     """
     if not 0 < gamma <= 1:
         raise InvalidInput(f"gamma must be above 0 and at most 1. Got {gamma!r}.")
-    losses, batch = _negative_log_q(logits, comp_labels, Q, ignore_index)
+    batch, columns = flatten_with_columns(logits, comp_labels, ignore_index, Q)
+    losses = negative_log_q(columns, batch.logits, batch.labels)
     return reduce(-torch.expm1(-gamma * losses) / gamma, batch, weight, reduction)
 
 
@@ -186,9 +190,9 @@ def forward_loss(
     Parameters
     ----------
     base : callable
-        ``base(q, labels)`` with probabilities q of shape (n, K) and labels of shape (n,) gives
-        the losses of shape (n,). If it is proper and Q invertible, Theorem 1 holds. For the
-        cross-entropy use `forward_cross_entropy`, which is exact where q underflows.
+        ``base(q, labels)`` takes probabilities q of shape (n, K) and labels of shape (n,) and
+        returns losses of shape (n,). If it is proper and Q is invertible, Theorem 1 applies. For
+        the cross-entropy use `forward_cross_entropy`, which is exact where q underflows.
 
     References
     ----------
@@ -204,29 +208,17 @@ def forward_loss(
     >>> forward_loss(logits, torch.tensor([1]), TransitionMatrix.uniform(3), base=generalised)
     tensor(0.5601)
     """
-    matrix = as_transition(Q)
-    batch = flatten(logits, comp_labels, ignore_index, matrix)
-    columns = columns_of(matrix, batch.logits.dtype, batch.logits.device)
+    batch, columns = flatten_with_columns(logits, comp_labels, ignore_index, Q)
     q = columns.q(batch.logits.softmax(dim=1))
     # Where q underflows to 0 the derivative of a base such as q**0.7 is infinite, and infinity
-    # times the softmax's 0 is NaN. The least normal number stands in, with gradient 0.
+    # times the zero gradient of the softmax is NaN. The smallest normal number avoids this.
     losses = base(q.clamp_min(torch.finfo(q.dtype).tiny), batch.labels)
     if not isinstance(losses, Tensor) or losses.shape != batch.labels.shape:
         raise InvalidInput(
             f"base must return one loss per example, shape {tuple(batch.labels.shape)}. "
-            f"Got {described(losses)}. Inside base use reduction='none'."
+            f"Got {describe(losses)}. Inside base use reduction='none'."
         )
     return reduce(losses, batch, weight, reduction)
-
-
-def _negative_log_q(
-    logits: Tensor, comp_labels: Tensor, Q: TransitionMatrix | ArrayLike, ignore_index: int
-) -> tuple[Tensor, Batch]:
-    """Return -log q_ȳ of each example, shape (n,), and the batch, checked."""
-    matrix = as_transition(Q)
-    batch = flatten(logits, comp_labels, ignore_index, matrix)
-    columns = columns_of(matrix, batch.logits.dtype, batch.logits.device)
-    return negative_log_q(columns, batch.logits, batch.labels), batch
 
 
 def _squared_error(q: Tensor, labels: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Losses on margins: each class against the excluded one, or on its own against zero."""
+"""Losses on margins: the logit of a class minus that of the excluded class, or a single logit."""
 
 from collections.abc import Callable
 
@@ -6,14 +6,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from naysay.functional.batch import Batch, check_prior, flatten, reduce
+from naysay.functional.batch import check_prior_tensor, flatten, reduce
 
-#: A loss on one margin z, large when z is negative: ``binary_loss(z)``, any shape.
+#: A loss on a margin z that is large for negative z: ``binary_loss(z)`` keeps the shape of z.
 BinaryLoss = Callable[[Tensor], Tensor]
 
 
 def logistic(margin: Tensor) -> Tensor:
-    r"""Return :math:`\log(1 + e^{-z})`, the logistic loss of a margin z."""
+    r"""Compute :math:`\log(1 + e^{-z})`, the logistic loss of a margin z."""
     return softplus(-margin)
 
 
@@ -29,8 +29,8 @@ def pairwise_comparison(
 
     .. math:: \ell(f, ȳ) = \sum_{k ≠ ȳ} \sigma(f_ȳ - f_k)
 
-    Unbiased only when every other class is equally likely to be excluded; it knows no Q.
-    Parameters as for `forward_cross_entropy`.
+    It does not use Q and is unbiased only if every other class is equally likely as a label. The
+    parameters are those of `forward_cross_entropy`.
 
     References
     ----------
@@ -39,7 +39,7 @@ def pairwise_comparison(
     """
     batch = flatten(logits, comp_labels, ignore_index)
     excluded = batch.logits.gather(1, batch.labels[:, None])
-    # the term k = ȳ is the constant σ(0)
+    # the sum includes k = ȳ, whose term is the constant σ(0) = 0.5
     losses = (excluded - batch.logits).sigmoid().sum(1) - 0.5
     return reduce(losses, batch, weight, reduction)
 
@@ -56,8 +56,8 @@ def one_versus_all(
 
     .. math:: \ell(f, ȳ) = \frac{1}{K - 1} \sum_{k ≠ ȳ} \sigma(-f_k) + \sigma(f_ȳ)
 
-    Each logit is a decision of its own, "is it class k?", so `softmax` of them is no estimate of
-    P(Y | x). It knows no Q. Parameters as for `forward_cross_entropy`.
+    Each logit answers a separate question, "is it class k?", so their softmax does not estimate
+    P(Y | x). The loss does not use Q. The parameters are those of `forward_cross_entropy`.
 
     References
     ----------
@@ -66,7 +66,7 @@ def one_versus_all(
     """
     batch = flatten(logits, comp_labels, ignore_index)
     positive = (-batch.logits).sigmoid().scatter(1, batch.labels[:, None], 0)
-    losses = positive.sum(1) / _n_others(batch) + _excluded(batch).sigmoid()
+    losses = positive.sum(1) / (batch.logits.shape[1] - 1) + batch.at_labels(batch.logits).sigmoid()
     return reduce(losses, batch, weight, reduction)
 
 
@@ -79,19 +79,19 @@ def partial_label(
     ignore_index: int = -100,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Partial-label loss: all other classes are candidates ("PL").
+    r"""Partial-label loss, with all other classes as candidates ("PL").
 
     .. math:: \ell(f, ȳ) = \psi\Big(\frac{1}{K - 1} \sum_{k ≠ ȳ} f_k\Big) + \psi(-f_ȳ)
 
-    ψ is a loss on one margin. The source leaves it open; the logistic loss is the default here.
-    It knows no Q.
+    ψ is a loss on one margin. The source does not fix it; the default here is the logistic loss.
+    The loss does not use Q.
 
     Parameters not listed are those of `forward_cross_entropy`.
 
     Parameters
     ----------
     binary_loss : callable, default=logistic
-        ψ: takes margins of any shape and gives their losses, same shape.
+        ψ, a function that maps margins of any shape to losses of the same shape.
 
     References
     ----------
@@ -99,8 +99,9 @@ def partial_label(
     https://jmlr.org/papers/v12/cour11a.html
     """
     batch = flatten(logits, comp_labels, ignore_index)
-    excluded = _excluded(batch)
-    mean = batch.logits.scatter(1, batch.labels[:, None], 0).sum(1) / _n_others(batch)
+    excluded = batch.at_labels(batch.logits)
+    others = batch.logits.scatter(1, batch.labels[:, None], 0)
+    mean = others.sum(1) / (batch.logits.shape[1] - 1)
     return reduce(binary_loss(mean) + binary_loss(-excluded), batch, weight, reduction)
 
 
@@ -113,19 +114,19 @@ def multi_label(
     ignore_index: int = -100,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Multi-label loss: all other classes are taken as true ("ML").
+    r"""Multi-label loss, with all other classes as true labels ("ML").
 
     .. math:: \ell(f, ȳ) = \sum_{k ≠ ȳ} \psi(f_k) + \psi(-f_ȳ)
 
-    ψ is a loss on one margin. The source leaves it open; the logistic loss is the default here.
-    It knows no Q.
+    ψ is a loss on one margin. The source does not fix it; the default here is the logistic loss.
+    The loss does not use Q.
 
     Parameters not listed are those of `forward_cross_entropy`.
 
     Parameters
     ----------
     binary_loss : callable, default=logistic
-        ψ: takes margins of any shape and gives their losses, same shape.
+        ψ, a function that maps margins of any shape to losses of the same shape.
 
     References
     ----------
@@ -135,14 +136,6 @@ def multi_label(
     batch = flatten(logits, comp_labels, ignore_index)
     signs = torch.ones_like(batch.logits).scatter(1, batch.labels[:, None], -1)
     return reduce(binary_loss(batch.logits * signs).sum(1), batch, weight, reduction)
-
-
-def _excluded(batch: Batch) -> Tensor:
-    return batch.logits.gather(1, batch.labels[:, None]).squeeze(1)
-
-
-def _n_others(batch: Batch) -> int:
-    return batch.logits.shape[1] - 1
 
 
 def one_versus_rest_risk(
@@ -159,26 +152,26 @@ def one_versus_rest_risk(
               \big| \mathrm{mean}_i ψ(f_k(x_i)) -
               (1 - π_k) \, \mathrm{mean}_{i: ȳ_i = k} ψ(f_k(x_i)) \big|
 
-    Examples labelled "not k" are negatives of class k, all examples are unlabelled; ψ is a loss on
-    one margin, :math:`π_k` the share of class k. It needs no Q: it assumes that of the examples
-    that are not k, those labelled "not k" are a fair sample. A label that does not occur in the
-    batch contributes no mean (0).
+    Examples with the label ȳ = k are negatives of class k, and all examples serve as unlabelled
+    ones. ψ is a loss on one margin and :math:`π_k` is the probability of class k. Q is not needed:
+    the examples with label k are assumed to be a random sample of those outside class k. The mean
+    over a label that does not occur in the batch is 0.
 
     Parameters
     ----------
     logits : Tensor of shape (N, K) or (N, K, d1, …)
     comp_labels : integer Tensor of shape (N,) or (N, d1, …)
     prior : Tensor of shape (K,)
-        Class prior π; `naysay.estimation.class_prior` estimates it from the labels.
+        Class prior π, which `naysay.estimation.class_prior` estimates from the labels.
     binary_loss : callable, default=logistic
-        ψ: takes margins of any shape and gives their losses, same shape.
+        ψ, a function that maps margins of any shape to losses of the same shape.
     ignore_index : int, default=-100
-        Label of examples to leave out.
+        Examples with this label are ignored.
 
     Returns
     -------
     Tensor of shape ()
-        0 for an empty batch.
+        The risk is 0 for an empty batch.
 
     References
     ----------
@@ -186,11 +179,13 @@ def one_versus_rest_risk(
     absolute value as in the authors' code, SCARCE. https://doi.org/10.48550/arXiv.2311.15502
     """
     batch = flatten(logits, comp_labels, ignore_index)
-    counted = batch.counted()
-    is_negative = torch.zeros_like(batch.logits).scatter(1, batch.labels[:, None], counted[:, None])
+    included = batch.included_as_float()
+    is_negative = torch.zeros_like(batch.logits).scatter(
+        1, batch.labels[:, None], included[:, None]
+    )
     negative_shares = is_negative / is_negative.sum(0).clamp_min(1)
-    shares = counted / counted.sum().clamp_min(1)
-    share_negative = 1 - check_prior(prior, batch.logits)
+    shares = included / included.sum().clamp_min(1)
+    share_negative = 1 - check_prior_tensor(prior, batch.logits)
     as_positive = binary_loss(batch.logits)
     negative = share_negative * (negative_shares * binary_loss(-batch.logits)).sum(0)
     all_positive = (shares[:, None] * as_positive).sum(0)

@@ -1,7 +1,7 @@
-"""-log q_ȳ, the loss of forward correction, in as few operations as it takes.
+"""-log q_ȳ, the loss of forward correction, in as few operations as possible.
 
-At 256 examples of 10 classes an operation takes as long as its call, so that their number is what
-the loss costs; at 1000 classes it is how often the numbers are gone through.
+For 256 examples of 10 classes each operation takes about as long as the call to it, so the number
+of operations decides the speed. For 1000 classes it is the number of passes over the data.
 """
 
 import math
@@ -12,18 +12,23 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+from naysay.functional.batch import can_sync
 from naysay.functional.columns import (
     Columns,
     DenseColumns,
     SparseColumns,
+    StackedColumns,
     UniformColumns,
     columns_of,
 )
 from naysay.transition import TransitionMatrix
 
-_REGISTER = 16  # numbers in float32 that a processor takes at once
+#: The forms of columns that offer `joint`.
+Fusable = UniformColumns | DenseColumns | StackedColumns
 
-# Below this a total of probabilities has lost digits to underflow.
+_REGISTER = 16  # float32 numbers in a vector register
+
+# A sum of probabilities below this has lost digits to underflow.
 _LEAST_TOTAL = {
     dtype: torch.finfo(dtype).tiny / torch.finfo(dtype).eps
     for dtype in (torch.float32, torch.float64)
@@ -31,23 +36,24 @@ _LEAST_TOTAL = {
 
 
 def negative_log_q(columns: Columns, logits: Tensor, labels: Tensor) -> Tensor:
-    """Return -log q_ȳ, shape (n,).
+    """Compute -log q_ȳ, shape (n,).
 
-    Where one can look at numbers without a wait, as on a CPU, it takes a short way unless that
-    underflows: one softmax, and a gradient that is written down. Both ways agree to rounding.
+    Where Python can read values without waiting for a device, one softmax gives the loss and its
+    gradient, unless it underflows. Elsewhere the loss is computed in log space. The two agree up to
+    rounding.
     """
-    if len(logits) and not isinstance(columns, SparseColumns) and _may_look(logits):
-        return _short_way(logits, labels, columns, False)
+    if len(logits) and not isinstance(columns, SparseColumns) and _can_fuse(logits):
+        return _fused(logits, labels, columns, False)
     return -columns.log_q_of(logits, labels)
 
 
-def mean_in_short(
+def fused_mean_or_none(
     logits: Tensor, labels: Tensor, Q: TransitionMatrix, ignore_index: int
 ) -> Tensor | None:
-    """Return the mean of -log q_ȳ in the most usual case, or None in any other.
+    """Compute the mean of -log q_ȳ in the most common case, and give None in any other.
 
-    Nothing is looked at that an operation will refuse itself: a label that is out of range, be it
-    wrong or one to ignore, has no place in the table. What is None must be checked in full.
+    Labels are not checked beforehand: looking one up that is out of range, because it is wrong or
+    to be ignored, raises an error. After None the caller checks everything.
     """
     if (
         isinstance(logits, Tensor)
@@ -60,31 +66,29 @@ def mean_in_short(
         and logits.is_cpu
         and labels.is_cpu
         and ignore_index < 0
-        and _may_look(logits)
+        and _can_fuse(logits)
     ):
         columns = columns_of(Q, logits.dtype, logits.device)
-        if columns.unused is None and type(columns) in (DenseColumns, UniformColumns):
+        if isinstance(columns, UniformColumns) or (
+            isinstance(columns, DenseColumns) and columns.unused is None
+        ):
             try:
-                return _short_way(logits, labels, columns, True)
-            except (IndexError, RuntimeError):  # whatever it is, the careful way meets it again
+                return _fused(logits, labels, columns, True)
+            except (IndexError, RuntimeError):  # the caller's full check reports what is wrong
                 return None
     return None
 
 
-def _may_look(logits: Tensor) -> bool:
-    """Whether Python may look at numbers: no device to wait for, no compiler, no transform."""
-    return not (
-        logits.is_cuda
-        or torch.compiler.is_compiling()
-        or torch._C._are_functorch_transforms_active()
-    )
+def _can_fuse(logits: Tensor) -> bool:
+    """Check that Python may read values and that no `torch.func` transform is active."""
+    return can_sync(logits) and not torch._C._are_functorch_transforms_active()
 
 
-class _ShortWay(torch.autograd.Function):
-    """-log Σ_k Q[k, ȳ] p_k, whose gradient is p less the posterior Q[k, ȳ] p_k / q_ȳ.
+class _FusedNegativeLog(torch.autograd.Function):
+    """-log Σ_k Q[k, ȳ] p_k, whose gradient is p minus the posterior Q[k, ȳ] p_k / q_ȳ.
 
-    Few classes are laid out class by class: torch goes through rows that are shorter than a
-    vector register number by number, which for 10 classes takes six times as long.
+    A few classes are laid out class by class, because torch processes rows that are shorter than a
+    vector register one number at a time, which is six times slower for 10 classes.
     """
 
     @staticmethod
@@ -92,11 +96,11 @@ class _ShortWay(torch.autograd.Function):
         ctx: Any,
         logits: Tensor,
         labels: Tensor,
-        columns: UniformColumns | DenseColumns,
+        columns: Fusable,
         mean: bool,
     ) -> Tensor:
         n, n_classes = logits.shape
-        axis = 1 if n_classes >= _REGISTER else 0  # of the classes
+        axis = 1 if n_classes >= _REGISTER else 0  # the axis of the classes
         probs = (logits if axis else logits.t()).softmax(axis)
         joint = columns.joint(probs, labels, axis)
         total = joint.sum(axis, keepdim=True)
@@ -110,7 +114,7 @@ class _ShortWay(torch.autograd.Function):
             if columns.scale != 1:
                 value += math.log(columns.scale)
         else:
-            value, gradient = _long_way(logits.detach(), labels, columns)
+            value, gradient = _in_log_space(logits.detach(), labels, columns)
             value = value.mean() if mean else value
         ctx.save_for_backward(logits)
         ctx.rest = labels, columns, share if mean else None, gradient
@@ -119,7 +123,7 @@ class _ShortWay(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
         labels, columns, share, gradient = ctx.rest
-        if torch.is_grad_enabled():  # second derivatives: autograd must see the formula
+        if torch.is_grad_enabled():  # for second derivatives autograd needs the formula
             (logits,) = ctx.saved_tensors
             losses = -columns.log_q_of(logits, labels)
             gradient = torch.autograd.grad(losses.sum(), logits, create_graph=True)[0]
@@ -127,22 +131,20 @@ class _ShortWay(torch.autograd.Function):
         return gradient * given, None, None, None
 
 
-# Without the layer of Python in `Function.apply`, which serves transforms: there are none here.
-_short_way: Callable[..., Tensor] = cast("Any", super(torch.autograd.Function, _ShortWay)).apply
+# This skips the Python layer of `Function.apply`, which only serves `torch.func` transforms.
+_fused: Callable[..., Tensor] = cast("Any", super(torch.autograd.Function, _FusedNegativeLog)).apply
 
 
 @lru_cache(maxsize=256)
 def _shares(n: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Return 1 / n and -1 / n as tensors: to make one of a number takes as long as to multiply."""
-    with torch.inference_mode(False):  # else they could never take part in training
+    """Keep 1 / n and -1 / n as tensors: creating one takes as long as the multiplication."""
+    with torch.inference_mode(False):  # inference tensors cannot be trained with
         share = torch.tensor(1 / n, dtype=dtype, device="cpu")
         return share, -share
 
 
-def _long_way(
-    logits: Tensor, labels: Tensor, columns: UniformColumns | DenseColumns
-) -> tuple[Tensor, Tensor]:
-    """Return -log q_ȳ and its gradient, in log space throughout."""
+def _in_log_space(logits: Tensor, labels: Tensor, columns: Fusable) -> tuple[Tensor, Tensor]:
+    """Compute -log q_ȳ and its gradient in log space throughout."""
     with torch.enable_grad():
         logits.requires_grad_()
         losses = -columns.log_q_of(logits, labels)

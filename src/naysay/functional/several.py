@@ -1,10 +1,10 @@
-"""Losses on a set of complementary labels per example; one label is the set of one."""
+"""Losses on several complementary labels per example, and on evidence of any kind."""
 
 import torch
 from torch import Tensor
 
 from naysay._base.errors import InvalidLabels
-from naysay.functional.batch import Batch, described, flatten, flatten_logits, reduce
+from naysay.functional.batch import Batch, can_sync, describe, flatten, flatten_logits, reduce
 from naysay.functional.columns import log_share
 
 
@@ -24,21 +24,21 @@ def several_labels_absolute_error(
     Parameters
     ----------
     logits : Tensor of shape (N, K) or (N, K, d1, …)
-        float16 and bfloat16 are computed, and returned, in float32.
+        With float16 and bfloat16 the loss is computed and returned in float32.
     ruled_out : bool Tensor of the shape of logits, or integer Tensor of shape (N,) or (N, d1, …)
-        Which classes each example does not belong to; an integer is the one class. An example of
-        which nothing is ruled out is left out.
+        The classes that each example does not belong to. An integer stands for one class. An
+        example without any such class is ignored.
     weight : Tensor of shape (K,), optional
-        Weight of each complementary label; that of a set is their mean.
+        Weight of each complementary label. The weight of a set is the mean over its labels.
     ignore_index : int, default=-100
-        Integer label of examples to leave out.
+        Examples with this integer label are ignored.
     reduction : {"mean", "sum", "none"}, default="mean"
 
     Raises
     ------
     InvalidLabels
-        If all classes of an example are ruled out. On a GPU and in compiled code this is an
-        assertion on the device.
+        If all classes of an example are ruled out. On a GPU and in compiled code it is an
+        assertion on the device instead.
 
     References
     ----------
@@ -63,7 +63,7 @@ def several_labels_exponential(
     .. math:: \ell(f, Ȳ) = \frac{K - 1}{|Ȳ|} \exp\Big(-\sum_{k ∉ Ȳ} p_k\Big), \quad
               p = \mathrm{softmax}(f)
 
-    Parameters as for `several_labels_absolute_error`.
+    The parameters are those of `several_labels_absolute_error`.
 
     References
     ----------
@@ -87,7 +87,7 @@ def several_labels_log(
 
     .. math:: \ell(f, Ȳ) = -\frac{K - 1}{|Ȳ|} \log \sum_{k ∉ Ȳ} p_k, \quad p = \mathrm{softmax}(f)
 
-    Parameters as for `several_labels_absolute_error`.
+    The parameters are those of `several_labels_absolute_error`.
 
     References
     ----------
@@ -99,14 +99,15 @@ def several_labels_log(
 
 
 def _log_left(batch: Batch, excluded: Tensor) -> Tensor:
-    """Return log Σ_{k ∉ Ȳ} p_k, shape (n,)."""
+    """Compute log Σ_{k ∉ Ȳ} p_k, shape (n,)."""
     return log_share(batch.logits.masked_fill(excluded, -torch.inf), None, batch.logits)
 
 
 def _flatten_sets(logits: Tensor, ruled_out: Tensor, ignore_index: int) -> tuple[Batch, Tensor]:
-    """Return the batch, and which classes each example excludes, shape (n, K), never all or none.
+    """Flatten logits and sets of labels; mark the excluded classes, bool of shape (n, K).
 
-    The labels of the batch are the first of each set.
+    No example excludes all or none of the classes. The labels of the batch are the first ones of
+    the sets.
     """
     if not isinstance(ruled_out, Tensor) or ruled_out.dtype != torch.bool:
         batch = flatten(logits, ruled_out, ignore_index)
@@ -116,24 +117,24 @@ def _flatten_sets(logits: Tensor, ruled_out: Tensor, ignore_index: int) -> tuple
     if ruled_out.shape != logits.shape:
         raise InvalidLabels(
             f"ruled_out must have the shape of the logits, {tuple(logits.shape)}, one bool per "
-            f"class, or be integers, one per row. Got {described(ruled_out)}."
+            f"class, or be integers, one per row. Got {describe(ruled_out)}."
         )
     sets = ruled_out.movedim(1, -1).reshape(-1, logits.shape[1]).to(flat.device)
     full = sets.all(1)
-    if flat.is_cuda or torch.compiler.is_compiling():
+    if not can_sync(flat):
         torch.ops.aten._assert_async.msg(~full.any(), "ruled_out must leave each example a class")
     elif full.any():
         raise InvalidLabels(
-            "ruled_out must leave each example at least one class; in row "
-            f"{int(full.nonzero()[0])} all {sets.shape[1]} are ruled out, and in "
-            f"{int(full.sum())} of {len(sets)} rows."
+            "ruled_out must leave each example at least one class. All "
+            f"{sets.shape[1]} classes are ruled out in {int(full.sum())} of {len(sets)} rows, "
+            f"first in row {int(full.nonzero()[0])}."
         )
-    kept = sets.any(1) & ~full
-    # sets that do not count stand in as "not the first class", which any formula can take
+    included = sets.any(1) & ~full
+    # an ignored example excludes the first class, so that every formula stays finite
     first = torch.arange(sets.shape[1], device=flat.device) == 0
-    sets = sets.where(kept[:, None], first)
+    sets = sets.where(included[:, None], first)
     shape = torch.Size((*logits.shape[:1], *logits.shape[2:]))
-    return Batch(flat, sets.int().argmax(1), kept, shape), sets
+    return Batch(flat, sets.int().argmax(1), included, shape), sets
 
 
 def _reduce_sets(
@@ -150,23 +151,24 @@ def likelihood_loss(logits: Tensor, log_likelihood: Tensor, *, reduction: str = 
     .. math:: \ell(f, L) = -\log \sum_k L_k \, \mathrm{softmax}(f)_k, \quad
               L_k = P(\text{what was observed} \mid Y = k)
 
-    A true label y is the likelihood 1 for y and 0 for all others; one complementary label is a
-    column of Q (then this is `forward_cross_entropy`); several independent ones are a product of
-    columns, each of its annotator's own Q; nothing observed is 1 everywhere, a loss of 0.
+    A true label y has the likelihood 1 for class y and 0 for all others. The likelihood of one
+    complementary label is a column of Q, and the loss is then `forward_cross_entropy`. That of
+    several independent labels is the product of such columns, each from the Q of its annotator.
+    If nothing was observed it is 1 everywhere, and the loss is 0.
 
     Parameters
     ----------
     logits : Tensor of shape (N, K) or (N, K, d1, …)
-        float16 and bfloat16 are computed, and returned, in float32.
+        With float16 and bfloat16 the loss is computed and returned in float32.
     log_likelihood : floating point Tensor of the shape of logits
-        log L, -inf where a class is impossible; `naysay.observations.log_likelihoods` makes it.
+        log L, which is -inf where a class is impossible. See `naysay.observations.log_likelihoods`.
     reduction : {"mean", "sum", "none"}, default="mean"
 
     Raises
     ------
     InvalidLabels
-        If an example has no possible class. On a GPU and in compiled code this is an assertion
-        on the device.
+        If an example has no possible class. On a GPU and in compiled code it is an assertion on
+        the device instead.
 
     References
     ----------
@@ -186,7 +188,7 @@ def likelihood_loss(logits: Tensor, log_likelihood: Tensor, *, reduction: str = 
 
 
 def flatten_evidence(logits: Tensor, log_likelihood: Tensor) -> tuple[Batch, Tensor]:
-    """Check both and bring them from (N, K, d1, …) to (n, K), all examples counted."""
+    """Check logits and likelihoods, and flatten both from (N, K, d1, …) to (n, K)."""
     flat = flatten_logits(logits)
     if (
         not isinstance(log_likelihood, Tensor)
@@ -195,18 +197,18 @@ def flatten_evidence(logits: Tensor, log_likelihood: Tensor) -> tuple[Batch, Ten
     ):
         raise InvalidLabels(
             f"log_likelihood must be floating point of the shape of logits, {tuple(logits.shape)}. "
-            f"Got {described(log_likelihood)}."
+            f"Got {describe(log_likelihood)}."
         )
     evidence = log_likelihood.movedim(1, -1).reshape(flat.shape).to(flat)
     impossible = (evidence == -torch.inf).all(1) | evidence.isnan().any(1)
-    if flat.is_cuda or torch.compiler.is_compiling():
+    if not can_sync(flat):
         rule = "log_likelihood must leave each example a possible class"
         torch.ops.aten._assert_async.msg(~impossible.any(), rule)
     elif impossible.any():
         raise InvalidLabels(
-            "log_likelihood must leave each example a possible class; in row "
-            f"{int(impossible.nonzero()[0])} it is -inf for all, or not a number, and in "
-            f"{int(impossible.sum())} of {len(flat)} rows."
+            "log_likelihood must leave each example a possible class. It is -inf for all classes, "
+            f"or NaN, in {int(impossible.sum())} of {len(flat)} rows, first in row "
+            f"{int(impossible.nonzero()[0])}."
         )
     shape = torch.Size((*logits.shape[:1], *logits.shape[2:]))
     return Batch(flat, evidence.argmax(1), None, shape), evidence

@@ -1,9 +1,9 @@
-"""Surrogate losses on one complementary label that know no Q: SCL, discriminative, OP."""
+"""Surrogate losses on one complementary label that do not use Q: SCL, L-W and OP."""
 
 import torch
 from torch import Tensor
 
-from naysay.functional.batch import Batch, flatten, reduce
+from naysay.functional.batch import flatten, reduce
 from naysay.functional.columns import log_share
 
 
@@ -19,9 +19,9 @@ def surrogate_log(
 
     .. math:: \ell(f, ȳ) = -\log(1 - \mathrm{softmax}(f)_ȳ)
 
-    The logarithm is that of a sum over the other classes, exact where the excluded class has all
-    the probability. It is `forward_cross_entropy` with a uniform Q, less :math:`\log(K - 1)`.
-    Parameters as for `forward_cross_entropy`.
+    The probability :math:`1 - p_ȳ` is computed as a sum over the other classes, which is exact
+    where the excluded class has all the probability. The loss equals `forward_cross_entropy` with
+    a uniform Q, minus :math:`\log(K - 1)`. The parameters are those of `forward_cross_entropy`.
 
     References
     ----------
@@ -44,7 +44,7 @@ def surrogate_exponential(
 
     .. math:: \ell(f, ȳ) = \exp(\mathrm{softmax}(f)_ȳ)
 
-    Between 1 and e. Parameters as for `forward_cross_entropy`.
+    It lies between 1 and e. The parameters are those of `forward_cross_entropy`.
 
     References
     ----------
@@ -52,7 +52,7 @@ def surrogate_exponential(
     https://doi.org/10.48550/arXiv.2007.02235
     """
     batch = flatten(logits, comp_labels, ignore_index)
-    return reduce(_of_label(batch.logits.softmax(1), batch).exp(), batch, weight, reduction)
+    return reduce(batch.at_labels(batch.logits.softmax(1)).exp(), batch, weight, reduction)
 
 
 def reversed_softmax(
@@ -67,8 +67,8 @@ def reversed_softmax(
 
     .. math:: \ell(f, ȳ) = -\log r_ȳ, \quad r = \mathrm{softmax}(1 - \mathrm{softmax}(f))
 
-    r is read as the probability of each complementary label. Bounded. Parameters as for
-    `forward_cross_entropy`.
+    r is interpreted as the probability of each complementary label. The loss is bounded. The
+    parameters are those of `forward_cross_entropy`.
 
     References
     ----------
@@ -77,7 +77,7 @@ def reversed_softmax(
     """
     batch = flatten(logits, comp_labels, ignore_index)
     log_r = (-batch.logits.softmax(1)).log_softmax(1)
-    return reduce(-_of_label(log_r, batch), batch, weight, reduction)
+    return reduce(-batch.at_labels(log_r), batch, weight, reduction)
 
 
 def weighted_reversed_softmax(
@@ -93,7 +93,7 @@ def weighted_reversed_softmax(
     .. math:: \ell(f, ȳ) = -\Big(1 + \frac{1 - p_ȳ}{K - 1}\Big) \log r_ȳ, \quad
               p = \mathrm{softmax}(f), \; r = \mathrm{softmax}(1 - p)
 
-    The factor takes part in the gradient. Parameters as for `forward_cross_entropy`.
+    The gradient includes that of the factor. The parameters are those of `forward_cross_entropy`.
 
     References
     ----------
@@ -102,8 +102,8 @@ def weighted_reversed_softmax(
     """
     batch = flatten(logits, comp_labels, ignore_index)
     probs = batch.logits.softmax(1)
-    factor = 1 + (1 - _of_label(probs, batch)) / (batch.logits.shape[1] - 1)
-    losses = -factor * _of_label((-probs).log_softmax(1), batch)
+    factor = 1 + (1 - batch.at_labels(probs)) / (batch.logits.shape[1] - 1)
+    losses = -factor * batch.at_labels((-probs).log_softmax(1))
     return reduce(losses, batch, weight, reduction)
 
 
@@ -119,8 +119,8 @@ def order_preserving(
 
     .. math:: \ell(f, ȳ) = -\log \mathrm{softmax}(-f)_ȳ
 
-    Cross-entropy of the reversed logits: it keeps the order of the class probabilities, not the
-    probabilities. Parameters as for `forward_cross_entropy`.
+    This is the cross-entropy of the negated logits. It preserves the order of the class
+    probabilities but not their values. The parameters are those of `forward_cross_entropy`.
 
     References
     ----------
@@ -128,7 +128,7 @@ def order_preserving(
     https://proceedings.mlr.press/v206/liu23g.html
     """
     batch = flatten(logits, comp_labels, ignore_index)
-    return reduce(-_of_label((-batch.logits).log_softmax(1), batch), batch, weight, reduction)
+    return reduce(-batch.at_labels((-batch.logits).log_softmax(1)), batch, weight, reduction)
 
 
 def weighted_order_preserving(
@@ -144,8 +144,9 @@ def weighted_order_preserving(
     .. math:: \ell(f, ȳ) = -p_ȳ \, w_ȳ \log g_ȳ, \quad
               p = \mathrm{softmax}(f), \; g = \mathrm{softmax}(-f), \; w = \mathrm{softmax}(1 + 1/g)
 
-    The factor :math:`p_ȳ w_ȳ` is taken as a constant in the gradient: through w it would grow
-    like :math:`e^{2 |f|}` where two logits are equal. Parameters as for `forward_cross_entropy`.
+    The gradient treats the factor :math:`p_ȳ w_ȳ` as a constant: through w it would grow like
+    :math:`e^{2 |f|}` where two logits are equal. The parameters are those of
+    `forward_cross_entropy`.
 
     References
     ----------
@@ -155,18 +156,14 @@ def weighted_order_preserving(
     batch = flatten(logits, comp_labels, ignore_index)
     log_g = (-batch.logits).log_softmax(1)
     factors = batch.logits.softmax(1) * _sharpened(log_g)
-    losses = -_of_label(factors.detach() * log_g, batch)
+    losses = -batch.at_labels(factors.detach() * log_g)
     return reduce(losses, batch, weight, reduction)
 
 
 def _sharpened(log_g: Tensor) -> Tensor:
-    """Return softmax(1 + 1/g), where 1/g may be far larger than any number."""
-    # differences from the largest 1/g: exp(top) · (exp(m - top) - 1), never above 0
+    """Compute softmax(1 + 1/g), where 1/g may overflow."""
+    # differences from the largest 1/g, exp(top) · (exp(m - top) - 1), which are at most 0
     log_inverse = -log_g.detach()
     top = log_inverse.amax(1, keepdim=True)
-    scale = top.clamp_max(80).exp()  # beyond this all but exact ties are 0 anyway
+    scale = top.clamp_max(80).exp()  # above this everything but exact ties is 0 anyway
     return (scale * torch.expm1(log_inverse - top)).softmax(1)
-
-
-def _of_label(values: Tensor, batch: Batch) -> Tensor:
-    return values.gather(1, batch.labels[:, None]).squeeze(1)

@@ -1,6 +1,4 @@
-"""Unbiased estimates of the ordinary risk through the inverse of Q, and their corrections."""
-
-from typing import Any
+"""Unbiased estimates of the ordinary risk, which use the inverse of Q, and corrected variants."""
 
 import numpy as np
 import torch
@@ -8,12 +6,17 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from naysay._base.errors import InvalidTransitionMatrix
-from naysay.functional.batch import Batch, as_transition, check_prior, flatten, reduce
-from naysay.functional.columns import columns_of
+from naysay.functional.batch import (
+    Batch,
+    as_transition,
+    check_prior_tensor,
+    flatten_with_columns,
+    reduce,
+)
+from naysay.functional.cache import once_per_matrix
 from naysay.transition import TransitionMatrix
-from naysay.transition.matrix import matrices
 
-_WORST_CONDITION = 1e10  # of Q in the 1-norm; beyond it the inverse has few digits left
+_WORST_CONDITION = 1e10  # of Q in the 1-norm; above it the inverse is numerically meaningless
 
 
 def backward_cross_entropy(
@@ -25,13 +28,14 @@ def backward_cross_entropy(
     ignore_index: int = -100,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""Backward-corrected cross-entropy: an unbiased estimate of the one under true labels.
+    r"""Backward-corrected cross-entropy, an unbiased estimate of the one on true labels.
 
     .. math:: \ell(f, ȳ) = \sum_k (Q^{-1})_{ȳ k} \, l_k, \quad l_k = -\log \mathrm{softmax}(f)_k
 
-    Averaged over ȳ as Q draws it, it equals :math:`l_y`. It is not bounded below, so a flexible
-    network overfits it. A uniform Q takes the closed form :math:`\sum_k l_k - (K - 1) l_ȳ`
-    ("free"), without any matrix. Parameters as for `forward_cross_entropy`.
+    Its mean over labels ȳ drawn from row y of Q is :math:`l_y`. It is not bounded below, so a
+    flexible network overfits it. For a uniform Q it has the closed form
+    :math:`\sum_k l_k - (K - 1) l_ȳ` ("free"), which needs no matrix. The parameters are those of
+    `forward_cross_entropy`.
 
     Raises
     ------
@@ -45,7 +49,7 @@ def backward_cross_entropy(
     https://doi.org/10.1109/CVPR.2017.240
     """
     matrix = as_transition(Q)
-    batch = flatten(logits, comp_labels, ignore_index, matrix)
+    batch, _ = flatten_with_columns(logits, comp_labels, ignore_index, matrix)
     losses = -batch.logits.log_softmax(1)
     return reduce(_corrected(losses, batch, matrix).sum(1), batch, weight, reduction)
 
@@ -58,28 +62,28 @@ def non_negative_risk(
     *,
     ignore_index: int = -100,
 ) -> Tensor:
-    r"""Backward-corrected risk of a batch, each ordinary class kept from going below zero ("NN").
+    r"""Backward-corrected risk of a batch with a non-negative part for each true class ("NN").
 
     .. math:: \sum_k \max(R_k, 0), \quad
               R_k = \sum_j \barπ_j \, \mathrm{mean}_{i: ȳ_i = j} (Q^{-1})_{j k} \, l_k(x_i)
 
-    :math:`R_k` estimates the part of the ordinary risk that class k has, which cannot be negative;
-    :math:`l_k = -\log \mathrm{softmax}(f)_k`. The maximum is taken per ordinary class k, not per
-    complementary label j.
+    :math:`R_k` estimates the contribution of class k to the ordinary risk, which cannot be
+    negative, and :math:`l_k = -\log \mathrm{softmax}(f)_k`. The maximum is taken for each true
+    class k, not for each complementary label j.
 
     Parameters
     ----------
     logits, comp_labels, Q, ignore_index
-        As for `forward_cross_entropy`.
+        See `forward_cross_entropy`.
     prior : Tensor of shape (K,), optional
-        Class prior π; the prior of the labels is then :math:`\barπ = Q^\top π`. A label that does
-        not occur in the batch contributes 0. Left out, :math:`\barπ` are the frequencies in the
-        batch, whose chance alone makes some :math:`R_k` negative where batches are small.
+        Class prior π, which gives the label prior :math:`\barπ = Q^\top π`. A label that does not
+        occur in the batch contributes 0. By default :math:`\barπ` are the frequencies in the batch;
+        in small batches their chance alone makes some :math:`R_k` negative.
 
     Returns
     -------
     Tensor of shape ()
-        0 for an empty batch.
+        The risk is 0 for an empty batch.
 
     Raises
     ------
@@ -102,16 +106,16 @@ def gradient_ascent_risk(
     *,
     ignore_index: int = -100,
 ) -> Tensor:
-    r"""Backward-corrected risk of a batch that climbs back where a class went below zero ("GA").
+    r"""Backward-corrected risk of a batch with gradient ascent on negative parts ("GA").
 
     With :math:`R_k` as in `non_negative_risk`, training descends on
 
     .. math:: -\sum_k \min(R_k, 0) \text{ if any } R_k < 0, \quad \sum_k R_k \text{ otherwise.}
 
-    The two branches are on different scales, so the value returned is not what is descended on:
-    the value is :math:`\sum_k \max(R_k, 0)`, which can be compared between batches and epochs,
-    and the gradient is that of the expression above. They agree wherever no :math:`R_k` is
-    negative. Parameters as for `non_negative_risk`.
+    The two branches are on different scales, so the value returned is another one:
+    :math:`\sum_k \max(R_k, 0)`, which can be compared between batches and epochs. The gradient is
+    that of the expression above. The two agree where no :math:`R_k` is negative. The parameters
+    are those of `non_negative_risk`.
 
     Raises
     ------
@@ -126,7 +130,7 @@ def gradient_ascent_risk(
     negative = risks.clamp_max(0).sum()
     descended = torch.where(negative < 0, -negative, risks.sum())
     value = risks.detach().clamp_min(0).sum()
-    return value + (descended - descended.detach())  # the bracket is 0, with the gradient wanted
+    return value + (descended - descended.detach())  # the bracket is 0 but has the gradient
 
 
 def _class_risks(
@@ -136,43 +140,32 @@ def _class_risks(
     prior: Tensor | None,
     ignore_index: int,
 ) -> Tensor:
-    """Return R_k for every ordinary class k, shape (K,)."""
+    """Compute R_k for every true class k, shape (K,)."""
     matrix = as_transition(Q)
-    batch = flatten(logits, comp_labels, ignore_index, matrix)
+    batch, columns = flatten_with_columns(logits, comp_labels, ignore_index, matrix)
+    included = batch.included_as_float()
     if prior is None:
-        shares = batch.counted() / batch.counted().sum().clamp_min(1)
+        shares = included / included.sum().clamp_min(1)
     else:
-        columns = columns_of(matrix, batch.logits.dtype, batch.logits.device)
-        label_prior = columns.q(check_prior(prior, batch.logits)[None])[0]
-        counted = batch.counted()
-        counts = torch.zeros_like(label_prior).index_add(0, batch.labels, counted)
-        shares = counted * (label_prior / counts.clamp_min(1))[batch.labels]
+        label_prior = columns.q(check_prior_tensor(prior, batch.logits)[None])[0]
+        counts = torch.zeros_like(label_prior).index_add(0, batch.labels, included)
+        shares = included * (label_prior / counts.clamp_min(1))[batch.labels]
     losses = -batch.logits.log_softmax(1)
     return (shares[:, None] * _corrected(losses, batch, matrix)).sum(0)
 
 
 def _corrected(losses: Tensor, batch: Batch, Q: TransitionMatrix) -> Tensor:
-    """Return Q⁻¹[ȳ, k] l_k for every example and class, shape (n, K)."""
+    """Compute Q⁻¹[ȳ, k] l_k for every example and class, shape (n, K)."""
     if Q.is_uniform:
-        # the inverse is 1 everywhere but 1 - (K - 1) on the diagonal
+        # the inverse is 2 - K on the diagonal and 1 everywhere else
         n_classes = losses.shape[1]
-        own = losses.gather(1, batch.labels[:, None])
-        return losses.scatter(1, batch.labels[:, None], (2 - n_classes) * own)
-    return _inverse_of_token(Q._token, losses.dtype, losses.device)[batch.labels] * losses
+        excluded = losses.gather(1, batch.labels[:, None])
+        return losses.scatter(1, batch.labels[:, None], (2 - n_classes) * excluded)
+    return _inverse_of(Q, losses.dtype, losses.device)[batch.labels] * losses
 
 
-@torch.compiler.assume_constant_result
-def _inverse_of_token(token: str, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return the inverse of Q, made once per precision and device and kept with Q."""
-    Q = matrices[token]
-    key = ("inverse", dtype, device)
-    if key not in Q._cache:
-        with torch.inference_mode(False):
-            Q._cache[key] = torch.as_tensor(_invert(Q)).to(device, dtype)
-    return Q._cache[key]
-
-
-def _invert(Q: TransitionMatrix) -> Any:
+@once_per_matrix
+def _inverse_of(Q: TransitionMatrix, dtype: torch.dtype, device: torch.device) -> Tensor:
     values = np.asarray(Q)
     try:
         inverse = np.linalg.inv(values)
@@ -181,8 +174,8 @@ def _invert(Q: TransitionMatrix) -> Any:
         inverse, condition = None, np.inf
     if not condition < _WORST_CONDITION:
         raise InvalidTransitionMatrix(
-            "Q must be invertible for a backward correction, which weighs losses by its inverse. "
-            f"This one is singular (condition number {condition:.2g}). "
-            "Use forward_cross_entropy, method 'forward', which needs no inverse."
+            "Q must be invertible for a backward correction, which multiplies losses by its "
+            f"inverse. This Q is singular (condition number {condition:.2g}). Use "
+            "forward_cross_entropy, method 'forward', which needs no inverse."
         )
-    return inverse
+    return torch.as_tensor(inverse).to(device, dtype)

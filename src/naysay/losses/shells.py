@@ -55,7 +55,7 @@ class TransitionLoss(Loss):
     """A loss of single examples that knows Q.
 
     ``takes_stack`` says that it reads the columns of Q and nothing else, so that examples may
-    have several matrices: Q may be a `naysay.ensemble.losses.TransitionStack`.
+    have several matrices: Q may be a `naysay.functional.columns.StackedColumns`.
     """
 
     takes_stack: ClassVar[bool] = False

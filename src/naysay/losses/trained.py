@@ -11,6 +11,7 @@ from torch.nn.functional import logsigmoid
 
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
 from naysay._base.checks import check_number
+from naysay.functional.cache import once_per_matrix
 from naysay.functional.columns import columns_of
 from naysay.losses.shells import TransitionLoss
 from naysay.transition import TransitionMatrix
@@ -28,7 +29,9 @@ class ComplementaryCrossEntropy(TransitionLoss):
 
     def log_scores(self, logits: Tensor) -> Tensor:
         """Return how near each row of Q is to P(Ȳ | x), shape (N, K)."""
-        return F.nearest_row_scores(logits.softmax(1), _rows(self.Q, logits))
+        return F.nearest_row_scores(
+            logits.softmax(1), _rows_of(self.Q, logits.dtype, logits.device)
+        )
 
 
 class NearestRowForwardCrossEntropy(TransitionLoss):
@@ -46,7 +49,9 @@ class NearestRowForwardCrossEntropy(TransitionLoss):
     def log_scores(self, logits: Tensor) -> Tensor:
         """Return how near each row of Q is to P(Ȳ | x), shape (N, K)."""
         columns = columns_of(self.Q, logits.dtype, logits.device)
-        return F.nearest_row_scores(columns.q(logits.softmax(1)), _rows(self.Q, logits))
+        return F.nearest_row_scores(
+            columns.q(logits.softmax(1)), _rows_of(self.Q, logits.dtype, logits.device)
+        )
 
 
 class TrainedForwardCrossEntropy(TransitionLoss):
@@ -148,13 +153,10 @@ class TrainedForwardCrossEntropy(TransitionLoss):
         return F.nearest_row_scores(logits.softmax(1) @ rows, rows)
 
 
-def _rows(Q: TransitionMatrix, like: Tensor) -> Tensor:
-    """Return Q as a tensor, made once per precision and device: a copy would stall the device."""
-    key = ("rows", like.dtype, like.device)
-    if key not in Q._cache:
-        with torch.inference_mode(False):
-            Q._cache[key] = torch.from_numpy(np.array(Q, dtype=np.float64)).to(like)
-    return Q._cache[key]
+@once_per_matrix
+def _rows_of(Q: TransitionMatrix, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Convert Q to a tensor once: doing so at every call would stall the device."""
+    return torch.from_numpy(np.array(Q, dtype=np.float64)).to(device, dtype)
 
 
 class PriorMatching(nn.Module):

@@ -1,4 +1,4 @@
-"""The table of methods: what each does, what it needs, and the loss it makes."""
+"""The table of methods, with what each does, what it needs and which loss it uses."""
 
 from naysay.methods.table import (
     METHODS,

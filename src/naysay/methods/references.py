@@ -1,7 +1,7 @@
-"""REFERENCES: every publication that a method comes from, in one place.
+"""The publications that the methods come from.
 
-`naysay.methods` names them by key, such as "Yu et al. 2018"; the docstrings of
-`naysay.functional` and docs/methods.md link to the same identifiers.
+`naysay.methods` refers to them by key, such as "Yu et al. 2018". The docstrings of
+`naysay.functional` and docs/methods.md use the same links.
 """
 
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ __all__ = ["REFERENCES", "Reference", "linked"]
 
 @dataclass(frozen=True)
 class Reference:
-    """A publication: who, what, where, and a link that lasts.
+    """A publication with a permanent link.
 
-    The link is the DOI of the published version, or of the arXiv version where the publisher
-    gives none; without either it is the publisher's page.
+    The link is the DOI of the published version, or of the arXiv version if the publisher assigns
+    none. If there is neither, it is the publisher's page.
     """
 
     authors: str
@@ -134,7 +134,7 @@ REFERENCES: dict[str, Reference] = {
 
 
 def linked(source: str) -> str:
-    """Return the keys of a source, divided by semicolons, as Markdown links where known.
+    """Turn keys separated by semicolons into Markdown links; unknown keys stay as they are.
 
     Examples
     --------

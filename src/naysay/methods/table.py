@@ -1,7 +1,7 @@
-"""METHODS: every way to learn from complementary labels, by name.
+"""METHODS: all methods for learning from complementary labels, by name.
 
-The only place where a string selects behaviour. A new method is one loss in
-`naysay.functional` and one entry here.
+This is the only place where a string selects behaviour. To add a method, add its loss to
+`naysay.functional` and `naysay.losses`, and an entry here.
 """
 
 import difflib
@@ -21,7 +21,7 @@ __all__ = ["METHODS", "Method", "Setting", "find_method", "markdown_references",
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What a loss is made for: the matrix Q, and the class prior where a method needs it."""
+    """What a loss is constructed from: the matrix Q, and the class prior if the method needs it."""
 
     Q: TransitionMatrix
     prior: Tensor | None = None
@@ -29,16 +29,35 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """A method: what it does, when to use it, what it needs, and its loss in a setting.
+    """A method for learning from complementary labels.
 
-    ``source`` are keys of `naysay.methods.references.REFERENCES`, divided by semicolons.
-    ``takes_several`` says whether its loss takes a set of labels per example, a bool tensor
-    (N, K), besides one label; ``make_evidence_loss`` makes the same loss for evidence of any kind,
-    a likelihood over the classes as `naysay.functional.likelihood_loss` takes it;
-    ``needs_augmentation`` that it learns from several views of each example, and
-    ``needs_strong_view`` that those after the first are to be changed much; its networks then
-    judge examples where Q is refined, too, if it takes evidence. How it predicts is said by its
-    loss, see `naysay.losses`.
+    How a method predicts is defined by its loss, see `naysay.losses`.
+
+    Parameters
+    ----------
+    name : str
+    summary : str
+        What the method does, in one sentence.
+    when : str
+        When to use it, in one sentence.
+    source : str
+        Keys of `naysay.methods.references.REFERENCES`, separated by semicolons.
+    make_loss : callable
+        Constructs the loss from a `Setting`.
+    needs_transition : bool, default=False
+        The loss uses the transition matrix Q.
+    needs_prior : bool, default=False
+        The loss uses the class prior.
+    takes_several : bool, default=False
+        The loss accepts several labels per example, as a bool tensor of shape (N, K).
+    make_evidence_loss : callable, optional
+        Constructs the same loss for evidence of any kind, given as a likelihood of each class as in
+        `naysay.functional.likelihood_loss`.
+    needs_augmentation : bool, default=False
+        The method learns from several augmented views of each example.
+    needs_strong_view : bool, default=False
+        Views after the first must be strongly augmented. If the method also accepts evidence, it
+        trains the networks for cross-fitting when Q is refined.
     """
 
     name: str
@@ -55,44 +74,44 @@ class Method:
 
     @property
     def takes_evidence(self) -> bool:
-        """Whether it takes evidence of any kind: several labels, a matrix per annotator."""
+        """Whether the method accepts evidence of any kind: several labels, or a Q per annotator."""
         return self.make_evidence_loss is not None
 
     @property
     def needs(self) -> str:
-        """What it needs or takes besides one label per example, in words."""
+        """What the method needs or accepts besides one label per example, in words."""
         facts = {
             "Q": self.needs_transition,
             "class prior": self.needs_prior,
-            "takes several labels": self.takes_several,
-            "takes evidence of any kind": self.takes_evidence,
+            "accepts several labels": self.takes_several,
+            "accepts any evidence": self.takes_evidence,
             "augmentation": self.needs_augmentation,
         }
-        return ", ".join(word for word, holds in facts.items() if holds)
+        return ", ".join(word for word, applies in facts.items() if applies)
 
 
-def _plain(make: Callable[[], nn.Module]) -> Callable[[Setting], nn.Module]:
-    """Return how to make a loss that knows no Q."""
+def _without_transition(make: Callable[[], nn.Module]) -> Callable[[Setting], nn.Module]:
+    """Construct a loss that uses neither Q nor the class prior."""
     return lambda setting: make()
 
 
 def _with_transition(
     make: Callable[[TransitionMatrix], nn.Module],
 ) -> Callable[[Setting], nn.Module]:
-    """Return how to make a loss that knows Q."""
+    """Construct a loss that uses Q."""
     return lambda setting: make(setting.Q)
 
 
 def _with_prior(
     make: Callable[[TransitionMatrix, Tensor], nn.Module],
 ) -> Callable[[Setting], nn.Module]:
-    """Return how to make a loss that knows the class prior, and Q perhaps."""
+    """Construct a loss that uses the class prior, and possibly Q."""
 
     def make_loss(setting: Setting) -> nn.Module:
         if setting.prior is None:
             raise InvalidInput(
-                "This method needs the class prior. Pass Setting(Q=Q, prior=...), for instance "
-                "from naysay.estimation.class_prior."
+                "This method needs the class prior. Pass Setting(Q=Q, prior=...), for example with "
+                "the prior that naysay.estimation.class_prior estimates."
             )
         return make(setting.Q, setting.prior)
 
@@ -113,8 +132,8 @@ METHODS: dict[str, Method] = {
     for method in (
         Method(
             name="forward",
-            summary="Predicts the label given through Q, with the cross-entropy.",
-            when="First choice, whatever the habit of the annotators.",
+            summary="Predicts the class, and through Q the given label, with the cross-entropy.",
+            when="First choice for any transition matrix.",
             source=_YU,
             needs_transition=True,
             make_evidence_loss=losses.LikelihoodLoss,
@@ -122,7 +141,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             name="forward-mse",
-            summary="The same with the squared error, which is bounded.",
+            summary="Like forward, with the squared error, which is bounded.",
             when="Q is known, and some labels are wrong.",
             source=_YU,
             needs_transition=True,
@@ -130,16 +149,16 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             name="forward-mae",
-            summary="The same with the absolute error, bounded and slow to learn.",
-            when="Q is known, few classes, many labels are wrong.",
+            summary="Like forward, with the absolute error, which is bounded and slow to train.",
+            when="Q is known, there are few classes, and many labels are wrong.",
             source=f"{_YU}; Ghosh et al. 2017",
             needs_transition=True,
             make_loss=_with_transition(losses.ForwardAbsoluteError),
         ),
         Method(
             name="forward-gce",
-            summary="The same with the generalised cross-entropy, between both.",
-            when="Q is known, and some labels are wrong; learns faster than forward-mae.",
+            summary="Like forward, with the generalised cross-entropy, a compromise of the two.",
+            when="Q is known, and some labels are wrong. It trains faster than forward-mae.",
             source=f"{_YU}; Zhang & Sabuncu 2018",
             needs_transition=True,
             make_loss=_with_transition(losses.ForwardGeneralisedCrossEntropy),
@@ -147,42 +166,42 @@ METHODS: dict[str, Method] = {
         Method(
             name="pc",
             summary="Compares each class with the excluded one.",
-            when="Uniform labels; the first published method, to compare with.",
+            when="Uniform labels. The first published method, for comparison.",
             source=_ISHIDA_2017,
-            make_loss=_plain(losses.PairwiseComparison),
+            make_loss=_without_transition(losses.PairwiseComparison),
         ),
         Method(
             name="ova",
-            summary="Decides for each class on its own, with the sigmoid loss.",
-            when="Uniform labels; to compare with.",
+            summary="Solves a binary problem for each class, with the sigmoid loss.",
+            when="Uniform labels, for comparison.",
             source=_ISHIDA_2017,
-            make_loss=_plain(losses.OneVersusAll),
+            make_loss=_without_transition(losses.OneVersusAll),
         ),
         Method(
             name="pl",
-            summary="Takes the mean of all other classes as the candidate.",
-            when="A baseline from partial labels; to compare with.",
+            summary="Treats the mean of all other classes as the candidate.",
+            when="A baseline from learning with partial labels, for comparison.",
             source="Cour et al. 2011",
-            make_loss=_plain(losses.PartialLabel),
+            make_loss=_without_transition(losses.PartialLabel),
         ),
         Method(
             name="ml",
-            summary="Takes all other classes as true.",
-            when="A baseline from multi-label learning; to compare with.",
+            summary="Treats all other classes as true labels.",
+            when="A baseline from multi-label learning, for comparison.",
             source="Read et al. 2011",
-            make_loss=_plain(losses.MultiLabel),
+            make_loss=_without_transition(losses.MultiLabel),
         ),
         Method(
             name="backward",
-            summary="Unbiased estimate of the risk under true labels, by the inverse of Q.",
-            when="Small or linear models and an invertible Q; flexible networks overfit it.",
+            summary="Estimates the risk on true labels without bias, with the inverse of Q.",
+            when="Small or linear models and an invertible Q. Flexible networks overfit it.",
             source=f"{_ISHIDA_2019}; Patrini et al. 2017",
             needs_transition=True,
             make_loss=_with_transition(losses.BackwardCrossEntropy),
         ),
         Method(
             name="free",
-            summary="The same in closed form, as if labels were uniform.",
+            summary="Like backward, in the closed form for uniform labels.",
             when="Uniform labels and small or linear models.",
             source=_ISHIDA_2019,
             make_loss=lambda setting: losses.BackwardCrossEntropy(
@@ -191,8 +210,8 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             name="nn",
-            summary="The unbiased risk, no ordinary class of it below zero.",
-            when="As backward, for networks; large batches.",
+            summary="Like backward, with a non-negative risk for each true class.",
+            when="Like backward, for networks. Use large batches.",
             source=_ISHIDA_2019,
             needs_transition=True,
             needs_prior=True,
@@ -200,8 +219,8 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             name="ga",
-            summary="The unbiased risk, climbing back where a class is below zero.",
-            when="As nn, where that still overfits.",
+            summary="Like backward, with gradient ascent where the risk of a class is negative.",
+            when="Like nn, if that still overfits.",
             source=_ISHIDA_2019,
             needs_transition=True,
             needs_prior=True,
@@ -210,105 +229,105 @@ METHODS: dict[str, Method] = {
         Method(
             name="scl-nl",
             summary="Lowers the probability of the excluded class: -log(1 - p).",
-            when="Uniform labels; equals forward there.",
+            when="Uniform labels, for which it equals forward.",
             source=_CHOU,
-            make_loss=_plain(losses.SurrogateLog),
+            make_loss=_without_transition(losses.SurrogateLog),
         ),
         Method(
             name="scl-exp",
             summary="Lowers the probability of the excluded class: exp(p).",
-            when="Uniform labels, some of them wrong: it is bounded.",
+            when="Uniform labels, some of which are wrong. The loss is bounded.",
             source=_CHOU,
-            make_loss=_plain(losses.SurrogateExponential),
+            make_loss=_without_transition(losses.SurrogateExponential),
         ),
         Method(
             name="mcl-mae",
-            summary="Absolute error on the probability of all classes left.",
-            when="Several labels per example, some of them wrong; few classes.",
+            summary="Applies the absolute error to the probability of the remaining classes.",
+            when="Several labels per example, some of which are wrong, and few classes.",
             source=_FENG,
             takes_several=True,
-            make_loss=_plain(losses.SeveralLabelsAbsoluteError),
+            make_loss=_without_transition(losses.SeveralLabelsAbsoluteError),
         ),
         Method(
             name="mcl-exp",
-            summary="Exponential loss on the probability of all classes left.",
-            when="Several labels per example, chosen uniformly, some of them wrong.",
+            summary="Applies the exponential loss to the probability of the remaining classes.",
+            when="Several labels per example, chosen uniformly, some of which are wrong.",
             source=_FENG,
             takes_several=True,
-            make_loss=_plain(losses.SeveralLabelsExponential),
+            make_loss=_without_transition(losses.SeveralLabelsExponential),
         ),
         Method(
             name="mcl-log",
-            summary="Log loss on the probability of all classes left.",
+            summary="Applies the log loss to the probability of the remaining classes.",
             when="Several labels per example, chosen uniformly.",
             source=_FENG,
             takes_several=True,
-            make_loss=_plain(losses.SeveralLabelsLog),
+            make_loss=_without_transition(losses.SeveralLabelsLog),
         ),
         Method(
             name="l-uw",
-            summary="Cross-entropy on the softmax of 1 - p.",
-            when="Uniform labels; to compare with.",
+            summary="Applies the cross-entropy to the softmax of 1 - p.",
+            when="Uniform labels, for comparison.",
             source=_GAO,
-            make_loss=_plain(losses.ReversedSoftmax),
+            make_loss=_without_transition(losses.ReversedSoftmax),
         ),
         Method(
             name="l-w",
-            summary="The same, examples weighted by 1 - p of the excluded class.",
-            when="Uniform labels; to compare with.",
+            summary="Like l-uw, with examples weighted by 1 - p of the excluded class.",
+            when="Uniform labels, for comparison.",
             source=_GAO,
-            make_loss=_plain(losses.WeightedReversedSoftmax),
+            make_loss=_without_transition(losses.WeightedReversedSoftmax),
         ),
         Method(
             name="op",
-            summary="Cross-entropy of the reversed logits: keeps the order of the classes.",
-            when="Uniform labels, when only the predicted class matters.",
+            summary="Applies the cross-entropy to the negated logits, which preserves their order.",
+            when="Uniform labels, if only the predicted class matters.",
             source=_LIU,
-            make_loss=_plain(losses.OrderPreserving),
+            make_loss=_without_transition(losses.OrderPreserving),
         ),
         Method(
             name="op-w",
-            summary="The same, weighted towards examples whose excluded class leads.",
-            when="Uniform labels; to compare with.",
+            summary="Like op, with more weight on examples whose excluded class is most likely.",
+            when="Uniform labels, for comparison.",
             source=_LIU,
-            make_loss=_plain(losses.WeightedOrderPreserving),
+            make_loss=_without_transition(losses.WeightedOrderPreserving),
         ),
         Method(
             name="scarce",
-            summary="Each class against the rest, from negative and unlabelled examples.",
-            when="Some labels are given more often than others, whatever the true class.",
+            summary="Separates each class from the rest, with negative and unlabelled examples.",
+            when="Some labels are more frequent than others, independently of the true class.",
             source="Wang et al. 2024",
             needs_prior=True,
             make_loss=_with_prior(lambda Q, prior: losses.OneVersusRestRisk(prior)),
         ),
         Method(
             name="cpe-i",
-            summary="Predicts the label given; decides by the nearest row of Q.",
-            when="To compare with; Q is used to decide only, so another can be tried later.",
+            summary="Predicts the given label. The nearest row of Q decides the class.",
+            when="For comparison. Training does not use Q, so Q can be replaced afterwards.",
             source=_LIN,
             needs_transition=True,
             make_loss=_with_transition(losses.ComplementaryCrossEntropy),
         ),
         Method(
             name="cpe-f",
-            summary="Trains as forward; decides by the nearest row of Q.",
-            when="As forward; its source finds it sturdier where labels are noisy.",
+            summary="Trains like forward. The nearest row of Q decides the class.",
+            when="Like forward. Its authors find it more robust to noisy labels.",
             source=_LIN,
             needs_transition=True,
             make_loss=_with_transition(losses.NearestRowForwardCrossEntropy),
         ),
         Method(
             name="cpe-t",
-            summary="The same with a Q that is trained too, from the one given.",
-            when="Q is known roughly; the one learned is learned_transition_.",
+            summary="Like cpe-f, with a Q that is trained as well, starting from the given one.",
+            when="Q is known approximately. The trained matrix is learned_transition_.",
             source=_LIN,
             needs_transition=True,
             make_loss=_with_transition(losses.TrainedForwardCrossEntropy),
         ),
         Method(
             name="pocr",
-            summary="As forward, and other views must agree with what the label leaves.",
-            when="As forward, for images and many epochs, each of which takes three times as long.",
+            summary="Like forward, with other views consistent with the posterior given the label.",
+            when="Like forward, for images and many epochs, which take three times as long.",
             source="Wang et al. 2021",
             needs_transition=True,
             needs_augmentation=True,
@@ -316,8 +335,8 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             name="two-views",
-            summary="Naysay's own: as forward, towards what two views together make of the label.",
-            when="As forward, for images, many epochs and no dropout; epochs take twice as long.",
+            summary="naysay's own: like forward, with the mean posterior of two views as target.",
+            when="Like forward, for images, without dropout. Needs many epochs of twice the time.",
             source="Wang et al. 2021; Berthelot et al. 2019",
             needs_transition=True,
             make_evidence_loss=losses.TwoViewsLikelihood,
@@ -326,8 +345,8 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             name="weak-to-strong",
-            summary="As forward, and a view changed much learns what one changed little tells.",
-            when="First choice for photos; many epochs, no dropout. Epochs take twice as long.",
+            summary="Like forward; a strongly augmented view learns from a weakly augmented one.",
+            when="First choice for photos, without dropout. Needs many epochs of twice the time.",
             source="Wang et al. 2021; Sohn et al. 2020",
             needs_transition=True,
             make_evidence_loss=partial(losses.TwoViewsLikelihood, target="first"),
@@ -340,7 +359,7 @@ METHODS: dict[str, Method] = {
 
 
 def markdown_table(methods: Iterable[Method] = METHODS.values()) -> str:
-    """Return the methods as a table in Markdown, for the documentation."""
+    """Format the methods as a Markdown table for the documentation."""
     lines = ["| method | what it does | when to use it | needs | source |", "|---|---|---|---|---|"]
     lines += [
         f"| `{each.name}` | {each.summary} | {each.when} | {each.needs} | {linked(each.source)} |"
@@ -350,7 +369,7 @@ def markdown_table(methods: Iterable[Method] = METHODS.values()) -> str:
 
 
 def markdown_references() -> str:
-    """Return the publications that the methods come from as a list in Markdown."""
+    """Format the publications that the methods come from as a Markdown list."""
     return "".join(
         f"- **{key}**: {each.authors}: *{each.title}*. {each.venue}. <{each.link}>\n"
         for key, each in REFERENCES.items()
@@ -358,7 +377,7 @@ def markdown_references() -> str:
 
 
 def find_method(method: str | Method) -> Method:
-    """Return the method of that name; a `Method` is returned as it is."""
+    """Look up a method by name; a `Method` is returned unchanged."""
     if isinstance(method, Method):
         return method
     if method in METHODS:

@@ -1,7 +1,7 @@
-"""Networks as plain modules that map a batch of raw inputs to logits.
+"""Networks that map a batch of raw inputs to logits.
 
-Each is called as ``Network(input_shape, n_classes, *, options)``, so that the class itself, or a
-`functools.partial` of it, is what ``ComplementaryClassifier(network=…)`` takes.
+Each is constructed as ``Network(input_shape, n_classes, **options)``, so the class itself, or a
+`functools.partial` of it, can be passed to ``ComplementaryClassifier(network=…)``.
 """
 
 from typing import Protocol, runtime_checkable
@@ -14,7 +14,7 @@ from naysay.networks.resnet import ResNet18, ResNet34
 
 __all__ = ["MLP", "NETWORKS", "LeNet5", "ResNet18", "ResNet34", "Standardising"]
 
-#: Networks that a model file builds again, by name, from their ``arguments``.
+#: Networks that can be restored from a model file, by name and from their ``arguments``.
 NETWORKS: dict[str, type[nn.Module]] = {
     "MLP": MLP,
     "LeNet5": LeNet5,
@@ -25,8 +25,8 @@ NETWORKS: dict[str, type[nn.Module]] = {
 
 @runtime_checkable
 class Standardising(Protocol):
-    """A network that takes mean and scale of its inputs from the training examples."""
+    """A network that standardises its inputs with statistics of the training examples."""
 
     def standardise(self, inputs: Tensor) -> None:
-        """Take mean and scale from inputs, shape (N, …), bytes or floats, on any device."""
+        """Compute mean and scale from inputs, shape (N, …), bytes or floats, on any device."""
         ...

@@ -1,4 +1,4 @@
-"""LeNet-5."""
+"""LeNet-5 for small grey images."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -13,8 +13,8 @@ from naysay.networks.parts import ImageNetwork, initialise, last_layer
 class LeNet5(ImageNetwork):
     """LeNet-5 with ReLU and max-pooling, the paper's network for MNIST.
 
-    Images are padded by 2 on each side, which makes 28 × 28 pixels the 32 × 32 of LeCun et al.;
-    larger images make the first linear layer wider.
+    Images are padded by 2 pixels on each side, so 28 × 28 pixels become the 32 × 32 of LeCun et al.
+    For larger images the first linear layer is wider.
 
     Parameters
     ----------
@@ -35,12 +35,12 @@ class LeNet5(ImageNetwork):
     """
 
     def __init__(self, input_shape: Sequence[int], n_classes: int) -> None:
-        super().__init__(input_shape, n_classes, at_least=12)
+        super().__init__(input_shape, n_classes, min_side=12)
         n_channels, *sides = self.input_shape
-        height, width = ((side // 2 - 4) // 2 for side in sides)  # after both pools
+        height, width = ((side // 2 - 4) // 2 for side in sides)  # after both pooling layers
         self.layers = nn.Sequential(
             nn.Conv2d(n_channels, 6, 5, padding=2),
-            nn.MaxPool2d(2),  # before the ReLU, which then has a quarter to do
+            nn.MaxPool2d(2),  # before the ReLU, which then processes a quarter of the values
             nn.ReLU(),
             nn.Conv2d(6, 16, 5),
             nn.MaxPool2d(2),
@@ -54,21 +54,21 @@ class LeNet5(ImageNetwork):
         self.last = last_layer(84, n_classes)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Return the logits, shape (N, n_classes)."""
+        """Compute the logits, shape (N, n_classes)."""
         return self.last(self.layers(self.standardised(inputs)))
 
     def forward_many(self, state: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
-        """Return the logits of M networks of this shape at once, (M, N, n_classes).
+        """Compute the logits of M networks of this shape at once, (M, N, n_classes).
 
-        `state` holds the weights and buffers of all by name, each (M, …), and inputs are (M, N, …).
-        A convolution is a product of rows of its images with a matrix of its weights: on a GPU
-        that is faster than convolutions in groups. Its bias is added to what pooling leaves.
+        `state` holds the weights and buffers of all networks by name, each of shape (M, …), and
+        inputs have shape (M, N, …). Convolutions are products of image rows with a matrix of
+        weights, which is faster on a GPU than grouped convolutions. Biases are added after pooling.
         """
         mean, scale = (state[name][:, None] for name in ("mean", "scale"))
         images = pad((inputs - mean).div_(scale), (2, 2, 2, 2))
         for name in ("layers.0", "layers.3"):
-            found = _convolve(images, state[f"{name}.weight"])
-            images = max_pool2d(found.flatten(0, 1), 2).unflatten(0, found.shape[:2])
+            maps = _convolve(images, state[f"{name}.weight"])
+            images = max_pool2d(maps.flatten(0, 1), 2).unflatten(0, maps.shape[:2])
             images = (images + state[f"{name}.bias"][:, None, :, None, None]).relu_()
         hidden = images.flatten(2).mT
         for name in ("layers.7", "layers.9", "last"):
@@ -81,21 +81,21 @@ class LeNet5(ImageNetwork):
 def _convolve(images: Tensor, weight: Tensor) -> Tensor:
     """Convolve images (M, N, C, H, W) of M networks with their weights (M, D, C, k, k).
 
-    Every row of the result is one product: k rows of the images with a matrix that holds the
-    weights once for each place along the row.
+    Each row of the result is the product of k rows of the images with a matrix that contains the
+    weights once for each position along the row.
     """
     n_networks, n_images = images.shape[:2]
-    rows = cast("Tensor", _Rows.apply(images, weight.shape[-1]))
-    found = torch.bmm(rows.flatten(1, 2).flatten(2), _along_a_row(weight, images.shape[-1]))
+    rows = cast("Tensor", _UnfoldRows.apply(images, weight.shape[-1]))
+    products = torch.bmm(rows.flatten(1, 2).flatten(2), _unroll_weights(weight, images.shape[-1]))
     per_row = (n_networks, n_images, rows.shape[2], weight.shape[1], -1)
-    return found.view(per_row).transpose(2, 3)
+    return products.view(per_row).transpose(2, 3)
 
 
-def _along_a_row(weight: Tensor, width: int) -> Tensor:
-    """Return the matrix (M, C·k·width, D·places) that applies weights (M, D, C, k, k) everywhere.
+def _unroll_weights(weight: Tensor, width: int) -> Tensor:
+    """Build the matrix (M, C·k·width, D·n_places) that applies weights (M, D, C, k, k) to a row.
 
-    Weights followed by zeros, one longer than a row and repeated, are at each repetition one
-    place further along when read in rows.
+    The weights are padded with zeros to one more than the width of a row and repeated. Cut into
+    rows again, each repetition is shifted by one place.
     """
     n_places = width - weight.shape[-1] + 1
     longer = pad(weight, (0, n_places))
@@ -104,10 +104,10 @@ def _along_a_row(weight: Tensor, width: int) -> Tensor:
     return shifted.permute(0, 2, 3, 5, 1, 4).flatten(1, 3).flatten(2)
 
 
-class _Rows(torch.autograd.Function):
-    """For each row of the result the k rows of images (M, N, C, H, W): (M, N, H', C, k, W).
+class _UnfoldRows(torch.autograd.Function):
+    """Gather the k rows of images (M, N, C, H, W) for each row of the result: (M, N, H', C, k, W).
 
-    Its gradient is a sum of k parts; torch's own adds numbers one by one.
+    The gradient is a sum of k tensors. That of `torch.Tensor.unfold` adds single numbers.
     """
 
     @staticmethod
@@ -117,7 +117,9 @@ class _Rows(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        parts = gradients[0].transpose(2, 3).unbind(4)  # of each of the k rows (M, N, C, H', W)
+        parts = (
+            gradients[0].transpose(2, 3).unbind(4)
+        )  # one for each of the k rows, (M, N, C, H', W)
         last = ctx.size - 1
         moved = [pad(part, (0, 0, number, last - number)) for number, part in enumerate(parts)]
         return torch.stack(moved).sum(0), None

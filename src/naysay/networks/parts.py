@@ -1,4 +1,4 @@
-"""What the networks share: standardised inputs, a checked image shape, and the first weights."""
+"""Parts common to the networks: standardisation, checks of image shapes, and initial weights."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,21 +9,21 @@ from torch import Tensor, nn
 from naysay._base.checks import check_count, check_n_classes
 from naysay._base.errors import InvalidInput
 
-_PART = 2**18  # numbers that are float64 at once: 2 MB, which stay in a cache
+_CHUNK = 2**18  # numbers converted to float64 at a time: 2 MB, which fit in a cache
 
 
 def last_layer(n_inputs: int, n_classes: int, kind: type[nn.Linear] = nn.Linear) -> nn.Linear:
-    """Return the layer that gives the logits, all of them zero at first."""
+    """Create the layer that computes the logits, with all weights zero."""
     last = kind(n_inputs, check_n_classes(n_classes))
-    # Start from equal probabilities: a random preference between two classes that annotators
-    # treat alike would be hard to unlearn, and one of the two would never be predicted.
+    # Training starts from equal probabilities. Where annotators treat two classes alike, a random
+    # preference for one of them would be hard to unlearn, and the other would never be predicted.
     nn.init.zeros_(last.weight)
     nn.init.zeros_(last.bias)
     return last
 
 
 def initialise(module: nn.Module) -> None:
-    """Draw weights that keep the size of signals through ReLUs (He et al. 2015)."""
+    """Draw weights that preserve the scale of activations through ReLUs (He et al. 2015)."""
     if isinstance(module, nn.Conv2d | nn.Linear):
         nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
         if module.bias is not None:
@@ -31,51 +31,51 @@ def initialise(module: nn.Module) -> None:
 
 
 def mean_and_scale(inputs: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """Return mean and standard deviation over `axes`, the first among them; it is dropped.
+    """Compute mean and standard deviation over `axes`, of which the first axis is removed.
 
-    The scale of what is constant is 1. Inputs are read a part at a time, and the moments of parts
-    merged (Chan et al. 1983), so that bytes are never all floats at once.
+    A constant feature gets the scale 1. Inputs are read in chunks whose moments are merged (Chan et
+    al. 1983), so that byte inputs are never converted to floats all at once.
     """
     n_seen = 0
     mean = squares = torch.zeros((), dtype=torch.float64, device=inputs.device)
-    for part in inputs.split(max(1, _PART // max(1, inputs[:1].numel()))):
-        values = part.double()
-        part_mean = values.mean(axes, keepdim=True)
-        n = values.numel() // part_mean.numel()
-        step = part_mean - mean
+    for chunk in inputs.split(max(1, _CHUNK // max(1, inputs[:1].numel()))):
+        values = chunk.double()
+        chunk_mean = values.mean(axes, keepdim=True)
+        n = values.numel() // chunk_mean.numel()
+        step = chunk_mean - mean
         n_seen += n
         mean = mean + step * (n / n_seen)
-        squares = squares + (values - part_mean).square_().sum(axes, keepdim=True)
+        squares = squares + (values - chunk_mean).square_().sum(axes, keepdim=True)
         squares = squares + step.square() * (n * (n_seen - n) / n_seen)
     deviation = (squares / n_seen).sqrt()
-    constant = deviation <= 1e-6 * mean.abs()  # up to the rounding of its mean
+    constant = deviation <= 1e-6 * mean.abs()  # up to rounding errors of the mean
     return mean.squeeze(0), deviation.where(~constant, 1).squeeze(0)
 
 
 class ImageNetwork(nn.Module):
-    """Network for images of one shape, standardised by channel."""
+    """Network for images of a fixed shape that standardises each channel."""
 
     mean: Tensor
     scale: Tensor
 
     def __init__(
-        self, input_shape: Sequence[int], n_classes: int, *, at_least: int, **options: Any
+        self, input_shape: Sequence[int], n_classes: int, *, min_side: int, **options: Any
     ) -> None:
         super().__init__()
         name = type(self).__name__
         if len(input_shape) != 3:
             raise InvalidInput(
-                f"{name} takes images, each of shape (C, H, W). Got shape {tuple(input_shape)}. "
-                "For features use MLP, and give grey images one channel: X[:, None]."
+                f"{name} needs images of shape (C, H, W). Got shape {tuple(input_shape)}. "
+                "Use MLP for features, and add a channel to grey images: X[:, None]."
             )
         shape = tuple(check_count(size, "each size of input_shape") for size in input_shape)
-        if min(shape[1:]) < at_least:
+        if min(shape[1:]) < min_side:
             raise InvalidInput(
-                f"{name} takes images of shape (C, H, W), channels first, with at least {at_least} "
-                f"× {at_least} pixels. Got shape {shape}. Enlarge them, or use MLP."
+                f"{name} needs images of shape (C, H, W), channels first, with at least {min_side} "
+                f"× {min_side} pixels. Got shape {shape}. Enlarge them, or use MLP."
             )
         self.input_shape = shape
-        self.arguments: dict[str, Any] = {  # what a model file needs to build it again
+        self.arguments: dict[str, Any] = {  # from which a model file restores the network
             "input_shape": list(shape),
             "n_classes": n_classes,
             **options,
@@ -84,20 +84,20 @@ class ImageNetwork(nn.Module):
         self.register_buffer("scale", torch.ones(shape[0], 1, 1))
 
     def standardise(self, inputs: Tensor) -> None:
-        """Take mean and scale of each channel from training images, bytes or floats."""
+        """Compute mean and scale of each channel from training images, bytes or floats."""
         self._check(inputs)
         mean, scale = mean_and_scale(inputs, (0, 2, 3))
         self.mean.copy_(mean)
         self.scale.copy_(scale)
 
     def standardised(self, inputs: Tensor) -> Tensor:
-        """Return images with mean 0 and deviation 1 in each channel, as floats."""
+        """Scale images to mean 0 and standard deviation 1 in each channel, as floats."""
         self._check(inputs)
         return (inputs - self.mean) / self.scale
 
     def _check(self, inputs: Tensor) -> None:
-        if inputs.shape[1:] != self.input_shape:  # one channel would silently become three
+        if inputs.shape[1:] != self.input_shape:  # broadcasting would turn one channel into three
             raise InvalidInput(
-                f"This {type(self).__name__} takes a batch of images, shape (N, "
+                f"This {type(self).__name__} needs a batch of images of shape (N, "
                 f"{', '.join(map(str, self.input_shape))}). Got shape {tuple(inputs.shape)}."
             )

@@ -13,15 +13,15 @@ from naysay.networks.parts import ImageNetwork, initialise, last_layer
 
 
 class BatchNorm2d(nn.BatchNorm2d):
-    """The same, but it does not count the batches: that took a kernel in each layer and step.
+    """`torch.nn.BatchNorm2d` that does not count batches, which saves a GPU kernel per layer.
 
-    Where it is compiled, a batch is normalised by its sums: one pass finds both moments.
+    In a compiled network, one pass over the batch computes both moments from sums.
     """
 
-    def forward(self, input: Tensor) -> Tensor:  # noqa: A002  (torch's own name)
-        """Return the normalised batch."""
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002  (torch's name)
+        """Normalise a batch."""
         if self.training and torch.compiler.is_compiling():
-            return self._by_sums(input)
+            return self._normalise_by_sums(input)
         return batch_norm(
             input,
             self.running_mean,
@@ -33,7 +33,7 @@ class BatchNorm2d(nn.BatchNorm2d):
             eps=self.eps,
         )
 
-    def _by_sums(self, images: Tensor) -> Tensor:
+    def _normalise_by_sums(self, images: Tensor) -> Tensor:
         values = images.float()
         mean = values.mean((0, 2, 3))
         variance = (values.square().mean((0, 2, 3)) - mean.square()).clamp_min(0)
@@ -51,7 +51,7 @@ class BatchNorm2d(nn.BatchNorm2d):
 
 
 class _Block(nn.Module):
-    """Two 3 × 3 convolutions beside a shortcut."""
+    """Two 3 × 3 convolutions with a shortcut."""
 
     def __init__(self, n_in: int, n_out: int, stride: int) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class _Block(nn.Module):
 
 
 class _ResNet(ImageNetwork):
-    """Four stages of blocks, each but the first of half the side and twice the channels."""
+    """Four stages of blocks; each after the first halves the side and doubles the channels."""
 
     n_blocks: ClassVar[Sequence[int]]
 
@@ -89,13 +89,14 @@ class _ResNet(ImageNetwork):
         width = check_count(width, "width")
         if stem_padding not in (0, 1):
             raise InvalidInput(
-                "stem_padding must be 1, as is usual for CIFAR, or 0, as in the paper for Tiny "
-                f"ImageNet. Got {stem_padding!r}."
+                "stem_padding must be 1, the usual choice for CIFAR, or 0, the choice of the paper "
+                f"for Tiny ImageNet. Got {stem_padding!r}."
             )
         super().__init__(
             input_shape,
             n_classes,
-            at_least=10 - 2 * stem_padding,  # 8 after the stem, 1 after three halvings
+            min_side=10
+            - 2 * stem_padding,  # the side is 8 after the stem and 1 after three halvings
             width=width,
             stem_padding=int(stem_padding),
             mirrored=bool(mirrored),
@@ -118,7 +119,7 @@ class _ResNet(ImageNetwork):
         self.last = last_layer(n_in, n_classes)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Return the logits, shape (N, n_classes)."""
+        """Compute the logits, shape (N, n_classes)."""
         logits = self._logits(inputs)
         if self.mirrored and not self.training:
             logits = (logits + self._logits(inputs.flip(3))) / 2
@@ -140,13 +141,14 @@ class ResNet18(_ResNet):
         ``(C, H, W)`` of one image, at least 8 × 8 pixels (10 × 10 without padding).
     n_classes : int
     width : int, default=64
-        Channels of the first stage; the last has eight times as many.
+        Channels of the first stage. The last stage has eight times as many.
     stem_padding : {0, 1}, default=1
-        Padding of the first convolution: 1 as is usual for CIFAR, 0 as in the paper's network for
-        Tiny ImageNet.
+        Padding of the first convolution: 1 is usual for CIFAR, and 0 is the choice of the paper
+        for Tiny ImageNet.
     mirrored : bool, default=False
-        In evaluation mode, give the mean of the logits of an image and of its mirror image: better
-        where left and right are alike, and twice the time. Training is the same.
+        In evaluation mode, average the logits of an image and its mirror image. This improves
+        predictions where left and right do not matter, and takes twice the time. Training does not
+        change.
 
     References
     ----------
@@ -165,7 +167,7 @@ class ResNet18(_ResNet):
 class ResNet34(_ResNet):
     """ResNet-34 for small images, the paper's network for CIFAR-100.
 
-    Parameters and form are those of `ResNet18`; it has 16 blocks instead of 8.
+    The parameters are those of `ResNet18`. It has 16 blocks instead of 8.
 
     Examples
     --------

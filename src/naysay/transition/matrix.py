@@ -4,12 +4,10 @@
 orientation is checked here once; all other code relies on it.
 """
 
-import itertools
 from collections.abc import Callable, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any, Self, TextIO
-from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,11 +30,6 @@ from naysay.transition.diagnosis import Diagnosis, diagnose
 from naysay.transition.sampling import distinct_integers, draw_distinct_labels, draw_labels
 
 __all__ = ["PAPER_SETTINGS", "TransitionMatrix", "as_transition_matrix"]
-
-#: Every matrix alive by its token, a text of its own. Compiled code is kept for one token: text is
-#: what torch's compiler compares by value, where it would take one matrix for another.
-matrices: WeakValueDictionary[str, "TransitionMatrix"] = WeakValueDictionary()
-_numbers = itertools.count()
 
 
 class TransitionMatrix:
@@ -73,7 +66,7 @@ class TransitionMatrix:
     ['cat', 'cat']
     """
 
-    __slots__ = ("__weakref__", "_allow_diagonal", "_cache", "_classes", "_entries", "_token")
+    __slots__ = ("__weakref__", "_allow_diagonal", "_classes", "_entries")
 
     def __init__(
         self, values: Any, classes: Sequence[str] | None = None, *, allow_diagonal: bool = False
@@ -91,9 +84,6 @@ class TransitionMatrix:
         self._entries = entries  # None for the uniform matrix
         self._classes = names
         self._allow_diagonal = bool(allow_diagonal)
-        self._cache: dict[Any, Any] = {}  # tensors that `functional` derives once per device
-        self._token = str(next(_numbers))
-        matrices[self._token] = self
 
     @classmethod
     def uniform(cls, n_classes: int, *, classes: Sequence[str] | None = None) -> Self:
