@@ -128,7 +128,7 @@ def test_what_does_not_fit_is_refused(options, wording):
 def test_every_method_takes_it_in_training_and_is_itself_in_evaluation(name, true_labels):
     plain = METHODS[name].make_loss(Setting(Q=Q, prior=PRIOR)).double()
     loss = PriorMatching(copy.deepcopy(plain), PRIOR, strength=0.5)
-    n_views = getattr(plain, "n_views", 1)
+    n_views = plain.n_views
     assert loss.n_views == n_views
     views = torch.stack([make_logits(6, K, seed) for seed in range(n_views)])
     logits = views if n_views > 1 else views[0]
@@ -140,8 +140,7 @@ def test_every_method_takes_it_in_training_and_is_itself_in_evaluation(name, tru
         labels[1] = K + 2
         counted[1] = False
         expected = TrueLabelsToo(plain, K)(logits, labels)
-    read = getattr(plain, "log_scores", lambda logits: logits.log_softmax(1))
-    shares = [each.exp() for view in views for each in read(view)[counted]]
+    shares = [each.exp() for view in views for each in plain.log_scores(view)[counted]]
     mean = torch.stack(shares).mean(0)
     divergence = (PRIOR * (PRIOR / mean).log()).sum() * counted.double().mean()
     torch.testing.assert_close(loss(logits, labels), expected + 0.5 * divergence)
@@ -176,7 +175,8 @@ def test_a_copy_is_told_of_progress_by_itself_and_the_strength_is_part_of_the_fi
     twin = copy.deepcopy(loss)
     twin.set_progress(0.25)
     assert (twin.loss._progress, loss.loss._progress) == (0.25, 1.0)
-    assert not hasattr(PriorMatching(SurrogateLog(), PRIOR), "set_progress")
+    assert loss.needs_progress
+    assert not PriorMatching(SurrogateLog(), PRIOR).needs_progress
     assert of_loss(loss) != of_loss(PriorMatching(loss.loss, PRIOR, strength=2.0))
     with pytest.raises(InvalidInput, match="strength"):
         PriorMatching(SurrogateLog(), PRIOR, strength=-1)

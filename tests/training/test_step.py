@@ -17,6 +17,7 @@ from members import make_members, weights_of
 from naysay import ensemble, training
 from naysay._base.errors import NaysayWarning
 from naysay.ensemble import program
+from naysay.losses import TrainingLoss
 from naysay.networks import MLP
 from naysay.training import Examples, adam, adamw, loop, seeded, sgd
 from naysay.training.schedules import one_cycle
@@ -133,7 +134,7 @@ def test_rows_of_tables_follow_one_another_and_start_anew():
 # --- one network ---------------------------------------------------------------------------------
 
 
-class Hastening(nn.Module):
+class Hastening(TrainingLoss):
     """A loss that asks how far training is."""
 
     share = 0.0

@@ -30,13 +30,13 @@ from naysay.classifier.targets import (
     Transitions,
     accuracy_measure,
     hold_prior,
-    log_scores,
     make_targets,
     pool,
 )
 from naysay.classifier.trainer import Trainer, as_inputs, find_device, place, train_sound
 from naysay.estimation import class_prior
 from naysay.functional import as_transition
+from naysay.losses import TrainingLoss
 from naysay.methods import METHODS, Method, Setting, find_method
 from naysay.networks import MLP, Standardising
 from naysay.training.augmentation import Augment, Augments, default_for, of_each_view, strong_for
@@ -296,7 +296,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     transitions_: dict[str, TransitionMatrix]
     habit_: Habit | None = None
     network_: nn.Module
-    loss_: nn.Module
+    loss_: TrainingLoss
     history_: list[dict[str, float]]
     input_shape_: tuple[int, ...]
     n_features_in_: int
@@ -511,4 +511,4 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     @torch.no_grad()
     def _log_scores(self, X: Any) -> Tensor:
         logits = self._logits(X)  # first: it refuses what is not fitted
-        return log_scores(self.loss_, logits)
+        return self.loss_.log_scores(logits)

@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import nll_loss
 
 from naysay._base.errors import InvalidInput
 from naysay.estimation import class_prior
-from naysay.losses import PriorMatching
+from naysay.losses import PriorMatching, TrainingLoss
+from naysay.losses.protocol import as_training_loss
 from naysay.methods import Method, Setting
 from naysay.observations import Observations, log_likelihoods
 from naysay.transition import TransitionMatrix
@@ -36,7 +37,7 @@ class Targets(NamedTuple):
     example: NDArray[np.int64]
     values: NDArray[Any]
     of_true_labels: Callable[[NDArray[np.int64]], NDArray[Any]]
-    loss: nn.Module
+    loss: TrainingLoss
 
 
 def make_targets(
@@ -52,7 +53,7 @@ def make_targets(
             example=np.arange(answers.n_examples),
             values=log_likelihoods(answers, transitions).astype(np.float32),
             of_true_labels=lambda labels: certain[labels],
-            loss=method.make_evidence_loss(),
+            loss=as_training_loss(method.make_evidence_loss()),
         )
     if by_annotator:
         raise InvalidInput(
@@ -67,13 +68,13 @@ def make_targets(
             example=np.arange(answers.n_examples),
             values=ruled_out,
             of_true_labels=lambda labels: others[labels],
-            loss=method.make_loss(setting),
+            loss=as_training_loss(method.make_loss(setting)),
         )
     return Targets(
         example=answers.example,
         values=answers.label,
         of_true_labels=lambda labels: labels + n_classes,
-        loss=method.make_loss(setting),
+        loss=as_training_loss(method.make_loss(setting)),
     )
 
 
@@ -94,12 +95,12 @@ def pool(annotator: NDArray[Any] | None, transitions: Transitions) -> Transition
 
 
 def hold_prior(
-    loss: nn.Module,
+    loss: TrainingLoss,
     answers: Observations,
     Q: TransitionMatrix,
     strength: float,
     Q_samples: NDArray[np.float64] | None,
-) -> nn.Module:
+) -> TrainingLoss:
     """Return the loss with a pull towards the class shares that the answers tell, if asked for."""
     if not strength:
         return loss
@@ -107,17 +108,26 @@ def hold_prior(
     return PriorMatching(loss, prior, strength=strength)
 
 
-class TrueLabelsToo(nn.Module):
+class TrueLabelsToo(TrainingLoss):
     """A loss on complementary labels 0..K-1 that takes K + y for "the true class is y"."""
 
-    def __init__(self, loss: nn.Module, n_classes: int) -> None:
+    def __init__(self, loss: TrainingLoss, n_classes: int) -> None:
         super().__init__()
         self.loss = loss
         self.n_classes = n_classes
-        self.n_views = getattr(loss, "n_views", 1)
-        for asked in ("set_progress", "held_out"):  # no true label is held out
-            if hasattr(loss, asked):
-                setattr(self, asked, getattr(loss, asked))
+        self.n_views = loss.n_views
+
+    def set_progress(self, share: float | Tensor) -> None:
+        """Tell the loss the share of training that is done."""
+        self.loss.set_progress(share)
+
+    def held_out(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Compute the loss by which epochs are compared; no true label is held out."""
+        return self.loss.held_out(logits, labels)
+
+    def log_scores(self, logits: Tensor) -> Tensor:
+        """Compute scores of the classes as the loss does."""
+        return self.loss.log_scores(logits)
 
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return the mean over all labels of both kinds."""
@@ -125,17 +135,11 @@ class TrueLabelsToo(nn.Module):
         comp_loss = self.loss(logits, labels.masked_fill(is_true, _IGNORED))
         true = (labels - self.n_classes).masked_fill(~is_true, _IGNORED)
         views = logits.reshape(-1, len(labels), self.n_classes)  # of one view too
-        scores = log_scores(self.loss, views.flatten(0, 1))
+        scores = self.log_scores(views.flatten(0, 1))
         true_loss = nll_loss(
             scores, true.repeat(len(views)), ignore_index=_IGNORED, reduction="sum"
         ) / len(views)
         return (comp_loss * (~is_true).sum() + true_loss) / len(labels)
-
-
-def log_scores(loss: nn.Module, logits: Tensor) -> Tensor:
-    """Return the scores of the classes (N, K) as the loss reads them, by default the softmax's."""
-    read = getattr(loss, "log_scores", lambda logits: logits.log_softmax(1))
-    return read(logits)
 
 
 _MOST_CLASSES = 1000  # whose matrix is inverted
@@ -143,7 +147,7 @@ _WORST_CONDITION = 1e3  # of Q: beyond it the estimate is mostly noise
 
 
 def accuracy_measure(
-    loss: nn.Module, Q: TransitionMatrix, targets: Targets
+    loss: TrainingLoss, Q: TransitionMatrix, targets: Targets
 ) -> Callable[[Tensor, Tensor], dict[str, float]]:
     """Return how to estimate accuracy from logits and complementary labels, where Q allows it.
 
@@ -156,7 +160,7 @@ def accuracy_measure(
     inverse = torch.from_numpy(np.linalg.inv(values))
 
     def measure(logits: Tensor, labels: Tensor) -> dict[str, float]:
-        predicted = log_scores(loss, logits).argmax(1)
+        predicted = loss.log_scores(logits).argmax(1)
         return {"held_out_accuracy": inverse.to(labels.device)[labels, predicted].mean().item()}
 
     return measure

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from naysay import training
 from naysay._base.errors import InvalidInput, InvalidTransitionMatrix
 from naysay._base.progress import epoch_bar
-from naysay.classifier.targets import Targets, TrueLabelsToo, log_scores
+from naysay.classifier.targets import Targets, TrueLabelsToo
+from naysay.losses import TrainingLoss
 from naysay.quality import find_collapsed_classes
 from naysay.training import Examples, Options, predict_logits, processes
 from naysay.training.augmentation import Augments
@@ -72,12 +73,12 @@ class Trainer:
         self,
         examples: Examples,
         targets: Targets,
-        loss: nn.Module,
+        loss: TrainingLoss,
         anchors: tuple[NDArray[Any], NDArray[np.int64]],
         *,
         n_classes: int,
         repeats: int = 1,
-    ) -> tuple[Examples, nn.Module]:
+    ) -> tuple[Examples, TrainingLoss]:
         """Return the examples with the anchors, each so many times, and a loss that takes both.
 
         Anchors lie elsewhere; the inputs stay uncopied.
@@ -178,7 +179,7 @@ def find_device(device: str | torch.device) -> torch.device:
 
 def train_sound(
     trainer: Trainer,
-    loss: nn.Module,
+    loss: TrainingLoss,
     examples: Examples,
     held_out: Examples | None,
     Q: TransitionMatrix,
@@ -207,12 +208,11 @@ def train_sound(
 
 @torch.no_grad()
 def _has_collapsed(
-    network: nn.Module, loss: nn.Module, held_out: Examples, Q: TransitionMatrix
+    network: nn.Module, loss: TrainingLoss, held_out: Examples, Q: TransitionMatrix
 ) -> bool:
     if held_out.labels.ndim > 1:
         return False  # several answers per example: only one each can be judged so
-    inner = loss.loss if isinstance(loss, TrueLabelsToo) else loss
-    scores = log_scores(inner, predict_logits(network, held_out).double())
+    scores = loss.log_scores(predict_logits(network, held_out).double())
     try:
         found = find_collapsed_classes(scores.exp().cpu().numpy(), held_out.labels.cpu().numpy(), Q)
     except InvalidTransitionMatrix:

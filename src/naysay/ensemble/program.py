@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from naysay._base.errors import InvalidInput
 from naysay.ensemble.losses import Losses
 from naysay.ensemble.step import UPDATES, ManyStep, Networks
+from naysay.losses.protocol import TrainingLoss, as_training_loss
 from naysay.training import Options
 from naysay.training.batches import Examples, batch_size_of, epoch_order
 from naysay.training.loop import EpochRecord, Loss
@@ -54,7 +55,7 @@ def check_members(members: Sequence[Member]) -> None:
         )
     expected = _shared_facts(first)
     for number, member in enumerate(members):
-        _check_loss(member.loss, number)
+        _check_loss(as_training_loss(member.loss), number)
         for name, fact in _shared_facts(member).items():
             if fact != expected[name]:
                 raise InvalidInput(
@@ -102,13 +103,11 @@ def _check_network(network: nn.Module) -> None:
             )
 
 
-def _check_loss(loss: Loss, number: int) -> None:
-    if not isinstance(loss, nn.Module):
-        return
+def _check_loss(loss: TrainingLoss, number: int) -> None:
     asks = {
         "parameters to train": any(True for _ in loss.parameters()),
-        "several views": getattr(loss, "n_views", 1) > 1,
-        "the progress of training": hasattr(loss, "set_progress"),
+        "several views": loss.n_views > 1,
+        "the progress of training": loss.needs_progress,
     }
     for what, holds in asks.items():
         if holds:
@@ -139,7 +138,7 @@ def fit_many(
     members : sequence of Member
         Of networks alike, without dropout and batch norm. They share the numbers of examples and
         all options but ``lr``, ``weight_decay``, ``seed`` and ``patience``. Inputs that several
-        members share are stored once. Losses of single examples (those with a ``reduction``) are
+        members share are stored once. Losses of `naysay.losses` of single examples are
         computed for all members in one call, others in a call for each.
     on_epoch : callable
         Called after each epoch with the records of the members that were still training, by
@@ -170,7 +169,9 @@ def fit_many(
     """
     members = list(members)
     check_members(members)
-    losses = Losses([each.loss for each in members], [_all_labels(each) for each in members])
+    losses = Losses(
+        [as_training_loss(each.loss) for each in members], [_all_labels(each) for each in members]
+    )
     numbers = losses.order  # the losses say in which order they want the members
     program = _Program([members[number] for number in numbers], losses)
     while program.active.any():
@@ -353,7 +354,7 @@ class _Program:
         size = min(max(1, _AT_ONCE // len(index)), _AT_ONCE_OF_ONE)
         parts = index.split(size, dim=1)
         logits = torch.cat([self.step.logits(averaged, part) for part in parts], 1)
-        return self.losses(logits, labels).tolist()
+        return self.losses.held_out(logits, labels).tolist()
 
     def _keep(self, records: dict[int, EpochRecord]) -> None:
         """Keep the averaged weights of the members that have never been better."""

@@ -1,6 +1,7 @@
 """Modules of estimates of P(Ȳ | x), read by the nearest row of Q."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from torch.nn.functional import logsigmoid
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
 from naysay._base.checks import check_number
 from naysay.functional.columns import columns_of
+from naysay.losses.protocol import TrainingLoss, as_training_loss
 from naysay.losses.shells import TransitionLoss
 from naysay.transition import TransitionMatrix
 
@@ -157,7 +159,7 @@ def _rows(Q: TransitionMatrix, like: Tensor) -> Tensor:
     return Q._cache[key]
 
 
-class PriorMatching(nn.Module):
+class PriorMatching(TrainingLoss):
     """Any loss, and `naysay.functional.prior_matching` of the batch added to it in training.
 
     In evaluation mode it is the loss alone, so that held-out losses stay comparable. The mean is
@@ -166,7 +168,7 @@ class PriorMatching(nn.Module):
 
     Parameters
     ----------
-    loss : Module
+    loss : callable
         Gives one number for logits and labels. What else it asks of training is asked here too.
     prior : Tensor of shape (K,)
         Share of each class, sum 1.
@@ -185,17 +187,41 @@ class PriorMatching(nn.Module):
     prior: Tensor
 
     def __init__(
-        self, loss: nn.Module, prior: Tensor, *, strength: float = 1.0, ignore_index: int = -100
+        self,
+        loss: Callable[[Tensor, Tensor], Tensor],
+        prior: Tensor,
+        *,
+        strength: float = 1.0,
+        ignore_index: int = -100,
     ) -> None:
         super().__init__()
-        self.loss = loss
+        self.loss = as_training_loss(loss)
         self.strength = check_number(strength, "strength", above=0)
         self.ignore_index = ignore_index
         self.register_buffer("prior", prior)
-        self.n_views: int = getattr(loss, "n_views", 1)
-        for asked in ("set_progress", "log_scores", "held_out"):
-            if hasattr(loss, asked):
-                setattr(self, asked, getattr(loss, asked))
+        self.n_views = self.loss.n_views
+
+    def set_progress(self, share: float | Tensor) -> None:
+        """Tell the loss the share of training that is done."""
+        self.loss.set_progress(share)
+
+    @property
+    def needs_progress(self) -> bool:
+        """Whether the loss depends on the progress of training."""
+        return self.loss.needs_progress
+
+    def held_out(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Compute the loss by which epochs are compared, that of the loss alone."""
+        return self.loss.held_out(logits, labels)
+
+    def log_scores(self, logits: Tensor) -> Tensor:
+        """Compute scores of the classes as the loss does."""
+        return self.loss.log_scores(logits)
+
+    @property
+    def reads_softmax(self) -> bool:
+        """Whether the loss reads the softmax of the logits."""
+        return self.loss.reads_softmax
 
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return the loss of logits (N, K, …), or (n_views, N, K, …) as the loss takes them."""
@@ -207,8 +233,9 @@ class PriorMatching(nn.Module):
             counted = (labels != self.ignore_index).expand(self.n_views, *labels.shape)
         if self.n_views > 1:
             logits = logits.flatten(0, 1)
-        read = getattr(self.loss, "log_scores", lambda logits: logits)
-        return found + self.strength * F.prior_matching(read(logits), self.prior, counted=counted)
+        if not self.loss.reads_softmax:  # of a softmax, `prior_matching` takes the logits
+            logits = self.loss.log_scores(logits)
+        return found + self.strength * F.prior_matching(logits, self.prior, counted=counted)
 
     def extra_repr(self) -> str:
         """Return the settings that ``repr`` shows."""

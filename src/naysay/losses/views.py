@@ -2,26 +2,26 @@
 
 import torch
 from numpy.typing import ArrayLike
-from torch import Tensor, nn
+from torch import Tensor
 
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
 from naysay._base.checks import check_count, check_number
 from naysay._base.errors import InvalidInput
 from naysay.functional.views import check_target
+from naysay.losses.protocol import TrainingLoss
 from naysay.losses.shells import LikelihoodLoss, TransitionLoss
 from naysay.transition import TransitionMatrix
 
 _TEMPERATURES = tuple(2 ** (step / 4) for step in range(-4, 11))  # a half to nearly 6
 
 
-class RampedLoss(nn.Module):
+class RampedLoss(TrainingLoss):
     """A loss of several views, whose agreement has weight `consistency` after `ramp`.
 
     Training says before each step how far it is. That is no part of the loss's state: a training
     that is resumed says it anew.
     """
 
-    n_views: int
     consistency: float
     ramp: float
     _progress: float | Tensor = 1.0  # not public: no setting that would tell trainings apart

@@ -1,14 +1,7 @@
 """Fit one network: one visible loop over examples where they lie.
 
-A loss is any callable ``loss(logits, labels)`` that gives a scalar. A loss that is a module may ask
-for more, and the loop serves it without knowing which loss it is:
-
-- its parameters are trained with the network's, without weight decay, and averaged and kept alike;
-- ``n_views``, a number above 1: in training mode it gets the logits of so many views of the batch,
-  shape (n_views, N, K); in evaluation mode, on held-out examples, logits (N, K);
-- ``set_progress(share)`` is called before each step with the share of all steps that are done, on a
-  GPU as a tensor;
-- ``held_out(logits, labels)`` gives what epochs are compared by, in place of the loss itself.
+A loss is any callable ``loss(logits, labels)`` that gives a scalar. What a loss may ask for besides
+is declared in `naysay.losses.TrainingLoss`; the loop serves it without knowing which loss it is.
 
 Under ``torchrun``, with `torch.distributed` initialised, processes share each batch and average
 their gradients; every process is given the same examples and options, and gets the same records
@@ -29,6 +22,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from naysay._base.errors import InvalidInput
+from naysay.losses.protocol import as_training_loss
 from naysay.training import processes
 from naysay.training.augmentation import Augments
 from naysay.training.batches import Examples, batch_size_of, derive_seed, epoch_order
@@ -173,8 +167,8 @@ def fit(
     examples : Examples
         Inputs, first axis examples, and complementary labels.
     loss : callable
-        ``loss(logits, labels)`` gives a scalar; a module may ask for more, see above. It ends
-        in evaluation mode with the parameters kept.
+        ``loss(logits, labels)`` gives a scalar; `naysay.losses.TrainingLoss` says what else it may
+        ask for. A module ends in evaluation mode with the parameters kept.
     held_out : Examples, optional
         To stop on.
     augment : callable or list of callables
@@ -194,7 +188,7 @@ def fit(
     if not len(examples):
         raise InvalidInput("There must be examples to train on; none is left. Hold out fewer.")
     device = examples.device
-    module = loss if isinstance(loss, nn.Module) else _Plain(loss)
+    module = as_training_loss(loss)
     objective = Objective(
         network, module, augment, bfloat16=options.bfloat16, compiled=options.compile
     )
@@ -226,9 +220,10 @@ def fit(
         averages,
         examples,
         max_norm=options.max_norm,
-        set_progress=getattr(module, "set_progress", lambda share: None),
+        set_progress=module.set_progress,
     )
-    evaluated = copy.deepcopy(nn.ModuleDict({"network": network, "loss": module})).eval()
+    evaluated_network, evaluated_loss = copy.deepcopy((network, module))
+    evaluated = nn.ModuleDict({"network": evaluated_network, "loss": evaluated_loss}).eval()
 
     n_batches, size = batch_size_of(len(examples), options.batch_size, n_processes)
     state = State(objective, optimiser, averages)
@@ -257,10 +252,9 @@ def fit(
                 averaged = averages.state()
                 processes.agree(averaged)
                 evaluated.load_state_dict(averaged)
-                logits = predict_logits(evaluated["network"], held_out, bfloat16=options.bfloat16)
-                judge = getattr(evaluated["loss"], "held_out", evaluated["loss"])
+                logits = predict_logits(evaluated_network, held_out, bfloat16=options.bfloat16)
                 with torch.no_grad():
-                    held_out_loss = judge(logits, held_out.labels)
+                    held_out_loss = evaluated_loss.held_out(logits, held_out.labels)
                 record["held_out_loss"] = processes.mean(held_out_loss)
                 _check_finite(record)
                 record |= measure(logits, held_out.labels)
@@ -275,20 +269,6 @@ def fit(
         objective.load_state_dict(final)
     objective.eval()
     return state.history
-
-
-class _Plain(nn.Module):
-    """A callable as a loss that asks for nothing more."""
-
-    def __init__(self, loss: Loss) -> None:
-        super().__init__()
-        self.loss = loss
-
-    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
-        return self.loss(logits, labels)
-
-    def __deepcopy__(self, memo: dict[int, object]) -> "_Plain":
-        return _Plain(self.loss)  # it may count its calls, or hold what cannot be copied
 
 
 @torch.no_grad()

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
 from naysay._base.errors import NaysayWarning
+from naysay.losses.protocol import TrainingLoss
 from naysay.training.augmentation import Augments, of_each_view
 from naysay.training.batches import Batch, Examples, batches
 
@@ -134,7 +135,7 @@ class Objective(nn.Module):
     def __init__(
         self,
         network: nn.Module,
-        loss: nn.Module,
+        loss: TrainingLoss,
         augment: Augments,
         *,
         bfloat16: bool = False,
@@ -147,7 +148,7 @@ class Objective(nn.Module):
         self.loss = loss
         self.uses_bfloat16 = bfloat16
         # in a tuple: no part of the state, even where one is a module
-        self.augments = of_each_view(augment, getattr(loss, "n_views", 1))
+        self.augments = of_each_view(augment, loss.n_views)
 
     def forward(self, inputs: Tensor, labels: Tensor) -> Tensor:
         """Return the loss of a batch."""

@@ -22,7 +22,6 @@ from torch import Tensor, nn
 from naysay._base.errors import InvalidInput
 from naysay._base.files import replacing
 from naysay.classifier import ComplementaryClassifier
-from naysay.classifier.targets import log_scores
 from naysay.datasets.own.images import ImageRecipe
 from naysay.datasets.own.recipe import CategoricalColumn, NumericColumn, Recipe
 
@@ -92,7 +91,7 @@ class ExportedModel(nn.Module):
     def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Return log P(Y | x) and P(Y | x)."""
         logits = self.network(self.encoder(inputs).float())
-        log_probs = log_scores(self.loss, logits)
+        log_probs = self.loss.log_scores(logits)
         return log_probs, log_probs.exp()
 
 

@@ -1,0 +1,119 @@
+"""What training, prediction and model files may ask of a loss, declared in one class.
+
+A loss is any callable ``loss(logits, labels)`` that returns a scalar. A loss that needs more than
+that derives from `TrainingLoss` and overrides what differs from the defaults.
+"""
+
+import copy
+from collections.abc import Callable
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from naysay._base.errors import InvalidInput
+
+_DECLARED = ("n_views", "set_progress", "held_out", "log_scores")
+
+
+class TrainingLoss(nn.Module):
+    """Base class of the losses of this package, and of your own that ask for more.
+
+    A subclass defines ``forward(logits, labels)``, which returns a scalar. If the loss has
+    parameters, they are trained together with those of the network, without weight decay.
+
+    Attributes
+    ----------
+    n_views : int, default=1
+        Number of augmented versions of each batch that the loss compares. If it is above 1, the
+        loss receives logits of shape (n_views, N, K) in training mode, and logits of shape (N, K)
+        in evaluation mode.
+    takes_stack : bool, default=False
+        Whether the loss reads the columns of its matrix ``Q`` and nothing else of it, so that many
+        networks, each with a matrix of its own, can be trained with one call: ``Q`` may then be a
+        `naysay.ensemble.losses.TransitionStack`.
+
+    Examples
+    --------
+    >>> class Squared(TrainingLoss):
+    ...     def forward(self, logits, labels):
+    ...         return logits.softmax(1).gather(1, labels[:, None]).square().mean()
+    >>> loss = Squared()
+    >>> loss.n_views, loss.needs_progress, loss.reads_softmax
+    (1, False, True)
+    """
+
+    n_views: int = 1
+    takes_stack: ClassVar[bool] = False
+
+    def set_progress(self, share: float | Tensor) -> None:
+        """Receive the share of all training steps that are done, before each step.
+
+        On a GPU it is a tensor that stays on the device. By default it is ignored.
+        """
+
+    @property
+    def needs_progress(self) -> bool:
+        """Whether the loss depends on the progress of training: whether it is overridden."""
+        return type(self).set_progress is not TrainingLoss.set_progress
+
+    def held_out(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Compute the loss by which epochs are compared; by default the loss itself.
+
+        Training calls it in evaluation mode, with the logits (N, K) of all held-out examples.
+        """
+        return self(logits, labels)
+
+    def log_scores(self, logits: Tensor) -> Tensor:
+        """Compute scores of the classes, shape (N, K); by default the log-softmax of the logits.
+
+        A loss overrides this if its logits are not those of the classes.
+        """
+        return logits.log_softmax(1)
+
+    @property
+    def reads_softmax(self) -> bool:
+        """Whether the scores of the classes are the log-softmax of the logits, as by default."""
+        return type(self).log_scores is TrainingLoss.log_scores
+
+    def per_example(self, labels: Tensor) -> "TrainingLoss | None":
+        """Make a copy that returns one value per example, shape (N,), for labels like these.
+
+        Their plain mean must be the value of this loss. The default, None, says that there is no
+        such copy, because the loss weighs examples or depends on the whole batch, for instance.
+        """
+        return None
+
+
+class _Plain(TrainingLoss):  # this name is part of the fingerprint in checkpoints
+    """A callable, or a module of another package, as a loss with all defaults."""
+
+    def __init__(self, loss: Callable[[Tensor, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.loss = loss
+
+    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
+        return self.loss(logits, labels)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> "_Plain":
+        # a callable is shared: it may count its calls, or hold what cannot be copied
+        is_module = isinstance(self.loss, nn.Module)
+        return _Plain(copy.deepcopy(self.loss, memo) if is_module else self.loss)
+
+
+def as_training_loss(loss: Callable[[Tensor, Tensor], Tensor]) -> TrainingLoss:
+    """Wrap a callable or a module as a `TrainingLoss`; one that is a `TrainingLoss` stays itself.
+
+    Parameters of a module are trained. A module that defines a name of the protocol without
+    deriving from `TrainingLoss` is refused, because its definition would be ignored.
+    """
+    if isinstance(loss, TrainingLoss):
+        return loss
+    if isinstance(loss, nn.Module) and (
+        defined := [name for name in _DECLARED if hasattr(loss, name)]
+    ):
+        raise InvalidInput(
+            f"A loss that defines {', '.join(defined)} must derive from "
+            f"naysay.losses.TrainingLoss; {type(loss).__name__} does not. Make that its base class "
+            "in place of torch.nn.Module."
+        )
+    return _Plain(loss)
