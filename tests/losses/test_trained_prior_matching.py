@@ -14,7 +14,7 @@ from sklearn.datasets import load_digits
 from loss_cases import make_logits, possible_labels
 from naysay import ComplementaryClassifier, InvalidInput, InvalidTransitionMatrix, TransitionMatrix
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
-from naysay.classifier.targets import TrueLabelsToo
+from naysay.classifier.targets import MixedLabelLoss, pair_labels
 from naysay.ensemble import Member, fit_many
 from naysay.estimation import class_prior
 from naysay.losses import LikelihoodLoss, PriorMatching, SeveralLabelsLog, SurrogateLog
@@ -136,10 +136,9 @@ def test_every_method_takes_it_in_training_and_is_itself_in_evaluation(name, tru
     counted = torch.ones(6, dtype=torch.bool)
     expected = plain(logits, labels)
     if true_labels:  # known examples have no part in the mean
-        loss, labels = TrueLabelsToo(loss, K), labels.clone()
-        labels[1] = K + 2
-        counted[1] = False
-        expected = TrueLabelsToo(plain, K)(logits, labels)
+        loss, labels = MixedLabelLoss(loss), pair_labels(labels[:5], torch.tensor([2]))
+        counted[5] = False
+        expected = MixedLabelLoss(plain)(logits, labels)
     shares = [each.exp() for view in views for each in plain.log_scores(view)[counted]]
     mean = torch.stack(shares).mean(0)
     divergence = (PRIOR * (PRIOR / mean).log()).sum() * counted.double().mean()
@@ -148,7 +147,7 @@ def test_every_method_takes_it_in_training_and_is_itself_in_evaluation(name, tru
 
 
 def evaluated(plain, logits, labels):
-    loss = TrueLabelsToo(plain, K) if (labels >= K).any() else plain
+    loss = MixedLabelLoss(plain) if labels.ndim == 2 else plain
     return loss.eval()(logits, labels)
 
 

@@ -434,9 +434,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         loss = held.to(device)
         examples, held_out = trainer.split(targets.example, targets.values)
         if anchored is not None and repeats:
-            examples, loss = trainer.add_anchors(
-                examples, targets, loss, anchored, n_classes=len(names), repeats=repeats
-            )
+            examples, loss = trainer.add_anchors(examples, targets, loss, anchored, repeats=repeats)
         measure = accuracy_measure(self.loss_, self.transition_, targets)
         self.network_, self.history_ = train_sound(
             trainer, loss, examples, held_out, self.transition_, restarts, measure=measure

@@ -121,7 +121,6 @@ class Judges:
                 targets,
                 held,
                 self.anchors,
-                n_classes=n_classes,
                 repeats=self.anchor_repeats,
             )
             network, _ = trainer.train(

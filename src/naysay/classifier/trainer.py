@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from naysay import training
 from naysay._base.errors import InvalidInput, InvalidTransitionMatrix
 from naysay._base.progress import epoch_bar
-from naysay.classifier.targets import Targets, TrueLabelsToo
+from naysay.classifier.targets import MixedLabelLoss, Targets, pair_labels
 from naysay.losses import TrainingLoss
 from naysay.quality import find_collapsed_classes
 from naysay.training import Examples, Options, predict_logits, processes
@@ -76,26 +76,26 @@ class Trainer:
         loss: TrainingLoss,
         anchors: tuple[NDArray[Any], NDArray[np.int64]],
         *,
-        n_classes: int,
         repeats: int = 1,
     ) -> tuple[Examples, TrainingLoss]:
         """Return the examples with the anchors, each so many times, and a loss that takes both.
 
         Anchors lie elsewhere; the inputs stay uncopied.
         """
-        X, true = (np.repeat(each, repeats, axis=0) for each in anchors)
-        n = len(self.inputs)
-        more = torch.arange(n, n + len(X), device=self.inputs.device)
         if examples.rows is None:
             raise InvalidInput("Only examples that were split off can be added to.")
-        values = torch.as_tensor(targets.of_true_labels(true), device=self.device)
-        joined = Examples(
-            self.inputs,
-            torch.cat([examples.labels, values]),
-            torch.cat([examples.rows, more]),
-            torch.as_tensor(X, device=self.inputs.device),
-        )
-        return joined, loss if targets.values.ndim > 1 else TrueLabelsToo(loss, n_classes)
+        X, true = (np.repeat(each, repeats, axis=0) for each in anchors)
+        if targets.of_true_labels is None:
+            labels = pair_labels(examples.labels, torch.as_tensor(true, device=self.device))
+            loss = MixedLabelLoss(loss)
+        else:
+            of_true = torch.as_tensor(targets.of_true_labels(true), device=self.device)
+            labels = torch.cat([examples.labels, of_true])
+        n = len(self.inputs)
+        more = torch.arange(n, n + len(X), device=self.inputs.device)
+        rows = torch.cat([examples.rows, more])
+        others = torch.as_tensor(X, device=self.inputs.device)
+        return Examples(self.inputs, labels, rows, others), loss
 
     def train(
         self,
