@@ -29,11 +29,11 @@ from naysay.classifier.model_files import (
 from naysay.classifier.targets import (
     Transitions,
     accuracy_measure,
-    hold_prior,
+    add_prior_matching,
     make_targets,
     pool,
 )
-from naysay.classifier.trainer import Trainer, as_inputs, find_device, place, train_sound
+from naysay.classifier.trainer import Trainer, as_inputs, find_device, place, train_with_restarts
 from naysay.estimation import class_prior
 from naysay.functional import as_transition
 from naysay.losses import TrainingLoss
@@ -430,13 +430,13 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         self.loss_ = targets.loss.to(device)
         doubt = self.habit_.uncertainty if self.habit_ else None
         plausible = doubt.samples if doubt else None
-        held = hold_prior(self.loss_, answers, self.transition_, self.match_prior, plausible)
+        held = add_prior_matching(self.loss_, answers, self.transition_, self.match_prior, plausible)
         loss = held.to(device)
         examples, held_out = trainer.split(targets.example, targets.values)
         if anchored is not None and repeats:
             examples, loss = trainer.add_anchors(examples, targets, loss, anchored, repeats=repeats)
         measure = accuracy_measure(self.loss_, self.transition_, targets)
-        self.network_, self.history_ = train_sound(
+        self.network_, self.history_ = train_with_restarts(
             trainer, loss, examples, held_out, self.transition_, restarts, measure=measure
         )
         self.input_shape_ = tuple(X.shape[1:])

@@ -95,7 +95,7 @@ def pool(annotator: NDArray[Any] | None, transitions: Transitions) -> Transition
     return TransitionMatrix(values, used[0].classes, allow_diagonal=may_err)
 
 
-def hold_prior(
+def add_prior_matching(
     loss: TrainingLoss,
     answers: Observations,
     Q: TransitionMatrix,

@@ -177,7 +177,7 @@ def find_device(device: str | torch.device) -> torch.device:
     return found
 
 
-def train_sound(
+def train_with_restarts(
     trainer: Trainer,
     loss: TrainingLoss,
     examples: Examples,

@@ -48,7 +48,7 @@ class Examples:
         return self.labels.device
 
     @property
-    def are_there(self) -> bool:
+    def on_device(self) -> bool:
         """Whether the inputs lie where to train, and need not travel."""
         return self.X.device == self.device
 
@@ -125,7 +125,7 @@ def batches(examples: Examples, order: Tensor, size: int) -> Iterator[Batch]:
     def send(part: Tensor) -> Tensor:
         return examples.pick(part).pin_memory().to(examples.device, non_blocking=True)
 
-    inputs = map(examples.pick, rows) if examples.are_there else fetch_ahead(send, rows)
+    inputs = map(examples.pick, rows) if examples.on_device else fetch_ahead(send, rows)
     yield from zip(inputs, labels, strict=True)
 
 

@@ -67,7 +67,7 @@ _WORTH_MORE = 1e7
 
 
 @contextmanager
-def as_many_as_pay(network: nn.Module, batch_size: int) -> Iterator[None]:
+def single_thread_if_small(network: nn.Module, batch_size: int) -> Iterator[None]:
     """Compute with one thread where steps are small, and with as many as before afterwards.
 
     Threads wait for one another in every operation. Where others keep the cores busy that took 2 to
@@ -229,7 +229,7 @@ def fit(
     state = State(objective, optimiser, averages)
     if checkpoint is not None:
         state.read(checkpoint, fingerprint)
-    with as_many_as_pay(network, size):
+    with single_thread_if_small(network, size):
         while not state.is_over(options.epochs, options.patience):
             epoch = len(state.history)
             start = time.perf_counter()

@@ -190,7 +190,7 @@ class Averages:
         self.counters = {k: v for k, v in state.items() if not v.is_floating_point()}
         self.weight = torch.zeros((), device=device)
         self.by_descent = _AverageByDescent(self.averages, self.current, self.weight)
-        self.may_look = device.type == "cpu"  # at the weight
+        self.can_sync = device.type == "cpu"  # at the weight
 
     def begin_epoch(self, n_steps: int) -> list[float]:
         """Return how much the weights count after each of the coming steps."""
@@ -200,7 +200,7 @@ class Averages:
 
     def update(self) -> None:
         """Take in the present weights."""
-        if self.may_look:
+        if self.can_sync:
             _torch._foreach_lerp_(self.averages, self.current, self.weight.item())
         else:
             self.by_descent.step()
@@ -301,7 +301,7 @@ class CapturedStep(Step):
         numbers = torch.tensor([rates, self.averages.begin_epoch(n_steps), shares]).T
         parts = order.reshape(n_steps, -1)
         self.tables.fill([each.to(self.examples.device) for each in (parts, numbers)])
-        if self.examples.are_there:
+        if self.examples.on_device:
             for _ in range(n_steps):
                 self.replay()
             return
