@@ -430,7 +430,9 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         self.loss_ = targets.loss.to(device)
         doubt = self.habit_.uncertainty if self.habit_ else None
         plausible = doubt.samples if doubt else None
-        held = add_prior_matching(self.loss_, answers, self.transition_, self.match_prior, plausible)
+        held = add_prior_matching(
+            self.loss_, answers, self.transition_, self.match_prior, plausible
+        )
         loss = held.to(device)
         examples, held_out = trainer.split(targets.example, targets.values)
         if anchored is not None and repeats:

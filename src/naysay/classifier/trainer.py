@@ -20,7 +20,7 @@ from naysay.losses import TrainingLoss
 from naysay.quality import find_collapsed_classes
 from naysay.training import Examples, Options, predict_logits, processes
 from naysay.training.augmentation import Augments
-from naysay.training.loop import EpochRecord
+from naysay.training.history import EpochRecord, least_held_out_loss
 from naysay.transition import TransitionMatrix
 
 _SAMPLE = (10_000, 2**23)  # examples from which inputs are standardised, and numbers in them
@@ -107,10 +107,7 @@ class Trainer:
     ) -> tuple[nn.Module, list[training.EpochRecord]]:
         """Train a new network; `what` is shown, and names its checkpoint."""
         seed = int(self.random.randint(2**31 - 1))
-        with training.seeded(seed, self.device):
-            sample = next(examples.inputs(*_SAMPLE))
-            network, augment = self.make_network(sample)
-            network = network.to(self.device)
+        network, augment = self.new_network(examples, seed)
         checkpoint = self.checkpoint and self.checkpoint / f"{what.replace(' ', '-')}.safetensors"
         shows = self.progress and processes.rank() == 0
         with epoch_bar(what, self.options.epochs, enabled=shows) as on_epoch:
@@ -126,6 +123,12 @@ class Trainer:
                 **hooks,
             )
         return network, history
+
+    def new_network(self, examples: Examples, seed: int) -> tuple[nn.Module, Augments]:
+        """Return a new network on the device, made for these examples, and how to augment them."""
+        with training.seeded(seed, self.device):
+            network, augment = self.make_network(next(examples.inputs(*_SAMPLE)))
+            return network.to(self.device), augment
 
     def log_probs(self, network: nn.Module, examples: Examples) -> NDArray[np.float64]:
         """Return the logarithm of a network's softmax."""
@@ -199,7 +202,7 @@ def train_with_restarts(
         loss.load_state_dict(start)
         what = f"training again {number + 1}"
         other, its_history = trainer.train(loss, examples, held_out, what, **hooks)
-        if _least(its_history) < _least(history):
+        if least_held_out_loss(its_history) < least_held_out_loss(history):
             network, history = other, its_history
         else:
             loss.load_state_dict(kept)
@@ -218,7 +221,3 @@ def _has_collapsed(
     except InvalidTransitionMatrix:
         return False  # a singular Q cannot tell
     return bool(found)
-
-
-def _least(history: list[EpochRecord]) -> float:
-    return min(record["held_out_loss"] for record in history)

@@ -17,12 +17,13 @@ from torch import Tensor, nn
 
 from naysay._base.errors import InvalidInput
 from naysay.ensemble.losses import Losses
-from naysay.ensemble.step import UPDATES, ManyStep, Networks
+from naysay.ensemble.step import ManyStep, Networks, make_update
 from naysay.losses.protocol import TrainingLoss, as_training_loss
 from naysay.training import Options
 from naysay.training.batches import Examples, batch_size_of, epoch_order
-from naysay.training.loop import EpochRecord, Loss
-from naysay.training.step import Captured, CudaRecorder
+from naysay.training.history import EpochRecord, History, least_held_out_loss
+from naysay.training.loop import Loss
+from naysay.training.step import OPTIMISERS, Captured, CudaRecorder, average_weights
 
 __all__ = ["Member", "best_of", "fit_many"]
 
@@ -48,7 +49,7 @@ def check_members(members: Sequence[Member]) -> None:
         raise InvalidInput("Each member must have a network of its own; one is in two members.")
     first = members[0]
     _check_network(first.network)
-    if first.options.optimiser not in UPDATES:
+    if first.options.optimiser not in OPTIMISERS.values():
         raise InvalidInput(
             "The optimiser of many at once must be adamw, adam or sgd of naysay.training. Got "
             f"{first.options.optimiser!r}. Train with another one alone, with training.fit."
@@ -133,6 +134,10 @@ def fit_many(
     ``training.fit(network, examples, loss, options, held_out=held_out)`` gives. A member that
     stops early keeps its weights while the others go on. No true label is ever seen.
 
+    A member whose loss is no longer finite stops at once, and the others go on: a grid may have a
+    learning rate that is too high. The last record of its history has that loss, its weights are
+    of no use, and `best_of` does not choose it.
+
     Parameters
     ----------
     members : sequence of Member
@@ -147,7 +152,7 @@ def fit_many(
     Raises
     ------
     InvalidInput
-        If members cannot be trained together, or a loss is no longer finite.
+        If members cannot be trained together.
 
     Examples
     --------
@@ -174,13 +179,13 @@ def fit_many(
     )
     numbers = losses.order  # the losses say in which order they want the members
     program = _Program([members[number] for number in numbers], losses)
-    while program.active.any():
+    while program.active:
         records = program.run_epoch()
         on_epoch({numbers[at]: record for at, record in sorted(records.items())})
     program.write_back()
     histories: list[list[EpochRecord]] = [[] for _ in members]
     for number, history in zip(numbers, program.histories, strict=True):
-        histories[number] = history
+        histories[number] = history.records
     return histories
 
 
@@ -190,7 +195,8 @@ def best_of(
     """Return which member of each group has the least held-out loss.
 
     The choice sees complementary labels only. Members of a group must be comparable: the same
-    loss on the same held-out labels, as settings of one trial are.
+    loss on the same held-out labels, as settings of one trial are. Members that diverged are not
+    chosen; a group in which all did is refused.
 
     Parameters
     ----------
@@ -213,13 +219,20 @@ def best_of(
         )
     best: dict[Hashable, tuple[float, int]] = {}
     for number, (history, group) in enumerate(zip(histories, groups, strict=True)):
-        losses = [record["held_out_loss"] for record in history if "held_out_loss" in record]
-        if not losses:
+        if not any("held_out_loss" in record for record in history):
             raise InvalidInput(
                 f"Selection needs held-out labels, but history {number} has no held-out loss. "
                 "Give every member held_out=, and at least one epoch."
             )
-        best[group] = min(best.get(group, (math.inf, number)), (min(losses), number))
+        best[group] = min(
+            best.get(group, (math.inf, number)), (least_held_out_loss(history), number)
+        )
+    for group, (least, _) in best.items():
+        if math.isinf(least):
+            raise InvalidInput(
+                f"Training must keep the loss finite; that of every member of group {group!r} "
+                "became infinite or not a number. Lower lr, or scale the inputs."
+            )
     return {group: number for group, (_, number) in best.items()}
 
 
@@ -254,7 +267,7 @@ class _Program:
         networks = [each.network for each in members]
         self.networks = Networks(networks, self.device)
         rows = self.networks.rows_of(networks)
-        self.update = UPDATES[self.options.optimiser](rows)
+        self.update = make_update(self.options.optimiser, rows)
         self.step = ManyStep(
             self.networks,
             losses,
@@ -273,14 +286,11 @@ class _Program:
 
         self.rates = np.array([each.options.lr for each in members], dtype=np.float64)
         self.decays = np.array([each.options.weight_decay for each in members], dtype=np.float64)
-        self.patience = np.array([each.options.patience for each in members])
-        self.histories: list[list[EpochRecord]] = [[] for _ in members]
-        self.best = np.full(len(members), np.inf)
-        self.best_epoch = np.zeros(len(members), dtype=np.int64)
+        self.histories = [History() for _ in members]
         self.kept = rows.clone()
         self.epoch = 0
-        self.active = np.full(len(members), self.options.epochs > 0)
-        if self.active.any():
+        self.active = list(range(len(members))) if self.options.epochs else []
+        if self.active:
             self.coming = self._batches()
 
     def run_epoch(self) -> dict[int, EpochRecord]:
@@ -301,25 +311,26 @@ class _Program:
                 "loss": losses[number],
                 "samples_per_second": self.n_batches * self.size / seconds,
             }
-            for number in np.flatnonzero(self.active).tolist()
+            for number in self.active
         }
-        self._check_finite(records, "loss")
-        if self.held_out is None:
-            self.kept = self.step.averages
-        else:
-            for number, loss in enumerate(self._evaluate(*self.held_out)):
-                if number in records:
-                    records[number]["held_out_loss"] = loss
-            self._check_finite(records, "held_out_loss")
-            self._keep(records)
+        if self.held_out is not None:
+            held_out_losses = self._evaluate(*self.held_out)
+            for number, record in records.items():
+                record["held_out_loss"] = held_out_losses[number]
         seconds = time.perf_counter() - start
-        for number, record in records.items():
+        for record in records.values():
             record["seconds"] = seconds
-            self.histories[number].append(record)
-        if self.epoch >= self.options.epochs:
-            self.active[:] = False
-        elif self.held_out is not None:
-            self.active &= self.epoch - 1 - self.best_epoch < self.patience
+        improved = [
+            number for number, record in records.items() if self.histories[number].add(record)
+        ]
+        self.kept[improved] = self.step.averages[improved]
+        self.active = [
+            number
+            for number in self.active
+            if not self.histories[number].is_over(
+                self.options.epochs, self.members[number].options.patience
+            )
+        ]
         return records
 
     def _batches(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -341,8 +352,7 @@ class _Program:
         share = (self.epoch + np.arange(self.n_batches) / self.n_batches) / self.options.epochs
         factors = np.array([self.options.schedule(each) for each in share.tolist()])
         numbers = self.update.numbers(factors[:, None] * self.rates, self.decays, done)
-        step = done + np.arange(self.n_batches)
-        weight = 1 - np.minimum(self.options.average, (1 + step) / (10 + step))
+        weight = np.array(average_weights(self.options.average, done, self.n_batches))
         numbers.append(np.broadcast_to(weight[:, None], numbers[0].shape))
         return torch.from_numpy(np.stack(numbers, 1)[..., None]).to(self.step.rows)
 
@@ -356,33 +366,13 @@ class _Program:
         logits = torch.cat([self.step.logits(averaged, part) for part in parts], 1)
         return self.losses.held_out(logits, labels).tolist()
 
-    def _keep(self, records: dict[int, EpochRecord]) -> None:
-        """Keep the averaged weights of the members that have never been better."""
-        found = np.full(len(self.members), np.inf)
-        for number, record in records.items():
-            found[number] = record["held_out_loss"]
-        better = found < self.best
-        self.best[better] = found[better]
-        self.best_epoch[better] = self.epoch - 1
-        chosen = torch.from_numpy(np.flatnonzero(better)).to(self.device)
-        self.kept[chosen] = self.step.averages[chosen]
-
-    def _check_finite(self, records: dict[int, EpochRecord], name: str) -> None:
-        for number, record in records.items():
-            if not math.isfinite(record[name]):
-                raise InvalidInput(
-                    "Training must keep the loss finite; that of member "
-                    f"{self.losses.order[number]} became {record[name]} in epoch {self.epoch}. "
-                    "Lower its lr, or scale its inputs."
-                )
-
     def _train(self, mode: bool) -> None:
         self.networks.module.train(mode)
         self.losses.train(mode)
 
     def write_back(self) -> None:
         """Give each network the weights kept for it."""
-        kept = self.networks.split(self.kept)
+        kept = self.networks.split(self.step.averages if self.held_out is None else self.kept)
         for number, member in enumerate(self.members):
             with torch.no_grad():
                 for parameter, rows in zip(member.network.parameters(), kept, strict=True):

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from naysay.ensemble.losses import Losses
-from naysay.training.step import MakeOptimiser, Tables, adam, adamw, compiler, sgd
+from naysay.training.step import MakeOptimiser, Tables, compiler
 
 
 class Update(Protocol):
@@ -28,18 +28,18 @@ class Update(Protocol):
         ...
 
     def __call__(self, rows: Tensor, gradient: Tensor, numbers: Sequence[Tensor]) -> None:
-        """Take one step with all rows of weights."""
-        """Change rows and gradient in place; numbers are those of this step, each (n_rows, 1)."""
+        """Take one step: change rows and gradient in place, by numbers of shape (n_rows, 1)."""
         ...
 
 
 class AdamUpdate:
     """Adam as in torch; weight decay is part of the gradient, or decoupled from it (AdamW)."""
 
-    betas = (0.9, 0.999)
-    epsilon = 1e-8
-
-    def __init__(self, rows: Tensor, *, decoupled: bool) -> None:
+    def __init__(
+        self, rows: Tensor, *, betas: tuple[float, float], epsilon: float, decoupled: bool
+    ) -> None:
+        self.betas = betas
+        self.epsilon = epsilon
         self.decoupled = decoupled
         self.mean = torch.zeros_like(rows)
         self.square = torch.zeros_like(rows)
@@ -67,11 +67,10 @@ class AdamUpdate:
 
 
 class SGDUpdate:
-    """Stochastic gradient descent with Nesterov momentum of 0.9 as in torch."""
+    """Stochastic gradient descent with Nesterov momentum as in torch."""
 
-    momentum = 0.9
-
-    def __init__(self, rows: Tensor) -> None:
+    def __init__(self, rows: Tensor, *, momentum: float) -> None:
+        self.momentum = momentum
         self.velocity = torch.zeros_like(rows)
 
     def numbers(
@@ -88,12 +87,18 @@ class SGDUpdate:
         rows.addcmul_(gradient.add_(self.velocity, alpha=self.momentum), step)
 
 
-#: How many rows are updated as each optimiser updates one network.
-UPDATES: dict[MakeOptimiser, Callable[[Tensor], Update]] = {
-    adamw: lambda rows: AdamUpdate(rows, decoupled=True),
-    adam: lambda rows: AdamUpdate(rows, decoupled=False),
-    sgd: SGDUpdate,
-}
+def make_update(make: MakeOptimiser, rows: Tensor) -> Update:
+    """Make an update of rows of weights that does to each what the optimiser does to a network.
+
+    Its settings are read off an optimiser, so that they are said in one place. `make` must be one
+    of `naysay.training.step.OPTIMISERS`.
+    """
+    optimiser = make([{"params": [rows]}], lr=1.0, weight_decay=0.0)
+    settings = optimiser.defaults
+    if isinstance(optimiser, torch.optim.SGD):
+        return SGDUpdate(rows, momentum=settings["momentum"])
+    decoupled = isinstance(optimiser, torch.optim.AdamW)
+    return AdamUpdate(rows, betas=settings["betas"], epsilon=settings["eps"], decoupled=decoupled)
 
 
 _torch: Any = torch  # its operations on lists of tensors have no types

@@ -1,32 +1,35 @@
 """How runs are trained: one at a time by the classifier, or the trials of an experiment at once."""
 
-import copy
 import itertools
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
 from naysay import networks, training
 from naysay._base.errors import InvalidInput
 from naysay.classifier import ComplementaryClassifier
 from naysay.classifier.estimator import wants_bfloat16
-from naysay.classifier.habit import calibrated
-from naysay.ensemble import Member, fit_many
+from naysay.classifier.habit import calibrated, score_anchors
+from naysay.classifier.trainer import Trainer
+from naysay.ensemble import Member, best_of, fit_many
 from naysay.estimation import from_anchors
 from naysay.experiments.data import RunData, split_validation
 from naysay.experiments.spec import RunSpec
 from naysay.methods import Setting, find_method
 from naysay.networks import MLP
 from naysay.training import schedules
-from naysay.training.augmentation import compose, crop, cutout, distort, flip, recolour
+from naysay.training.augmentation import Augments, compose, crop, cutout, distort, flip, recolour
+from naysay.training.history import least_held_out_loss
+from naysay.training.step import OPTIMISERS
 from naysay.transition import TransitionMatrix
 
 __all__ = [
@@ -50,7 +53,6 @@ _NETWORKS = {
     "ResNet18-mirrored": partial(networks.ResNet18, mirrored=True),
     "ResNet34-mirrored": partial(networks.ResNet34, mirrored=True),
 }
-_OPTIMISERS = {"adamw": training.adamw, "adam": training.adam, "sgd": training.sgd}
 _SCHEDULES = {name: getattr(schedules, name) for name in ("constant", "cosine", "one_cycle")}
 _CROP_FLIP = compose(partial(crop, padding=4), flip)
 _AUGMENTATIONS = {
@@ -63,7 +65,7 @@ _AUGMENTATIONS = {
 }
 _NAMED = {
     "network": _NETWORKS,
-    "optimiser": _OPTIMISERS,
+    "optimiser": OPTIMISERS,
     "schedule": _SCHEDULES,
     "augment": _AUGMENTATIONS,
 }
@@ -91,8 +93,8 @@ class Outcome:
     @property
     def held_out_loss(self) -> float | None:
         """The loss on held-out labels of the network that was kept."""
-        losses = [record["held_out_loss"] for record in self.history if "held_out_loss" in record]
-        return min(losses, default=None)
+        least = least_held_out_loss(self.history)
+        return least if math.isfinite(least) else None
 
 
 def classifier_arguments(spec: RunSpec, n_samples: int) -> dict[str, Any]:
@@ -193,9 +195,7 @@ def train_one(spec: RunSpec, data: RunData, *, device: torch.device) -> Outcome:
 
 _NEVER = 10**9  # epochs of patience, where none is said: a grid is chosen at the end
 _ALONE = {"augment", "estimation_epochs", "match_prior", "refine", "restarts"}  # by the classifier
-_SAMPLE = 10_000  # images by which networks scale theirs
-
-History = list[dict[str, float]]
+_SAMPLE = 2**21  # numbers in the images by which networks scale theirs
 
 
 def train_group(
@@ -203,56 +203,35 @@ def train_group(
 ) -> list[Outcome]:
     """Train the trials of one experiment, each with every value of its grid, and choose.
 
-    Of each trial the network with the least loss on held-out labels is kept, the method's own
-    loss. All networks are trained at once; where that is not possible, because a learning rate
-    lets a loss grow beyond all bounds for instance, one after another. A matrix that is to be
-    estimated is read off anchors beforehand, from networks that learn the labels.
+    All networks are trained at once. Of each trial the network with the least loss on held-out
+    labels is kept, the method's own loss; a network that diverged is never chosen. A matrix that
+    is to be estimated is read off anchors beforehand, from networks that learn the labels.
     """
     start = time.perf_counter()
     alone = sorted(_ALONE & specs[0].options.keys())
     if alone:
         raise InvalidInput(f"A run with a grid cannot have {', '.join(alone)}. Leave the grid out.")
+    settings = combinations(specs[0].options["grid"])
     trials = [_Trial(spec, data, device) for spec, data in zip(specs, datas, strict=True)]
-    _estimate([trial for trial in trials if trial.Q is None])
-    found = _fit([trial.members() for trial in trials])
+    if unknown := [trial for trial in trials if trial.Q is None]:
+        learners = [trial.member(cross_entropy, settings[0], number=0) for trial in unknown]
+        best_of(fit_many(learners), range(len(learners)))  # refuses any that diverged
+        for trial, learner in zip(unknown, learners, strict=True):
+            trial.read_anchors(learner.network)
+    members = [
+        trial.member(trial.make_loss(), setting, number)
+        for trial in trials
+        for number, setting in enumerate(settings)
+    ]
+    histories = fit_many(members)
+    chosen = best_of(histories, np.repeat(np.arange(len(trials)), len(settings)).tolist())
     seconds = (time.perf_counter() - start) / len(specs)
     return [
-        trial.choose(members, histories, seconds)
-        for trial, (members, histories) in zip(trials, found, strict=True)
-    ]
-
-
-def _estimate(trials: list["_Trial"]) -> None:
-    """Give each trial the matrix that its anchors and a network for the labels say."""
-    groups = [trial.members(nn.CrossEntropyLoss(), settings=[{}]) for trial in trials]
-    for trial, ((member,), _) in zip(trials, _fit(groups) if groups else [], strict=True):
-        trial.Q = trial.estimated = trial.read_anchors(member)
-
-
-def _fit(
-    groups: list[list[Member]],
-) -> list[tuple[list[Member], list[History | None]]]:
-    """Train all members; one whose loss grows beyond all bounds has no history."""
-    everyone = [member for members in groups for member in members]
-    starts = [copy.deepcopy(member.network.state_dict()) for member in everyone]
-    found: Sequence[History | None]
-    try:
-        found = fit_many(everyone)
-    except InvalidInput:
-        for member, state in zip(everyone, starts, strict=True):
-            member.network.load_state_dict(state)
-        found = [_fit_alone(member) for member in everyone]
-    histories = iter(found)
-    return [(members, [next(histories) for _ in members]) for members in groups]
-
-
-def _fit_alone(member: Member) -> History | None:
-    try:
-        return training.fit(
-            member.network, member.examples, member.loss, member.options, held_out=member.held_out
+        trial.outcome(
+            members[at].network, histories[at], settings[at % len(settings)], seconds=seconds
         )
-    except InvalidInput:
-        return None
+        for trial, at in zip(trials, chosen.values(), strict=True)
+    ]
 
 
 class _Trial:
@@ -261,92 +240,83 @@ class _Trial:
     def __init__(self, spec: RunSpec, data: RunData, device: torch.device) -> None:
         self.spec = spec
         self.data = data
-        self.device = device
         labels, self.Q = told(spec, data)
         self.estimated: TransitionMatrix | None = None
-        self.inputs = torch.as_tensor(data.X, device=device)
-        self.examples, self.held_out = (
-            training.Examples(
-                self.inputs,
-                torch.as_tensor(labels[part], device=device),
-                torch.as_tensor(part, device=device),
-            )
-            for part in split_validation(len(data.X), seed=spec.trial)
+        arguments = classifier_arguments(spec, len(data.X))
+        make_network = arguments.pop("network")
+
+        def make(sample: Tensor) -> tuple[nn.Module, Augments]:
+            network = make_network(data.X.shape[1:], data.n_classes)
+            if sample.ndim == 4:  # bytes, which the network scales; tables are standardised
+                network.standardise(sample[: _SAMPLE // sample[0].numel()])
+            return network, lambda inputs: inputs
+
+        numbers = np.arange(len(data.X))
+        _, held_out = split_validation(len(data.X), seed=spec.trial)
+        self.trainer = Trainer(
+            inputs=torch.as_tensor(data.X, device=device),
+            is_held_out=np.isin(numbers, held_out),
+            order=numbers,
+            options=training.Options(
+                **{"patience": _NEVER, **arguments, **combinations(spec.options["grid"])[0]},
+                bfloat16=wants_bfloat16(None, data.X, device),
+                compile=wants_compiled(spec, device),
+            ),
+            device=device,
+            random=np.random.RandomState(spec.trial),
+            make_network=make,
+        )
+        self.examples, self.held_out = self.trainer.split(numbers, labels)
+
+    def member(self, loss: training.Loss, setting: Mapping[str, Any], number: int) -> Member:
+        """Make a network to train with a setting of the grid, the one of this number."""
+        seed = 1000 * self.spec.trial + number
+        network, _ = self.trainer.new_network(self.examples, seed)
+        return Member(
+            network=network,
+            examples=self.examples,
+            loss=loss,
+            options=replace(self.trainer.options, **setting, seed=seed),
+            held_out=self.held_out,
         )
 
-    def members(
-        self, loss: nn.Module | None = None, settings: list[dict[str, Any]] | None = None
-    ) -> list[Member]:
-        """Return what is to be trained: a network for every setting of the grid."""
-        loss = loss or self._loss()
-        common = classifier_arguments(self.spec, len(self.data.X))
-        make_network = common.pop("network")
-        members = []
-        for number, setting in enumerate(settings or combinations(self.spec.options["grid"])):
-            seed = 1000 * self.spec.trial + number
-            options = training.Options(
-                **{"patience": _NEVER, **common, **setting},
-                seed=seed,
-                bfloat16=wants_bfloat16(None, self.data.X, self.device),
-                compile=wants_compiled(self.spec, self.device),
-            )
-            with training.seeded(seed, self.device):
-                network = make_network(self.data.X.shape[1:], self.data.n_classes).to(self.device)
-            if self.inputs.ndim == 4:  # bytes, which the network scales
-                network.standardise(next(self.examples.inputs(_SAMPLE)))
-            members.append(
-                Member(
-                    network=network,
-                    examples=self.examples,
-                    loss=copy.deepcopy(loss).to(self.device),
-                    options=options,
-                    held_out=self.held_out,
-                )
-            )
-        return members
-
-    def _loss(self) -> nn.Module:
+    def make_loss(self) -> nn.Module:
+        """Make the loss of the method, for the matrix that is given or estimated by now."""
         if self.Q is None:
             raise InvalidInput("The matrix must be known, or estimated first.")
-        return find_method(self.spec.method).make_loss(Setting(Q=self.Q))
+        loss = find_method(self.spec.method).make_loss(Setting(Q=self.Q))
+        return loss.to(self.trainer.device)
 
-    def read_anchors(self, member: Member) -> TransitionMatrix:
-        """Return the matrix that a network for the labels gives at the anchors."""
-        chosen = torch.as_tensor(self.data.anchors, device=self.device)
-        held_out = (
-            training.predict_logits(member.network, self.held_out).cpu().numpy(),
-            self.held_out.labels.cpu().numpy(),
-        )
-        scores = training.predict_logits(member.network, self.inputs[chosen]).cpu().numpy()
-        return from_anchors(
-            calibrated(scores, held_out), self.data.y[self.data.anchors], self.data.n_classes
-        )
+    def read_anchors(self, network: nn.Module) -> None:
+        """Estimate the matrix from what a network for the labels predicts at the anchors."""
+        anchors = self.data.X[self.data.anchors], self.data.y[self.data.anchors]
+        scored = None
+        if self.held_out is not None:
+            labels = self.held_out.labels.cpu().numpy()
+            scored = self.trainer.log_probs(network, self.held_out), labels
+        probs = calibrated(score_anchors(self.trainer, network, anchors), scored)
+        self.Q = self.estimated = from_anchors(probs, anchors[1], self.data.n_classes)
 
-    def choose(
-        self, members: list[Member], histories: list[History | None], seconds: float
+    def outcome(
+        self,
+        network: nn.Module,
+        history: list[dict[str, float]],
+        setting: Mapping[str, Any],
+        *,
+        seconds: float,
     ) -> Outcome:
-        """Return the outcome of the member with the least loss on held-out labels."""
-        least = [
-            min((record["held_out_loss"] for record in history or []), default=np.inf)
-            for history in histories
-        ]
-        number = int(np.argmin(least))
-        if np.isinf(least[number]) or self.Q is None:
-            raise InvalidInput("Every setting of the grid let the loss grow beyond all bounds.")
-        predictions = self._predict(members[number].network)
+        """Test the network that was chosen."""
+        inputs = torch.as_tensor(self.data.X_test, device=self.trainer.device)
+        predictions = training.predict_logits(network, inputs).argmax(1).cpu().numpy()
         return Outcome(
             accuracy=float((predictions == self.data.y_test).mean()),
             seconds=seconds,
-            history=histories[number] or [],
+            history=history,
             predictions=predictions,
-            transition=believed(self.spec, self.data, self.Q),
+            transition=None if self.Q is None else believed(self.spec, self.data, self.Q),
             matrices={} if self.estimated is None else {"estimated": self.estimated},
-            chosen=combinations(self.spec.options["grid"])[number],
+            chosen=setting,
         )
-
-    def _predict(self, network: nn.Module) -> NDArray[np.int64]:
-        inputs = torch.as_tensor(self.data.X_test, device=self.device)
-        return training.predict_logits(network, inputs).argmax(1).cpu().numpy()
 
 
 def combinations(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:

@@ -9,7 +9,6 @@ and the same weights.
 """
 
 import copy
-import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,9 +25,9 @@ from naysay.losses.protocol import as_training_loss
 from naysay.training import processes
 from naysay.training.augmentation import Augments
 from naysay.training.batches import Examples, batch_size_of, derive_seed, epoch_order
+from naysay.training.history import EpochRecord, is_finite
 from naysay.training.schedules import Schedule, cosine
 from naysay.training.state import (
-    EpochRecord,
     State,
     of_examples,
     of_loss,
@@ -230,8 +229,8 @@ def fit(
     if checkpoint is not None:
         state.read(checkpoint, fingerprint)
     with single_thread_if_small(network, size):
-        while not state.is_over(options.epochs, options.patience):
-            epoch = len(state.history)
+        while not state.history.is_over(options.epochs, options.patience):
+            epoch = len(state.history.records)
             start = time.perf_counter()
             objective.train()
             order = epoch_order(len(examples), n_batches * size, options.seed, epoch)
@@ -263,12 +262,12 @@ def fit(
             if checkpoint is not None and rank == 0:
                 state.write(checkpoint, fingerprint)
             on_epoch(record)
-    if state.history:
+    if state.history.records:
         final = state.final()
         processes.agree(final)
         objective.load_state_dict(final)
     objective.eval()
-    return state.history
+    return state.history.records
 
 
 @torch.no_grad()
@@ -316,8 +315,8 @@ def _fingerprint_of(
 
 
 def _check_finite(record: EpochRecord) -> None:
-    loss = record.get("held_out_loss", record["loss"])
-    if not math.isfinite(loss):
+    if not is_finite(record):
+        loss = record.get("held_out_loss", record["loss"])
         raise InvalidInput(
             f"Training must keep the loss finite; in epoch {record['epoch']} it became {loss}. "
             "Lower lr, or scale the inputs."

@@ -2,7 +2,6 @@
 
 import glob
 import json
-import math
 import os
 import re
 import tempfile
@@ -21,6 +20,7 @@ from torch import Tensor, nn
 from naysay._base.errors import InvalidModelFile
 from naysay.training import processes
 from naysay.training.batches import Examples
+from naysay.training.history import EpochRecord, History
 from naysay.training.schedules import Schedule
 from naysay.training.step import Averages
 from naysay.transition import TransitionMatrix
@@ -175,9 +175,6 @@ def _content_checksum(text: str, tensors: dict[str, Tensor]) -> int:
     return total
 
 
-EpochRecord = dict[str, float]
-
-
 class State:
     """The records so far, the best weights so far, and all that the next step starts from."""
 
@@ -187,25 +184,13 @@ class State:
         self.objective = objective
         self.optimiser = optimiser
         self.averages = averages
-        self.history: list[EpochRecord] = []
+        self.history = History()
         self.kept: dict[str, Tensor] | None = None
 
     def add(self, record: EpochRecord, averaged: dict[str, Tensor] | None) -> None:
-        """Take in the record of an epoch, and the averages if they were held against labels."""
-        if averaged is not None and record["held_out_loss"] < self._best()[0]:
+        """Add the record of an epoch, and keep the averages evaluated in it if it is the best."""
+        if self.history.add(record):
             self.kept = averaged
-        self.history.append(record)
-
-    def is_over(self, n_epochs: int, patience: int) -> bool:
-        """Whether all epochs are done, or none of the last ones was better."""
-        waited = len(self.history) - self._best()[1]
-        return len(self.history) >= n_epochs or (self.kept is not None and waited >= patience)
-
-    def _best(self) -> tuple[float, int]:
-        """Return the least held-out loss and the number of its epoch, the first of equals."""
-        losses = [(each.get("held_out_loss", math.inf), each["epoch"]) for each in self.history]
-        best, epoch = min(losses, default=(math.inf, 0))
-        return best, int(epoch)
 
     def final(self) -> dict[str, Tensor]:
         """Return the weights to end with."""
@@ -224,7 +209,7 @@ class State:
                 holder[f"optimiser.{index}.{name}"] = value
         facts = {
             "fingerprint": fingerprint,
-            "history": self.history,
+            "history": self.history.records,
             "n_steps": self.averages.n_steps,
             "optimiser": numbers,
             "groups": [_numbers(group) for group in of_optimiser["param_groups"]],
@@ -266,8 +251,11 @@ class State:
             average.copy_(averages[name])
         self.averages.n_steps = int(facts["n_steps"])
         self.kept = {name: value.to(device) for name, value in kept.items()} or None
-        self.history = [dict(record) for record in facts["history"]]
-        self._best()  # every record has its epoch
+        self.history = History(dict(record) for record in facts["history"])
+        if [each["epoch"] for each in self.history.records] != [
+            *range(1, 1 + len(self.history.records))
+        ]:
+            raise ValueError("its records are not those of the epochs")
         self._restore_optimiser(_part("optimiser", tensors), facts)
 
     def _restore_optimiser(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:

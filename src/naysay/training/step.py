@@ -174,11 +174,23 @@ def compiler(compiled: bool) -> Callable[[Any], Any]:
     return partial(torch.compile, dynamic=False) if compiled else lambda work: work
 
 
-class Averages:
-    """Moving averages of all weights and buffers.
+def average_weights(decay: float, first_step: int, n_steps: int) -> list[float]:
+    """Return how much the weights count in their moving average after each of these steps.
 
-    Their horizon grows with the number of steps up to the full one, so that the start is forgotten.
+    The horizon of the average grows with the number of steps, up to that of `decay`, so that the
+    start is forgotten.
+
+    Examples
+    --------
+    >>> [round(weight, 3) for weight in average_weights(0.99, 0, 3)]
+    [0.9, 0.818, 0.75]
     """
+    steps = range(first_step, first_step + n_steps)
+    return [1 - min(decay, (1 + step) / (10 + step)) for step in steps]
+
+
+class Averages:
+    """Moving averages of all weights and buffers; see `average_weights`."""
 
     def __init__(self, module: nn.Module, decay: float, device: torch.device) -> None:
         state = module.state_dict()
@@ -194,9 +206,8 @@ class Averages:
 
     def begin_epoch(self, n_steps: int) -> list[float]:
         """Return how much the weights count after each of the coming steps."""
-        steps = range(self.n_steps, self.n_steps + n_steps)
         self.n_steps += n_steps
-        return [1 - min(self.decay, (1 + step) / (10 + step)) for step in steps]
+        return average_weights(self.decay, self.n_steps - n_steps, n_steps)
 
     def update(self) -> None:
         """Take in the present weights."""
@@ -342,24 +353,14 @@ def make_optimiser(
 
 def adamw(groups: Any, *, lr: Any, weight_decay: float) -> torch.optim.Optimizer:
     """Adam with decoupled weight decay."""
-    return torch.optim.AdamW(
-        groups,
-        lr=lr,
-        weight_decay=weight_decay,
-        fused=True,
-        capturable=isinstance(lr, Tensor) and lr.is_cuda,
-    )
+    settings = {"lr": lr, "weight_decay": weight_decay, "capturable": _is_captured(lr)}
+    return torch.optim.AdamW(groups, fused=True, **settings)
 
 
 def adam(groups: Any, *, lr: Any, weight_decay: float) -> torch.optim.Optimizer:
     """Adam whose weight decay is part of the gradient, as in the paper."""
-    return torch.optim.Adam(
-        groups,
-        lr=lr,
-        weight_decay=weight_decay,
-        fused=True,
-        capturable=isinstance(lr, Tensor) and lr.is_cuda,
-    )
+    settings = {"lr": lr, "weight_decay": weight_decay, "capturable": _is_captured(lr)}
+    return torch.optim.Adam(groups, fused=True, **settings)
 
 
 def sgd(groups: Any, *, lr: Any, weight_decay: float) -> torch.optim.Optimizer:
@@ -367,6 +368,14 @@ def sgd(groups: Any, *, lr: Any, weight_decay: float) -> torch.optim.Optimizer:
     return torch.optim.SGD(
         groups, lr=lr, weight_decay=weight_decay, momentum=0.9, nesterov=True, fused=True
     )
+
+
+def _is_captured(lr: Any) -> bool:
+    return isinstance(lr, Tensor) and lr.is_cuda
+
+
+#: The optimisers by name, which many networks at once can be trained with, too.
+OPTIMISERS: dict[str, MakeOptimiser] = {"adamw": adamw, "adam": adam, "sgd": sgd}
 
 
 def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
