@@ -27,38 +27,18 @@ from naysay.training.augmentation import Augments
 from naysay.training.batches import Examples, batch_size_of, derive_seed, epoch_order
 from naysay.training.history import EpochRecord, is_finite
 from naysay.training.schedules import Schedule, cosine
-from naysay.training.state import (
-    State,
-    of_examples,
-    of_loss,
-    of_network,
-    of_optimiser,
-    of_schedule,
-    of_value,
-)
+from naysay.training.state import State, fingerprint_of
 from naysay.training.step import (
     Averages,
     CapturedStep,
     MakeOptimiser,
     Objective,
     Step,
-    adam,
     adamw,
     make_optimiser,
-    sgd,
 )
 
-__all__ = [
-    "Examples",
-    "MakeOptimiser",
-    "Options",
-    "adam",
-    "adamw",
-    "fit",
-    "predict_logits",
-    "seeded",
-    "sgd",
-]
+__all__ = ["Loss", "Options", "fit", "predict_logits", "seeded", "single_thread_if_small"]
 
 # Products in a step, weights times examples, from which a second thread pays: below 1e7 it hardly
 # changed the time, at 3e7 it saved a fifth (benchmarks/results/threads.jsonl).
@@ -205,8 +185,9 @@ def fit(
     fingerprint: dict[str, Any] = {}
     n_processes = processes.count()
     if checkpoint is not None or n_processes > 1:
-        fingerprint = _fingerprint_of(network, examples, module, options, held_out, optimiser)
-        fingerprint["augment"] = of_value(augment)
+        fingerprint = fingerprint_of(
+            vars(options), network, module, optimiser, examples, held_out, augment
+        )
         processes.check_same(fingerprint)
     # all start with the weights of the first
     shared = objective if n_processes == 1 else DistributedDataParallel(objective)
@@ -288,30 +269,6 @@ def predict_logits(
         logits[n_done : n_done + len(part)] = part
         n_done += len(part)
     return logits
-
-
-def _fingerprint_of(
-    network: nn.Module,
-    examples: Examples,
-    loss: nn.Module,
-    options: Options,
-    held_out: Examples | None,
-    optimiser: torch.optim.Optimizer,
-) -> dict[str, Any]:
-    """Return what must be the same in all processes, and to go on from a checkpoint."""
-    by_hand = ("optimiser", "schedule", "capture", "compile")
-    settings = {name: value for name, value in vars(options).items() if name not in by_hand}
-    held_out_facts = of_examples(held_out)
-    return {
-        **settings,
-        "optimiser": of_optimiser(optimiser),
-        "schedule": of_schedule(options.schedule),
-        **of_examples(examples),
-        **{f"held-out {name}": value for name, value in held_out_facts.items()},
-        "network": of_network(network),
-        "loss": of_loss(loss),
-        "processes": processes.count(),
-    }
 
 
 def _check_finite(record: EpochRecord) -> None:

@@ -25,10 +25,34 @@ from naysay.training.schedules import Schedule
 from naysay.training.step import Averages
 from naysay.transition import TransitionMatrix
 
-# What makes a training the same training: facts by name, as JSON can hold them. Large things are
-# there as checksums. A checkpoint is refused when they differ.
-
 _ROWS = 1000  # of X that are looked at
+
+
+def fingerprint_of(
+    options: Mapping[str, Any],
+    network: nn.Module,
+    loss: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    examples: Examples,
+    held_out: Examples | None,
+    augment: Any,
+) -> dict[str, Any]:
+    """Return what must be the same in all processes, and to go on from a checkpoint.
+
+    Facts by name, as JSON can hold them; large things are there as checksums.
+    """
+    by_hand = ("optimiser", "schedule", "capture", "compile")
+    return {
+        **{name: value for name, value in options.items() if name not in by_hand},
+        "optimiser": of_optimiser(optimiser),
+        "schedule": of_schedule(options["schedule"]),
+        **of_examples(examples),
+        **{f"held-out {name}": value for name, value in of_examples(held_out).items()},
+        "network": of_network(network),
+        "loss": of_loss(loss),
+        "processes": processes.count(),
+        "augment": of_value(augment),
+    }
 
 
 def of_examples(examples: Examples | None) -> dict[str, Any]:
