@@ -34,12 +34,12 @@ from naysay.transition import TransitionMatrix
 
 __all__ = [
     "Outcome",
-    "believed",
     "classifier_arguments",
     "combinations",
-    "told",
+    "matrix_for_evaluation",
     "train_group",
     "train_one",
+    "training_labels_and_matrix",
     "unknown_options",
     "wants_compiled",
 ]
@@ -132,7 +132,9 @@ def unknown_options(spec: RunSpec) -> list[str]:
     ]
 
 
-def told(spec: RunSpec, data: RunData) -> tuple[NDArray[np.int64], TransitionMatrix | None]:
+def training_labels_and_matrix(
+    spec: RunSpec, data: RunData
+) -> tuple[NDArray[np.int64], TransitionMatrix | None]:
     """Return the labels that a method learns from, and the matrix it is told, if it is."""
     if spec.knows == "true labels":
         # "the label given is the true class", so the same losses learn from true labels
@@ -143,7 +145,9 @@ def told(spec: RunSpec, data: RunData) -> tuple[NDArray[np.int64], TransitionMat
     return data.comp_labels, uniform if spec.knows == "no Q" else data.Q
 
 
-def believed(spec: RunSpec, data: RunData, used: TransitionMatrix) -> TransitionMatrix | None:
+def matrix_for_evaluation(
+    spec: RunSpec, data: RunData, used: TransitionMatrix
+) -> TransitionMatrix | None:
     """Return the matrix that was used, where complementary labels can be judged by it.
 
     A method without Q could only take labels for uniform, and may be wrong in that.
@@ -163,7 +167,7 @@ def train_one(spec: RunSpec, data: RunData, *, device: torch.device) -> Outcome:
     """Train and test one spec through `ComplementaryClassifier`."""
     start = time.perf_counter()
     arguments = classifier_arguments(spec, len(data.X))
-    labels, Q = told(spec, data)
+    labels, Q = training_labels_and_matrix(spec, data)
     clf = ComplementaryClassifier(
         **arguments,
         method=spec.method,
@@ -188,7 +192,7 @@ def train_one(spec: RunSpec, data: RunData, *, device: torch.device) -> Outcome:
         seconds=time.perf_counter() - start,
         history=clf.history_,
         predictions=predictions,
-        transition=believed(spec, data, clf.transition_),
+        transition=matrix_for_evaluation(spec, data, clf.transition_),
         matrices=matrices,
     )
 
@@ -240,7 +244,7 @@ class _Trial:
     def __init__(self, spec: RunSpec, data: RunData, device: torch.device) -> None:
         self.spec = spec
         self.data = data
-        labels, self.Q = told(spec, data)
+        labels, self.Q = training_labels_and_matrix(spec, data)
         self.estimated: TransitionMatrix | None = None
         arguments = classifier_arguments(spec, len(data.X))
         make_network = arguments.pop("network")
@@ -313,7 +317,9 @@ class _Trial:
             seconds=seconds,
             history=history,
             predictions=predictions,
-            transition=None if self.Q is None else believed(self.spec, self.data, self.Q),
+            transition=None
+            if self.Q is None
+            else matrix_for_evaluation(self.spec, self.data, self.Q),
             matrices={} if self.estimated is None else {"estimated": self.estimated},
             chosen=setting,
         )
