@@ -1,4 +1,4 @@
-"""The training loop and what it is made of: batches, steps, schedules, views, checkpoints."""
+"""The training loop and its parts: batches, steps, schedules, augmentation and checkpoints."""
 
 from naysay.training import augmentation, schedules
 from naysay.training.batches import Examples

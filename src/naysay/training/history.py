@@ -1,4 +1,4 @@
-"""Records of the epochs of one network: which is the best, when to stop, whether it diverged."""
+"""Records of the epochs of one training: the best epoch, early stopping and divergence."""
 
 import math
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ EpochRecord = dict[str, float]
 
 
 class History:
-    """Records of the epochs of one network, and the best of them by the held-out loss.
+    """Records of the epochs of one training, and the best epoch by the held-out loss.
 
     Examples
     --------
@@ -21,7 +21,7 @@ class History:
     def __init__(self, records: Iterable[EpochRecord] = ()) -> None:
         self.records: list[EpochRecord] = []
         self.least_loss = math.inf
-        self.best_epoch = 0  # none yet
+        self.best_epoch = 0  # counted from 1; 0 while there is none
         self.has_diverged = False
         for record in records:
             self.add(record)
@@ -37,18 +37,18 @@ class History:
         return True
 
     def is_over(self, n_epochs: int, patience: int) -> bool:
-        """Whether all epochs are done, none of the last `patience` was better, or it diverged."""
+        """Check whether training ends: epochs or patience are used up, or the loss diverged."""
         n_done = len(self.records)
         waits_too_long = self.best_epoch > 0 and n_done - self.best_epoch >= patience
         return n_done >= n_epochs or waits_too_long or self.has_diverged
 
 
 def is_finite(record: EpochRecord) -> bool:
-    """Whether the losses of an epoch are finite, those that the record has."""
+    """Check that all losses in the record of an epoch are finite."""
     return all(math.isfinite(record.get(name, 0.0)) for name in ("loss", "held_out_loss"))
 
 
 def least_held_out_loss(records: Iterable[EpochRecord]) -> float:
-    """Compute the least held-out loss, infinite without any and where training diverged."""
+    """Compute the least held-out loss; it is infinite if there is none or training diverged."""
     history = History(records)
     return math.inf if history.has_diverged else history.least_loss

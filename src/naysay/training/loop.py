@@ -1,11 +1,11 @@
-"""Fit one network: one visible loop over examples where they lie.
+"""Fit one network, in one loop.
 
-A loss is any callable ``loss(logits, labels)`` that gives a scalar. What a loss may ask for besides
-is declared in `naysay.losses.TrainingLoss`; the loop serves it without knowing which loss it is.
+A loss is any callable ``loss(logits, labels)`` that returns a scalar. Whatever else a loss may ask
+for is declared in `naysay.losses.TrainingLoss`.
 
 Under ``torchrun``, with `torch.distributed` initialised, processes share each batch and average
-their gradients; every process is given the same examples and options, and gets the same records
-and the same weights.
+their gradients. Every process must be given the same examples and options, and ends with the same
+records and the same weights.
 """
 
 import copy
@@ -40,21 +40,22 @@ from naysay.training.step import (
 
 __all__ = ["Loss", "Options", "fit", "predict_logits", "seeded", "single_thread_if_small"]
 
-# Products in a step, weights times examples, from which a second thread pays: below 1e7 it hardly
-# changed the time, at 3e7 it saved a fifth (benchmarks/results/threads.jsonl).
+# Number of weights times number of examples in a batch from which a second thread is useful: below
+# 1e7 it hardly changed the time, at 3e7 it saved a fifth (benchmarks/results/threads.jsonl).
 _WORTH_MORE = 1e7
 
 
 @contextmanager
 def single_thread_if_small(network: nn.Module, batch_size: int) -> Iterator[None]:
-    """Compute with one thread where steps are small, and with as many as before afterwards.
+    """Use a single thread if the steps of training are small, and restore the number afterwards.
 
-    Threads wait for one another in every operation. Where others keep the cores busy that took 2 to
-    68 times as long as one thread alone, and small steps gain next to nothing from a second one.
+    Threads wait for one another in every operation. When other programs kept the cores busy, small
+    steps took 2 to 68 times as long with two threads as with one, and they gain next to nothing
+    from a second thread otherwise.
     """
     n_threads = torch.get_num_threads()
     weights = list(network.parameters())
-    # a convolution uses each weight many times
+    # a convolution uses each weight many times, so it never counts as small
     is_small = all(weight.ndim <= 2 for weight in weights)
     is_small &= batch_size * sum(weight.numel() for weight in weights) < _WORTH_MORE
     try:
@@ -70,31 +71,32 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How to train, and when to stop.
+    """Options of training.
 
     Parameters
     ----------
     epochs, batch_size : int
+        Largest number of epochs, and largest number of examples in a batch.
     lr, weight_decay : float
-        Of the optimiser.
+        Learning rate and weight decay of the optimiser.
     patience : int
-        Epochs without progress on held-out labels before training stops.
+        Number of epochs without a lower held-out loss after which training stops.
     seed : int
-        Of the order of examples, dropout and augmentation.
+        Seed of the order of examples, dropout and augmentation.
     optimiser : callable
         `adamw`, `adam`, `sgd` or ``make(groups, lr=…, weight_decay=…)``.
     schedule : callable
         One of `naysay.training.schedules`, or any function of the share of training done.
     max_norm : float, optional
-        Clip the norm of the gradient to this.
+        Largest norm of the gradient; longer gradients are clipped to it.
     average : float
-        Decay of the moving average of the weights, which is what is evaluated and kept.
+        Decay of the moving average of the weights. The averaged weights are evaluated and kept.
     bfloat16 : bool
-        Multiply in bfloat16 (autocast). Weights and losses stay in float32.
+        Whether to multiply in bfloat16 (autocast). Weights and losses stay in float32.
     compile : bool
-        Compile the network with `torch.compile`: half a minute, once.
+        Whether to compile the network with `torch.compile`, which takes about half a minute.
     capture : bool
-        On a GPU, capture the whole step in one CUDA graph.
+        Whether to capture the whole step in one CUDA graph, on a GPU.
     """
 
     epochs: int
@@ -114,7 +116,7 @@ class Options:
 
 @contextmanager
 def seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Make torch's randomness (weights, dropout, views) follow `seed`, and restore it after."""
+    """Seed torch's global generators for a block of code, and restore their state afterwards."""
     devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)
@@ -135,34 +137,45 @@ def fit(
 ) -> list[EpochRecord]:
     """Train a network in place and return one record per epoch.
 
-    The weights kept are a moving average, which is steadier than the last step. With held-out
-    examples they are the average at the epoch of least held-out loss, and training stops
-    `patience` epochs after it. No true label is ever seen.
+    The final weights are a moving average, which is less noisy than the weights of the last step.
+    With held-out examples, they are the average at the epoch of least held-out loss, and training
+    stops `patience` epochs after it. Training uses no true label.
 
     Parameters
     ----------
     network : Module
-        On the device of the labels; ends in evaluation mode with the weights kept.
+        A network on the device of the labels. It ends in evaluation mode with the final weights.
     examples : Examples
-        Inputs, first axis examples, and complementary labels.
+        Inputs, whose first axis is the examples, and complementary labels.
     loss : callable
-        ``loss(logits, labels)`` gives a scalar; `naysay.losses.TrainingLoss` says what else it may
-        ask for. A module ends in evaluation mode with the parameters kept.
+        ``loss(logits, labels)`` returns a scalar; see `naysay.losses.TrainingLoss` for what else a
+        loss may ask for. A module ends in evaluation mode with its final parameters.
+    options : Options
+        Options of training.
     held_out : Examples, optional
-        To stop on.
+        Examples for early stopping.
     augment : callable or list of callables
-        ``augment(inputs)`` gives another view of a batch. Every view trained on is made by it,
-        or by the one of its place in a list; the held-out examples are left as they are. The
-        default changes nothing.
+        ``augment(inputs)`` makes another view of a batch of training examples; a list has one
+        callable for each view. Held-out examples are not augmented. By default nothing is changed.
     measure : callable
-        ``measure(logits, labels)`` of the held-out examples gives more entries of the record.
+        ``measure(logits, labels)`` of the held-out examples returns further entries of the record.
     checkpoint : path, optional
-        A file, written after each epoch. If it is there, training goes on from it, to the same
-        end as if it had never been interrupted, bit for bit on a CPU. It must be of the same
-        training; the weights that the network comes with do not matter then. It stays when
-        training is done: the same call then returns the result at once.
+        A file that is written after each epoch. If it exists, training is resumed from it and ends
+        as if it had never been interrupted, bit for bit on a CPU. It must be of the same training;
+        the initial weights of the network are then ignored. The file is not removed when training
+        is done, so that the same call then returns the result at once.
     on_epoch : callable
-        Called with the record of each epoch that is trained now.
+        Called with the record of each epoch that is trained by this call.
+
+    Returns
+    -------
+    list of dict
+        One record per epoch, those of a checkpoint included.
+
+    Raises
+    ------
+    InvalidInput
+        If there are no examples, or the loss is no longer finite.
     """
     if not len(examples):
         raise InvalidInput("There must be examples to train on; none is left. Hold out fewer.")
@@ -172,7 +185,7 @@ def fit(
         network, module, augment, bfloat16=options.bfloat16, compiled=options.compile
     )
     if device.type == "cuda" and examples.X.ndim == 4:
-        # what convolutions on a GPU want; torch's stubs lack this form
+        # convolutions on a GPU are faster in this format; torch's type stubs lack this call
         cast("Any", objective).to(memory_format=torch.channels_last)
     on_gpu = device.type == "cuda"
     optimiser = make_optimiser(
@@ -189,7 +202,7 @@ def fit(
             vars(options), network, module, optimiser, examples, held_out, augment
         )
         processes.check_same(fingerprint)
-    # all start with the weights of the first
+    # DistributedDataParallel gives all processes the weights of the first one
     shared = objective if n_processes == 1 else DistributedDataParallel(objective)
     averages = Averages(objective, options.average, device)
     captures = on_gpu and options.capture and n_processes == 1
@@ -216,13 +229,13 @@ def fit(
             objective.train()
             order = epoch_order(len(examples), n_batches * size, options.seed, epoch)
             rank = processes.rank()
-            mine = order.reshape(-1, n_processes)[:, rank]
+            order_here = order.reshape(-1, n_processes)[:, rank]
             shares = [(epoch + number / n_batches) / options.epochs for number in range(n_batches)]
             rates = [options.lr * options.schedule(share) for share in shares]
-            # every batch has one shape, so it pays to try which convolution is fastest
+            # all batches have one shape, so searching for the fastest convolution is worthwhile
             fastest = torch.backends.cudnn.flags(enabled=True, benchmark=True)
             with seeded(derive_seed(options.seed, epoch, 1 + rank), device), fastest:
-                step.run_epoch(mine, rates, shares)
+                step.run_epoch(order_here, rates, shares)
             record = {"epoch": epoch + 1, "loss": processes.mean(step.take_total()) / n_batches}
             seconds = time.perf_counter() - start
             record["samples_per_second"] = len(order) / seconds
@@ -255,7 +268,7 @@ def fit(
 def predict_logits(
     network: nn.Module, examples: Examples | Tensor, *, bfloat16: bool = False
 ) -> Tensor:
-    """Return the logits of all examples, in evaluation mode, a part at a time."""
+    """Compute the logits of all examples, in evaluation mode and in parts."""
     if isinstance(examples, Tensor):
         examples = Examples(examples, torch.empty(len(examples), device=examples.device))
     network.eval()
@@ -264,7 +277,7 @@ def predict_logits(
     for inputs in examples.inputs():
         with torch.autocast(examples.device.type, torch.bfloat16, enabled=bfloat16):
             part = network(inputs.float())
-        if not n_done:  # room for all at once: small results between large inputs would pin them
+        if not n_done:  # allocated once: small results between large inputs fragment the memory
             logits = part.new_empty(len(examples), *part.shape[1:], dtype=torch.float32)
         logits[n_done : n_done + len(part)] = part
         n_done += len(part)
