@@ -72,8 +72,8 @@ def test_a_network_in_two_members_is_refused():
     [
         ({"network": MLP((2,), K)}, "no dropout.*make it with dropout=0"),
         ({"network": ResNet18((3, 8, 8), K, width=4)}, "has BatchNorm2d; train it with"),
-        ({"loss": TrainedForwardCrossEntropy(make_Q(0))}, "asks for parameters to train"),
-        ({"loss": PartialOutputConsistency(make_Q(0))}, "asks for several views"),
+        ({"loss": TrainedForwardCrossEntropy(make_Q(0))}, "needs parameters to train"),
+        ({"loss": PartialOutputConsistency(make_Q(0))}, "needs several views"),
         ({"options": make_options(optimiser=torch.optim.Adagrad)}, "must be adamw, adam or sgd"),
     ],
 )

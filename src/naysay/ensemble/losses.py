@@ -1,4 +1,4 @@
-"""The losses of many networks in as few calls as they allow."""
+"""Compute the losses of many networks in as few calls as possible."""
 
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
@@ -114,15 +114,16 @@ class TransitionStack(TransitionMatrix):
 
 
 class Losses:
-    """The losses of many networks, in as few calls as they allow.
+    """The losses of many networks, computed in as few calls as possible.
 
-    A loss of single examples, one that can be had `per_example`, is called once for all networks
-    whose losses have the same settings; matrices may differ where it ``takes_stack``. Any other is
-    called for each network. `order` says in which order it takes the networks.
+    Losses that have a copy `per_example` are computed in one call for all networks whose losses
+    have the same settings; their matrices may differ if the loss ``takes_stack``. Any other loss
+    is called for each network. The attribute `order` lists the networks in the order in which
+    logits and labels must be given.
     """
 
     def __init__(self, losses: Sequence[TrainingLoss], labels: Sequence[Tensor]) -> None:
-        single = [loss.per_example(own) for loss, own in zip(losses, labels, strict=True)]
+        single = [loss.per_example(given) for loss, given in zip(losses, labels, strict=True)]
         groups: dict[Hashable, list[int]] = {}
         for number, loss in enumerate(single):
             key = number if loss is None else _settings(loss, without_q=loss.takes_stack)
@@ -142,16 +143,16 @@ class Losses:
         self.parts.append((len(numbers), loss))
 
     def train(self, mode: bool) -> None:
-        """Tell all losses whether they train or are evaluated."""
+        """Put all losses in training or in evaluation mode."""
         for _, loss in self.parts:
             loss.train(mode)
 
     def __call__(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Return the loss of each network, shape (n_networks,)."""
+        """Compute the loss of each network, shape (n_networks,)."""
         return self._call([loss for _, loss in self.parts], logits, labels)
 
     def held_out(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Return the loss by which epochs of each network are compared, shape (n_networks,)."""
+        """Compute the loss by which epochs of each network are compared, shape (n_networks,)."""
         return self._call([loss.held_out for _, loss in self.parts], logits, labels)
 
     def _call(
@@ -166,11 +167,11 @@ class Losses:
 
 def _each(call: Callable[..., Tensor], logits: Tensor, labels: Tensor) -> Tensor:
     values = call(logits.flatten(0, 1), labels.flatten(0, 1))
-    return values.reshape(len(logits), -1).mean(1)  # one number, or one per example
+    return values.reshape(len(logits), -1).mean(1)  # of one value, or one per example
 
 
 def _settings(loss: TrainingLoss, *, without_q: bool) -> Hashable:
-    """Return what makes two losses the same, but for the matrix where many can be stacked."""
+    """Collect the settings of a loss, which are equal for losses that compute the same."""
     left_out = {"training", "Q"} if without_q else {"training"}
     public = {name: value for name, value in vars(loss).items() if not name.startswith("_")}
     key = (type(loss), *((name, public[name]) for name in sorted(public.keys() - left_out)))
@@ -184,7 +185,7 @@ def _settings(loss: TrainingLoss, *, without_q: bool) -> Hashable:
 def _with_one_loss(
     losses: Sequence[Any], device: torch.device
 ) -> list[tuple[list[int], TrainingLoss]]:
-    """Return which of these losses of single examples can be one, and that one."""
+    """Group losses per example that one call can compute, each group with the loss to call."""
     by_settings: dict[Hashable, list[int]] = {}
     for number, loss in enumerate(losses):
         by_settings.setdefault(_settings(loss, without_q=False), []).append(number)
