@@ -1,7 +1,7 @@
-"""Losses as modules: one shell per function of `naysay.functional`, same stem, same order.
+"""Losses as modules, one for each function of `naysay.functional` and with the same name.
 
-They hold no tensors of their own but the optional weight or prior, and the matrix where it is
-trained: the columns of Q follow the device and precision of the logits.
+Their only tensors are the optional class weights or prior, and the matrix if it is trained. The
+columns of any other Q are converted to the device and precision of the logits.
 
 What training, prediction and model files may ask of a loss is declared in `TrainingLoss`, the base
 class of all of them and of losses of your own.

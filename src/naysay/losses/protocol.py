@@ -1,7 +1,7 @@
-"""What training, prediction and model files may ask of a loss, declared in one class.
+"""The interface between losses and training, prediction and model files.
 
-A loss is any callable ``loss(logits, labels)`` that returns a scalar. A loss that needs more than
-that derives from `TrainingLoss` and overrides what differs from the defaults.
+A loss is any callable ``loss(logits, labels)`` that returns a scalar. A loss that needs more
+derives from `TrainingLoss` and overrides the methods and attributes whose defaults do not fit.
 """
 
 import copy
@@ -16,7 +16,7 @@ _DECLARED = ("n_views", "set_progress", "held_out", "log_scores")
 
 
 class TrainingLoss(nn.Module):
-    """Base class of the losses of this package, and of your own that ask for more.
+    """Base class of all losses of this package, and of losses of your own that need more.
 
     A subclass defines ``forward(logits, labels)``, which returns a scalar. If the loss has
     parameters, they are trained together with those of the network, without weight decay.
@@ -24,13 +24,13 @@ class TrainingLoss(nn.Module):
     Attributes
     ----------
     n_views : int, default=1
-        Number of augmented versions of each batch that the loss compares. If it is above 1, the
-        loss receives logits of shape (n_views, N, K) in training mode, and logits of shape (N, K)
-        in evaluation mode.
+        Number of views (augmented versions) of each batch that the loss compares. If it is above
+        1, the loss receives logits of shape (n_views, N, K) in training mode, and logits of shape
+        (N, K) in evaluation mode.
     takes_stack : bool, default=False
-        Whether the loss reads the columns of its matrix ``Q`` and nothing else of it, so that many
-        networks, each with a matrix of its own, can be trained with one call: ``Q`` may then be a
-        `naysay.ensemble.losses.TransitionStack`.
+        Whether the loss uses only the columns of its matrix ``Q``. Then ``Q`` may be a
+        `naysay.ensemble.losses.TransitionStack`, so that one call computes the losses of many
+        networks with different matrices.
 
     Examples
     --------
@@ -48,16 +48,16 @@ class TrainingLoss(nn.Module):
     def set_progress(self, share: float | Tensor) -> None:
         """Receive the share of all training steps that are done, before each step.
 
-        On a GPU it is a tensor that stays on the device. By default it is ignored.
+        On a GPU it is a tensor, which must not be read back. By default it is ignored.
         """
 
     @property
     def needs_progress(self) -> bool:
-        """Whether the loss depends on the progress of training: whether it is overridden."""
+        """Whether the loss depends on the progress of training: it overrides `set_progress`."""
         return type(self).set_progress is not TrainingLoss.set_progress
 
     def held_out(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Compute the loss by which epochs are compared; by default the loss itself.
+        """Compute the held-out loss, by which epochs are compared; by default the loss itself.
 
         Training calls it in evaluation mode, with the logits (N, K) of all held-out examples.
         """
@@ -72,20 +72,20 @@ class TrainingLoss(nn.Module):
 
     @property
     def reads_softmax(self) -> bool:
-        """Whether the scores of the classes are the log-softmax of the logits, as by default."""
+        """Whether the class scores are the log-softmax of the logits, the default `log_scores`."""
         return type(self).log_scores is TrainingLoss.log_scores
 
     def per_example(self, labels: Tensor) -> "TrainingLoss | None":
         """Make a copy that returns one value per example, shape (N,), for labels like these.
 
-        Their plain mean must be the value of this loss. The default, None, says that there is no
-        such copy, because the loss weighs examples or depends on the whole batch, for instance.
+        The mean of these values must be the value of this loss. The default, None, means that
+        there is no such copy, for instance because the loss depends on the batch as a whole.
         """
         return None
 
 
 class _Plain(TrainingLoss):  # this name is part of the fingerprint in checkpoints
-    """A callable, or a module of another package, as a loss with all defaults."""
+    """A callable, or a module of another package, as a loss with the default behaviour."""
 
     def __init__(self, loss: Callable[[Tensor, Tensor], Tensor]) -> None:
         super().__init__()
@@ -95,16 +95,16 @@ class _Plain(TrainingLoss):  # this name is part of the fingerprint in checkpoin
         return self.loss(logits, labels)
 
     def __deepcopy__(self, memo: dict[int, object]) -> "_Plain":
-        # a callable is shared: it may count its calls, or hold what cannot be copied
+        # other callables are shared, because they may have state that cannot be copied
         is_module = isinstance(self.loss, nn.Module)
         return _Plain(copy.deepcopy(self.loss, memo) if is_module else self.loss)
 
 
 def as_training_loss(loss: Callable[[Tensor, Tensor], Tensor]) -> TrainingLoss:
-    """Wrap a callable or a module as a `TrainingLoss`; one that is a `TrainingLoss` stays itself.
+    """Convert a callable or a module of another package to a `TrainingLoss`.
 
-    Parameters of a module are trained. A module that defines a name of the protocol without
-    deriving from `TrainingLoss` is refused, because its definition would be ignored.
+    The parameters of a module are trained. A module that defines a name of `TrainingLoss` without
+    deriving from it is refused, because its definition would have no effect.
     """
     if isinstance(loss, TrainingLoss):
         return loss

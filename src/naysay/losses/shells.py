@@ -1,4 +1,4 @@
-"""What the modules share: how each keeps the arguments of its function."""
+"""Modules that store the arguments of a function of `naysay.functional` and call it."""
 
 import copy
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from naysay.transition import TransitionMatrix
 
 
 class FunctionLoss(TrainingLoss):
-    """A loss whose `function` is called with the logits, the labels and all `_arguments`."""
+    """Base class: calls `function` with the logits, the labels and all `_arguments`."""
 
     function: ClassVar[Callable[..., Tensor]]
 
@@ -25,16 +25,16 @@ class FunctionLoss(TrainingLoss):
         return {"ignore_index": self.ignore_index}
 
     def forward(self, logits: Tensor, comp_labels: Tensor) -> Tensor:
-        """Return the loss of logits (N, K, …) under labels (N, …)."""
+        """Compute the loss of logits (N, K, …) and labels (N, …)."""
         return type(self).function(logits, comp_labels, **self._arguments())
 
     def extra_repr(self) -> str:
-        """Return the settings that ``repr`` shows."""
+        """Describe the settings for ``repr``."""
         return f"ignore_index={self.ignore_index}"
 
 
 class ExampleLoss(FunctionLoss):
-    """A loss of single examples: weighed and reduced."""
+    """A loss that has a value for each example, which are weighted and reduced."""
 
     weight: Tensor | None
 
@@ -49,12 +49,12 @@ class ExampleLoss(FunctionLoss):
         return {**super()._arguments(), "weight": self.weight, "reduction": self.reduction}
 
     def per_example(self, labels: Tensor) -> Self | None:
-        """Make a copy without reduction, unless the mean is weighted or leaves examples out."""
+        """Make a copy without reduction, unless the mean is weighted or ignores examples."""
         is_weighted = self.weight is not None or bool((labels == self.ignore_index).any())
         return None if is_weighted else _unreduced(self)
 
     def extra_repr(self) -> str:
-        """Return the settings that ``repr`` shows."""
+        """Describe the settings for ``repr``."""
         return f"{super().extra_repr()}, reduction={self.reduction!r}"
 
 
@@ -62,7 +62,7 @@ _Reduced = TypeVar("_Reduced", "ExampleLoss", "LikelihoodLoss")
 
 
 def _unreduced(loss: _Reduced) -> _Reduced | None:
-    """Copy a loss that takes the mean over examples, and leave the mean out."""
+    """Copy a loss that is a mean over examples, without the mean."""
     if loss.reduction != "mean":
         return None
     copied = copy.copy(loss)
@@ -71,7 +71,7 @@ def _unreduced(loss: _Reduced) -> _Reduced | None:
 
 
 class TransitionLoss(ExampleLoss):
-    """A loss of single examples that knows Q."""
+    """A loss per example that uses Q."""
 
     def __init__(
         self,
@@ -88,12 +88,12 @@ class TransitionLoss(ExampleLoss):
         return {**super()._arguments(), "Q": self.Q}
 
     def extra_repr(self) -> str:
-        """Return the settings that ``repr`` shows."""
+        """Describe the settings for ``repr``."""
         return f"{self.Q!r}, {super().extra_repr()}"
 
 
 class MarginLoss(ExampleLoss):
-    """A loss of single examples made of losses on margins."""
+    """A loss per example that sums a binary loss over margins."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class MarginLoss(ExampleLoss):
 
 
 class TransitionRisk(FunctionLoss):
-    """A risk of a whole batch that knows Q."""
+    """A risk estimated from a batch as a whole that uses Q."""
 
     prior: Tensor | None
 
@@ -130,7 +130,7 @@ class TransitionRisk(FunctionLoss):
         return {**super()._arguments(), "Q": self.Q, "prior": self.prior}
 
     def extra_repr(self) -> str:
-        """Return the settings that ``repr`` shows."""
+        """Describe the settings for ``repr``."""
         return f"{self.Q!r}, {super().extra_repr()}"
 
 
@@ -215,7 +215,7 @@ class LikelihoodLoss(TrainingLoss):
         self.reduction = reduction
 
     def forward(self, logits: Tensor, log_likelihood: Tensor) -> Tensor:
-        """Return the loss of logits (N, K, …) under likelihoods of the same shape."""
+        """Compute the loss of logits (N, K, …) and log-likelihoods of the same shape."""
         return F.likelihood_loss(logits, log_likelihood, reduction=self.reduction)
 
     def per_example(self, labels: Tensor) -> Self | None:
