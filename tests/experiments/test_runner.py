@@ -237,7 +237,7 @@ def test_options_become_parameters():
     kept = [torch.isin(augment(images), images).float().mean() for augment in both]
     assert kept[0] == 1  # moved and mirrored only
     assert kept[1] < 0.01
-    with pytest.raises(InvalidInput, match=r"has none for speed=3, network='LeNet6'"):
+    with pytest.raises(InvalidInput, match=r"does not know speed=3, network='LeNet6'"):
         classifier_arguments(make_spec(options={"speed": 3, "network": "LeNet6"}), 100)
 
 

@@ -1,8 +1,8 @@
-"""From what the user gave as labels to what a loss is trained on.
+"""Convert complementary labels to the targets that the loss of a method takes.
 
-One label per example stays an integer. Several, or those of annotators with matrices of their
-own, become what the method can take: a likelihood over the classes, a set of excluded classes, or
-one training row per answer.
+A single label per example stays an integer. Several labels, or labels of annotators who have
+matrices of their own, become a likelihood over the classes, a set of excluded classes or one
+training row for each answer, depending on the method.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,17 +22,17 @@ from naysay.methods import Method, Setting
 from naysay.observations import Observations, log_likelihoods
 from naysay.transition import TransitionMatrix
 
-_IGNORED = -100  # torch's own default
+_IGNORED = -100  # torch's default ignore_index
 
 Transitions = TransitionMatrix | Mapping[str, TransitionMatrix]
 
 
 class Targets(NamedTuple):
-    """The rows to train on.
+    """The rows to train on, and the loss for them.
 
-    ``example`` says which example each row is of, ``values`` what its loss takes, and
-    ``of_true_labels`` gives the same for examples whose true class is known; None where the loss
-    takes label indices, and has to become a `MixedLabelLoss`.
+    ``example`` has the number of the example of each row and ``values`` its target.
+    ``of_true_labels`` computes targets of examples whose true class is known; it is None if targets
+    are label indices, and the loss then has to be wrapped in a `MixedLabelLoss`.
     """
 
     example: NDArray[np.int64]
@@ -44,7 +44,7 @@ class Targets(NamedTuple):
 def make_targets(
     answers: Observations, transitions: Transitions, method: Method, setting: Setting
 ) -> Targets:
-    """Choose the form of the labels that the method takes; labels are indices."""
+    """Convert answers, whose labels are indices, to targets that the method takes."""
     n_classes = setting.Q.n_classes
     is_single = (np.bincount(answers.example, minlength=answers.n_examples) == 1).all()
     by_annotator = not isinstance(transitions, TransitionMatrix)
@@ -80,7 +80,7 @@ def make_targets(
 
 
 def pool(annotator: NDArray[Any] | None, transitions: Transitions) -> TransitionMatrix:
-    """Return one matrix for all answers: the annotators', weighted by how much each answered."""
+    """Average the matrices of annotators, weighted by the number of answers of each."""
     if isinstance(transitions, TransitionMatrix):
         return transitions
     names, counts = np.unique([] if annotator is None else annotator, return_counts=True)
@@ -102,7 +102,10 @@ def add_prior_matching(
     strength: float,
     Q_samples: NDArray[np.float64] | None,
 ) -> TrainingLoss:
-    """Return the loss with a pull towards the class shares that the answers tell, if asked for."""
+    """Add prior matching to a loss, with the class prior that the answers imply.
+
+    With strength 0 the loss is returned unchanged.
+    """
     if not strength:
         return loss
     prior = torch.from_numpy(class_prior(answers.label, Q, shrink=True, Q_samples=Q_samples))
@@ -112,10 +115,10 @@ def add_prior_matching(
 class MixedLabelLoss(TrainingLoss):
     """A loss on complementary labels that also learns from the true labels of some examples.
 
-    It takes the pairs that `pair_labels` makes, shape (N, 2): a complementary label and a true
-    label, the missing one of which is -100. Evidence over the classes would say the same, but takes
-    K numbers per example, 800 MB for a million examples of 200 classes, and most methods have no
-    loss for it. Held-out examples have complementary labels only, shape (N,).
+    Labels are pairs as made by `pair_labels`, shape (N, 2): a complementary label and a true label,
+    of which the missing one is -100. Likelihoods over the classes would be equivalent, but they
+    need K numbers per example, which is 800 MB for a million examples of 200 classes, and most
+    methods have no loss for them. Held-out examples have complementary labels only, shape (N,).
     """
 
     def __init__(self, loss: TrainingLoss) -> None:
@@ -124,7 +127,7 @@ class MixedLabelLoss(TrainingLoss):
         self.n_views = loss.n_views
 
     def set_progress(self, share: float | Tensor) -> None:
-        """Tell the loss the share of training that is done."""
+        """Pass the share of training that is done on to the loss."""
         self.loss.set_progress(share)
 
     @property
@@ -133,23 +136,23 @@ class MixedLabelLoss(TrainingLoss):
         return self.loss.needs_progress
 
     def held_out(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Compute the loss by which epochs are compared, of complementary labels (N,)."""
+        """Compute the held-out loss of complementary labels, shape (N,)."""
         return self.loss.held_out(logits, labels)
 
     def log_scores(self, logits: Tensor) -> Tensor:
-        """Compute scores of the classes as the loss does."""
+        """Compute the class scores of the loss."""
         return self.loss.log_scores(logits)
 
     @property
     def reads_softmax(self) -> bool:
-        """Whether the loss reads the softmax of the logits."""
+        """Whether the class scores are the log-softmax of the logits."""
         return self.loss.reads_softmax
 
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Return the mean over examples with labels of either kind."""
+        """Compute the mean over all examples, with labels of either kind."""
         comp_labels, true_labels = labels.unbind(1)
         comp_loss = self.loss(logits, comp_labels)
-        views = logits.reshape(-1, len(labels), logits.shape[-1])  # of one view too
+        views = logits.reshape(-1, len(labels), logits.shape[-1])  # also if there is one view
         scores = self.log_scores(views.flatten(0, 1))
         true_loss = nll_loss(
             scores, true_labels.repeat(len(views)), ignore_index=_IGNORED, reduction="sum"
@@ -159,7 +162,7 @@ class MixedLabelLoss(TrainingLoss):
 
 
 def pair_labels(comp_labels: Tensor, true_labels: Tensor) -> Tensor:
-    """Pair complementary labels with no true one, then true labels with no complementary one.
+    """Make pairs (complementary label, true label), of which one is missing, for two sets.
 
     Examples
     --------
@@ -174,17 +177,17 @@ def pair_labels(comp_labels: Tensor, true_labels: Tensor) -> Tensor:
     return pairs
 
 
-_MOST_CLASSES = 1000  # whose matrix is inverted
-_WORST_CONDITION = 1e3  # of Q: beyond it the estimate is mostly noise
+_MOST_CLASSES = 1000  # matrices of more classes are not inverted
+_WORST_CONDITION = 1e3  # condition number of Q above which the estimate is mostly noise
 
 
 def accuracy_measure(
     loss: TrainingLoss, Q: TransitionMatrix, targets: Targets
 ) -> Callable[[Tensor, Tensor], dict[str, float]]:
-    """Return how to estimate accuracy from logits and complementary labels, where Q allows it.
+    """Make a function that estimates the accuracy from logits and complementary labels.
 
-    The mean of Q⁻¹[ȳ, f(x)] is the accuracy in expectation. Without an inverse, or with labels of
-    another kind, nothing is measured.
+    The expectation of the mean of Q⁻¹[ȳ, f(x)] is the accuracy. If Q cannot be inverted, or targets
+    are not label indices, the function measures nothing.
     """
     values = np.asarray(Q) if Q.n_classes <= _MOST_CLASSES else np.zeros((1, 1))
     if targets.values.ndim > 1 or np.linalg.cond(values) > _WORST_CONDITION:

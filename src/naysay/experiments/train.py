@@ -1,4 +1,4 @@
-"""How runs are trained: one at a time by the classifier, or the trials of an experiment at once."""
+"""Train runs: one at a time with the classifier, or all trials of an experiment at once."""
 
 import itertools
 import math
@@ -44,7 +44,7 @@ __all__ = [
     "wants_compiled",
 ]
 
-#: What the names in a spec mean. Networks are also known by the name of their class.
+#: Networks by their name in a spec.
 _NETWORKS = {
     **networks.NETWORKS,
     "d-3-c": partial(MLP, widths=(3,), dropout=0.0),
@@ -70,74 +70,79 @@ _NAMED = {
     "augment": _AUGMENTATIONS,
 }
 
-#: Options that go to the parameter of the same name, and those that are translated.
-_SAME = {
+#: Options that are passed on as the parameter of the same name, and those that are converted.
+_PASSED_ON = {
     *("epochs", "estimation_epochs", "batch_size", "lr", "weight_decay"),
     *("match_prior", "max_norm", "patience", "restarts"),
 }
-_TRANSLATED = {*_NAMED, "iterations", "steps", "grid", "refine", "compile"}
+_CONVERTED = {*_NAMED, "iterations", "steps", "grid", "refine", "compile"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a training gave, before it is written down."""
+    """Result of a training, from which its record is made."""
 
     accuracy: float
     seconds: float
     history: list[dict[str, float]]
     predictions: NDArray[np.int64]
-    transition: TransitionMatrix | None = None  # what the method took for Q
+    transition: TransitionMatrix | None = None  # the Q that evaluation may use
     matrices: Mapping[str, TransitionMatrix] = field(default_factory=dict)
     chosen: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def held_out_loss(self) -> float | None:
-        """The loss on held-out labels of the network that was kept."""
+        """Least held-out loss, that of the final network."""
         least = least_held_out_loss(self.history)
         return least if math.isfinite(least) else None
 
 
 def classifier_arguments(spec: RunSpec, n_samples: int) -> dict[str, Any]:
-    """Return the parameters of `ComplementaryClassifier` that a spec means.
+    """Convert the options of a spec to parameters of `ComplementaryClassifier`.
 
-    The one place where options are read. ``network``, ``optimiser``, ``schedule`` and ``augment``
-    are names; ``iterations`` are turned into epochs; ``steps`` are where the learning rate is
-    divided by 10, counted in iterations where those are given, else in epochs.
+    ``network``, ``optimiser``, ``schedule`` and ``augment`` are names. ``iterations`` are converted
+    to epochs. ``steps`` are the points at which the learning rate is divided by 10, in iterations
+    if these are given and in epochs otherwise.
     """
     unknown = unknown_options(spec)
     if unknown:
         raise InvalidInput(
-            "The training loop must know every option of a run; it has none for "
+            "Every option of a run must be known to this version, which does not know "
             f"{', '.join(unknown)}. Choose another --recipe."
         )
     options = spec.options
-    arguments = {name: value for name, value in options.items() if name in _SAME}
-    arguments |= {name: known[options[name]] for name, known in _NAMED.items() if name in options}
+    arguments = {name: value for name, value in options.items() if name in _PASSED_ON}
+    arguments |= {
+        name: objects[options[name]] for name, objects in _NAMED.items() if name in options
+    }
     if "iterations" in options:
-        # the classifier holds a tenth of the examples out
+        # a tenth of the examples is held out
         per_epoch = math.ceil(0.9 * n_samples / options["batch_size"])
         arguments["epochs"] = math.ceil(options["iterations"] / per_epoch)
     if "steps" in options:
         length = options.get("iterations") or options["epochs"]
-        arguments["schedule"] = schedules.steps([at / length for at in options["steps"]])
+        arguments["schedule"] = schedules.steps([step / length for step in options["steps"]])
     return arguments
 
 
 def unknown_options(spec: RunSpec) -> list[str]:
-    """Return the options, with their values, that this version cannot train with."""
+    """List the options, with their values, that this version does not know."""
     return [
         f"{name}={value!r}"
         for name, value in spec.options.items()
-        if name not in _SAME | _TRANSLATED or (name in _NAMED and value not in _NAMED[name])
+        if name not in _PASSED_ON | _CONVERTED or (name in _NAMED and value not in _NAMED[name])
     ]
 
 
 def training_labels_and_matrix(
     spec: RunSpec, data: RunData
 ) -> tuple[NDArray[np.int64], TransitionMatrix | None]:
-    """Return the labels that a method learns from, and the matrix it is told, if it is."""
+    """Select the labels that a method learns from, and the matrix that it is given.
+
+    The matrix is None if it has to be estimated.
+    """
     if spec.knows == "true labels":
-        # "the label given is the true class", so the same losses learn from true labels
+        # with the identity as Q, losses of complementary labels learn from true labels
         return data.y, TransitionMatrix(np.eye(data.n_classes), allow_diagonal=True)
     if spec.knows == "estimated Q":
         return data.comp_labels, None
@@ -148,23 +153,23 @@ def training_labels_and_matrix(
 def matrix_for_evaluation(
     spec: RunSpec, data: RunData, used: TransitionMatrix
 ) -> TransitionMatrix | None:
-    """Return the matrix that was used, where complementary labels can be judged by it.
+    """Return the matrix that was used if it is valid for estimating the accuracy, else None.
 
-    A method without Q could only take labels for uniform, and may be wrong in that.
+    A method without Q assumes uniform labels, which is valid only if they are uniform.
     """
     if spec.knows == "true labels":
         return None
-    is_right_to = spec.knows != "no Q" or (data.Q is not None and data.Q.is_uniform)
-    return used if is_right_to else None
+    is_valid = spec.knows != "no Q" or (data.Q is not None and data.Q.is_uniform)
+    return used if is_valid else None
 
 
 def wants_compiled(spec: RunSpec, device: torch.device) -> bool:
-    """Whether to compile the network; on a CPU it would take longer than it saves."""
+    """Check whether to compile the network; on a CPU this would take longer than it saves."""
     return bool(spec.options.get("compile", False)) and device.type == "cuda"
 
 
 def train_one(spec: RunSpec, data: RunData, *, device: torch.device) -> Outcome:
-    """Train and test one spec through `ComplementaryClassifier`."""
+    """Train and test one spec with `ComplementaryClassifier`."""
     start = time.perf_counter()
     arguments = classifier_arguments(spec, len(data.X))
     labels, Q = training_labels_and_matrix(spec, data)
@@ -197,19 +202,21 @@ def train_one(spec: RunSpec, data: RunData, *, device: torch.device) -> Outcome:
     )
 
 
-_NEVER = 10**9  # epochs of patience, where none is said: a grid is chosen at the end
-_ALONE = {"augment", "estimation_epochs", "match_prior", "refine", "restarts"}  # by the classifier
-_SAMPLE = 2**21  # numbers in the images by which networks scale theirs
+_NEVER = 10**9  # epochs of patience if the option is missing: no early stopping
+# options that only the classifier supports
+_ALONE = {"augment", "estimation_epochs", "match_prior", "refine", "restarts"}
+_SAMPLE = 2**21  # values in the sample of images from which their mean and scale are computed
 
 
 def train_group(
     specs: Sequence[RunSpec], datas: Sequence[RunData], *, device: torch.device
 ) -> list[Outcome]:
-    """Train the trials of one experiment, each with every value of its grid, and choose.
+    """Train all trials of one experiment, each with every setting of its grid.
 
-    All networks are trained at once. Of each trial the network with the least loss on held-out
-    labels is kept, the method's own loss; a network that diverged is never chosen. A matrix that
-    is to be estimated is read off anchors beforehand, from networks that learn the labels.
+    All networks are trained at once. The result of a trial is the network with the least held-out
+    loss; networks that diverged are not chosen. If the matrix has to be estimated, networks that
+    predict the complementary labels are trained first, and it is estimated from their predictions
+    at the anchors.
     """
     start = time.perf_counter()
     alone = sorted(_ALONE & specs[0].options.keys())
@@ -219,7 +226,7 @@ def train_group(
     trials = [_Trial(spec, data, device) for spec, data in zip(specs, datas, strict=True)]
     if unknown := [trial for trial in trials if trial.Q is None]:
         learners = [trial.member(cross_entropy, settings[0], number=0) for trial in unknown]
-        best_of(fit_many(learners), range(len(learners)))  # refuses any that diverged
+        best_of(fit_many(learners), range(len(learners)))  # raises an error if any diverged
         for trial, learner in zip(unknown, learners, strict=True):
             trial.read_anchors(learner.network)
     members = [
@@ -232,14 +239,17 @@ def train_group(
     seconds = (time.perf_counter() - start) / len(specs)
     return [
         trial.outcome(
-            members[at].network, histories[at], settings[at % len(settings)], seconds=seconds
+            members[number].network,
+            histories[number],
+            settings[number % len(settings)],
+            seconds=seconds,
         )
-        for trial, at in zip(trials, chosen.values(), strict=True)
+        for trial, number in zip(trials, chosen.values(), strict=True)
     ]
 
 
 class _Trial:
-    """One trial: its examples on the device, and the matrix it uses, once that is known."""
+    """One trial: its examples on the device, and its matrix once it is given or estimated."""
 
     def __init__(self, spec: RunSpec, data: RunData, device: torch.device) -> None:
         self.spec = spec
@@ -251,7 +261,7 @@ class _Trial:
 
         def make(sample: Tensor) -> tuple[nn.Module, Augments]:
             network = make_network(data.X.shape[1:], data.n_classes)
-            if sample.ndim == 4:  # bytes, which the network scales; tables are standardised
+            if sample.ndim == 4:  # tables are standardised already
                 network.standardise(sample[: _SAMPLE // sample[0].numel()])
             return network, lambda inputs: inputs
 
@@ -273,7 +283,7 @@ class _Trial:
         self.examples, self.held_out = self.trainer.split(numbers, labels)
 
     def member(self, loss: training.Loss, setting: Mapping[str, Any], number: int) -> Member:
-        """Make a network to train with a setting of the grid, the one of this number."""
+        """Make a network to be trained with one setting of the grid, which has this number."""
         seed = 1000 * self.spec.trial + number
         network, _ = self.trainer.new_network(self.examples, seed)
         return Member(
@@ -285,14 +295,14 @@ class _Trial:
         )
 
     def make_loss(self) -> nn.Module:
-        """Make the loss of the method, for the matrix that is given or estimated by now."""
+        """Make the loss of the method with the matrix, which must be given or estimated."""
         if self.Q is None:
-            raise InvalidInput("The matrix must be known, or estimated first.")
+            raise InvalidInput("The matrix must be given or estimated first.")
         loss = find_method(self.spec.method).make_loss(Setting(Q=self.Q))
         return loss.to(self.trainer.device)
 
     def read_anchors(self, network: nn.Module) -> None:
-        """Estimate the matrix from what a network for the labels predicts at the anchors."""
+        """Estimate the matrix from the predictions of a network at the anchors."""
         anchors = self.data.X[self.data.anchors], self.data.y[self.data.anchors]
         scored = None
         if self.held_out is not None:
@@ -309,7 +319,7 @@ class _Trial:
         *,
         seconds: float,
     ) -> Outcome:
-        """Test the network that was chosen."""
+        """Test the chosen network."""
         inputs = torch.as_tensor(self.data.X_test, device=self.trainer.device)
         predictions = training.predict_logits(network, inputs).argmax(1).cpu().numpy()
         return Outcome(
@@ -326,7 +336,7 @@ class _Trial:
 
 
 def combinations(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """Return every combination of values; of an empty grid, the one without any.
+    """List all combinations of values; an empty grid has one, which is empty.
 
     Examples
     --------
