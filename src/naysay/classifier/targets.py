@@ -17,7 +17,7 @@ from torch.nn.functional import nll_loss
 from naysay._base.errors import InvalidInput
 from naysay.estimation import class_prior
 from naysay.losses import PriorMatching, TrainingLoss
-from naysay.losses.protocol import as_training_loss
+from naysay.losses.protocol import LossWrapper, as_training_loss
 from naysay.methods import Method, Setting
 from naysay.observations import Observations, log_likelihoods
 from naysay.transition import TransitionMatrix
@@ -112,7 +112,7 @@ def add_prior_matching(
     return PriorMatching(loss, prior, strength=strength)
 
 
-class MixedLabelLoss(TrainingLoss):
+class MixedLabelLoss(LossWrapper):
     """A loss on complementary labels that also learns from the true labels of some examples.
 
     Labels are pairs as made by `pair_labels`, shape (N, 2): a complementary label and a true label,
@@ -125,28 +125,6 @@ class MixedLabelLoss(TrainingLoss):
         super().__init__()
         self.loss = loss
         self.n_views = loss.n_views
-
-    def set_progress(self, share: float | Tensor) -> None:
-        """Pass the share of training that is done on to the loss."""
-        self.loss.set_progress(share)
-
-    @property
-    def needs_progress(self) -> bool:
-        """Whether the loss depends on the progress of training."""
-        return self.loss.needs_progress
-
-    def held_out(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Compute the held-out loss of complementary labels, shape (N,)."""
-        return self.loss.held_out(logits, labels)
-
-    def log_scores(self, logits: Tensor) -> Tensor:
-        """Compute the class scores of the loss."""
-        return self.loss.log_scores(logits)
-
-    @property
-    def reads_softmax(self) -> bool:
-        """Whether the class scores are the log-softmax of the logits."""
-        return self.loss.reads_softmax
 
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Compute the mean over all examples, with labels of either kind."""

@@ -84,6 +84,37 @@ class TrainingLoss(nn.Module):
         return None
 
 
+class LossWrapper(TrainingLoss):
+    """Base class of losses that compute another loss, `loss`, and pass on what it asks for.
+
+    A subclass sets ``loss`` and, from it, ``n_views``.
+    """
+
+    loss: TrainingLoss
+
+    def set_progress(self, share: float | Tensor) -> None:
+        """Pass the share of training that is done on to the loss."""
+        self.loss.set_progress(share)
+
+    @property
+    def needs_progress(self) -> bool:
+        """Whether the loss depends on the progress of training."""
+        return self.loss.needs_progress
+
+    def held_out(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Compute the held-out loss of the loss."""
+        return self.loss.held_out(logits, labels)
+
+    def log_scores(self, logits: Tensor) -> Tensor:
+        """Compute the class scores of the loss."""
+        return self.loss.log_scores(logits)
+
+    @property
+    def reads_softmax(self) -> bool:
+        """Whether the class scores are the log-softmax of the logits."""
+        return self.loss.reads_softmax
+
+
 class _Plain(TrainingLoss):  # this name is part of the fingerprint in checkpoints
     """A callable, or a module of another package, as a loss with the default behaviour."""
 

@@ -13,7 +13,7 @@ from torch.nn.functional import logsigmoid
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
 from naysay._base.checks import check_number
 from naysay.functional.columns import columns_of
-from naysay.losses.protocol import TrainingLoss, as_training_loss
+from naysay.losses.protocol import LossWrapper, as_training_loss
 from naysay.losses.shells import TransitionLoss
 from naysay.transition import TransitionMatrix
 
@@ -161,7 +161,7 @@ def _rows(Q: TransitionMatrix, like: Tensor) -> Tensor:
     return Q._cache[key]
 
 
-class PriorMatching(TrainingLoss):
+class PriorMatching(LossWrapper):
     """Any loss, to which `naysay.functional.prior_matching` of the batch is added in training.
 
     In evaluation mode it is the loss alone, so that held-out losses stay comparable. The mean
@@ -204,28 +204,6 @@ class PriorMatching(TrainingLoss):
         self.ignore_index = ignore_index
         self.register_buffer("prior", prior)
         self.n_views = self.loss.n_views
-
-    def set_progress(self, share: float | Tensor) -> None:
-        """Pass the share of training that is done on to the loss."""
-        self.loss.set_progress(share)
-
-    @property
-    def needs_progress(self) -> bool:
-        """Whether the loss depends on the progress of training."""
-        return self.loss.needs_progress
-
-    def held_out(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Compute the held-out loss of the loss alone."""
-        return self.loss.held_out(logits, labels)
-
-    def log_scores(self, logits: Tensor) -> Tensor:
-        """Compute the class scores of the loss."""
-        return self.loss.log_scores(logits)
-
-    @property
-    def reads_softmax(self) -> bool:
-        """Whether the class scores are the log-softmax of the logits."""
-        return self.loss.reads_softmax
 
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Compute the loss of logits (N, K, …), or (n_views, N, K, …) in training mode."""
