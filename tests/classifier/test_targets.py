@@ -2,10 +2,13 @@
 
 import pytest
 import torch
+from sklearn.datasets import load_iris
+from torch import nn
 
 from loss_cases import make_logits, make_transition, possible_labels
+from naysay import ComplementaryClassifier, TransitionMatrix
 from naysay.classifier.targets import MixedLabelLoss, pair_labels
-from naysay.methods import METHODS, Setting
+from naysay.methods import METHODS, Method, Setting
 
 Q = make_transition("without zeros", 5)
 
@@ -38,3 +41,26 @@ def test_without_a_true_label_it_is_the_loss_itself(name):
     logits = logits if loss.n_views > 1 else logits[0]
     pairs = pair_labels(comp_labels, comp_labels[:0])
     torch.testing.assert_close(mixed(logits, pairs), loss(logits, comp_labels))
+
+
+def test_a_method_may_have_a_module_of_another_package_as_its_loss(tmp_path):
+    class Excluding(nn.Module):
+        def forward(self, logits, comp_labels):
+            return -torch.log1p(-logits.softmax(1).gather(1, comp_labels[:, None])).mean()
+
+    X, y = load_iris(return_X_y=True)
+    uniform = TransitionMatrix.uniform(3)
+    made = []
+
+    def make_loss(setting):
+        made.append(Excluding())
+        return made[-1]
+
+    method = Method(name="own", summary="", when="", source="", make_loss=make_loss)
+    clf = ComplementaryClassifier(method=method, match_prior=0.1, restarts=1, random_state=0)
+    clf.fit(X, uniform.sample(y, seed=0))
+    assert clf.loss_ is made[0]
+    assert clf.score(X, y) > 0.9
+    clf.save(tmp_path / "model")
+    loaded = ComplementaryClassifier.load(tmp_path / "model")
+    assert (loaded.predict(X) == clf.predict(X)).all()

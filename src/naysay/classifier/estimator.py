@@ -36,7 +36,7 @@ from naysay.classifier.targets import (
 from naysay.classifier.trainer import Trainer, as_inputs, find_device, place, train_with_restarts
 from naysay.estimation import class_prior
 from naysay.functional import as_transition
-from naysay.losses import TrainingLoss
+from naysay.losses.protocol import as_training_loss
 from naysay.methods import METHODS, Method, Setting, find_method
 from naysay.networks import MLP, Standardising
 from naysay.training.augmentation import Augment, Augments, default_for, of_each_view, strong_for
@@ -296,7 +296,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     transitions_: dict[str, TransitionMatrix]
     habit_: Habit | None = None
     network_: nn.Module
-    loss_: TrainingLoss
+    loss_: nn.Module
     history_: list[dict[str, float]]
     input_shape_: tuple[int, ...]
     n_features_in_: int
@@ -511,4 +511,4 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     @torch.no_grad()
     def _log_scores(self, X: Any) -> Tensor:
         logits = self._logits(X)  # first: it refuses what is not fitted
-        return self.loss_.log_scores(logits)
+        return as_training_loss(self.loss_).log_scores(logits)

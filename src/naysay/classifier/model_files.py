@@ -20,7 +20,6 @@ from naysay._base.checks import shorten
 from naysay._base.errors import InvalidInput, InvalidModelFile
 from naysay._base.files import check_folder, replacing_folder
 from naysay.classifier.trainer import find_device
-from naysay.losses import TrainingLoss
 from naysay.losses.protocol import as_training_loss
 from naysay.methods import METHODS, Method, Setting, find_method
 from naysay.networks import NETWORKS
@@ -306,7 +305,7 @@ def to_saved(clf: Any) -> SavedModel:
     """Return what a model file holds of a fitted `ComplementaryClassifier`."""
     method = find_method(clf.method)
     is_known = METHODS.get(method.name) is method
-    if not clf.loss_.reads_softmax and not is_known:
+    if not as_training_loss(clf.loss_).reads_softmax and not is_known:
         raise InvalidInput(
             f"A model file cannot hold how the loss of your own method {method.name!r} reads "
             "logits. Save network_ and loss_ with torch.save."
@@ -357,14 +356,14 @@ def fill_from_saved(clf: Any, model: SavedModel, path: str | Path) -> None:
     clf.provenance_ = model.provenance
 
 
-def _rebuild_loss(method: str | Method, model: SavedModel, path: str | Path) -> TrainingLoss:
+def _rebuild_loss(method: str | Method, model: SavedModel, path: str | Path) -> nn.Module:
     """Return the trained loss of a saved model; a method of one's own has left none."""
     known = METHODS.get(str(method))
     if known is None:
-        return TrainingLoss()  # it reads the softmax, or it could not have been saved
+        return nn.Identity()
     n_classes = model.transition.n_classes
     prior = torch.full((n_classes,), 1 / n_classes, dtype=torch.float64)  # that of older files
-    loss = as_training_loss(known.make_loss(Setting(Q=model.transition, prior=prior)))
+    loss = known.make_loss(Setting(Q=model.transition, prior=prior))
     if model.loss_state:
         try:
             loss.load_state_dict(model.loss_state)

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import nll_loss
 
 from naysay._base.errors import InvalidInput
 from naysay.estimation import class_prior
-from naysay.losses import PriorMatching, TrainingLoss
+from naysay.losses import PriorMatching
 from naysay.losses.protocol import LossWrapper, as_training_loss
 from naysay.methods import Method, Setting
 from naysay.observations import Observations, log_likelihoods
@@ -38,7 +38,7 @@ class Targets(NamedTuple):
     example: NDArray[np.int64]
     values: NDArray[Any]
     of_true_labels: Callable[[NDArray[np.int64]], NDArray[Any]] | None
-    loss: TrainingLoss
+    loss: nn.Module
 
 
 def make_targets(
@@ -54,7 +54,7 @@ def make_targets(
             example=np.arange(answers.n_examples),
             values=log_likelihoods(answers, transitions).astype(np.float32),
             of_true_labels=lambda labels: certain[labels],
-            loss=as_training_loss(method.make_evidence_loss()),
+            loss=method.make_evidence_loss(),
         )
     if by_annotator:
         raise InvalidInput(
@@ -69,13 +69,13 @@ def make_targets(
             example=np.arange(answers.n_examples),
             values=ruled_out,
             of_true_labels=lambda labels: others[labels],
-            loss=as_training_loss(method.make_loss(setting)),
+            loss=method.make_loss(setting),
         )
     return Targets(
         example=answers.example,
         values=answers.label,
         of_true_labels=None,
-        loss=as_training_loss(method.make_loss(setting)),
+        loss=method.make_loss(setting),
     )
 
 
@@ -96,12 +96,12 @@ def pool(annotator: NDArray[Any] | None, transitions: Transitions) -> Transition
 
 
 def add_prior_matching(
-    loss: TrainingLoss,
+    loss: nn.Module,
     answers: Observations,
     Q: TransitionMatrix,
     strength: float,
     Q_samples: NDArray[np.float64] | None,
-) -> TrainingLoss:
+) -> nn.Module:
     """Add prior matching to a loss, with the class prior that the answers imply.
 
     With strength 0 the loss is returned unchanged.
@@ -121,10 +121,10 @@ class MixedLabelLoss(LossWrapper):
     methods have no loss for them. Held-out examples have complementary labels only, shape (N,).
     """
 
-    def __init__(self, loss: TrainingLoss) -> None:
+    def __init__(self, loss: nn.Module) -> None:
         super().__init__()
-        self.loss = loss
-        self.n_views = loss.n_views
+        self.loss = as_training_loss(loss)
+        self.n_views = self.loss.n_views
 
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Compute the mean over all examples, with labels of either kind."""
@@ -160,7 +160,7 @@ _WORST_CONDITION = 1e3  # condition number of Q above which the estimate is most
 
 
 def accuracy_measure(
-    loss: TrainingLoss, Q: TransitionMatrix, targets: Targets
+    loss: nn.Module, Q: TransitionMatrix, targets: Targets
 ) -> Callable[[Tensor, Tensor], dict[str, float]]:
     """Make a function that estimates the accuracy from logits and complementary labels.
 
@@ -173,7 +173,7 @@ def accuracy_measure(
     inverse = torch.from_numpy(np.linalg.inv(values))
 
     def measure(logits: Tensor, labels: Tensor) -> dict[str, float]:
-        predicted = loss.log_scores(logits).argmax(1)
+        predicted = as_training_loss(loss).log_scores(logits).argmax(1)
         return {"held_out_accuracy": inverse.to(labels.device)[labels, predicted].mean().item()}
 
     return measure

@@ -16,7 +16,7 @@ from naysay import training
 from naysay._base.errors import InvalidInput, InvalidTransitionMatrix
 from naysay._base.progress import epoch_bar
 from naysay.classifier.targets import MixedLabelLoss, Targets, pair_labels
-from naysay.losses import TrainingLoss
+from naysay.losses.protocol import as_training_loss
 from naysay.quality import find_collapsed_classes
 from naysay.training import Examples, Options, predict_logits, processes
 from naysay.training.augmentation import Augments
@@ -77,11 +77,11 @@ class Trainer:
         self,
         examples: Examples,
         targets: Targets,
-        loss: TrainingLoss,
+        loss: nn.Module,
         anchors: tuple[NDArray[Any], NDArray[np.int64]],
         *,
         repeats: int = 1,
-    ) -> tuple[Examples, TrainingLoss]:
+    ) -> tuple[Examples, nn.Module]:
         """Add the anchors to the examples, `repeats` times each, and adapt the loss to both.
 
         The inputs are not copied; those of the anchors are stored beside them.
@@ -186,7 +186,7 @@ def find_device(device: str | torch.device) -> torch.device:
 
 def train_with_restarts(
     trainer: Trainer,
-    loss: TrainingLoss,
+    loss: nn.Module,
     examples: Examples,
     held_out: Examples | None,
     Q: TransitionMatrix,
@@ -217,11 +217,11 @@ def train_with_restarts(
 
 @torch.no_grad()
 def _has_collapsed(
-    network: nn.Module, loss: TrainingLoss, held_out: Examples, Q: TransitionMatrix
+    network: nn.Module, loss: nn.Module, held_out: Examples, Q: TransitionMatrix
 ) -> bool:
     if held_out.labels.ndim > 1:
         return False  # the check needs a single label per example
-    scores = loss.log_scores(predict_logits(network, held_out).double())
+    scores = as_training_loss(loss).log_scores(predict_logits(network, held_out).double())
     try:
         found = find_collapsed_classes(scores.exp().cpu().numpy(), held_out.labels.cpu().numpy(), Q)
     except InvalidTransitionMatrix:

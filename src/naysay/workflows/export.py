@@ -24,6 +24,7 @@ from naysay._base.files import replacing
 from naysay.classifier import ComplementaryClassifier
 from naysay.datasets.own.images import ImageRecipe
 from naysay.datasets.own.recipe import CategoricalColumn, NumericColumn, Recipe
+from naysay.losses.protocol import as_training_loss
 
 __all__ = ["ExportedModel", "TableEncoder", "describe", "encode_columns", "export"]
 
@@ -86,7 +87,7 @@ class ExportedModel(nn.Module):
         recipe = model.recipe_
         self.encoder = TableEncoder(recipe) if isinstance(recipe, Recipe) else nn.Identity()
         self.network = copy.deepcopy(model.network_)  # the model itself stays on its device
-        self.loss = copy.deepcopy(model.loss_)
+        self.loss = as_training_loss(copy.deepcopy(model.loss_))
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Return log P(Y | x) and P(Y | x)."""
