@@ -20,7 +20,7 @@ from members import (
     weights_of,
 )
 from naysay import InvalidInput
-from naysay.ensemble import Member, fit_many
+from naysay.ensemble import Member, best_of, fit_many
 from naysay.losses import (
     PartialOutputConsistency,
     TrainedForwardCrossEntropy,
@@ -72,8 +72,8 @@ def test_a_network_in_two_members_is_refused():
     [
         ({"network": MLP((2,), K)}, "no dropout.*make it with dropout=0"),
         ({"network": ResNet18((3, 8, 8), K, width=4)}, "has BatchNorm2d; train it with"),
-        ({"loss": TrainedForwardCrossEntropy(make_Q(0))}, "asks for parameters to train"),
-        ({"loss": PartialOutputConsistency(make_Q(0))}, "asks for several views"),
+        ({"loss": TrainedForwardCrossEntropy(make_Q(0))}, "needs parameters to train"),
+        ({"loss": PartialOutputConsistency(make_Q(0))}, "needs several views"),
         ({"options": make_options(optimiser=torch.optim.Adagrad)}, "must be adamw, adam or sgd"),
     ],
 )
@@ -92,13 +92,35 @@ def test_compiled_members_end_as_others_do(monkeypatch):
         torch.testing.assert_close(weights_of(one.network), weights_of(other.network))
 
 
-def test_a_loss_that_is_not_finite_names_its_member():
-    members = make_members(3, loss=LOSSES["different kinds"])
-    members[1] = Member(
-        **vars(members[1]) | {"loss": lambda logits, labels: logits.sum() * math.nan}
-    )
-    with pytest.raises(InvalidInput, match=r"member 1 became nan in epoch 1\. Lower"):
-        fit_many(members)
+@pytest.mark.parametrize("held_out", [False, True])
+def test_a_member_that_diverges_stops_and_the_others_end_as_without_it(held_out):
+    def make():
+        return make_members(3, loss=LOSSES["different kinds"], held_out=held_out)
+
+    def diverges(logits, labels):
+        return logits.square().sum() * (math.nan if len(seen) > 1 else 1)
+
+    seen = []
+    members, alone = make(), make()
+    members[1] = replace(members[1], loss=diverges)
+    histories = fit_many(members, on_epoch=seen.append)
+    assert [len(history) for history in histories] == [4, 3, 4]
+    assert [math.isnan(record["loss"]) for record in histories[1]] == [False, False, True]
+    assert [sorted(records) for records in seen] == [[0, 1, 2]] * 3 + [[0, 2]]
+    fit_many([alone[0], alone[2]])
+    for number in (0, 2):
+        others = weights_of(alone[number].network)
+        torch.testing.assert_close(weights_of(members[number].network), others)
+
+
+def test_a_member_that_diverged_is_not_chosen_however_good_it_was():
+    def history(*losses):
+        return [{"loss": 1.0, "held_out_loss": loss} for loss in losses]
+
+    histories = [history(2.0, 1.0, math.nan), history(3.0, 2.5), history(math.inf)]
+    assert best_of(histories, ["a", "a", "a"]) == {"a": 1}
+    with pytest.raises(InvalidInput, match=r"every member of group 'c' became .* Lower lr"):
+        best_of(histories, ["a", "a", "c"])
 
 
 def test_a_member_that_has_stopped_may_diverge():

@@ -166,7 +166,7 @@ def test_a_group_chooses_by_held_out_labels_and_sees_no_true_one():
         np.testing.assert_array_equal(before.predictions, after.predictions)
 
 
-def test_a_group_is_trained_one_by_one_where_a_loss_grows_beyond_all_bounds():
+def test_a_setting_that_lets_the_loss_grow_beyond_all_bounds_is_not_chosen():
     spec = make_grid_spec(trial=0)
     wild = replace(
         spec, options={**spec.options, "grid": {**spec.options["grid"], "lr": [0.03, 1e30]}}
@@ -174,7 +174,7 @@ def test_a_group_is_trained_one_by_one_where_a_loss_grows_beyond_all_bounds():
     (outcome,) = train_group([wild], [load_run_data(wild)], device=CPU)
     assert outcome.chosen["lr"] == 0.03
     lost = replace(spec, options={**spec.options, "grid": {**spec.options["grid"], "lr": [1e30]}})
-    with pytest.raises(InvalidInput, match="Every setting of the grid"):
+    with pytest.raises(InvalidInput, match=r"every member of group 0 became .* Lower lr"):
         train_group([lost], [load_run_data(lost)], device=CPU)
 
 
@@ -183,6 +183,13 @@ def test_what_only_the_classifier_does_is_refused_in_a_group():
     refining = replace(spec, options={**spec.options, "refine": True})
     with pytest.raises(InvalidInput, match="with a grid cannot have refine"):
         train_group([refining], [load_run_data(refining)], device=CPU)
+
+
+def test_what_cannot_be_trained_at_once_is_an_error_of_the_group():
+    spec = make_grid_spec()
+    with_dropout = replace(spec, options={**spec.options, "network": "MLP"})
+    with pytest.raises(InvalidInput, match="must have no dropout"):
+        train_group([with_dropout], [load_run_data(with_dropout)], device=CPU)
 
 
 def test_a_refined_matrix_is_kept_beside_that_of_the_anchors():
@@ -230,7 +237,7 @@ def test_options_become_parameters():
     kept = [torch.isin(augment(images), images).float().mean() for augment in both]
     assert kept[0] == 1  # moved and mirrored only
     assert kept[1] < 0.01
-    with pytest.raises(InvalidInput, match=r"has none for speed=3, network='LeNet6'"):
+    with pytest.raises(InvalidInput, match=r"does not know speed=3, network='LeNet6'"):
         classifier_arguments(make_spec(options={"speed": 3, "network": "LeNet6"}), 100)
 
 

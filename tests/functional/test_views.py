@@ -17,7 +17,7 @@ from loss_cases import make_logits, make_transition, possible_labels, with_gradi
 from loss_compilation import TORCH_INTERNAL, assert_compiles
 from naysay import ComplementaryClassifier, InvalidInput, InvalidLabels, TransitionMatrix, losses
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
-from naysay.classifier.targets import TrueLabelsToo
+from naysay.classifier.targets import MixedLabelLoss
 from naysay.networks import MLP
 from naysay.observations import Observations
 from naysay.training import Examples, Options, fit, predict_logits
@@ -284,8 +284,8 @@ def test_the_held_out_loss_does_not_depend_on_overconfidence():
     "wrap",
     [
         lambda loss: losses.PriorMatching(loss, torch.full((10,), 0.1)),
-        lambda loss: TrueLabelsToo(loss, 10),
-        lambda loss: TrueLabelsToo(losses.PriorMatching(loss, torch.full((10,), 0.1)), 10),
+        lambda loss: MixedLabelLoss(loss),
+        lambda loss: MixedLabelLoss(losses.PriorMatching(loss, torch.full((10,), 0.1))),
     ],
 )
 def test_a_loss_that_wraps_it_has_the_same_held_out_loss(wrap):

@@ -14,7 +14,7 @@ from sklearn.datasets import load_digits
 from loss_cases import make_logits, possible_labels
 from naysay import ComplementaryClassifier, InvalidInput, InvalidTransitionMatrix, TransitionMatrix
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
-from naysay.classifier.targets import TrueLabelsToo
+from naysay.classifier.targets import MixedLabelLoss, pair_labels
 from naysay.ensemble import Member, fit_many
 from naysay.estimation import class_prior
 from naysay.losses import LikelihoodLoss, PriorMatching, SeveralLabelsLog, SurrogateLog
@@ -128,7 +128,7 @@ def test_what_does_not_fit_is_refused(options, wording):
 def test_every_method_takes_it_in_training_and_is_itself_in_evaluation(name, true_labels):
     plain = METHODS[name].make_loss(Setting(Q=Q, prior=PRIOR)).double()
     loss = PriorMatching(copy.deepcopy(plain), PRIOR, strength=0.5)
-    n_views = getattr(plain, "n_views", 1)
+    n_views = plain.n_views
     assert loss.n_views == n_views
     views = torch.stack([make_logits(6, K, seed) for seed in range(n_views)])
     logits = views if n_views > 1 else views[0]
@@ -136,12 +136,10 @@ def test_every_method_takes_it_in_training_and_is_itself_in_evaluation(name, tru
     counted = torch.ones(6, dtype=torch.bool)
     expected = plain(logits, labels)
     if true_labels:  # known examples have no part in the mean
-        loss, labels = TrueLabelsToo(loss, K), labels.clone()
-        labels[1] = K + 2
-        counted[1] = False
-        expected = TrueLabelsToo(plain, K)(logits, labels)
-    read = getattr(plain, "log_scores", lambda logits: logits.log_softmax(1))
-    shares = [each.exp() for view in views for each in read(view)[counted]]
+        loss, labels = MixedLabelLoss(loss), pair_labels(labels[:5], torch.tensor([2]))
+        counted[5] = False
+        expected = MixedLabelLoss(plain)(logits, labels)
+    shares = [each.exp() for view in views for each in plain.log_scores(view)[counted]]
     mean = torch.stack(shares).mean(0)
     divergence = (PRIOR * (PRIOR / mean).log()).sum() * counted.double().mean()
     torch.testing.assert_close(loss(logits, labels), expected + 0.5 * divergence)
@@ -149,7 +147,7 @@ def test_every_method_takes_it_in_training_and_is_itself_in_evaluation(name, tru
 
 
 def evaluated(plain, logits, labels):
-    loss = TrueLabelsToo(plain, K) if (labels >= K).any() else plain
+    loss = MixedLabelLoss(plain) if labels.ndim == 2 else plain
     return loss.eval()(logits, labels)
 
 
@@ -176,7 +174,8 @@ def test_a_copy_is_told_of_progress_by_itself_and_the_strength_is_part_of_the_fi
     twin = copy.deepcopy(loss)
     twin.set_progress(0.25)
     assert (twin.loss._progress, loss.loss._progress) == (0.25, 1.0)
-    assert not hasattr(PriorMatching(SurrogateLog(), PRIOR), "set_progress")
+    assert loss.needs_progress
+    assert not PriorMatching(SurrogateLog(), PRIOR).needs_progress
     assert of_loss(loss) != of_loss(PriorMatching(loss.loss, PRIOR, strength=2.0))
     with pytest.raises(InvalidInput, match="strength"):
         PriorMatching(SurrogateLog(), PRIOR, strength=-1)

@@ -28,8 +28,8 @@ def make_loss(name, Q=BIASED, prior=PRIOR):
 
 def views_of(loss, logits):
     """Return the logits as the loss takes them in training: all views, or the one."""
-    n_views = getattr(loss, "n_views", 1)
-    return torch.stack([logits / (1 + v) for v in range(n_views)]) if n_views > 1 else logits
+    views = [logits / (1 + view) for view in range(loss.n_views)]
+    return torch.stack(views) if len(views) > 1 else logits
 
 
 def call(loss):

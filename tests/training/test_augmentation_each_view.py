@@ -12,6 +12,7 @@ from torch import nn
 import trainings
 from naysay import ComplementaryClassifier, InvalidInput, InvalidModelFile
 from naysay.classifier import habit
+from naysay.losses import TrainingLoss
 from naysay.methods import METHODS
 from naysay.training import Examples, Options, fit
 from naysay.training.augmentation import add_noise, compose, crop, flip, of_each_view
@@ -56,7 +57,7 @@ class Watched:
         return inputs + self.added
 
 
-class Noting(nn.Module):
+class Noting(TrainingLoss):
     """A loss of several views that keeps the logits it was given."""
 
     def __init__(self, n_views):

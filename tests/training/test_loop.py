@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from naysay import InvalidInput, TransitionMatrix
-from naysay.losses import ForwardCrossEntropy
+from naysay.losses import ForwardCrossEntropy, TrainingLoss
 from naysay.networks import MLP
 from naysay.training import Examples, Options, adam, adamw, fit, predict_logits, seeded, sgd
 from naysay.training.step import _plain_step
@@ -218,7 +218,7 @@ def test_options_cannot_be_changed_and_must_be_named():
 # --- what a loss may ask for ---------------------------------------------------------------------
 
 
-class Asking(torch.nn.Module):
+class Asking(TrainingLoss):
     """A loss with a parameter, two views and a schedule, that notes what it gets."""
 
     n_views = 2

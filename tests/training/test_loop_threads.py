@@ -5,7 +5,7 @@ import torch
 
 from naysay import ComplementaryClassifier
 from naysay.networks import MLP, LeNet5
-from naysay.training.loop import as_many_as_pay
+from naysay.training.loop import single_thread_if_small
 
 
 @pytest.fixture
@@ -26,13 +26,13 @@ def two_threads():
     ],
 )
 def test_a_second_thread_must_pay(two_threads, network, batch_size, expected):
-    with as_many_as_pay(network, batch_size):
+    with single_thread_if_small(network, batch_size):
         assert torch.get_num_threads() == expected
     assert torch.get_num_threads() == 2
 
 
 def test_threads_come_back_after_an_error(two_threads):
-    with pytest.raises(KeyError), as_many_as_pay(MLP((64,), 10), 8):
+    with pytest.raises(KeyError), single_thread_if_small(MLP((64,), 10), 8):
         raise KeyError
     assert torch.get_num_threads() == 2
 

@@ -17,6 +17,7 @@ from members import make_members, weights_of
 from naysay import ensemble, training
 from naysay._base.errors import NaysayWarning
 from naysay.ensemble import program
+from naysay.losses import TrainingLoss
 from naysay.networks import MLP
 from naysay.training import Examples, adam, adamw, loop, seeded, sgd
 from naysay.training.schedules import one_cycle
@@ -133,7 +134,7 @@ def test_rows_of_tables_follow_one_another_and_start_anew():
 # --- one network ---------------------------------------------------------------------------------
 
 
-class Hastening(nn.Module):
+class Hastening(TrainingLoss):
     """A loss that asks how far training is."""
 
     share = 0.0
@@ -156,7 +157,7 @@ def run(make_step, make=adamw, **options):
     # a rate in a tensor, as on a GPU
     optimiser = make_optimiser(make, network, loss, lr=torch.tensor(0.0), weight_decay=0.1)
     averages = Averages(network, 0.9, CPU)
-    averages.may_look = make_step is Step
+    averages.can_sync = make_step is Step
     step = make_step(
         Objective(network, loss, lambda inputs: inputs),
         optimiser,
@@ -191,7 +192,7 @@ def test_a_replayed_step_equals_the_one_as_written(make, max_norm):
 
 def test_batches_that_travel_are_replayed_too(monkeypatch):
     expected = run(Step)
-    monkeypatch.setattr(Examples, "are_there", False)
+    monkeypatch.setattr(Examples, "on_device", False)
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: tensor)  # asks for a GPU
     assert_same(run(partial(CapturedStep, recorder=TapeRecorder())), expected)
 
@@ -209,7 +210,7 @@ def test_training_goes_on_from_a_checkpoint_to_the_same_end(monkeypatch, tmp_pat
     recorders = []
 
     def make_step(objective, optimiser, averages, *arguments, **options):
-        averages.may_look = False
+        averages.can_sync = False
         recorders.append(TapeRecorder())
         options["recorder"] = recorders[-1]
         return CapturedStep(objective, optimiser, averages, *arguments, **options)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from loss_cases import make_logits, make_transition, possible_labels
-from naysay.classifier.targets import TrueLabelsToo
+from naysay.classifier.targets import MixedLabelLoss, pair_labels
 from naysay.losses import (
     LikelihoodLoss,
     PriorMatching,
@@ -32,15 +32,15 @@ def make_case(name, Q, *, true_labels=False):
     prior = torch.full((n_classes,), 1 / n_classes, dtype=torch.float64)
     loss = METHODS[name].make_loss(Setting(Q=Q, prior=prior))
     if true_labels:
-        loss = TrueLabelsToo(loss, n_classes)
-    n_views = getattr(loss, "n_views", 1)
+        loss = MixedLabelLoss(loss)
+    n_views = loss.n_views
     shape = (n_views, N, n_classes) if n_views > 1 else (N, n_classes)
     batches = []
     for seed in range(2):
         logits = make_logits(n_views * N, n_classes, seed, torch.float32).reshape(shape).cuda()
         labels = possible_labels(Q, N, seed)
         if true_labels:
-            labels[::4] = n_classes + (torch.arange(N)[::4] + seed) % n_classes
+            labels = pair_labels(labels[16:], (torch.arange(16) + seed) % n_classes)
         batches.append((logits, labels.cuda()))
     return loss.cuda(), batches
 
@@ -48,7 +48,7 @@ def make_case(name, Q, *, true_labels=False):
 def assert_replay_equals_eager(loss, batches):
     """Capture value and gradient on the first batch, replay on the second."""
     share = torch.tensor(0.1, device="cuda")
-    getattr(loss, "set_progress", lambda share: None)(share)
+    loss.set_progress(share)
     wanted = list(loss.parameters())
 
     def step(logits, labels):
@@ -127,9 +127,9 @@ def test_a_pull_towards_the_prior_is_captured_too(name, true_labels):
     Q = make_transition("without zeros", K)
     loss, batches = make_case(name, Q, true_labels=true_labels)
     prior = torch.linspace(1, 2, K, dtype=torch.float64) / torch.linspace(1, 2, K).sum()
-    inner = loss.loss if isinstance(loss, TrueLabelsToo) else loss
+    inner = loss.loss if isinstance(loss, MixedLabelLoss) else loss
     pulled = PriorMatching(inner, prior).cuda()
-    assert_replay_equals_eager(TrueLabelsToo(pulled, K) if true_labels else pulled, batches)
+    assert_replay_equals_eager(MixedLabelLoss(pulled) if true_labels else pulled, batches)
 
 
 def test_a_bounded_matrix_is_captured_too():

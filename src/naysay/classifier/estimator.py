@@ -29,14 +29,14 @@ from naysay.classifier.model_files import (
 from naysay.classifier.targets import (
     Transitions,
     accuracy_measure,
-    hold_prior,
-    log_scores,
+    add_prior_matching,
     make_targets,
     pool,
 )
-from naysay.classifier.trainer import Trainer, as_inputs, find_device, place, train_sound
+from naysay.classifier.trainer import Trainer, as_inputs, find_device, place, train_with_restarts
 from naysay.estimation import class_prior
 from naysay.functional import as_transition
+from naysay.losses.protocol import as_training_loss
 from naysay.methods import METHODS, Method, Setting, find_method
 from naysay.networks import MLP, Standardising
 from naysay.training.augmentation import Augment, Augments, default_for, of_each_view, strong_for
@@ -430,15 +430,15 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         self.loss_ = targets.loss.to(device)
         doubt = self.habit_.uncertainty if self.habit_ else None
         plausible = doubt.samples if doubt else None
-        held = hold_prior(self.loss_, answers, self.transition_, self.match_prior, plausible)
+        held = add_prior_matching(
+            self.loss_, answers, self.transition_, self.match_prior, plausible
+        )
         loss = held.to(device)
         examples, held_out = trainer.split(targets.example, targets.values)
         if anchored is not None and repeats:
-            examples, loss = trainer.add_anchors(
-                examples, targets, loss, anchored, n_classes=len(names), repeats=repeats
-            )
+            examples, loss = trainer.add_anchors(examples, targets, loss, anchored, repeats=repeats)
         measure = accuracy_measure(self.loss_, self.transition_, targets)
-        self.network_, self.history_ = train_sound(
+        self.network_, self.history_ = train_with_restarts(
             trainer, loss, examples, held_out, self.transition_, restarts, measure=measure
         )
         self.input_shape_ = tuple(X.shape[1:])
@@ -511,4 +511,4 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     @torch.no_grad()
     def _log_scores(self, X: Any) -> Tensor:
         logits = self._logits(X)  # first: it refuses what is not fitted
-        return log_scores(self.loss_, logits)
+        return as_training_loss(self.loss_).log_scores(logits)

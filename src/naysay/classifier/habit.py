@@ -21,7 +21,7 @@ from torch.nn.functional import cross_entropy
 
 from naysay._base.checks import shorten
 from naysay._base.errors import NaysayWarning
-from naysay.classifier.targets import hold_prior, make_targets
+from naysay.classifier.targets import add_prior_matching, make_targets
 from naysay.classifier.trainer import Trainer
 from naysay.estimation import Uncertainty, calibrate, from_anchors, refine, uncertainty
 from naysay.methods import METHODS, Method, Setting
@@ -104,7 +104,7 @@ class Judges:
         possible = _possible(Q)
         setting = Setting(Q=possible, prior=None)
         targets = make_targets(self.answers, possible, self.method, setting)
-        held = hold_prior(targets.loss, self.answers, possible, self.match_prior, Q_samples)
+        held = add_prior_matching(targets.loss, self.answers, possible, self.match_prior, Q_samples)
         rng = np.random.default_rng(self.seed)
         half = rng.permutation(n_examples) % 2
         probs = np.empty((n_examples, n_classes))
@@ -121,7 +121,6 @@ class Judges:
                 targets,
                 held,
                 self.anchors,
-                n_classes=n_classes,
                 repeats=self.anchor_repeats,
             )
             network, _ = trainer.train(

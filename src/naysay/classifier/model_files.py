@@ -20,6 +20,7 @@ from naysay._base.checks import shorten
 from naysay._base.errors import InvalidInput, InvalidModelFile
 from naysay._base.files import check_folder, replacing_folder
 from naysay.classifier.trainer import find_device
+from naysay.losses.protocol import as_training_loss
 from naysay.methods import METHODS, Method, Setting, find_method
 from naysay.networks import NETWORKS
 from naysay.transition import TransitionMatrix
@@ -304,7 +305,7 @@ def to_saved(clf: Any) -> SavedModel:
     """Return what a model file holds of a fitted `ComplementaryClassifier`."""
     method = find_method(clf.method)
     is_known = METHODS.get(method.name) is method
-    if hasattr(clf.loss_, "log_scores") and not is_known:
+    if not as_training_loss(clf.loss_).reads_softmax and not is_known:
         raise InvalidInput(
             f"A model file cannot hold how the loss of your own method {method.name!r} reads "
             "logits. Save network_ and loss_ with torch.save."

@@ -1,8 +1,8 @@
-"""From what the user gave as labels to what a loss is trained on.
+"""Convert complementary labels to the targets that the loss of a method takes.
 
-One label per example stays an integer. Several, or those of annotators with matrices of their
-own, become what the method can take: a likelihood over the classes, a set of excluded classes, or
-one training row per answer.
+A single label per example stays an integer. Several labels, or labels of annotators who have
+matrices of their own, become a likelihood over the classes, a set of excluded classes or one
+training row for each answer, depending on the method.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,32 +17,34 @@ from torch.nn.functional import nll_loss
 from naysay._base.errors import InvalidInput
 from naysay.estimation import class_prior
 from naysay.losses import PriorMatching
+from naysay.losses.protocol import LossWrapper, as_training_loss
 from naysay.methods import Method, Setting
 from naysay.observations import Observations, log_likelihoods
 from naysay.transition import TransitionMatrix
 
-_IGNORED = -100  # torch's own default
+_IGNORED = -100  # torch's default ignore_index
 
 Transitions = TransitionMatrix | Mapping[str, TransitionMatrix]
 
 
 class Targets(NamedTuple):
-    """The rows to train on.
+    """The rows to train on, and the loss for them.
 
-    ``example`` says which example each row is of, ``values`` what its loss takes, and
-    ``of_true_labels`` gives the same for examples whose true class is known.
+    ``example`` has the number of the example of each row and ``values`` its target.
+    ``of_true_labels`` computes targets of examples whose true class is known; it is None if targets
+    are label indices, and the loss then has to be wrapped in a `MixedLabelLoss`.
     """
 
     example: NDArray[np.int64]
     values: NDArray[Any]
-    of_true_labels: Callable[[NDArray[np.int64]], NDArray[Any]]
+    of_true_labels: Callable[[NDArray[np.int64]], NDArray[Any]] | None
     loss: nn.Module
 
 
 def make_targets(
     answers: Observations, transitions: Transitions, method: Method, setting: Setting
 ) -> Targets:
-    """Choose the form of the labels that the method takes; labels are indices."""
+    """Convert answers, whose labels are indices, to targets that the method takes."""
     n_classes = setting.Q.n_classes
     is_single = (np.bincount(answers.example, minlength=answers.n_examples) == 1).all()
     by_annotator = not isinstance(transitions, TransitionMatrix)
@@ -72,13 +74,13 @@ def make_targets(
     return Targets(
         example=answers.example,
         values=answers.label,
-        of_true_labels=lambda labels: labels + n_classes,
+        of_true_labels=None,
         loss=method.make_loss(setting),
     )
 
 
 def pool(annotator: NDArray[Any] | None, transitions: Transitions) -> TransitionMatrix:
-    """Return one matrix for all answers: the annotators', weighted by how much each answered."""
+    """Average the matrices of annotators, weighted by the number of answers of each."""
     if isinstance(transitions, TransitionMatrix):
         return transitions
     names, counts = np.unique([] if annotator is None else annotator, return_counts=True)
@@ -93,62 +95,77 @@ def pool(annotator: NDArray[Any] | None, transitions: Transitions) -> Transition
     return TransitionMatrix(values, used[0].classes, allow_diagonal=may_err)
 
 
-def hold_prior(
+def add_prior_matching(
     loss: nn.Module,
     answers: Observations,
     Q: TransitionMatrix,
     strength: float,
     Q_samples: NDArray[np.float64] | None,
 ) -> nn.Module:
-    """Return the loss with a pull towards the class shares that the answers tell, if asked for."""
+    """Add prior matching to a loss, with the class prior that the answers imply.
+
+    With strength 0 the loss is returned unchanged.
+    """
     if not strength:
         return loss
     prior = torch.from_numpy(class_prior(answers.label, Q, shrink=True, Q_samples=Q_samples))
     return PriorMatching(loss, prior, strength=strength)
 
 
-class TrueLabelsToo(nn.Module):
-    """A loss on complementary labels 0..K-1 that takes K + y for "the true class is y"."""
+class MixedLabelLoss(LossWrapper):
+    """A loss on complementary labels that also learns from the true labels of some examples.
 
-    def __init__(self, loss: nn.Module, n_classes: int) -> None:
+    Labels are pairs as made by `pair_labels`, shape (N, 2): a complementary label and a true label,
+    of which the missing one is -100. Likelihoods over the classes would be equivalent, but they
+    need K numbers per example, which is 800 MB for a million examples of 200 classes, and most
+    methods have no loss for them. Held-out examples have complementary labels only, shape (N,).
+    """
+
+    def __init__(self, loss: nn.Module) -> None:
         super().__init__()
-        self.loss = loss
-        self.n_classes = n_classes
-        self.n_views = getattr(loss, "n_views", 1)
-        for asked in ("set_progress", "held_out"):  # no true label is held out
-            if hasattr(loss, asked):
-                setattr(self, asked, getattr(loss, asked))
+        self.loss = as_training_loss(loss)
+        self.n_views = self.loss.n_views
 
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Return the mean over all labels of both kinds."""
-        is_true = labels >= self.n_classes
-        comp_loss = self.loss(logits, labels.masked_fill(is_true, _IGNORED))
-        true = (labels - self.n_classes).masked_fill(~is_true, _IGNORED)
-        views = logits.reshape(-1, len(labels), self.n_classes)  # of one view too
-        scores = log_scores(self.loss, views.flatten(0, 1))
+        """Compute the mean over all examples, with labels of either kind."""
+        comp_labels, true_labels = labels.unbind(1)
+        comp_loss = self.loss(logits, comp_labels)
+        views = logits.reshape(-1, len(labels), logits.shape[-1])  # also if there is one view
+        scores = self.log_scores(views.flatten(0, 1))
         true_loss = nll_loss(
-            scores, true.repeat(len(views)), ignore_index=_IGNORED, reduction="sum"
+            scores, true_labels.repeat(len(views)), ignore_index=_IGNORED, reduction="sum"
         ) / len(views)
-        return (comp_loss * (~is_true).sum() + true_loss) / len(labels)
+        n_complementary = (true_labels == _IGNORED).sum()
+        return (comp_loss * n_complementary + true_loss) / len(labels)
 
 
-def log_scores(loss: nn.Module, logits: Tensor) -> Tensor:
-    """Return the scores of the classes (N, K) as the loss reads them, by default the softmax's."""
-    read = getattr(loss, "log_scores", lambda logits: logits.log_softmax(1))
-    return read(logits)
+def pair_labels(comp_labels: Tensor, true_labels: Tensor) -> Tensor:
+    """Make pairs (complementary label, true label), of which one is missing, for two sets.
+
+    Examples
+    --------
+    >>> pair_labels(torch.tensor([2, 0]), torch.tensor([1]))
+    tensor([[   2, -100],
+            [   0, -100],
+            [-100,    1]])
+    """
+    pairs = comp_labels.new_full((len(comp_labels) + len(true_labels), 2), _IGNORED)
+    pairs[: len(comp_labels), 0] = comp_labels
+    pairs[len(comp_labels) :, 1] = true_labels
+    return pairs
 
 
-_MOST_CLASSES = 1000  # whose matrix is inverted
-_WORST_CONDITION = 1e3  # of Q: beyond it the estimate is mostly noise
+_MOST_CLASSES = 1000  # matrices of more classes are not inverted
+_WORST_CONDITION = 1e3  # condition number of Q above which the estimate is mostly noise
 
 
 def accuracy_measure(
     loss: nn.Module, Q: TransitionMatrix, targets: Targets
 ) -> Callable[[Tensor, Tensor], dict[str, float]]:
-    """Return how to estimate accuracy from logits and complementary labels, where Q allows it.
+    """Make a function that estimates the accuracy from logits and complementary labels.
 
-    The mean of Q⁻¹[ȳ, f(x)] is the accuracy in expectation. Without an inverse, or with labels of
-    another kind, nothing is measured.
+    The expectation of the mean of Q⁻¹[ȳ, f(x)] is the accuracy. If Q cannot be inverted, or targets
+    are not label indices, the function measures nothing.
     """
     values = np.asarray(Q) if Q.n_classes <= _MOST_CLASSES else np.zeros((1, 1))
     if targets.values.ndim > 1 or np.linalg.cond(values) > _WORST_CONDITION:
@@ -156,7 +173,7 @@ def accuracy_measure(
     inverse = torch.from_numpy(np.linalg.inv(values))
 
     def measure(logits: Tensor, labels: Tensor) -> dict[str, float]:
-        predicted = log_scores(loss, logits).argmax(1)
+        predicted = as_training_loss(loss).log_scores(logits).argmax(1)
         return {"held_out_accuracy": inverse.to(labels.device)[labels, predicted].mean().item()}
 
     return measure

@@ -1,4 +1,4 @@
-"""Trains networks on one set of inputs: what a classifier's `fit` does, once or several times."""
+"""Train networks on one set of inputs, as a classifier's `fit` does once or several times."""
 
 import copy
 import warnings
@@ -15,22 +15,24 @@ from torch import Tensor, nn
 from naysay import training
 from naysay._base.errors import InvalidInput, InvalidTransitionMatrix
 from naysay._base.progress import epoch_bar
-from naysay.classifier.targets import Targets, TrueLabelsToo, log_scores
+from naysay.classifier.targets import MixedLabelLoss, Targets, pair_labels
+from naysay.losses.protocol import as_training_loss
 from naysay.quality import find_collapsed_classes
 from naysay.training import Examples, Options, predict_logits, processes
 from naysay.training.augmentation import Augments
-from naysay.training.loop import EpochRecord
+from naysay.training.history import EpochRecord, least_held_out_loss
 from naysay.transition import TransitionMatrix
 
-_SAMPLE = (10_000, 2**23)  # examples from which inputs are standardised, and numbers in them
-_SHARE_OF_GPU = 0.5  # of its free memory that inputs may take; larger ones stay where they are
+_SAMPLE = (10_000, 2**23)  # most examples, and most values, in the sample to standardise by
+_SHARE_OF_GPU = 0.5  # share of its free memory that inputs may take; larger inputs are streamed
 
 
 @dataclass(kw_only=True)
 class Trainer:
-    """Inputs, which of them are held out, and how to train a network on the others.
+    """Inputs, the split into training and held-out examples, and how to train networks on them.
 
-    ``make_network(sample)`` gives a new network, and how to augment its inputs.
+    ``make_network(sample)`` makes a new network for inputs like the sample, and its augmentation.
+    ``order`` has the position of each example in a random order.
     """
 
     inputs: Tensor
@@ -46,22 +48,25 @@ class Trainer:
     def split(
         self, example: NDArray[np.int64], values: NDArray[Any]
     ) -> tuple[Examples, Examples | None]:
-        """Return the labels to train on and those held out, whole examples, in random order."""
+        """Split targets into training and held-out examples, in random order.
+
+        All targets of one example are on the same side.
+        """
         by_position = np.argsort(self.order[example], kind="stable")
         held_out = self.is_held_out[example[by_position]]
-        trained, kept = (
+        trained, others = (
             self.pick(example[part], values[part])
             for part in (by_position[~held_out], by_position[held_out])
         )
         if not len(trained):
             raise InvalidInput(
-                f"validation_fraction must leave examples to train on; all {len(kept)} labels "
+                f"validation_fraction must leave examples to train on; all {len(others)} labels "
                 "would be held out. Lower it."
             )
-        return trained, kept if len(kept) else None
+        return trained, others if len(others) else None
 
     def pick(self, example: NDArray[np.int64], values: NDArray[Any]) -> Examples:
-        """Return examples with what the loss takes of each."""
+        """Select examples by number, with their targets."""
         return Examples(
             self.inputs,
             torch.as_tensor(values, device=self.device),
@@ -75,26 +80,26 @@ class Trainer:
         loss: nn.Module,
         anchors: tuple[NDArray[Any], NDArray[np.int64]],
         *,
-        n_classes: int,
         repeats: int = 1,
     ) -> tuple[Examples, nn.Module]:
-        """Return the examples with the anchors, each so many times, and a loss that takes both.
+        """Add the anchors to the examples, `repeats` times each, and adapt the loss to both.
 
-        Anchors lie elsewhere; the inputs stay uncopied.
+        The inputs are not copied; those of the anchors are stored beside them.
         """
+        if examples.rows is None:
+            raise InvalidInput("Anchors can only be added to examples that have rows.")
         X, true = (np.repeat(each, repeats, axis=0) for each in anchors)
+        if targets.of_true_labels is None:
+            labels = pair_labels(examples.labels, torch.as_tensor(true, device=self.device))
+            loss = MixedLabelLoss(loss)
+        else:
+            of_true = torch.as_tensor(targets.of_true_labels(true), device=self.device)
+            labels = torch.cat([examples.labels, of_true])
         n = len(self.inputs)
         more = torch.arange(n, n + len(X), device=self.inputs.device)
-        if examples.rows is None:
-            raise InvalidInput("Only examples that were split off can be added to.")
-        values = torch.as_tensor(targets.of_true_labels(true), device=self.device)
-        joined = Examples(
-            self.inputs,
-            torch.cat([examples.labels, values]),
-            torch.cat([examples.rows, more]),
-            torch.as_tensor(X, device=self.inputs.device),
-        )
-        return joined, loss if targets.values.ndim > 1 else TrueLabelsToo(loss, n_classes)
+        rows = torch.cat([examples.rows, more])
+        others = torch.as_tensor(X, device=self.inputs.device)
+        return Examples(self.inputs, labels, rows, others), loss
 
     def train(
         self,
@@ -104,12 +109,9 @@ class Trainer:
         what: str,
         **hooks: Any,
     ) -> tuple[nn.Module, list[training.EpochRecord]]:
-        """Train a new network; `what` is shown, and names its checkpoint."""
+        """Train a new network; `what` is shown as progress and names the checkpoint."""
         seed = int(self.random.randint(2**31 - 1))
-        with training.seeded(seed, self.device):
-            sample = next(examples.inputs(*_SAMPLE))
-            network, augment = self.make_network(sample)
-            network = network.to(self.device)
+        network, augment = self.new_network(examples, seed)
         checkpoint = self.checkpoint and self.checkpoint / f"{what.replace(' ', '-')}.safetensors"
         shows = self.progress and processes.rank() == 0
         with epoch_bar(what, self.options.epochs, enabled=shows) as on_epoch:
@@ -126,16 +128,22 @@ class Trainer:
             )
         return network, history
 
+    def new_network(self, examples: Examples, seed: int) -> tuple[nn.Module, Augments]:
+        """Make a new network on the device for these examples, and its augmentation."""
+        with training.seeded(seed, self.device):
+            network, augment = self.make_network(next(examples.inputs(*_SAMPLE)))
+            return network.to(self.device), augment
+
     def log_probs(self, network: nn.Module, examples: Examples) -> NDArray[np.float64]:
-        """Return the logarithm of a network's softmax, in float32 however it was trained."""
+        """Compute the log-softmax of a network's logits, in float32 however it was trained."""
         logits = training.predict_logits(network, examples)
         return logits.double().log_softmax(1).cpu().numpy()
 
 
 def as_inputs(X: NDArray[Any]) -> NDArray[Any]:
-    """Return X as it travels to the device: bytes stay bytes, all else is float32.
+    """Convert X to the type that is copied to the device: bytes stay bytes, others are float32.
 
-    What is stored that way already is not copied, a memory-mapped file for instance.
+    Arrays that have the type already, such as a memory-mapped file, are not copied.
     """
     if X.dtype in (np.uint8, np.float32):
         return np.ascontiguousarray(X)
@@ -147,7 +155,7 @@ def as_inputs(X: NDArray[Any]) -> NDArray[Any]:
 
 
 def place(X: NDArray[Any], device: torch.device) -> Tensor:
-    """Return the inputs on the device, or where they are, to stream, if they would fill it."""
+    """Copy the inputs to the device, unless they would fill it; batches are streamed then."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The given NumPy array is not writable")  # never written
         inputs = torch.as_tensor(X)
@@ -157,7 +165,7 @@ def place(X: NDArray[Any], device: torch.device) -> Tensor:
 
 
 def find_device(device: str | torch.device) -> torch.device:
-    """Return a torch device; ``"auto"`` is a GPU where there is one."""
+    """Convert to a torch device and check it; ``"auto"`` is a GPU if there is one."""
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -168,7 +176,7 @@ def find_device(device: str | torch.device) -> torch.device:
         ) from None
     try:
         torch.empty(0, device=found)
-    except (AssertionError, ImportError, RuntimeError) as problem:  # as torch was built, or runs
+    except (AssertionError, ImportError, RuntimeError) as problem:  # depends on how torch was built
         raise InvalidInput(
             f"device must be one that this machine has. Got {str(found)!r}: there is no such "
             f"{found.type.upper()} device here that works; use device='cpu' (--device cpu)."
@@ -176,7 +184,7 @@ def find_device(device: str | torch.device) -> torch.device:
     return found
 
 
-def train_sound(
+def train_with_restarts(
     trainer: Trainer,
     loss: nn.Module,
     examples: Examples,
@@ -185,9 +193,11 @@ def train_sound(
     restarts: int,
     **hooks: Any,
 ) -> tuple[nn.Module, list[EpochRecord]]:
-    """Train, and again up to `restarts` times while a class is dead, merged or swapped.
+    """Train a network, and restart up to `restarts` times while classes have collapsed.
 
-    Kept is the network of least held-out loss, with the loss as it was trained beside it.
+    Classes have collapsed if they are never predicted, merged or swapped, see
+    `naysay.quality.find_collapsed_classes`. The result is the network with the least held-out loss;
+    the parameters of the loss are those trained with it.
     """
     start = copy.deepcopy(loss.state_dict())
     network, history = trainer.train(loss, examples, held_out, "training", **hooks)
@@ -198,7 +208,7 @@ def train_sound(
         loss.load_state_dict(start)
         what = f"training again {number + 1}"
         other, its_history = trainer.train(loss, examples, held_out, what, **hooks)
-        if _least(its_history) < _least(history):
+        if least_held_out_loss(its_history) < least_held_out_loss(history):
             network, history = other, its_history
         else:
             loss.load_state_dict(kept)
@@ -210,15 +220,10 @@ def _has_collapsed(
     network: nn.Module, loss: nn.Module, held_out: Examples, Q: TransitionMatrix
 ) -> bool:
     if held_out.labels.ndim > 1:
-        return False  # several answers per example: only one each can be judged so
-    inner = loss.loss if isinstance(loss, TrueLabelsToo) else loss
-    scores = log_scores(inner, predict_logits(network, held_out).double())
+        return False  # the check needs a single label per example
+    scores = as_training_loss(loss).log_scores(predict_logits(network, held_out).double())
     try:
         found = find_collapsed_classes(scores.exp().cpu().numpy(), held_out.labels.cpu().numpy(), Q)
     except InvalidTransitionMatrix:
-        return False  # a singular Q cannot tell
+        return False  # the check needs an invertible Q
     return bool(found)
-
-
-def _least(history: list[EpochRecord]) -> float:
-    return min(record["held_out_loss"] for record in history)

@@ -1,4 +1,4 @@
-"""Many small networks trained at once, in one program."""
+"""Train many small networks at once."""
 
 from naysay.ensemble.program import Member, best_of, fit_many
 

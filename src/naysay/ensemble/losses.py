@@ -1,84 +1,75 @@
-"""The losses of many networks in as few calls as they allow."""
+"""Compute the losses of many networks in as few calls as possible."""
 
-import copy
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from naysay.functional.columns import can_stack, stack_columns
-
-Loss = Callable[[Tensor, Tensor], Tensor]
+from naysay.losses.protocol import TrainingLoss
 
 
 class Losses:
-    """The losses of many networks, in as few calls as they allow.
+    """The losses of many networks, computed in as few calls as possible.
 
-    A loss of single examples, one that has a `reduction`, is called once for all networks whose
-    losses have the same settings; matrices may differ where it ``takes_stack``. Any other is
-    called for each network. `order` says in which order it takes the networks.
+    Losses that have a copy `per_example` are computed in one call for all networks whose losses
+    have the same settings; their matrices may differ if the loss ``takes_stack``. Any other loss
+    is called for each network. The attribute `order` lists the networks in the order in which
+    logits and labels must be given.
     """
 
-    def __init__(self, losses: Sequence[Loss], labels: Sequence[Tensor]) -> None:
+    def __init__(self, losses: Sequence[TrainingLoss], labels: Sequence[Tensor]) -> None:
+        single = [loss.per_example(given) for loss, given in zip(losses, labels, strict=True)]
         groups: dict[Hashable, list[int]] = {}
-        for number, (loss, own) in enumerate(zip(losses, labels, strict=True)):
-            key = number if not _is_of_examples(loss, own) else _settings(loss, without_q=True)
+        for number, loss in enumerate(single):
+            key = number if loss is None else _settings(loss, without_q=loss.takes_stack)
             groups.setdefault(key, []).append(number)
-        self.parts: list[tuple[int, Loss]] = []
+        self.parts: list[tuple[int, TrainingLoss]] = []
         self.order: list[int] = []
-        for key, numbers in groups.items():
-            if isinstance(key, int):
-                self._add(numbers, losses[key])
+        for numbers in groups.values():
+            same = [loss for number in numbers if (loss := single[number]) is not None]
+            if not same:
+                self._add(numbers, losses[numbers[0]])
                 continue
-            device = labels[numbers[0]].device
-            for same in _with_one_loss([losses[number] for number in numbers], device):
-                self._add([numbers[position] for position in same[0]], same[1])
+            for positions, loss in _with_one_loss(same, labels[numbers[0]].device):
+                self._add([numbers[position] for position in positions], loss)
 
-    def _add(self, numbers: list[int], loss: Loss) -> None:
+    def _add(self, numbers: list[int], loss: TrainingLoss) -> None:
         self.order += numbers
         self.parts.append((len(numbers), loss))
 
     def train(self, mode: bool) -> None:
-        """Tell all losses whether they train or are evaluated."""
+        """Put all losses in training or in evaluation mode."""
         for _, loss in self.parts:
-            if isinstance(loss, nn.Module):
-                loss.train(mode)
+            loss.train(mode)
 
     def __call__(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Return the loss of each network, shape (n_networks,)."""
-        if len(self.parts) == 1:
-            return _call(self.parts[0][1], logits, labels)
+        """Compute the loss of each network, shape (n_networks,)."""
+        return self._call([loss for _, loss in self.parts], logits, labels)
+
+    def held_out(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Compute the loss by which epochs of each network are compared, shape (n_networks,)."""
+        return self._call([loss.held_out for _, loss in self.parts], logits, labels)
+
+    def _call(
+        self, calls: Sequence[Callable[..., Tensor]], logits: Tensor, labels: Tensor
+    ) -> Tensor:
+        if len(calls) == 1:
+            return _each(calls[0], logits, labels)
         sizes = [size for size, _ in self.parts]
-        every = zip(self.parts, logits.split(sizes), labels.split(sizes), strict=True)
-        return torch.cat([_call(loss, *own) for (_, loss), *own in every])
+        parts = zip(calls, logits.split(sizes), labels.split(sizes), strict=True)
+        return torch.cat([_each(*part) for part in parts])
 
 
-def _call(loss: Loss, logits: Tensor, labels: Tensor) -> Tensor:
-    values = loss(logits.flatten(0, 1), labels.flatten(0, 1))
-    return values.reshape(len(logits), -1).mean(1)  # one number, or one per example
+def _each(call: Callable[..., Tensor], logits: Tensor, labels: Tensor) -> Tensor:
+    values = call(logits.flatten(0, 1), labels.flatten(0, 1))
+    return values.reshape(len(logits), -1).mean(1)  # of one value, or one per example
 
 
-def _is_of_examples(loss: Loss, labels: Tensor) -> bool:
-    """Whether the loss of a batch is the plain mean of what ``reduction="none"`` gives."""
-    return (
-        isinstance(loss, nn.Module)
-        and getattr(loss, "reduction", None) == "mean"
-        and not any(True for _ in loss.children())
-        and not any(True for _ in loss.buffers())  # a weight of classes: the mean is weighted
-        and not _has_any(labels, getattr(loss, "ignore_index", None))
-    )
-
-
-def _has_any(labels: Tensor, ignored: int | None) -> bool:
-    return ignored is not None and bool((labels == ignored).any())
-
-
-def _settings(loss: Any, *, without_q: bool) -> Hashable:
-    """Return what makes two losses the same, but for the matrix where many can be stacked."""
-    left_out = {"training"}
-    if without_q and getattr(loss, "takes_stack", False):
-        left_out.add("Q")
+def _settings(loss: TrainingLoss, *, without_q: bool) -> Hashable:
+    """Collect the settings of a loss, which are equal for losses that compute the same."""
+    left_out = {"training", "Q"} if without_q else {"training"}
     public = {name: value for name, value in vars(loss).items() if not name.startswith("_")}
     key = (type(loss), *((name, public[name]) for name in sorted(public.keys() - left_out)))
     try:
@@ -88,21 +79,15 @@ def _settings(loss: Any, *, without_q: bool) -> Hashable:
     return key
 
 
-def _with_one_loss(losses: Sequence[Any], device: torch.device) -> list[tuple[list[int], Loss]]:
-    """Return which of these losses can be one, and that one, for single examples."""
+def _with_one_loss(
+    losses: Sequence[Any], device: torch.device
+) -> list[tuple[list[int], TrainingLoss]]:
+    """Group losses per example that one call can compute, each group with the loss to call."""
     by_settings: dict[Hashable, list[int]] = {}
     for number, loss in enumerate(losses):
         by_settings.setdefault(_settings(loss, without_q=False), []).append(number)
     groups = list(by_settings.values())
-    stacked = None
     if len(groups) > 1 and can_stack([loss.Q for loss in losses]):
+        losses[0].Q = stack_columns([loss.Q for loss in losses], device)
         groups = [list(range(len(losses)))]
-        stacked = stack_columns([loss.Q for loss in losses], device)
-    found: list[tuple[list[int], Loss]] = []
-    for numbers in groups:
-        loss = copy.copy(losses[numbers[0]])
-        loss.reduction = "none"
-        if stacked is not None:
-            loss.Q = stacked
-        found.append((numbers, loss))
-    return found
+    return [(numbers, losses[numbers[0]]) for numbers in groups]

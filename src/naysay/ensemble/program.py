@@ -1,8 +1,8 @@
-"""Fit many small networks at once: trials × settings as one program.
+"""Fit many small networks at once, such as all trials and settings of an experiment.
 
-A small network keeps a machine busy with starting operations rather than doing them. Here one
-operation serves all networks, each of which learns from its own examples, labels and matrix, with
-its own learning rate, weight decay and seed, and comes out as if it had been trained alone.
+Small networks spend most of their time on launching operations. Here each operation computes all
+networks. Every network has its own examples, labels, matrix, learning rate, weight decay and seed,
+and ends with the same weights, to rounding, as if it had been trained alone.
 """
 
 import math
@@ -17,20 +17,22 @@ from torch import Tensor, nn
 
 from naysay._base.errors import InvalidInput
 from naysay.ensemble.losses import Losses
-from naysay.ensemble.step import UPDATES, ManyStep, Networks
+from naysay.ensemble.step import ManyStep, Networks, make_update
+from naysay.losses.protocol import TrainingLoss, as_training_loss
 from naysay.training import Options
 from naysay.training.batches import Examples, batch_size_of, epoch_order
-from naysay.training.loop import EpochRecord, Loss
-from naysay.training.step import Captured, CudaRecorder
+from naysay.training.history import EpochRecord, History, least_held_out_loss
+from naysay.training.loop import Loss
+from naysay.training.step import OPTIMISERS, Captured, CudaRecorder, average_weights
 
 __all__ = ["Member", "best_of", "fit_many"]
 
-_OWN = ("lr", "weight_decay", "seed", "patience")  # options in which members may differ
+_FREE = ("lr", "weight_decay", "seed", "patience")  # options in which members may differ
 
 
 @dataclass(frozen=True, kw_only=True)
 class Member:
-    """One training among many: what `naysay.training.fit` takes."""
+    """One network to train, with the arguments of `naysay.training.fit`."""
 
     network: nn.Module
     examples: Examples
@@ -40,38 +42,38 @@ class Member:
 
 
 def check_members(members: Sequence[Member]) -> None:
-    """Refuse members that cannot be trained together, and those that can only be alone."""
+    """Check that all members can be trained together."""
     if not members:
-        raise InvalidInput("members must be at least one Member. Got none.")
+        raise InvalidInput("members must have at least one Member. It is empty.")
     if len({id(each.network) for each in members}) < len(members):
-        raise InvalidInput("Each member must have a network of its own; one is in two members.")
+        raise InvalidInput("Each member must have a network of its own, but two members share one.")
     first = members[0]
     _check_network(first.network)
-    if first.options.optimiser not in UPDATES:
+    if first.options.optimiser not in OPTIMISERS.values():
         raise InvalidInput(
-            "The optimiser of many at once must be adamw, adam or sgd of naysay.training. Got "
-            f"{first.options.optimiser!r}. Train with another one alone, with training.fit."
+            "The optimiser of fit_many must be adamw, adam or sgd of naysay.training. Got "
+            f"{first.options.optimiser!r}. For another optimiser, train with training.fit."
         )
     expected = _shared_facts(first)
     for number, member in enumerate(members):
-        _check_loss(member.loss, number)
+        _check_loss(as_training_loss(member.loss), number)
         for name, fact in _shared_facts(member).items():
             if fact != expected[name]:
                 raise InvalidInput(
                     f"Members must have the same {name}. Member 0 has {expected[name]}, member "
-                    f"{number} has {fact}. Train those that differ in another call."
+                    f"{number} has {fact}. Train members that differ in separate calls."
                 )
         for tensor in (member.examples.X, *member.network.parameters()):
             if tensor.device != first.examples.device:
                 raise InvalidInput(
-                    "Inputs, labels and networks of all members must lie on one device. Labels "
+                    "Inputs, labels and networks of all members must be on one device. Labels "
                     f"of member 0 are on {first.examples.device}, member {number} has a tensor on "
                     f"{tensor.device}. Move it with .to(device)."
                 )
 
 
 def _shared_facts(member: Member) -> dict[str, Any]:
-    """Return what all members must share, by the name of each."""
+    """Collect everything that must be equal in all members, by name."""
     facts: dict[str, Any] = {
         "network": str(member.network),
         "shapes of weights": [tuple(each.shape) for each in member.network.parameters()],
@@ -83,7 +85,7 @@ def _shared_facts(member: Member) -> dict[str, Any]:
             facts[f"number of {kind}examples"] = len(examples)
             facts[f"kind of {kind}inputs"] = (examples.X.dtype, tuple(examples.X.shape[1:]))
             facts[f"kind of {kind}labels"] = (examples.labels.dtype, examples.labels.shape[1:])
-    shared = (field.name for field in fields(Options) if field.name not in _OWN)
+    shared = (field.name for field in fields(Options) if field.name not in _FREE)
     return facts | {name: getattr(member.options, name) for name in shared}
 
 
@@ -91,36 +93,35 @@ def _check_network(network: nn.Module) -> None:
     for module in network.modules():
         if isinstance(module, nn.modules.dropout._DropoutNd) and module.p > 0:
             raise InvalidInput(
-                "Many at once must have no dropout, whose chance would differ from that of a "
-                f"network alone. This {type(network).__name__} has {module}; make it with "
-                "dropout=0."
+                "Networks of fit_many must have no dropout, because its random numbers would "
+                f"differ from those of a single network. {type(network).__name__} has {module}; "
+                "make it with dropout=0."
             )
         if isinstance(module, nn.modules.batchnorm._NormBase):
             raise InvalidInput(
-                "Many at once must have no layer that collects statistics while it trains. This "
+                "Networks of fit_many must have no layer that collects statistics in training. "
                 f"{type(network).__name__} has {type(module).__name__}; train it with training.fit."
             )
 
 
-def _check_loss(loss: Loss, number: int) -> None:
-    if not isinstance(loss, nn.Module):
-        return
-    asks = {
+def _check_loss(loss: TrainingLoss, number: int) -> None:
+    needs = {
         "parameters to train": any(True for _ in loss.parameters()),
-        "several views": getattr(loss, "n_views", 1) > 1,
-        "the progress of training": hasattr(loss, "set_progress"),
+        "several views": loss.n_views > 1,
+        "the progress of training": loss.needs_progress,
     }
-    for what, holds in asks.items():
-        if holds:
+    for what, is_needed in needs.items():
+        if is_needed:
             raise InvalidInput(
-                f"Losses of many at once must ask for logits and labels only. "
-                f"{type(loss).__name__} of member {number} asks for {what}; train it with "
-                "training.fit."
+                f"Losses of fit_many must need logits and labels only. {type(loss).__name__} of "
+                f"member {number} needs {what}; train it with training.fit."
             )
 
 
-_AT_ONCE = 2**18  # held-out examples of all members together, and
-_AT_ONCE_OF_ONE = 4096  # of each: activations of images are large
+# Largest number of held-out examples in one evaluation, of all members together and of each; the
+# activations of images need much memory.
+_AT_ONCE = 2**18
+_AT_ONCE_OF_ONE = 4096
 
 
 def fit_many(
@@ -128,27 +129,37 @@ def fit_many(
     *,
     on_epoch: Callable[[dict[int, EpochRecord]], None] = lambda records: None,
 ) -> list[list[EpochRecord]]:
-    """Train all networks in place, in one program, and return the history of each.
+    """Train all networks in place, at the same time, and return the history of each.
 
-    Each network and its history are, to rounding, what
-    ``training.fit(network, examples, loss, options, held_out=held_out)`` gives. A member that
-    stops early keeps its weights while the others go on. No true label is ever seen.
+    Each network and its history are, to rounding, the result of
+    ``training.fit(network, examples, loss, options, held_out=held_out)``. A member that stops
+    early keeps its weights while the others continue. Training uses no true label.
+
+    A member whose loss is no longer finite stops while the others continue, because a grid may
+    include a learning rate that is too high. The last record of its history has the loss that is
+    not finite, its weights are useless, and `best_of` does not choose it.
 
     Parameters
     ----------
     members : sequence of Member
-        Of networks alike, without dropout and batch norm. They share the numbers of examples and
-        all options but ``lr``, ``weight_decay``, ``seed`` and ``patience``. Inputs that several
-        members share are stored once. Losses of single examples (those with a ``reduction``) are
-        computed for all members in one call, others in a call for each.
+        The networks must have the same structure, without dropout and batch norm. Members must
+        have the same number of examples and the same options, except ``lr``, ``weight_decay``,
+        ``seed`` and ``patience``. Inputs that members share are stored once. Losses of
+        `naysay.losses` that are means over examples are computed for all members in one call;
+        other losses are called for each member.
     on_epoch : callable
-        Called after each epoch with the records of the members that were still training, by
-        number. Times in a record are those of the whole program.
+        Called after each epoch with the records of the members that were still training, by their
+        number. The times in a record are those of all members together.
+
+    Returns
+    -------
+    list of list of dict
+        The history of each member, with one record per epoch.
 
     Raises
     ------
     InvalidInput
-        If members cannot be trained together, or a loss is no longer finite.
+        If members cannot be trained together.
 
     Examples
     --------
@@ -170,33 +181,46 @@ def fit_many(
     """
     members = list(members)
     check_members(members)
-    losses = Losses([each.loss for each in members], [_all_labels(each) for each in members])
-    numbers = losses.order  # the losses say in which order they want the members
+    losses = Losses(
+        [as_training_loss(each.loss) for each in members], [_all_labels(each) for each in members]
+    )
+    numbers = losses.order  # members with the same loss stand together
     program = _Program([members[number] for number in numbers], losses)
-    while program.active.any():
+    while program.active:
         records = program.run_epoch()
-        on_epoch({numbers[at]: record for at, record in sorted(records.items())})
+        on_epoch({numbers[place]: record for place, record in sorted(records.items())})
     program.write_back()
     histories: list[list[EpochRecord]] = [[] for _ in members]
     for number, history in zip(numbers, program.histories, strict=True):
-        histories[number] = history
+        histories[number] = history.records
     return histories
 
 
 def best_of(
     histories: Sequence[Sequence[EpochRecord]], groups: Sequence[Hashable]
 ) -> dict[Hashable, int]:
-    """Return which member of each group has the least held-out loss.
+    """Choose the member with the least held-out loss in each group.
 
-    The choice sees complementary labels only. Members of a group must be comparable: the same
-    loss on the same held-out labels, as settings of one trial are.
+    The choice uses complementary labels only. The members of a group must have the same loss and
+    the same held-out labels, as the settings of one trial have. Members that diverged are not
+    chosen.
 
     Parameters
     ----------
     histories : sequence of histories
-        As `fit_many` returns them.
+        Histories as `fit_many` returns them.
     groups : sequence
-        The group of each member, its trial for instance.
+        The group of each member, for instance its trial.
+
+    Returns
+    -------
+    dict
+        The number of the chosen member, by group.
+
+    Raises
+    ------
+    InvalidInput
+        If a history has no held-out loss, or all members of a group diverged.
 
     Examples
     --------
@@ -212,18 +236,25 @@ def best_of(
         )
     best: dict[Hashable, tuple[float, int]] = {}
     for number, (history, group) in enumerate(zip(histories, groups, strict=True)):
-        losses = [record["held_out_loss"] for record in history if "held_out_loss" in record]
-        if not losses:
+        if not any("held_out_loss" in record for record in history):
             raise InvalidInput(
                 f"Selection needs held-out labels, but history {number} has no held-out loss. "
-                "Give every member held_out=, and at least one epoch."
+                "Pass held_out= to every member, and train for at least one epoch."
             )
-        best[group] = min(best.get(group, (math.inf, number)), (min(losses), number))
+        best[group] = min(
+            best.get(group, (math.inf, number)), (least_held_out_loss(history), number)
+        )
+    for group, (least, _) in best.items():
+        if math.isinf(least):
+            raise InvalidInput(
+                f"Training must keep the loss finite; the loss of every member of group {group!r} "
+                "became infinite or not a number. Lower lr, or scale the inputs."
+            )
     return {group: number for group, (_, number) in best.items()}
 
 
 class _Program:
-    """All members in the order of their losses, and what their training has come to."""
+    """The state of training all members, in the order of `Losses`."""
 
     def __init__(self, members: Sequence[Member], losses: Losses) -> None:
         first = members[0]
@@ -237,13 +268,13 @@ class _Program:
         held_out = [each.held_out for each in members if each.held_out is not None]
         numbers: list[int] = []
         X, index = _pool([each.examples for each in members] + held_out)
-        stream_of: dict[Hashable, int] = {}  # settings of a trial see the same batches
+        stream_of: dict[Hashable, int] = {}  # members with equal data and seed share batches
         self.streams: list[tuple[Tensor, Tensor, int]] = []
-        for member, own in zip(members, index, strict=False):
+        for member, rows_of_member in zip(members, index, strict=False):
             examples, seed = member.examples, member.options.seed
             key = (id(examples.X), id(examples.rows), id(examples.labels), seed)
             if stream_of.setdefault(key, len(self.streams)) == len(self.streams):
-                self.streams.append((own, examples.labels, seed))
+                self.streams.append((rows_of_member, examples.labels, seed))
             numbers.append(stream_of[key])
         self.held_out: tuple[Tensor, Tensor] | None = None
         if held_out:
@@ -253,7 +284,7 @@ class _Program:
         networks = [each.network for each in members]
         self.networks = Networks(networks, self.device)
         rows = self.networks.rows_of(networks)
-        self.update = UPDATES[self.options.optimiser](rows)
+        self.update = make_update(self.options.optimiser, rows)
         self.step = ManyStep(
             self.networks,
             losses,
@@ -272,18 +303,15 @@ class _Program:
 
         self.rates = np.array([each.options.lr for each in members], dtype=np.float64)
         self.decays = np.array([each.options.weight_decay for each in members], dtype=np.float64)
-        self.patience = np.array([each.options.patience for each in members])
-        self.histories: list[list[EpochRecord]] = [[] for _ in members]
-        self.best = np.full(len(members), np.inf)
-        self.best_epoch = np.zeros(len(members), dtype=np.int64)
+        self.histories = [History() for _ in members]
         self.kept = rows.clone()
         self.epoch = 0
-        self.active = np.full(len(members), self.options.epochs > 0)
-        if self.active.any():
+        self.active = list(range(len(members))) if self.options.epochs else []
+        if self.active:
             self.coming = self._batches()
 
     def run_epoch(self) -> dict[int, EpochRecord]:
-        """Train for one epoch; return the records of the members that had not stopped."""
+        """Train for one epoch; return the records of the members that are still training."""
         start = time.perf_counter()
         self._train(True)
         self.step.tables.fill(self.coming)
@@ -291,7 +319,7 @@ class _Program:
             self.run_step()
         self.epoch += 1
         if self.epoch < self.options.epochs:
-            self.coming = self._batches()  # while a GPU still works
+            self.coming = self._batches()  # prepared while a GPU is still computing
         losses = (self.step.take_total() / self.n_batches).tolist()
         seconds = time.perf_counter() - start
         records: dict[int, EpochRecord] = {
@@ -300,88 +328,68 @@ class _Program:
                 "loss": losses[number],
                 "samples_per_second": self.n_batches * self.size / seconds,
             }
-            for number in np.flatnonzero(self.active).tolist()
+            for number in self.active
         }
-        self._check_finite(records, "loss")
-        if self.held_out is None:
-            self.kept = self.step.averages
-        else:
-            for number, loss in enumerate(self._evaluate(*self.held_out)):
-                if number in records:
-                    records[number]["held_out_loss"] = loss
-            self._check_finite(records, "held_out_loss")
-            self._keep(records)
+        if self.held_out is not None:
+            held_out_losses = self._evaluate(*self.held_out)
+            for number, record in records.items():
+                record["held_out_loss"] = held_out_losses[number]
         seconds = time.perf_counter() - start
-        for number, record in records.items():
+        for record in records.values():
             record["seconds"] = seconds
-            self.histories[number].append(record)
-        if self.epoch >= self.options.epochs:
-            self.active[:] = False
-        elif self.held_out is not None:
-            self.active &= self.epoch - 1 - self.best_epoch < self.patience
+        improved = [
+            number for number, record in records.items() if self.histories[number].add(record)
+        ]
+        self.kept[improved] = self.step.averages[improved]
+        self.active = [
+            number
+            for number in self.active
+            if not self.histories[number].is_over(
+                self.options.epochs, self.members[number].options.patience
+            )
+        ]
         return records
 
     def _batches(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return indices, labels and numbers of every step of the epoch, each by step."""
+        """Prepare the indices, labels and numbers of the epoch; the first axis is the step."""
         total = self.n_batches * self.size
         seeds = list({seed: None for _, _, seed in self.streams})
         orders = torch.stack([epoch_order(self.n, total, seed, self.epoch) for seed in seeds])
         order_of = dict(zip(seeds, orders.to(self.device), strict=True))
-        found = [(index[order_of[seed]], own[order_of[seed]]) for index, own, seed in self.streams]
+        ordered = [(rows[order_of[seed]], y[order_of[seed]]) for rows, y, seed in self.streams]
         index, labels = (
             torch.stack(each).unflatten(1, (self.n_batches, self.size)).transpose(0, 1)
-            for each in zip(*found, strict=True)
+            for each in zip(*ordered, strict=True)
         )
         return index, labels, self._numbers()
 
     def _numbers(self) -> Tensor:
-        """Return what update and average need in each step, shape (n_batches, …, n_members, 1)."""
+        """Compute the numbers of update and average, shape (n_batches, …, n_members, 1)."""
         done = self.epoch * self.n_batches
         share = (self.epoch + np.arange(self.n_batches) / self.n_batches) / self.options.epochs
         factors = np.array([self.options.schedule(each) for each in share.tolist()])
         numbers = self.update.numbers(factors[:, None] * self.rates, self.decays, done)
-        step = done + np.arange(self.n_batches)
-        weight = 1 - np.minimum(self.options.average, (1 + step) / (10 + step))
+        weight = np.array(average_weights(self.options.average, done, self.n_batches))
         numbers.append(np.broadcast_to(weight[:, None], numbers[0].shape))
         return torch.from_numpy(np.stack(numbers, 1)[..., None]).to(self.step.rows)
 
     @torch.no_grad()
     def _evaluate(self, index: Tensor, labels: Tensor) -> list[float]:
-        """Return the held-out loss of the averaged weights of each member."""
+        """Compute the held-out loss of the averaged weights of each member."""
         self._train(False)
         averaged = self.networks.split(self.step.averages)
         size = min(max(1, _AT_ONCE // len(index)), _AT_ONCE_OF_ONE)
         parts = index.split(size, dim=1)
         logits = torch.cat([self.step.logits(averaged, part) for part in parts], 1)
-        return self.losses(logits, labels).tolist()
-
-    def _keep(self, records: dict[int, EpochRecord]) -> None:
-        """Keep the averaged weights of the members that have never been better."""
-        found = np.full(len(self.members), np.inf)
-        for number, record in records.items():
-            found[number] = record["held_out_loss"]
-        better = found < self.best
-        self.best[better] = found[better]
-        self.best_epoch[better] = self.epoch - 1
-        chosen = torch.from_numpy(np.flatnonzero(better)).to(self.device)
-        self.kept[chosen] = self.step.averages[chosen]
-
-    def _check_finite(self, records: dict[int, EpochRecord], name: str) -> None:
-        for number, record in records.items():
-            if not math.isfinite(record[name]):
-                raise InvalidInput(
-                    "Training must keep the loss finite; that of member "
-                    f"{self.losses.order[number]} became {record[name]} in epoch {self.epoch}. "
-                    "Lower its lr, or scale its inputs."
-                )
+        return self.losses.held_out(logits, labels).tolist()
 
     def _train(self, mode: bool) -> None:
         self.networks.module.train(mode)
         self.losses.train(mode)
 
     def write_back(self) -> None:
-        """Give each network the weights kept for it."""
-        kept = self.networks.split(self.kept)
+        """Copy the final weights to each network."""
+        kept = self.networks.split(self.step.averages if self.held_out is None else self.kept)
         for number, member in enumerate(self.members):
             with torch.no_grad():
                 for parameter, rows in zip(member.network.parameters(), kept, strict=True):
@@ -397,7 +405,7 @@ def _all_labels(member: Member) -> Tensor:
 
 
 def _pool(examples: Sequence[Examples]) -> tuple[Tensor, list[Tensor]]:
-    """Return all inputs, each tensor once, and where in them those of each member are."""
+    """Concatenate all distinct input tensors, and find the rows of each member in the result."""
     distinct: dict[Hashable, tuple[int, Tensor]] = {}
     n = 0
     places = []

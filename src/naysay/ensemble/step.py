@@ -1,7 +1,7 @@
-"""The parts of a step that trains many networks of one kind at once.
+"""The training step of many networks of the same structure.
 
-The weights of all networks are one matrix, a row per network, so that clipping, the optimiser and
-the moving average are a few operations each, however many networks and layers there are.
+The weights of all networks are one matrix with a row for each network, so that clipping, the
+optimiser and the moving average take a few operations, whatever the number of networks and layers.
 """
 
 import copy
@@ -15,31 +15,31 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from naysay.ensemble.losses import Losses
-from naysay.training.step import MakeOptimiser, Tables, adam, adamw, compiler, sgd
+from naysay.training.step import MakeOptimiser, Tables, compiler
 
 
 class Update(Protocol):
-    """An optimiser of rows of weights, each with a learning rate and a weight decay of its own."""
+    """An optimiser of rows of weights, each with its own learning rate and weight decay."""
 
     def numbers(
         self, rates: NDArray[np.float64], decays: NDArray[np.float64], first_step: int
     ) -> list[NDArray[np.float64]]:
-        """Return what steps need, each (n_steps, n_rows), for rates of the same shape."""
+        """Compute the numbers of each step, each of the shape of `rates`, (n_steps, n_rows)."""
         ...
 
     def __call__(self, rows: Tensor, gradient: Tensor, numbers: Sequence[Tensor]) -> None:
-        """Take one step with all rows of weights."""
-        """Change rows and gradient in place; numbers are those of this step, each (n_rows, 1)."""
+        """Take one step with numbers of shape (n_rows, 1); change rows and gradient in place."""
         ...
 
 
 class AdamUpdate:
-    """Adam as in torch; weight decay is part of the gradient, or decoupled from it (AdamW)."""
+    """Adam, or AdamW if weight decay is decoupled from the gradient, as in torch."""
 
-    betas = (0.9, 0.999)
-    epsilon = 1e-8
-
-    def __init__(self, rows: Tensor, *, decoupled: bool) -> None:
+    def __init__(
+        self, rows: Tensor, *, betas: tuple[float, float], epsilon: float, decoupled: bool
+    ) -> None:
+        self.betas = betas
+        self.epsilon = epsilon
         self.decoupled = decoupled
         self.mean = torch.zeros_like(rows)
         self.square = torch.zeros_like(rows)
@@ -47,7 +47,7 @@ class AdamUpdate:
     def numbers(
         self, rates: NDArray[np.float64], decays: NDArray[np.float64], first_step: int
     ) -> list[NDArray[np.float64]]:
-        """Return step, epsilon and decay; corrections of the bias are in the first two."""
+        """Compute step, epsilon and decay; step and epsilon include the bias correction."""
         step = first_step + 1 + np.arange(len(rates))[:, None]
         first, second = (1 - beta**step for beta in self.betas)
         every = np.ones_like(rates)
@@ -67,17 +67,16 @@ class AdamUpdate:
 
 
 class SGDUpdate:
-    """Stochastic gradient descent with Nesterov momentum of 0.9 as in torch."""
+    """Stochastic gradient descent with Nesterov momentum, as in torch."""
 
-    momentum = 0.9
-
-    def __init__(self, rows: Tensor) -> None:
+    def __init__(self, rows: Tensor, *, momentum: float) -> None:
+        self.momentum = momentum
         self.velocity = torch.zeros_like(rows)
 
     def numbers(
         self, rates: NDArray[np.float64], decays: NDArray[np.float64], first_step: int
     ) -> list[NDArray[np.float64]]:
-        """Return step and decay."""
+        """Compute step and decay."""
         return [-rates, decays * np.ones_like(rates)]
 
     def __call__(self, rows: Tensor, gradient: Tensor, numbers: Sequence[Tensor]) -> None:
@@ -88,25 +87,31 @@ class SGDUpdate:
         rows.addcmul_(gradient.add_(self.velocity, alpha=self.momentum), step)
 
 
-#: How many rows are updated as each optimiser updates one network.
-UPDATES: dict[MakeOptimiser, Callable[[Tensor], Update]] = {
-    adamw: lambda rows: AdamUpdate(rows, decoupled=True),
-    adam: lambda rows: AdamUpdate(rows, decoupled=False),
-    sgd: SGDUpdate,
-}
+def make_update(make: MakeOptimiser, rows: Tensor) -> Update:
+    """Make the update of rows of weights that corresponds to an optimiser of one network.
+
+    The settings are those of an optimiser that `make` makes, so that they are defined in one place.
+    `make` must be one of `naysay.training.step.OPTIMISERS`.
+    """
+    optimiser = make([{"params": [rows]}], lr=1.0, weight_decay=0.0)
+    settings = optimiser.defaults
+    if isinstance(optimiser, torch.optim.SGD):
+        return SGDUpdate(rows, momentum=settings["momentum"])
+    decoupled = isinstance(optimiser, torch.optim.AdamW)
+    return AdamUpdate(rows, betas=settings["betas"], epsilon=settings["eps"], decoupled=decoupled)
 
 
-_torch: Any = torch  # its operations on lists of tensors have no types
-_ALIGNED = 32  # numbers to whose multiples weights are aligned: fast kernels want 128 bytes
+_torch: Any = torch  # operations on lists of tensors have no type stubs
+_ALIGNED = 32  # weights start at multiples of this: fast kernels need an alignment of 128 bytes
 
 
 class Networks:
-    """Many networks of one kind: from their weights and a batch for each to logits.
+    """Many networks of the same structure: compute their logits from weights and batches.
 
-    A network may say itself how many of it are computed: ``forward_many(state, inputs)``. Others
-    are batched by torch. Networks that convolve run apart, with the kernels they have alone, on a
-    CPU and where they do not say: convolutions of many networks in one operation are slower. On a
-    GPU each then has its own stream.
+    A network class may define how to compute many of them: ``forward_many(state, inputs)``. Other
+    networks are batched by `torch.func.vmap`. Convolutional networks are computed one by one on a
+    CPU and where they do not define ``forward_many``, because one operation for the convolutions
+    of many networks is slower; on a GPU each then has its own stream.
     """
 
     def __init__(self, networks: Sequence[nn.Module], device: torch.device) -> None:
@@ -115,20 +120,21 @@ class Networks:
         self.shapes = [parameter.shape for parameter in first.parameters()]
         self.names = [name for name, _ in first.named_parameters()]
         buffers = [dict(each.named_buffers()) for each in networks]
-        self.buffers = {name: torch.stack([own[name] for own in buffers]) for name in buffers[0]}
+        self.buffers = {name: torch.stack([each[name] for each in buffers]) for name in buffers[0]}
         self.forward: Callable[[dict[str, Tensor], Tensor], Tensor]
         convolves = any(isinstance(module, nn.modules.conv._ConvNd) for module in first.modules())
-        says = "forward_many" in vars(type(first))  # not a class above, which may compute another
-        if says and (device.type == "cuda" or not convolves):
+        # of the class itself: one that inherits forward_many may compute something else in forward
+        defines_many = "forward_many" in vars(type(first))
+        if defines_many and (device.type == "cuda" or not convolves):
             self.forward = self._by_itself
         else:
             self.forward = self._apart if convolves else self._batched
         self.streams: list[Any] = []
-        if convolves and not says and device.type == "cuda":
+        if convolves and not defines_many and device.type == "cuda":
             self.streams = [torch.cuda.Stream(device) for _ in networks]
 
     def rows_of(self, networks: Sequence[nn.Module]) -> Tensor:
-        """Return the weights of all networks, a row for each, with zeros between parameters."""
+        """Copy the weights of all networks to a matrix, with zeros between parameters."""
         length = sum(-(-shape.numel() // _ALIGNED) * _ALIGNED for shape in self.shapes)
         rows = next(networks[0].parameters()).detach().new_zeros(len(networks), length)
         with torch.no_grad():
@@ -138,7 +144,7 @@ class Networks:
         return rows
 
     def split(self, rows: Tensor) -> list[Tensor]:
-        """Return views of the rows of weights, one per parameter, shape (n_networks, …)."""
+        """Split rows of weights into views, one per parameter, of shape (n_networks, …)."""
         parts = []
         start = 0
         for shape in self.shapes:
@@ -147,15 +153,15 @@ class Networks:
         return parts
 
     def __call__(self, parameters: Sequence[Tensor], inputs: Tensor) -> Tensor:
-        """Return logits (n_networks, N, K) of inputs (n_networks, N, …)."""
+        """Compute logits (n_networks, N, K) of inputs (n_networks, N, …)."""
         return self.forward(dict(zip(self.names, parameters, strict=True)), inputs)
 
     def _by_itself(self, parameters: dict[str, Tensor], inputs: Tensor) -> Tensor:
         return cast("Any", self.module).forward_many(self.buffers | parameters, inputs)
 
     def _batched(self, parameters: dict[str, Tensor], inputs: Tensor) -> Tensor:
-        def one(own: dict[str, Tensor], buffers: dict[str, Tensor], batch: Tensor) -> Tensor:
-            return functional_call(self.module, (own, buffers), (batch,))
+        def one(weights: dict[str, Tensor], buffers: dict[str, Tensor], batch: Tensor) -> Tensor:
+            return functional_call(self.module, (weights, buffers), (batch,))
 
         return vmap(one)(parameters, self.buffers, inputs)
 
@@ -163,8 +169,8 @@ class Networks:
         state = {name: each.unbind() for name, each in (self.buffers | parameters).items()}
 
         def one(number: int) -> Tensor:
-            own = {name: parts[number] for name, parts in state.items()}
-            return functional_call(self.module, own, (inputs[number],))
+            state_of_one = {name: parts[number] for name, parts in state.items()}
+            return functional_call(self.module, state_of_one, (inputs[number],))
 
         if not self.streams:
             return torch.stack([one(number) for number in range(len(inputs))])
@@ -178,17 +184,17 @@ class Networks:
         return torch.stack(logits)
 
     def join(self) -> None:
-        """Make what follows wait for all networks."""
+        """Let the current stream wait for the streams of all networks."""
         for stream in self.streams:
             torch.cuda.current_stream().wait_stream(stream)
 
 
 class ManyStep:
-    """Forward, backward, clipping, optimiser and average of all networks, once per call.
+    """One training step of all networks: forward, backward, clipping, optimiser and average.
 
-    Networks may share a stream of batches, as settings of one trial do; `stream_of` says which of
-    the streams is each network's. What changes from step to step is read from `tables`: the
-    indices and labels of each stream, and the numbers of the update and the average.
+    Networks can share a stream of batches, as the settings of one trial do; `stream_of` has the
+    number of the stream of each network. Everything that changes from step to step is read from
+    `tables`: the indices and labels of each stream, and the numbers of the update and the average.
     """
 
     def __init__(
@@ -212,7 +218,7 @@ class ManyStep:
         self.update = update
         self.max_norm = max_norm
         self.uses_bfloat16 = bfloat16
-        # all but the losses, which hold matrices of their own and would be compiled for each
+        # the losses are not compiled: each matrix would need a compilation of its own
         compile_ = compiler(compiled)
         self.next_batch = compile_(self._next_batch)
         self.training_logits = compile_(self.logits)
@@ -221,11 +227,11 @@ class ManyStep:
         self.parameters = [part.detach().requires_grad_() for part in networks.split(rows)]
         self.gradient = torch.zeros_like(rows)
         self.gradients = networks.split(self.gradient)
-        self.total = torch.zeros(len(rows), device=rows.device)  # of the losses, until it is taken
+        self.total = torch.zeros(len(rows), device=rows.device)  # sum of losses
         self.tables = Tables()
 
     def logits(self, parameters: Sequence[Tensor], index: Tensor) -> Tensor:
-        """Return the logits of the examples that index names, both (n_networks, N, …)."""
+        """Compute logits (n_networks, N, K) of the examples with indices (n_networks, N)."""
         inputs = self.X.index_select(0, index.flatten()).unflatten(0, index.shape)
         with torch.autocast(inputs.device.type, torch.bfloat16, enabled=self.uses_bfloat16):
             return self.networks(parameters, inputs.float()).float()
@@ -255,7 +261,7 @@ class ManyStep:
             self.total += losses
 
     def take_total(self) -> Tensor:
-        """Return the sums of the losses since they were last taken."""
+        """Return the sums of the losses since the last call."""
         total = self.total.clone()
         self.total.zero_()
         return total

@@ -1,25 +1,26 @@
-"""How runs are trained: one at a time by the classifier, or the trials of an experiment at once."""
+"""Train runs: one at a time with the classifier, or all trials of an experiment at once."""
 
-import copy
 import itertools
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
 from naysay import networks, training
 from naysay._base.errors import InvalidInput
 from naysay.classifier import ComplementaryClassifier
 from naysay.classifier.estimator import wants_bfloat16
-from naysay.classifier.habit import calibrated
-from naysay.ensemble import Member, fit_many
+from naysay.classifier.habit import calibrated, score_anchors
+from naysay.classifier.trainer import Trainer
+from naysay.ensemble import Member, best_of, fit_many
 from naysay.estimation import from_anchors
 from naysay.experiments.data import RunData
 from naysay.experiments.spec import RunSpec
@@ -27,22 +28,24 @@ from naysay.experiments.tasks import split_validation
 from naysay.methods import Setting, find_method
 from naysay.networks import MLP
 from naysay.training import schedules
-from naysay.training.augmentation import compose, crop, cutout, distort, flip, recolour
+from naysay.training.augmentation import Augments, compose, crop, cutout, distort, flip, recolour
+from naysay.training.history import least_held_out_loss
+from naysay.training.step import OPTIMISERS
 from naysay.transition import TransitionMatrix
 
 __all__ = [
     "Outcome",
-    "believed",
     "classifier_arguments",
     "combinations",
-    "told",
+    "matrix_for_evaluation",
     "train_group",
     "train_one",
+    "training_labels_and_matrix",
     "unknown_options",
     "wants_compiled",
 ]
 
-#: What the names in a spec mean. Networks are also known by the name of their class.
+#: Networks by their name in a spec.
 _NETWORKS = {
     **networks.NETWORKS,
     "d-3-c": partial(MLP, widths=(3,), dropout=0.0),
@@ -51,7 +54,6 @@ _NETWORKS = {
     "ResNet18-mirrored": partial(networks.ResNet18, mirrored=True),
     "ResNet34-mirrored": partial(networks.ResNet34, mirrored=True),
 }
-_OPTIMISERS = {"adamw": training.adamw, "adam": training.adam, "sgd": training.sgd}
 _SCHEDULES = {name: getattr(schedules, name) for name in ("constant", "cosine", "one_cycle")}
 _CROP_FLIP = compose(partial(crop, padding=4), flip)
 _AUGMENTATIONS = {
@@ -64,77 +66,84 @@ _AUGMENTATIONS = {
 }
 _NAMED = {
     "network": _NETWORKS,
-    "optimiser": _OPTIMISERS,
+    "optimiser": OPTIMISERS,
     "schedule": _SCHEDULES,
     "augment": _AUGMENTATIONS,
 }
 
-#: Options that go to the parameter of the same name, and those that are translated.
-_SAME = {
+#: Options that are passed on as the parameter of the same name, and those that are converted.
+_PASSED_ON = {
     *("epochs", "estimation_epochs", "batch_size", "lr", "weight_decay"),
     *("match_prior", "max_norm", "patience", "restarts"),
 }
-_TRANSLATED = {*_NAMED, "iterations", "steps", "grid", "refine", "compile"}
+_CONVERTED = {*_NAMED, "iterations", "steps", "grid", "refine", "compile"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a training gave, before it is written down."""
+    """Result of a training, from which its record is made."""
 
     accuracy: float
     seconds: float
     history: list[dict[str, float]]
     predictions: NDArray[np.int64]
-    transition: TransitionMatrix | None = None  # what the method took for Q
+    transition: TransitionMatrix | None = None  # the Q that evaluation may use
     matrices: Mapping[str, TransitionMatrix] = field(default_factory=dict)
     chosen: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def held_out_loss(self) -> float | None:
-        """The loss on held-out labels of the network that was kept."""
-        losses = [record["held_out_loss"] for record in self.history if "held_out_loss" in record]
-        return min(losses, default=None)
+        """Least held-out loss, that of the final network."""
+        least = least_held_out_loss(self.history)
+        return least if math.isfinite(least) else None
 
 
 def classifier_arguments(spec: RunSpec, n_samples: int) -> dict[str, Any]:
-    """Return the parameters of `ComplementaryClassifier` that a spec means.
+    """Convert the options of a spec to parameters of `ComplementaryClassifier`.
 
-    The one place where options are read. ``network``, ``optimiser``, ``schedule`` and ``augment``
-    are names; ``iterations`` are turned into epochs; ``steps`` are where the learning rate is
-    divided by 10, counted in iterations where those are given, else in epochs.
+    ``network``, ``optimiser``, ``schedule`` and ``augment`` are names. ``iterations`` are converted
+    to epochs. ``steps`` are the points at which the learning rate is divided by 10, in iterations
+    if these are given and in epochs otherwise.
     """
     unknown = unknown_options(spec)
     if unknown:
         raise InvalidInput(
-            "The training loop must know every option of a run; it has none for "
+            "Every option of a run must be known to this version, which does not know "
             f"{', '.join(unknown)}. Choose another --recipe."
         )
     options = spec.options
-    arguments = {name: value for name, value in options.items() if name in _SAME}
-    arguments |= {name: known[options[name]] for name, known in _NAMED.items() if name in options}
+    arguments = {name: value for name, value in options.items() if name in _PASSED_ON}
+    arguments |= {
+        name: objects[options[name]] for name, objects in _NAMED.items() if name in options
+    }
     if "iterations" in options:
-        # the classifier holds a tenth of the examples out
+        # a tenth of the examples is held out
         per_epoch = math.ceil(0.9 * n_samples / options["batch_size"])
         arguments["epochs"] = math.ceil(options["iterations"] / per_epoch)
     if "steps" in options:
         length = options.get("iterations") or options["epochs"]
-        arguments["schedule"] = schedules.steps([at / length for at in options["steps"]])
+        arguments["schedule"] = schedules.steps([step / length for step in options["steps"]])
     return arguments
 
 
 def unknown_options(spec: RunSpec) -> list[str]:
-    """Return the options, with their values, that this version cannot train with."""
+    """List the options, with their values, that this version does not know."""
     return [
         f"{name}={value!r}"
         for name, value in spec.options.items()
-        if name not in _SAME | _TRANSLATED or (name in _NAMED and value not in _NAMED[name])
+        if name not in _PASSED_ON | _CONVERTED or (name in _NAMED and value not in _NAMED[name])
     ]
 
 
-def told(spec: RunSpec, data: RunData) -> tuple[NDArray[np.int64], TransitionMatrix | None]:
-    """Return the labels that a method learns from, and the matrix it is told, if it is."""
+def training_labels_and_matrix(
+    spec: RunSpec, data: RunData
+) -> tuple[NDArray[np.int64], TransitionMatrix | None]:
+    """Select the labels that a method learns from, and the matrix that it is given.
+
+    The matrix is None if it has to be estimated.
+    """
     if spec.knows == "true labels":
-        # "the label given is the true class", so the same losses learn from true labels
+        # with the identity as Q, losses of complementary labels learn from true labels
         return data.y, TransitionMatrix(np.eye(data.n_classes), allow_diagonal=True)
     if spec.knows == "estimated Q":
         return data.comp_labels, None
@@ -142,27 +151,29 @@ def told(spec: RunSpec, data: RunData) -> tuple[NDArray[np.int64], TransitionMat
     return data.comp_labels, uniform if spec.knows == "no Q" else data.Q
 
 
-def believed(spec: RunSpec, data: RunData, used: TransitionMatrix) -> TransitionMatrix | None:
-    """Return the matrix that was used, where complementary labels can be judged by it.
+def matrix_for_evaluation(
+    spec: RunSpec, data: RunData, used: TransitionMatrix
+) -> TransitionMatrix | None:
+    """Return the matrix that was used if it is valid for estimating the accuracy, else None.
 
-    A method without Q could only take labels for uniform, and may be wrong in that.
+    A method without Q assumes uniform labels, which is valid only if they are uniform.
     """
     if spec.knows == "true labels":
         return None
-    is_right_to = spec.knows != "no Q" or (data.Q is not None and data.Q.is_uniform)
-    return used if is_right_to else None
+    is_valid = spec.knows != "no Q" or (data.Q is not None and data.Q.is_uniform)
+    return used if is_valid else None
 
 
 def wants_compiled(spec: RunSpec, device: torch.device) -> bool:
-    """Whether to compile the network; on a CPU it would take longer than it saves."""
+    """Check whether to compile the network; on a CPU this would take longer than it saves."""
     return bool(spec.options.get("compile", False)) and device.type == "cuda"
 
 
 def train_one(spec: RunSpec, data: RunData, *, device: torch.device) -> Outcome:
-    """Train and test one spec through `ComplementaryClassifier`."""
+    """Train and test one spec with `ComplementaryClassifier`."""
     start = time.perf_counter()
     arguments = classifier_arguments(spec, len(data.X))
-    labels, Q = told(spec, data)
+    labels, Q = training_labels_and_matrix(spec, data)
     clf = ComplementaryClassifier(
         **arguments,
         method=spec.method,
@@ -187,171 +198,146 @@ def train_one(spec: RunSpec, data: RunData, *, device: torch.device) -> Outcome:
         seconds=time.perf_counter() - start,
         history=clf.history_,
         predictions=predictions,
-        transition=believed(spec, data, clf.transition_),
+        transition=matrix_for_evaluation(spec, data, clf.transition_),
         matrices=matrices,
     )
 
 
-_NEVER = 10**9  # epochs of patience, where none is said: a grid is chosen at the end
-_ALONE = {"augment", "estimation_epochs", "match_prior", "refine", "restarts"}  # by the classifier
-_SAMPLE = 10_000  # images by which networks scale theirs
-
-History = list[dict[str, float]]
+_NEVER = 10**9  # epochs of patience if the option is missing: no early stopping
+# options that only the classifier supports
+_ALONE = {"augment", "estimation_epochs", "match_prior", "refine", "restarts"}
+_SAMPLE = 2**21  # values in the sample of images from which their mean and scale are computed
 
 
 def train_group(
     specs: Sequence[RunSpec], datas: Sequence[RunData], *, device: torch.device
 ) -> list[Outcome]:
-    """Train the trials of one experiment, each with every value of its grid, and choose.
+    """Train all trials of one experiment, each with every setting of its grid.
 
-    Of each trial the network with the least loss on held-out labels is kept, the method's own
-    loss. All networks are trained at once; where that is not possible, because a learning rate
-    lets a loss grow beyond all bounds for instance, one after another. A matrix that is to be
-    estimated is read off anchors beforehand, from networks that learn the labels.
+    All networks are trained at once. The result of a trial is the network with the least held-out
+    loss; networks that diverged are not chosen. If the matrix has to be estimated, networks that
+    predict the complementary labels are trained first, and it is estimated from their predictions
+    at the anchors.
     """
     start = time.perf_counter()
     alone = sorted(_ALONE & specs[0].options.keys())
     if alone:
         raise InvalidInput(f"A run with a grid cannot have {', '.join(alone)}. Leave the grid out.")
+    settings = combinations(specs[0].options["grid"])
     trials = [_Trial(spec, data, device) for spec, data in zip(specs, datas, strict=True)]
-    _estimate([trial for trial in trials if trial.Q is None])
-    found = _fit([trial.members() for trial in trials])
+    if unknown := [trial for trial in trials if trial.Q is None]:
+        learners = [trial.member(cross_entropy, settings[0], number=0) for trial in unknown]
+        best_of(fit_many(learners), range(len(learners)))  # raises an error if any diverged
+        for trial, learner in zip(unknown, learners, strict=True):
+            trial.read_anchors(learner.network)
+    members = [
+        trial.member(trial.make_loss(), setting, number)
+        for trial in trials
+        for number, setting in enumerate(settings)
+    ]
+    histories = fit_many(members)
+    chosen = best_of(histories, np.repeat(np.arange(len(trials)), len(settings)).tolist())
     seconds = (time.perf_counter() - start) / len(specs)
     return [
-        trial.choose(members, histories, seconds)
-        for trial, (members, histories) in zip(trials, found, strict=True)
+        trial.outcome(
+            members[number].network,
+            histories[number],
+            settings[number % len(settings)],
+            seconds=seconds,
+        )
+        for trial, number in zip(trials, chosen.values(), strict=True)
     ]
 
 
-def _estimate(trials: list["_Trial"]) -> None:
-    """Give each trial the matrix that its anchors and a network for the labels say."""
-    groups = [trial.members(nn.CrossEntropyLoss(), settings=[{}]) for trial in trials]
-    for trial, ((member,), _) in zip(trials, _fit(groups) if groups else [], strict=True):
-        trial.Q = trial.estimated = trial.read_anchors(member)
-
-
-def _fit(
-    groups: list[list[Member]],
-) -> list[tuple[list[Member], list[History | None]]]:
-    """Train all members; one whose loss grows beyond all bounds has no history."""
-    everyone = [member for members in groups for member in members]
-    starts = [copy.deepcopy(member.network.state_dict()) for member in everyone]
-    found: Sequence[History | None]
-    try:
-        found = fit_many(everyone)
-    except InvalidInput:
-        for member, state in zip(everyone, starts, strict=True):
-            member.network.load_state_dict(state)
-        found = [_fit_alone(member) for member in everyone]
-    histories = iter(found)
-    return [(members, [next(histories) for _ in members]) for members in groups]
-
-
-def _fit_alone(member: Member) -> History | None:
-    try:
-        return training.fit(
-            member.network, member.examples, member.loss, member.options, held_out=member.held_out
-        )
-    except InvalidInput:
-        return None
-
-
 class _Trial:
-    """One trial: its examples on the device, and the matrix it uses, once that is known."""
+    """One trial: its examples on the device, and its matrix once it is given or estimated."""
 
     def __init__(self, spec: RunSpec, data: RunData, device: torch.device) -> None:
         self.spec = spec
         self.data = data
-        self.device = device
-        labels, self.Q = told(spec, data)
+        labels, self.Q = training_labels_and_matrix(spec, data)
         self.estimated: TransitionMatrix | None = None
-        self.inputs = torch.as_tensor(data.X, device=device)
-        self.examples, self.held_out = (
-            training.Examples(
-                self.inputs,
-                torch.as_tensor(labels[part], device=device),
-                torch.as_tensor(part, device=device),
-            )
-            for part in split_validation(len(data.X), seed=spec.trial)
+        arguments = classifier_arguments(spec, len(data.X))
+        make_network = arguments.pop("network")
+
+        def make(sample: Tensor) -> tuple[nn.Module, Augments]:
+            network = make_network(data.X.shape[1:], data.n_classes)
+            if sample.ndim == 4:  # tables are standardised already
+                network.standardise(sample[: _SAMPLE // sample[0].numel()])
+            return network, lambda inputs: inputs
+
+        numbers = np.arange(len(data.X))
+        _, held_out = split_validation(len(data.X), seed=spec.trial)
+        self.trainer = Trainer(
+            inputs=torch.as_tensor(data.X, device=device),
+            is_held_out=np.isin(numbers, held_out),
+            order=numbers,
+            options=training.Options(
+                **{"patience": _NEVER, **arguments, **combinations(spec.options["grid"])[0]},
+                bfloat16=wants_bfloat16(None, data.X, device),
+                compile=wants_compiled(spec, device),
+            ),
+            device=device,
+            random=np.random.RandomState(spec.trial),
+            make_network=make,
+        )
+        self.examples, self.held_out = self.trainer.split(numbers, labels)
+
+    def member(self, loss: training.Loss, setting: Mapping[str, Any], number: int) -> Member:
+        """Make a network to be trained with one setting of the grid, which has this number."""
+        seed = 1000 * self.spec.trial + number
+        network, _ = self.trainer.new_network(self.examples, seed)
+        return Member(
+            network=network,
+            examples=self.examples,
+            loss=loss,
+            options=replace(self.trainer.options, **setting, seed=seed),
+            held_out=self.held_out,
         )
 
-    def members(
-        self, loss: nn.Module | None = None, settings: list[dict[str, Any]] | None = None
-    ) -> list[Member]:
-        """Return what is to be trained: a network for every setting of the grid."""
-        loss = loss or self._loss()
-        common = classifier_arguments(self.spec, len(self.data.X))
-        make_network = common.pop("network")
-        members = []
-        for number, setting in enumerate(settings or combinations(self.spec.options["grid"])):
-            seed = 1000 * self.spec.trial + number
-            options = training.Options(
-                **{"patience": _NEVER, **common, **setting},
-                seed=seed,
-                bfloat16=wants_bfloat16(None, self.data.X, self.device),
-                compile=wants_compiled(self.spec, self.device),
-            )
-            with training.seeded(seed, self.device):
-                network = make_network(self.data.X.shape[1:], self.data.n_classes).to(self.device)
-            if self.inputs.ndim == 4:  # bytes, which the network scales
-                network.standardise(next(self.examples.inputs(_SAMPLE)))
-            members.append(
-                Member(
-                    network=network,
-                    examples=self.examples,
-                    loss=copy.deepcopy(loss).to(self.device),
-                    options=options,
-                    held_out=self.held_out,
-                )
-            )
-        return members
-
-    def _loss(self) -> nn.Module:
+    def make_loss(self) -> nn.Module:
+        """Make the loss of the method with the matrix, which must be given or estimated."""
         if self.Q is None:
-            raise InvalidInput("The matrix must be known, or estimated first.")
-        return find_method(self.spec.method).make_loss(Setting(Q=self.Q))
+            raise InvalidInput("The matrix must be given or estimated first.")
+        loss = find_method(self.spec.method).make_loss(Setting(Q=self.Q))
+        return loss.to(self.trainer.device)
 
-    def read_anchors(self, member: Member) -> TransitionMatrix:
-        """Return the matrix that a network for the labels gives at the anchors."""
-        chosen = torch.as_tensor(self.data.anchors, device=self.device)
-        held_out = (
-            training.predict_logits(member.network, self.held_out).cpu().numpy(),
-            self.held_out.labels.cpu().numpy(),
-        )
-        scores = training.predict_logits(member.network, self.inputs[chosen]).cpu().numpy()
-        return from_anchors(
-            calibrated(scores, held_out), self.data.y[self.data.anchors], self.data.n_classes
-        )
+    def read_anchors(self, network: nn.Module) -> None:
+        """Estimate the matrix from the predictions of a network at the anchors."""
+        anchors = self.data.X[self.data.anchors], self.data.y[self.data.anchors]
+        scored = None
+        if self.held_out is not None:
+            labels = self.held_out.labels.cpu().numpy()
+            scored = self.trainer.log_probs(network, self.held_out), labels
+        probs = calibrated(score_anchors(self.trainer, network, anchors), scored)
+        self.Q = self.estimated = from_anchors(probs, anchors[1], self.data.n_classes)
 
-    def choose(
-        self, members: list[Member], histories: list[History | None], seconds: float
+    def outcome(
+        self,
+        network: nn.Module,
+        history: list[dict[str, float]],
+        setting: Mapping[str, Any],
+        *,
+        seconds: float,
     ) -> Outcome:
-        """Return the outcome of the member with the least loss on held-out labels."""
-        least = [
-            min((record["held_out_loss"] for record in history or []), default=np.inf)
-            for history in histories
-        ]
-        number = int(np.argmin(least))
-        if np.isinf(least[number]) or self.Q is None:
-            raise InvalidInput("Every setting of the grid let the loss grow beyond all bounds.")
-        predictions = self._predict(members[number].network)
+        """Test the chosen network."""
+        inputs = torch.as_tensor(self.data.X_test, device=self.trainer.device)
+        predictions = training.predict_logits(network, inputs).argmax(1).cpu().numpy()
         return Outcome(
             accuracy=float((predictions == self.data.y_test).mean()),
             seconds=seconds,
-            history=histories[number] or [],
+            history=history,
             predictions=predictions,
-            transition=believed(self.spec, self.data, self.Q),
+            transition=None
+            if self.Q is None
+            else matrix_for_evaluation(self.spec, self.data, self.Q),
             matrices={} if self.estimated is None else {"estimated": self.estimated},
-            chosen=combinations(self.spec.options["grid"])[number],
+            chosen=setting,
         )
-
-    def _predict(self, network: nn.Module) -> NDArray[np.int64]:
-        inputs = torch.as_tensor(self.data.X_test, device=self.device)
-        return training.predict_logits(network, inputs).argmax(1).cpu().numpy()
 
 
 def combinations(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """Return every combination of values; of an empty grid, the one without any.
+    """List all combinations of values; an empty grid has one, which is empty.
 
     Examples
     --------

@@ -1,13 +1,13 @@
-"""Losses as modules: one shell per function of `naysay.functional`, same stem, same order.
+"""Losses as modules, one for each function of `naysay.functional` and with the same name.
 
-They hold no tensors of their own but the optional weight or prior, and the matrix where it is
-trained: the columns of Q follow the device and precision of the logits.
+Their only tensors are the optional class weights or prior, and the matrix if it is trained. The
+columns of any other Q are converted to the device and precision of the logits.
 
-A loss whose logits are not those of the classes says how to read them: ``log_scores(logits)``
-gives scores of the classes, shape (N, K), in place of the logarithm of the softmax. What else a
-loss may ask of training is said in `naysay.training`.
+What training, prediction and model files may ask of a loss is declared in `TrainingLoss`, the base
+class of all of them and of losses of your own.
 """
 
+from naysay.losses.protocol import TrainingLoss
 from naysay.losses.shells import (
     BackwardCrossEntropy,
     ForwardAbsoluteError,
@@ -68,6 +68,7 @@ __all__ = [
     "SurrogateExponential",
     "SurrogateLog",
     "TrainedForwardCrossEntropy",
+    "TrainingLoss",
     "TwoViews",
     "TwoViewsLikelihood",
     "WeightedOrderPreserving",

@@ -1,17 +1,19 @@
-"""What the modules share: how each keeps the arguments of its function."""
+"""Modules that store the arguments of a function of `naysay.functional` and call it."""
 
+import copy
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from numpy.typing import ArrayLike
-from torch import Tensor, nn
+from torch import Tensor
 
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
+from naysay.losses.protocol import TrainingLoss
 from naysay.transition import TransitionMatrix
 
 
-class AbstractLoss(nn.Module):
-    """A loss whose `function` is called with the logits, the labels and all `_arguments`."""
+class FunctionLoss(TrainingLoss):
+    """Base class: calls `function` with the logits, the labels and all `_arguments`."""
 
     function: ClassVar[Callable[..., Tensor]]
 
@@ -23,16 +25,16 @@ class AbstractLoss(nn.Module):
         return {"ignore_index": self.ignore_index}
 
     def forward(self, logits: Tensor, comp_labels: Tensor) -> Tensor:
-        """Return the loss of logits (N, K, …) under labels (N, …)."""
+        """Compute the loss of logits (N, K, …) and labels (N, …)."""
         return type(self).function(logits, comp_labels, **self._arguments())
 
     def extra_repr(self) -> str:
-        """Return the settings that ``repr`` shows."""
+        """Describe the settings for ``repr``."""
         return f"ignore_index={self.ignore_index}"
 
 
-class Loss(AbstractLoss):
-    """A loss of single examples: weighed and reduced."""
+class ExampleLoss(FunctionLoss):
+    """A loss that has a value for each example, which are weighted and reduced."""
 
     weight: Tensor | None
 
@@ -46,19 +48,30 @@ class Loss(AbstractLoss):
     def _arguments(self) -> dict[str, Any]:
         return {**super()._arguments(), "weight": self.weight, "reduction": self.reduction}
 
+    def per_example(self, labels: Tensor) -> Self | None:
+        """Make a copy without reduction, unless the mean is weighted or ignores examples."""
+        is_weighted = self.weight is not None or bool((labels == self.ignore_index).any())
+        return None if is_weighted else _unreduced(self)
+
     def extra_repr(self) -> str:
-        """Return the settings that ``repr`` shows."""
+        """Describe the settings for ``repr``."""
         return f"{super().extra_repr()}, reduction={self.reduction!r}"
 
 
-class TransitionLoss(Loss):
-    """A loss of single examples that knows Q.
+_Reduced = TypeVar("_Reduced", "ExampleLoss", "LikelihoodLoss")
 
-    ``takes_stack`` says that it reads the columns of Q and nothing else, so that examples may
-    have several matrices: Q may be a `naysay.functional.columns.StackedColumns`.
-    """
 
-    takes_stack: ClassVar[bool] = False
+def _unreduced(loss: _Reduced) -> _Reduced | None:
+    """Copy a loss that is a mean over examples, without the mean."""
+    if loss.reduction != "mean":
+        return None
+    copied = copy.copy(loss)
+    copied.reduction = "none"
+    return copied
+
+
+class TransitionLoss(ExampleLoss):
+    """A loss per example that uses Q."""
 
     def __init__(
         self,
@@ -75,12 +88,12 @@ class TransitionLoss(Loss):
         return {**super()._arguments(), "Q": self.Q}
 
     def extra_repr(self) -> str:
-        """Return the settings that ``repr`` shows."""
+        """Describe the settings for ``repr``."""
         return f"{self.Q!r}, {super().extra_repr()}"
 
 
-class BinaryLoss(Loss):
-    """A loss of single examples made of losses on margins."""
+class MarginLoss(ExampleLoss):
+    """A loss per example that sums a binary loss over margins."""
 
     def __init__(
         self,
@@ -97,8 +110,8 @@ class BinaryLoss(Loss):
         return {**super()._arguments(), "binary_loss": self.binary_loss}
 
 
-class TransitionRisk(AbstractLoss):
-    """A risk of a whole batch that knows Q."""
+class TransitionRisk(FunctionLoss):
+    """A risk estimated from a batch as a whole that uses Q."""
 
     prior: Tensor | None
 
@@ -117,7 +130,7 @@ class TransitionRisk(AbstractLoss):
         return {**super()._arguments(), "Q": self.Q, "prior": self.prior}
 
     def extra_repr(self) -> str:
-        """Return the settings that ``repr`` shows."""
+        """Describe the settings for ``repr``."""
         return f"{self.Q!r}, {super().extra_repr()}"
 
 
@@ -194,7 +207,7 @@ class ForwardLoss(TransitionLoss):
         return {**super()._arguments(), "base": self.base}
 
 
-class LikelihoodLoss(nn.Module):
+class LikelihoodLoss(TrainingLoss):
     """Module form of `naysay.functional.likelihood_loss`."""
 
     def __init__(self, *, reduction: str = "mean") -> None:
@@ -202,35 +215,39 @@ class LikelihoodLoss(nn.Module):
         self.reduction = reduction
 
     def forward(self, logits: Tensor, log_likelihood: Tensor) -> Tensor:
-        """Return the loss of logits (N, K, …) under likelihoods of the same shape."""
+        """Compute the loss of logits (N, K, …) and log-likelihoods of the same shape."""
         return F.likelihood_loss(logits, log_likelihood, reduction=self.reduction)
 
+    def per_example(self, labels: Tensor) -> Self | None:
+        """Make a copy without reduction."""
+        return _unreduced(self)
 
-class PairwiseComparison(Loss):
+
+class PairwiseComparison(ExampleLoss):
     """Module form of `naysay.functional.pairwise_comparison`."""
 
     function = staticmethod(F.pairwise_comparison)
 
 
-class OneVersusAll(Loss):
+class OneVersusAll(ExampleLoss):
     """Module form of `naysay.functional.one_versus_all`."""
 
     function = staticmethod(F.one_versus_all)
 
 
-class PartialLabel(BinaryLoss):
+class PartialLabel(MarginLoss):
     """Module form of `naysay.functional.partial_label`."""
 
     function = staticmethod(F.partial_label)
 
 
-class MultiLabel(BinaryLoss):
+class MultiLabel(MarginLoss):
     """Module form of `naysay.functional.multi_label`."""
 
     function = staticmethod(F.multi_label)
 
 
-class OneVersusRestRisk(AbstractLoss):
+class OneVersusRestRisk(FunctionLoss):
     """Module form of `naysay.functional.one_versus_rest_risk`."""
 
     function = staticmethod(F.one_versus_rest_risk)
@@ -251,55 +268,55 @@ class OneVersusRestRisk(AbstractLoss):
         }
 
 
-class SeveralLabelsAbsoluteError(Loss):
+class SeveralLabelsAbsoluteError(ExampleLoss):
     """Module form of `naysay.functional.several_labels_absolute_error`."""
 
     function = staticmethod(F.several_labels_absolute_error)
 
 
-class SeveralLabelsExponential(Loss):
+class SeveralLabelsExponential(ExampleLoss):
     """Module form of `naysay.functional.several_labels_exponential`."""
 
     function = staticmethod(F.several_labels_exponential)
 
 
-class SeveralLabelsLog(Loss):
+class SeveralLabelsLog(ExampleLoss):
     """Module form of `naysay.functional.several_labels_log`."""
 
     function = staticmethod(F.several_labels_log)
 
 
-class SurrogateLog(Loss):
+class SurrogateLog(ExampleLoss):
     """Module form of `naysay.functional.surrogate_log`."""
 
     function = staticmethod(F.surrogate_log)
 
 
-class SurrogateExponential(Loss):
+class SurrogateExponential(ExampleLoss):
     """Module form of `naysay.functional.surrogate_exponential`."""
 
     function = staticmethod(F.surrogate_exponential)
 
 
-class ReversedSoftmax(Loss):
+class ReversedSoftmax(ExampleLoss):
     """Module form of `naysay.functional.reversed_softmax`."""
 
     function = staticmethod(F.reversed_softmax)
 
 
-class WeightedReversedSoftmax(Loss):
+class WeightedReversedSoftmax(ExampleLoss):
     """Module form of `naysay.functional.weighted_reversed_softmax`."""
 
     function = staticmethod(F.weighted_reversed_softmax)
 
 
-class OrderPreserving(Loss):
+class OrderPreserving(ExampleLoss):
     """Module form of `naysay.functional.order_preserving`."""
 
     function = staticmethod(F.order_preserving)
 
 
-class WeightedOrderPreserving(Loss):
+class WeightedOrderPreserving(ExampleLoss):
     """Module form of `naysay.functional.weighted_order_preserving`."""
 
     function = staticmethod(F.weighted_order_preserving)

@@ -1,6 +1,7 @@
-"""Modules of estimates of P(Ȳ | x), read by the nearest row of Q."""
+"""Losses that decide by the nearest row of Q or train Q, and the loss of prior matching."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,14 +14,16 @@ from naysay import functional as F  # noqa: N812  (torch's own name for such a m
 from naysay._base.checks import check_number
 from naysay.functional.cache import once_per_matrix
 from naysay.functional.columns import columns_of
+from naysay.losses.protocol import LossWrapper, as_training_loss
 from naysay.losses.shells import TransitionLoss
 from naysay.transition import TransitionMatrix
 
-_INSIDE = (0.05, 0.95)  # of the bound: where a bounded diagonal may start, to be able to move
+# range, as a share of the bound, in which a bounded diagonal starts, so that it can be trained
+_INSIDE = (0.05, 0.95)
 
 
 class ComplementaryCrossEntropy(TransitionLoss):
-    """Module form of `naysay.functional.complementary_cross_entropy`; Q serves to read it."""
+    """Module form of `naysay.functional.complementary_cross_entropy`; Q is used to predict."""
 
     function = staticmethod(F.complementary_cross_entropy)
 
@@ -28,10 +31,9 @@ class ComplementaryCrossEntropy(TransitionLoss):
         return {name: value for name, value in super()._arguments().items() if name != "Q"}
 
     def log_scores(self, logits: Tensor) -> Tensor:
-        """Return how near each row of Q is to P(Ȳ | x), shape (N, K)."""
-        return F.nearest_row_scores(
-            logits.softmax(1), _rows_of(self.Q, logits.dtype, logits.device)
-        )
+        """Compute scores (N, K) by how near each row of Q is to P(Ȳ | x)."""
+        rows = _rows_of(self.Q, logits.dtype, logits.device)
+        return F.nearest_row_scores(logits.softmax(1), rows)
 
 
 class NearestRowForwardCrossEntropy(TransitionLoss):
@@ -47,7 +49,7 @@ class NearestRowForwardCrossEntropy(TransitionLoss):
     takes_stack = True
 
     def log_scores(self, logits: Tensor) -> Tensor:
-        """Return how near each row of Q is to P(Ȳ | x), shape (N, K)."""
+        """Compute scores (N, K) by how near each row of Q is to P(Ȳ | x)."""
         columns = columns_of(self.Q, logits.dtype, logits.device)
         return F.nearest_row_scores(
             columns.q(logits.softmax(1)), _rows_of(self.Q, logits.dtype, logits.device)
@@ -55,26 +57,27 @@ class NearestRowForwardCrossEntropy(TransitionLoss):
 
 
 class TrainedForwardCrossEntropy(TransitionLoss):
-    """Module form of `naysay.functional.trained_forward_cross_entropy`, with the matrix.
+    """Module form of `naysay.functional.trained_forward_cross_entropy`, with a trained matrix.
 
-    The matrix starts at Q and is trained with the network: each row is a softmax. Where the
-    diagonal of Q is zero it stays so, unless `max_error` is given. Other zeros start at ``floor``,
-    for nothing could make them grow from zero. K×K numbers are trained: not for very many classes.
+    The matrix is initialised with Q and trained together with the network; each row is a softmax.
+    Zeros on the diagonal of Q stay zero, unless `max_error` is given. Other zeros start at
+    ``floor``, because their gradient would be zero. The loss has K² parameters, so it is not meant
+    for very many classes.
 
     Parameters
     ----------
     Q : TransitionMatrix or array-like of shape (K, K)
-        The start.
+        Initial matrix.
     floor : float, default=1e-3
-        Where zeros off the diagonal start, before rows are made to sum to 1.
+        Initial value of zeros off the diagonal, before rows are normalised.
     pull : float, default=0.0
-        Weight of the divergence KL(start ‖ matrix), the mean over rows, added to the loss while
-        training: how strongly the matrix is held near its start. Anchors hold it too, through the
-        network.
+        Weight of the regulariser KL(initial ‖ current matrix), averaged over rows, which is added
+        to the loss in training mode and keeps the matrix near its initial value.
     max_error : float, optional
-        Annotators exclude the true class by mistake in at most this share of their answers: the
-        diagonal is trained between 0 and it, all of it, as `max_error` times a sigmoid, and the
-        rest of each row shares what it leaves. Entries of Q outside start well inside.
+        Largest share of complementary labels that name the true class by mistake. The whole
+        diagonal is then trained between 0 and `max_error`, as `max_error` times a sigmoid, and the
+        rest of each row is normalised to what the diagonal leaves. Initial values outside this
+        range are moved inside.
 
     Examples
     --------
@@ -107,7 +110,7 @@ class TrainedForwardCrossEntropy(TransitionLoss):
         diagonal = start.diagonal()
         impossible = torch.diag(diagonal == 0) & (max_error is None)
         self.register_buffer("impossible", impossible, persistent=False)
-        row_logits = start.clamp_min(floor).masked_fill(impossible, 1).log()  # 1: a stand-in
+        row_logits = start.clamp_min(floor).masked_fill(impossible, 1).log()  # 1 is masked later
         if max_error is not None:
             row_logits.diagonal().copy_((diagonal / max_error).clamp(*_INSIDE).logit())
         self.row_logits = nn.Parameter(row_logits.float())
@@ -115,32 +118,32 @@ class TrainedForwardCrossEntropy(TransitionLoss):
 
     @property
     def log_Q(self) -> Tensor:
-        """The logarithm of the matrix as it is now, shape (K, K)."""
+        """Logarithm of the current matrix, shape (K, K)."""
         if self.max_error is None:
             return self.row_logits.masked_fill(self.impossible, -torch.inf).log_softmax(1)
         logits = self.row_logits.diagonal()
         errors = math.log(self.max_error) + logsigmoid(logits)
-        own = torch.eye(len(logits), dtype=torch.bool, device=logits.device)
-        others = self.row_logits.masked_fill(own, -torch.inf).log_softmax(1)
-        left = torch.log1p(-errors.exp())[:, None]
-        return torch.where(own, errors[:, None], others.masked_fill(own, 0) + left)
+        diagonal = torch.eye(len(logits), dtype=torch.bool, device=logits.device)
+        others = self.row_logits.masked_fill(diagonal, -torch.inf).log_softmax(1)
+        remaining = torch.log1p(-errors.exp())[:, None]
+        return torch.where(diagonal, errors[:, None], others.masked_fill(diagonal, 0) + remaining)
 
     @property
     def learned_transition(self) -> TransitionMatrix:
-        """The matrix as it is now."""
+        """Current matrix."""
         rows = self.log_Q.detach().double().softmax(1).cpu().numpy()
         names = self.Q.classes if self.Q.has_names else None
         free = self.max_error is not None
         return TransitionMatrix(rows, names, allow_diagonal=free or self.Q.allow_diagonal)
 
     def forward(self, logits: Tensor, comp_labels: Tensor) -> Tensor:
-        """Return the loss of logits (N, K), or (N, K, d1, …)."""
-        found = super().forward(logits, comp_labels)
+        """Compute the loss of logits (N, K), or (N, K, d1, …)."""
+        loss = super().forward(logits, comp_labels)
         if not self.pull or not self.training:
-            return found
+            return loss
         log_Q = self.log_Q.masked_fill(self.impossible, 0)
         divergence = (torch.xlogy(self.start, self.start) - self.start * log_Q).sum(1).mean()
-        return found + self.pull * divergence
+        return loss + self.pull * divergence
 
     def _arguments(self) -> dict[str, Any]:
         arguments = {**super()._arguments(), "log_Q": self.log_Q}
@@ -148,7 +151,7 @@ class TrainedForwardCrossEntropy(TransitionLoss):
         return arguments
 
     def log_scores(self, logits: Tensor) -> Tensor:
-        """Return how near each row of the matrix is to P(Ȳ | x), shape (N, K)."""
+        """Compute scores (N, K) by how near each row of the matrix is to P(Ȳ | x)."""
         rows = self.log_Q.to(logits).softmax(1)
         return F.nearest_row_scores(logits.softmax(1) @ rows, rows)
 
@@ -159,21 +162,23 @@ def _rows_of(Q: TransitionMatrix, dtype: torch.dtype, device: torch.device) -> T
     return torch.from_numpy(np.array(Q, dtype=np.float64)).to(device, dtype)
 
 
-class PriorMatching(nn.Module):
-    """Any loss, and `naysay.functional.prior_matching` of the batch added to it in training.
+class PriorMatching(LossWrapper):
+    """Any loss, to which `naysay.functional.prior_matching` of the batch is added in training.
 
-    In evaluation mode it is the loss alone, so that held-out losses stay comparable. The mean is
-    over the predictions as the loss reads them, of all views; examples whose label is
-    `ignore_index` are left out.
+    In evaluation mode it is the loss alone, so that held-out losses stay comparable. The mean
+    prediction is computed from the `log_scores` of the loss, over all views; examples whose label
+    is `ignore_index` are left out.
 
     Parameters
     ----------
-    loss : Module
-        Gives one number for logits and labels. What else it asks of training is asked here too.
+    loss : callable
+        A loss that returns a scalar; number of views, progress and scores are those of this loss.
     prior : Tensor of shape (K,)
-        Share of each class, sum 1.
+        Probability of each class, with sum 1.
     strength : float, default=1.0
-        What the divergence counts for.
+        Weight of the divergence.
+    ignore_index : int, default=-100
+        Label of examples that are left out.
 
     Examples
     --------
@@ -187,31 +192,34 @@ class PriorMatching(nn.Module):
     prior: Tensor
 
     def __init__(
-        self, loss: nn.Module, prior: Tensor, *, strength: float = 1.0, ignore_index: int = -100
+        self,
+        loss: Callable[[Tensor, Tensor], Tensor],
+        prior: Tensor,
+        *,
+        strength: float = 1.0,
+        ignore_index: int = -100,
     ) -> None:
         super().__init__()
-        self.loss = loss
+        self.loss = as_training_loss(loss)
         self.strength = check_number(strength, "strength", above=0)
         self.ignore_index = ignore_index
         self.register_buffer("prior", prior)
-        self.n_views: int = getattr(loss, "n_views", 1)
-        for asked in ("set_progress", "log_scores", "held_out"):
-            if hasattr(loss, asked):
-                setattr(self, asked, getattr(loss, asked))
+        self.n_views = self.loss.n_views
 
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Return the loss of logits (N, K, …), or (n_views, N, K, …) as the loss takes them."""
-        found = self.loss(logits, labels)
+        """Compute the loss of logits (N, K, …), or (n_views, N, K, …) in training mode."""
+        loss = self.loss(logits, labels)
         if not self.training:
-            return found
+            return loss
         counted = None
         if not labels.is_floating_point() and labels.dtype != torch.bool:
             counted = (labels != self.ignore_index).expand(self.n_views, *labels.shape)
         if self.n_views > 1:
             logits = logits.flatten(0, 1)
-        read = getattr(self.loss, "log_scores", lambda logits: logits)
-        return found + self.strength * F.prior_matching(read(logits), self.prior, counted=counted)
+        if not self.loss.reads_softmax:  # else `prior_matching` computes the softmax
+            logits = self.loss.log_scores(logits)
+        return loss + self.strength * F.prior_matching(logits, self.prior, counted=counted)
 
     def extra_repr(self) -> str:
-        """Return the settings that ``repr`` shows."""
+        """Describe the settings for ``repr``."""
         return f"strength={self.strength}"

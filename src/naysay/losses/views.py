@@ -1,53 +1,53 @@
-"""Module of consistency between views of an example, with its schedule."""
+"""Losses on several views of each example, with the schedule of their consistency weight."""
 
 import torch
 from numpy.typing import ArrayLike
-from torch import Tensor, nn
+from torch import Tensor
 
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
 from naysay._base.checks import check_count, check_number
 from naysay._base.errors import InvalidInput
 from naysay.functional.views import check_target
+from naysay.losses.protocol import TrainingLoss
 from naysay.losses.shells import LikelihoodLoss, TransitionLoss
 from naysay.transition import TransitionMatrix
 
-_TEMPERATURES = tuple(2 ** (step / 4) for step in range(-4, 11))  # a half to nearly 6
+_TEMPERATURES = tuple(2 ** (step / 4) for step in range(-4, 11))  # from 0.5 to 5.7
 
 
-class RampedLoss(nn.Module):
-    """A loss of several views, whose agreement has weight `consistency` after `ramp`.
+class RampedLoss(TrainingLoss):
+    """A loss of several views, whose consistency has weight `consistency` after a linear ramp.
 
-    Training says before each step how far it is. That is no part of the loss's state: a training
-    that is resumed says it anew.
+    The progress of training, which determines the weight, is not part of the state of the loss:
+    training sets it before each step.
     """
 
-    n_views: int
     consistency: float
     ramp: float
-    _progress: float | Tensor = 1.0  # not public: no setting that would tell trainings apart
+    _progress: float | Tensor = 1.0  # private, so that fingerprints of trainings ignore it
 
     def set_progress(self, share: float | Tensor) -> None:
-        """Say what share of training is done; a tensor stays on its device and is never read."""
+        """Set the share of training that is done; a tensor is not read back from its device."""
         self._progress = share
 
     @torch.no_grad()
     def held_out(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Return the loss at the temperature of the logits at which it is least.
+        """Compute the loss at the temperature of the logits that minimises it.
 
-        Views that are taught by each other grow too sure. The loss itself then rises while the
-        order of the classes still improves, and training would be stopped too early.
+        Consistency between views makes predictions overconfident. The loss then increases while
+        the order of the classes still improves, and training would stop too early.
         """
         return torch.stack([self(logits / each, labels) for each in _TEMPERATURES]).amin(0)
 
     def _consistency_now(self) -> float | Tensor:
-        """Return the weight of the agreement, which rises from 0 in a straight line."""
-        risen = self._progress / self.ramp
+        """Compute the weight of the consistency, which increases linearly from 0."""
+        share = self._progress / self.ramp
         return self.consistency * (
-            risen.clamp_max(1) if isinstance(risen, Tensor) else min(1.0, risen)
+            share.clamp_max(1) if isinstance(share, Tensor) else min(1.0, share)
         )
 
     def _check_views(self, logits: Tensor) -> None:
-        """Refuse logits that are not those of all views."""
+        """Check that the logits are those of all views."""
         if not isinstance(logits, Tensor) or logits.ndim < 3 or len(logits) != self.n_views:
             raise InvalidInput(
                 f"logits must be those of all views, shape ({self.n_views}, N, K), in training "
@@ -58,21 +58,21 @@ class RampedLoss(nn.Module):
 class PartialOutputConsistency(RampedLoss, TransitionLoss):
     """Module form of `naysay.functional.partial_output_consistency`, with its schedule.
 
-    In training mode it takes the logits of all views, shape (n_views, N, K), the first of which
-    gives the target. In evaluation mode it takes logits (N, K) and is the forward-corrected
+    In training mode it takes the logits of all views, shape (n_views, N, K); the first view
+    defines the target. In evaluation mode it takes logits (N, K) and is the forward-corrected
     cross-entropy alone.
 
     The defaults are those of the authors' code: two views besides the first, and a weight that
-    rises over the first 100 of 200 epochs, here step by step rather than epoch by epoch.
+    increases over the first 100 of 200 epochs, here with each step and not with each epoch.
 
     Parameters
     ----------
     n_views : int, default=3
-        Views of each example, the first included.
+        Number of views of each example, including the first.
     consistency : float, default=1.0
-        Weight of the agreement once training has passed `ramp`.
+        Weight of the consistency after the ramp.
     ramp : float, default=0.5
-        Share of training over which that weight rises from 0, in a straight line.
+        Share of training over which this weight increases linearly from 0.
     """
 
     function = staticmethod(F.partial_output_consistency)
@@ -94,7 +94,7 @@ class PartialOutputConsistency(RampedLoss, TransitionLoss):
         self.ramp = check_number(ramp, "ramp", above=0)
 
     def forward(self, logits: Tensor, comp_labels: Tensor) -> Tensor:
-        """Return the loss of logits (n_views, N, K), or (N, K) in evaluation mode."""
+        """Compute the loss of logits (n_views, N, K), or (N, K) in evaluation mode."""
         if not self.training:
             return F.forward_cross_entropy(logits, comp_labels, **self._arguments())
         self._check_views(logits)
@@ -116,18 +116,18 @@ class TwoViews(RampedLoss, TransitionLoss):
     Parameters
     ----------
     consistency : float, default=0.9
-        Weight of the common target once training has passed `ramp`, 0 to 1; the label has the
-        rest.
+        Weight of the common target after the ramp, from 0 to 1; the weight of the label is 1 minus
+        this weight.
     ramp : float, default=0.3
-        Share of training over which that weight rises from 0, in a straight line, step by step.
+        Share of training over which this weight increases linearly from 0, with each step.
     target : "mean" or "first", default="mean"
-        Whether both views make the target, or the first alone.
+        Whether the target is computed from both views or from the first view alone.
 
     Examples
     --------
     >>> import torch
     >>> loss = TwoViews(TransitionMatrix.uniform(3))
-    >>> loss.set_progress(0.0)  # the first step: the labels alone
+    >>> loss.set_progress(0.0)  # in the first step, only the labels count
     >>> views, labels = torch.tensor([[[0.0, 4.0, 0.0]], [[4.0, 0.0, 0.0]]]), torch.tensor([1])
     >>> loss(views, labels), F.forward_cross_entropy(views.flatten(0, 1), labels.repeat(2), loss.Q)
     (tensor(2.3735), tensor(2.3735))
@@ -153,7 +153,7 @@ class TwoViews(RampedLoss, TransitionLoss):
         self.target = check_target(target)
 
     def forward(self, logits: Tensor, comp_labels: Tensor) -> Tensor:
-        """Return the loss of logits (2, N, K), or (N, K) in evaluation mode."""
+        """Compute the loss of logits (2, N, K), or (N, K) in evaluation mode."""
         if not self.training:
             return F.forward_cross_entropy(logits, comp_labels, **self._arguments())
         self._check_views(logits)
@@ -189,7 +189,7 @@ class TwoViewsLikelihood(RampedLoss, LikelihoodLoss):
         self.target = check_target(target)
 
     def forward(self, logits: Tensor, log_likelihood: Tensor) -> Tensor:
-        """Return the loss of logits (2, N, K), or (N, K) in evaluation mode."""
+        """Compute the loss of logits (2, N, K), or (N, K) in evaluation mode."""
         if not self.training:
             return super().forward(logits, log_likelihood)
         self._check_views(logits)

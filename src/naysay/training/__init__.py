@@ -1,9 +1,9 @@
-"""The training loop and what it is made of: batches, steps, schedules, views, checkpoints."""
+"""The training loop and its parts: batches, steps, schedules, augmentation and checkpoints."""
 
 from naysay.training import augmentation, schedules
 from naysay.training.batches import Examples
+from naysay.training.history import EpochRecord
 from naysay.training.loop import Loss, Options, fit, predict_logits, seeded
-from naysay.training.state import EpochRecord
 from naysay.training.step import MakeOptimiser, adam, adamw, sgd
 
 __all__ = [

@@ -1,7 +1,8 @@
-"""Other views of the same examples, as pure functions of a batch; torch's generator draws them.
+"""Random augmentations: functions that make another view of every example in a batch.
 
-Images are (N, C, H, W), floats or bytes, and keep their type and memory format. Nothing waits for
-the device, so that a CUDA graph may hold an augmentation.
+Images have shape (N, C, H, W), as floats or bytes, and keep their type and memory format. The
+random numbers are those of torch's global generator. No function synchronises with the device, so
+that augmentations can be captured in a CUDA graph.
 """
 
 import math
@@ -30,22 +31,22 @@ __all__ = [
     "strong_for",
 ]
 
-#: Takes a batch, first axis examples, and returns another view of it, same shape.
+#: Maps a batch, whose first axis is the examples, to another view of it of the same shape.
 Augment = Callable[[Tensor], Tensor]
 
-#: One for every view, or one for the first view, one for the second and so on.
+#: One augmentation for every view, or a sequence with one for each view.
 Augments = Augment | Sequence[Augment]
 
 
 def add_noise(inputs: Tensor, scale: Tensor | float) -> Tensor:
-    """Return the inputs with Gaussian noise, its standard deviation given for each feature."""
+    """Add Gaussian noise to the inputs; `scale` is its standard deviation for each feature."""
     return inputs + torch.randn_like(inputs) * scale
 
 
 def crop(images: Tensor, padding: int = 2) -> Tensor:
-    """Return images (N, C, H, W) moved by up to `padding` pixels, their borders mirrored.
+    """Shift each image (N, C, H, W) at random by up to `padding` pixels, mirroring its borders.
 
-    Each is moved on its own. An image too small to mirror that far is moved by less.
+    Images that are too small to mirror that many pixels are shifted by less.
 
     Examples
     --------
@@ -67,7 +68,7 @@ def crop(images: Tensor, padding: int = 2) -> Tensor:
 
 
 def flip(images: Tensor) -> Tensor:
-    """Return images (N, C, H, W), about half of them mirrored, left for right.
+    """Mirror each image (N, C, H, W) horizontally with probability one half.
 
     Examples
     --------
@@ -84,10 +85,10 @@ def flip(images: Tensor) -> Tensor:
 
 
 def cutout(images: Tensor, size: int = 8) -> Tensor:
-    """Return images (N, C, H, W), in each a square of `size` pixels made its mean colour.
+    """Fill a random square of `size` pixels in each image (N, C, H, W) with its mean colour.
 
-    The middle of the square is anywhere in the image, so that part of it may lie outside
-    (DeVries, Taylor 2017).
+    The centre of the square is anywhere in the image, so that part of the square may be outside
+    (DeVries and Taylor 2017).
 
     Examples
     --------
@@ -103,10 +104,10 @@ def cutout(images: Tensor, size: int = 8) -> Tensor:
 
 
 def distort(images: Tensor, strength: float = 1.0) -> Tensor:
-    """Return images (N, C, H, W), each turned, sheared and zoomed a little, its borders mirrored.
+    """Rotate, shear and zoom each image (N, C, H, W) at random, mirroring its borders.
 
-    Of strength 1: turned by up to 20 degrees, sheared by up to a fifth along both sides, and
-    zoomed, in and out, by up to a fifth.
+    With strength 1, images are rotated by up to 20 degrees, sheared by up to a fifth along both
+    sides, and zoomed in or out by up to a fifth.
 
     Examples
     --------
@@ -119,11 +120,11 @@ def distort(images: Tensor, strength: float = 1.0) -> Tensor:
         return images
     drawn = strength * (2 * torch.rand(5, n, device=images.device) - 1)
     angle, zoom = math.radians(20) * drawn[0], torch.exp(0.2 * drawn[1:3])
-    one, tall = torch.ones_like(angle), height / width  # both sides count as 2, whatever they are
+    one, tall = torch.ones_like(angle), height / width  # in the grid both sides have length 2
     turn = [angle.cos(), -tall * angle.sin(), angle.sin() / tall, angle.cos()]
     turn = torch.stack(turn, 1).view(n, 2, 2)
     shear = torch.stack([one, 0.2 * tall * drawn[3], 0.2 / tall * drawn[4], one], 1).view(n, 2, 2)
-    # sums of products, because autocast would multiply matrices in bfloat16
+    # written as sums of products, because autocast would multiply matrices in bfloat16
     where = (turn[:, :, :, None] * shear[:, None]).sum(2) * zoom.T[:, None]
     where = torch.cat([where, where.new_zeros(n, 2, 1)], 2)
     grid = affine_grid(where, list(images.shape), align_corners=False)
@@ -132,11 +133,11 @@ def distort(images: Tensor, strength: float = 1.0) -> Tensor:
 
 
 def recolour(images: Tensor, strength: float = 1.0) -> Tensor:
-    """Return images (N, C, H, W), each with another contrast, brightness and colour.
+    """Change contrast, brightness and colour of each image (N, C, H, W) at random.
 
-    Of strength 1: contrast times 0.55 to 1.8, colours from grey to twice as strong, brightness
-    moved by up to half of the image's standard deviation and each channel by up to a fifth more.
-    Values of floats may leave their range; bytes stay in theirs.
+    With strength 1, the contrast is multiplied by 0.55 to 1.8, colours range from grey to twice as
+    saturated, brightness changes by up to half of the image's standard deviation and each channel
+    by up to a further fifth of it. Floats may leave their range; bytes are clipped to theirs.
 
     Examples
     --------
@@ -158,7 +159,7 @@ def recolour(images: Tensor, strength: float = 1.0) -> Tensor:
 
 
 def compose(*augments: Augment) -> Augment:
-    """Return one augmentation that does several, the first given first.
+    """Combine several augmentations into one that applies them in order.
 
     Examples
     --------
@@ -176,10 +177,10 @@ def compose(*augments: Augment) -> Augment:
 
 
 def default_for(inputs: Tensor) -> Augment:
-    """Return what changes such inputs a little.
+    """Make a weak augmentation for inputs like these.
 
-    Images are moved by up to 2 pixels, by less where that is more than a twelfth of a side. Other
-    inputs get noise of a tenth of each feature's standard deviation.
+    Images are shifted by up to 2 pixels, but not by more than a twelfth of a side. Other inputs
+    get noise of a tenth of each feature's standard deviation.
     """
     if inputs.ndim == 4:
         return partial(crop, padding=min(2, min(inputs.shape[2:]) // 12))
@@ -187,10 +188,10 @@ def default_for(inputs: Tensor) -> Augment:
 
 
 def strong_for(inputs: Tensor) -> Augment:
-    """Return what changes such inputs much.
+    """Make a strong augmentation for inputs like these.
 
-    Images are moved as by `default_for`, distorted, recoloured, and a square of half their side is
-    cut out. Other inputs get noise of three tenths of each feature's standard deviation.
+    Images are shifted as by `default_for`, distorted and recoloured, and a square of half their
+    side is cut out. Other inputs get noise of three tenths of each feature's standard deviation.
     """
     if inputs.ndim == 4:
         size = min(inputs.shape[2:]) // 2
@@ -199,7 +200,7 @@ def strong_for(inputs: Tensor) -> Augment:
 
 
 def of_each_view(augments: Augments, n_views: int) -> tuple[Augment, ...]:
-    """Return the augmentation of each view; the last of several serves for the views after it.
+    """Return one augmentation for each view; the last one is repeated if there are too few.
 
     Examples
     --------
@@ -231,7 +232,7 @@ def _image_shape(images: Tensor) -> torch.Size:
 
 
 def _like(values: Tensor, images: Tensor) -> Tensor:
-    """Return values in the type and memory format of the images; bytes are rounded."""
+    """Convert values to the type and memory format of the images, rounding to bytes if needed."""
     if not images.is_floating_point():
         values = values.round().clamp(0, 255)
     is_last = images.is_contiguous(memory_format=torch.channels_last)
@@ -240,12 +241,12 @@ def _like(values: Tensor, images: Tensor) -> Tensor:
 
 
 def _mirrored(index: Tensor, size: int) -> Tensor:
-    """Return where to find what lies up to ``size - 1`` outside, the border not repeated."""
+    """Reflect an index up to ``size - 1`` outside into the range, without repeating the border."""
     return size - 1 - (size - 1 - index.abs()).abs()
 
 
 def _square_side(n: int, side: int, size: int, device: torch.device) -> Tensor:
-    """Return for each of n images which of the pixels along a side are hit, shape (n, side)."""
+    """Draw for each of n images which pixels along a side the square covers, shape (n, side)."""
     first = torch.randint(side, (n, 1), device=device) - size // 2
     position = torch.arange(side, device=device)
     return (first <= position) & (position < first + size)

@@ -1,7 +1,8 @@
-"""Examples where they lie, and the batches of an epoch, in an order that follows a seed.
+"""Training examples, and the batches of an epoch in an order that a seed determines.
 
-The inputs may lie on the device, in host memory or in a memory-mapped file: batches are picked by
-index, and only a batch travels. Nothing is copied to shuffle, to hold out or to repeat.
+The inputs may be stored on the device, in host memory or in a memory-mapped file. Batches are
+selected by index and only a batch is copied to the device; shuffling, holding out and repeating
+examples copy nothing.
 """
 
 import math
@@ -28,10 +29,10 @@ Batch = tuple[Tensor, Tensor]  # inputs and labels, on the device
 
 @dataclass(frozen=True)
 class Examples:
-    """Label i belongs to input ``X[rows[i]]``, or to ``X[i]`` where there are no rows.
+    """Inputs and their labels: label i belongs to ``X[rows[i]]``, or to ``X[i]`` without rows.
 
-    ``labels`` lie on the device to train on, ``X`` and ``rows`` wherever X is. Rows beyond X are
-    those of ``more``, inputs that came from elsewhere.
+    ``labels`` must be on the device that trains; ``X``, ``rows`` and ``more`` may be on another
+    one. Rows from ``len(X)`` on refer to ``more``, further inputs that are stored elsewhere.
     """
 
     X: Tensor
@@ -44,36 +45,36 @@ class Examples:
 
     @property
     def device(self) -> torch.device:
-        """Where to train."""
+        """Device that trains."""
         return self.labels.device
 
     @property
-    def are_there(self) -> bool:
-        """Whether the inputs lie where to train, and need not travel."""
+    def on_device(self) -> bool:
+        """Whether the inputs are on the device that trains, so that batches need no copy."""
         return self.X.device == self.device
 
     def rows_of(self, index: Tensor) -> Tensor:
-        """Return where the inputs of these labels are."""
+        """Look up the rows of the inputs of these examples."""
         index = index.to(self.X.device)
         return index if self.rows is None else self.rows[index]
 
     def pick(self, rows: Tensor) -> Tensor:
-        """Return the inputs in these rows, copied, where X is."""
+        """Copy the inputs in these rows, on the device of X."""
         if self.more is None:
             return self.X.index_select(0, rows)
-        beyond = rows - len(self.X)  # no choice that a GPU would have to wait for
+        beyond = rows - len(self.X)  # both are read, because a choice would synchronise a GPU
         inputs = self.X.index_select(0, rows.clamp(max=len(self.X) - 1))
         others = self.more.index_select(0, beyond.clamp(min=0))
         return torch.where((beyond >= 0).reshape(-1, *[1] * (inputs.ndim - 1)), others, inputs)
 
     def batch(self, index: Tensor) -> Batch:
-        """Return the inputs, where X is, and the labels of these examples."""
+        """Copy the inputs, on the device of X, and the labels of these examples."""
         return self.pick(self.rows_of(index)), self.labels[index]
 
     def inputs(self, most: int = 4096, numbers: int = 2**21) -> Iterator[Tensor]:
-        """Yield the inputs of all labels in order, on the device, a part at a time.
+        """Yield the inputs of all examples in order, on the device, in parts.
 
-        At most so many examples, and at most so many numbers: of large inputs, a few.
+        A part has at most `most` examples and at most `numbers` values, or one example.
         """
         at_once = max(1, min(most, numbers // max(1, self.X[:1].numel())))
         for part in torch.arange(len(self)).split(at_once):
@@ -81,11 +82,12 @@ class Examples:
 
 
 def batch_size_of(n: int, largest: int, n_processes: int = 1) -> tuple[int, int]:
-    """Return how many batches an epoch has and the size of each: all alike, at most `largest`.
+    """Compute the number of batches of an epoch and their common size, at most `largest`.
 
-    A few examples come twice in an epoch, fewer than there are batches, so that every batch has
-    the same shape, which a captured step needs, and none is a single example, which batch norm
-    cannot take. Processes share each batch: its size is rounded up to a multiple of their number.
+    All batches have the same size, because a captured step needs one shape and batch norm cannot
+    train on a last batch of a single example. To fill them, a few examples, fewer than there are
+    batches, are visited twice in an epoch. Processes share each batch, so its size is rounded up
+    to a multiple of their number.
 
     Examples
     --------
@@ -97,15 +99,15 @@ def batch_size_of(n: int, largest: int, n_processes: int = 1) -> tuple[int, int]
 
 
 def derive_seed(*numbers: int) -> int:
-    """Return a seed that depends on all the numbers and is far from those of other numbers."""
+    """Derive a seed from several numbers, so that different numbers give unrelated seeds."""
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
 def epoch_order(n: int, total: int, seed: int, epoch: int) -> Tensor:
-    """Return which examples an epoch visits in which order: all n, then some of them again.
+    """Draw the order in which an epoch visits the examples: all n, then some of them again.
 
-    A function of seed and epoch alone, so training can be resumed at any epoch, repeated on any
-    device and run for many models at once.
+    The order depends on seed and epoch alone, so that training can be resumed at any epoch,
+    repeated on any device and run for many models at once.
 
     Examples
     --------
@@ -118,19 +120,22 @@ def epoch_order(n: int, total: int, seed: int, epoch: int) -> Tensor:
 
 
 def batches(examples: Examples, order: Tensor, size: int) -> Iterator[Batch]:
-    """Yield the batches of an epoch on the device; the next is fetched ahead if it must travel."""
+    """Yield the batches of an epoch on the device.
+
+    If the inputs are stored elsewhere, the next batch is copied while the current one is used.
+    """
     labels = examples.labels[order.to(examples.device)].split(size)
     rows = examples.rows_of(order).split(size)
 
     def send(part: Tensor) -> Tensor:
         return examples.pick(part).pin_memory().to(examples.device, non_blocking=True)
 
-    inputs = map(examples.pick, rows) if examples.are_there else fetch_ahead(send, rows)
+    inputs = map(examples.pick, rows) if examples.on_device else fetch_ahead(send, rows)
     yield from zip(inputs, labels, strict=True)
 
 
 def fetch_ahead(fetch: Callable[[Tensor], Tensor], parts: Sequence[Tensor]) -> Iterator[Tensor]:
-    """Yield what is fetched for each part; the next is being fetched while one is used."""
+    """Yield the result of `fetch` for each part, computing the next one in a second thread."""
     with ThreadPoolExecutor(1) as reader:
         ahead = reader.submit(fetch, parts[0])
         for part in parts[1:]:

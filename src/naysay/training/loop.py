@@ -1,22 +1,14 @@
-"""Fit one network: one visible loop over examples where they lie.
+"""Fit one network, in one loop.
 
-A loss is any callable ``loss(logits, labels)`` that gives a scalar. A loss that is a module may ask
-for more, and the loop serves it without knowing which loss it is:
-
-- its parameters are trained with the network's, without weight decay, and averaged and kept alike;
-- ``n_views``, a number above 1: in training mode it gets the logits of so many views of the batch,
-  shape (n_views, N, K); in evaluation mode, on held-out examples, logits (N, K);
-- ``set_progress(share)`` is called before each step with the share of all steps that are done, on a
-  GPU as a tensor;
-- ``held_out(logits, labels)`` gives what epochs are compared by, in place of the loss itself.
+A loss is any callable ``loss(logits, labels)`` that returns a scalar. Whatever else a loss may ask
+for is declared in `naysay.losses.TrainingLoss`.
 
 Under ``torchrun``, with `torch.distributed` initialised, processes share each batch and average
-their gradients; every process is given the same examples and options, and gets the same records
-and the same weights.
+their gradients. Every process must be given the same examples and options, and ends with the same
+records and the same weights.
 """
 
 import copy
-import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,59 +21,41 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from naysay._base.errors import InvalidInput
+from naysay.losses.protocol import as_training_loss
 from naysay.training import processes
 from naysay.training.augmentation import Augments
 from naysay.training.batches import Examples, batch_size_of, derive_seed, epoch_order
+from naysay.training.history import EpochRecord, is_finite
 from naysay.training.schedules import Schedule, cosine
-from naysay.training.state import (
-    EpochRecord,
-    State,
-    of_examples,
-    of_loss,
-    of_network,
-    of_optimiser,
-    of_schedule,
-    of_value,
-)
+from naysay.training.state import State, fingerprint_of
 from naysay.training.step import (
     Averages,
     CapturedStep,
     MakeOptimiser,
     Objective,
     Step,
-    adam,
     adamw,
     make_optimiser,
-    sgd,
 )
 
-__all__ = [
-    "Examples",
-    "MakeOptimiser",
-    "Options",
-    "adam",
-    "adamw",
-    "fit",
-    "predict_logits",
-    "seeded",
-    "sgd",
-]
+__all__ = ["Loss", "Options", "fit", "predict_logits", "seeded", "single_thread_if_small"]
 
-# Products in a step, weights times examples, from which a second thread pays: below 1e7 it hardly
-# changed the time, at 3e7 it saved a fifth (benchmarks/results/threads.jsonl).
+# Number of weights times number of examples in a batch from which a second thread is useful: below
+# 1e7 it hardly changed the time, at 3e7 it saved a fifth (benchmarks/results/threads.jsonl).
 _WORTH_MORE = 1e7
 
 
 @contextmanager
-def as_many_as_pay(network: nn.Module, batch_size: int) -> Iterator[None]:
-    """Compute with one thread where steps are small, and with as many as before afterwards.
+def single_thread_if_small(network: nn.Module, batch_size: int) -> Iterator[None]:
+    """Use a single thread if the steps of training are small, and restore the number afterwards.
 
-    Threads wait for one another in every operation. Where others keep the cores busy that took 2 to
-    68 times as long as one thread alone, and small steps gain next to nothing from a second one.
+    Threads wait for one another in every operation. When other programs kept the cores busy, small
+    steps took 2 to 68 times as long with two threads as with one, and they gain next to nothing
+    from a second thread otherwise.
     """
     n_threads = torch.get_num_threads()
     weights = list(network.parameters())
-    # a convolution uses each weight many times
+    # a convolution uses each weight many times, so it never counts as small
     is_small = all(weight.ndim <= 2 for weight in weights)
     is_small &= batch_size * sum(weight.numel() for weight in weights) < _WORTH_MORE
     try:
@@ -97,31 +71,32 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How to train, and when to stop.
+    """Options of training.
 
     Parameters
     ----------
     epochs, batch_size : int
+        Largest number of epochs, and largest number of examples in a batch.
     lr, weight_decay : float
-        Of the optimiser.
+        Learning rate and weight decay of the optimiser.
     patience : int
-        Epochs without progress on held-out labels before training stops.
+        Number of epochs without a lower held-out loss after which training stops.
     seed : int
-        Of the order of examples, dropout and augmentation.
+        Seed of the order of examples, dropout and augmentation.
     optimiser : callable
         `adamw`, `adam`, `sgd` or ``make(groups, lr=…, weight_decay=…)``.
     schedule : callable
         One of `naysay.training.schedules`, or any function of the share of training done.
     max_norm : float, optional
-        Clip the norm of the gradient to this.
+        Largest norm of the gradient; longer gradients are clipped to it.
     average : float
-        Decay of the moving average of the weights, which is what is evaluated and kept.
+        Decay of the moving average of the weights. The averaged weights are evaluated and kept.
     bfloat16 : bool
-        Multiply in bfloat16 (autocast). Weights and losses stay in float32.
+        Whether to multiply in bfloat16 (autocast). Weights and losses stay in float32.
     compile : bool
-        Compile the network with `torch.compile`: half a minute, once.
+        Whether to compile the network with `torch.compile`, which takes about half a minute.
     capture : bool
-        On a GPU, capture the whole step in one CUDA graph.
+        Whether to capture the whole step in one CUDA graph, on a GPU.
     """
 
     epochs: int
@@ -141,7 +116,7 @@ class Options:
 
 @contextmanager
 def seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Make torch's randomness (weights, dropout, views) follow `seed`, and restore it after."""
+    """Seed torch's global generators for a block of code, and restore their state afterwards."""
     devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)
@@ -162,44 +137,55 @@ def fit(
 ) -> list[EpochRecord]:
     """Train a network in place and return one record per epoch.
 
-    The weights kept are a moving average, which is steadier than the last step. With held-out
-    examples they are the average at the epoch of least held-out loss, and training stops
-    `patience` epochs after it. No true label is ever seen.
+    The final weights are a moving average, which is less noisy than the weights of the last step.
+    With held-out examples, they are the average at the epoch of least held-out loss, and training
+    stops `patience` epochs after it. Training uses no true label.
 
     Parameters
     ----------
     network : Module
-        On the device of the labels; ends in evaluation mode with the weights kept.
+        A network on the device of the labels. It ends in evaluation mode with the final weights.
     examples : Examples
-        Inputs, first axis examples, and complementary labels.
+        Inputs, whose first axis is the examples, and complementary labels.
     loss : callable
-        ``loss(logits, labels)`` gives a scalar; a module may ask for more, see above. It ends
-        in evaluation mode with the parameters kept.
+        ``loss(logits, labels)`` returns a scalar; see `naysay.losses.TrainingLoss` for what else a
+        loss may ask for. A module ends in evaluation mode with its final parameters.
+    options : Options
+        Options of training.
     held_out : Examples, optional
-        To stop on.
+        Examples for early stopping.
     augment : callable or list of callables
-        ``augment(inputs)`` gives another view of a batch. Every view trained on is made by it,
-        or by the one of its place in a list; the held-out examples are left as they are. The
-        default changes nothing.
+        ``augment(inputs)`` makes another view of a batch of training examples; a list has one
+        callable for each view. Held-out examples are not augmented. By default nothing is changed.
     measure : callable
-        ``measure(logits, labels)`` of the held-out examples gives more entries of the record.
+        ``measure(logits, labels)`` of the held-out examples returns further entries of the record.
     checkpoint : path, optional
-        A file, written after each epoch. If it is there, training goes on from it, to the same
-        end as if it had never been interrupted, bit for bit on a CPU. It must be of the same
-        training; the weights that the network comes with do not matter then. It stays when
-        training is done: the same call then returns the result at once.
+        A file that is written after each epoch. If it exists, training is resumed from it and ends
+        as if it had never been interrupted, bit for bit on a CPU. It must be of the same training;
+        the initial weights of the network are then ignored. The file is not removed when training
+        is done, so that the same call then returns the result at once.
     on_epoch : callable
-        Called with the record of each epoch that is trained now.
+        Called with the record of each epoch that is trained by this call.
+
+    Returns
+    -------
+    list of dict
+        One record per epoch, those of a checkpoint included.
+
+    Raises
+    ------
+    InvalidInput
+        If there are no examples, or the loss is no longer finite.
     """
     if not len(examples):
         raise InvalidInput("There must be examples to train on; none is left. Hold out fewer.")
     device = examples.device
-    module = loss if isinstance(loss, nn.Module) else _Plain(loss)
+    module = as_training_loss(loss)
     objective = Objective(
         network, module, augment, bfloat16=options.bfloat16, compiled=options.compile
     )
     if device.type == "cuda" and examples.X.ndim == 4:
-        # what convolutions on a GPU want; torch's stubs lack this form
+        # convolutions on a GPU are faster in this format; torch's type stubs lack this call
         cast("Any", objective).to(memory_format=torch.channels_last)
     on_gpu = device.type == "cuda"
     optimiser = make_optimiser(
@@ -212,10 +198,11 @@ def fit(
     fingerprint: dict[str, Any] = {}
     n_processes = processes.count()
     if checkpoint is not None or n_processes > 1:
-        fingerprint = _fingerprint_of(network, examples, module, options, held_out, optimiser)
-        fingerprint["augment"] = of_value(augment)
+        fingerprint = fingerprint_of(
+            vars(options), network, module, optimiser, examples, held_out, augment
+        )
         processes.check_same(fingerprint)
-    # all start with the weights of the first
+    # DistributedDataParallel gives all processes the weights of the first one
     shared = objective if n_processes == 1 else DistributedDataParallel(objective)
     averages = Averages(objective, options.average, device)
     captures = on_gpu and options.capture and n_processes == 1
@@ -226,28 +213,29 @@ def fit(
         averages,
         examples,
         max_norm=options.max_norm,
-        set_progress=getattr(module, "set_progress", lambda share: None),
+        set_progress=module.set_progress,
     )
-    evaluated = copy.deepcopy(nn.ModuleDict({"network": network, "loss": module})).eval()
+    evaluated_network, evaluated_loss = copy.deepcopy((network, module))
+    evaluated = nn.ModuleDict({"network": evaluated_network, "loss": evaluated_loss}).eval()
 
     n_batches, size = batch_size_of(len(examples), options.batch_size, n_processes)
     state = State(objective, optimiser, averages)
     if checkpoint is not None:
         state.read(checkpoint, fingerprint)
-    with as_many_as_pay(network, size):
-        while not state.is_over(options.epochs, options.patience):
-            epoch = len(state.history)
+    with single_thread_if_small(network, size):
+        while not state.history.is_over(options.epochs, options.patience):
+            epoch = len(state.history.records)
             start = time.perf_counter()
             objective.train()
             order = epoch_order(len(examples), n_batches * size, options.seed, epoch)
             rank = processes.rank()
-            mine = order.reshape(-1, n_processes)[:, rank]
+            order_here = order.reshape(-1, n_processes)[:, rank]
             shares = [(epoch + number / n_batches) / options.epochs for number in range(n_batches)]
             rates = [options.lr * options.schedule(share) for share in shares]
-            # every batch has one shape, so it pays to try which convolution is fastest
+            # all batches have one shape, so searching for the fastest convolution is worthwhile
             fastest = torch.backends.cudnn.flags(enabled=True, benchmark=True)
             with seeded(derive_seed(options.seed, epoch, 1 + rank), device), fastest:
-                step.run_epoch(mine, rates, shares)
+                step.run_epoch(order_here, rates, shares)
             record = {"epoch": epoch + 1, "loss": processes.mean(step.take_total()) / n_batches}
             seconds = time.perf_counter() - start
             record["samples_per_second"] = len(order) / seconds
@@ -257,10 +245,9 @@ def fit(
                 averaged = averages.state()
                 processes.agree(averaged)
                 evaluated.load_state_dict(averaged)
-                logits = predict_logits(evaluated["network"], held_out, bfloat16=options.bfloat16)
-                judge = getattr(evaluated["loss"], "held_out", evaluated["loss"])
+                logits = predict_logits(evaluated_network, held_out, bfloat16=options.bfloat16)
                 with torch.no_grad():
-                    held_out_loss = judge(logits, held_out.labels)
+                    held_out_loss = evaluated_loss.held_out(logits, held_out.labels)
                 record["held_out_loss"] = processes.mean(held_out_loss)
                 _check_finite(record)
                 record |= measure(logits, held_out.labels)
@@ -269,33 +256,19 @@ def fit(
             if checkpoint is not None and rank == 0:
                 state.write(checkpoint, fingerprint)
             on_epoch(record)
-    if state.history:
+    if state.history.records:
         final = state.final()
         processes.agree(final)
         objective.load_state_dict(final)
     objective.eval()
-    return state.history
-
-
-class _Plain(nn.Module):
-    """A callable as a loss that asks for nothing more."""
-
-    def __init__(self, loss: Loss) -> None:
-        super().__init__()
-        self.loss = loss
-
-    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
-        return self.loss(logits, labels)
-
-    def __deepcopy__(self, memo: dict[int, object]) -> "_Plain":
-        return _Plain(self.loss)  # it may count its calls, or hold what cannot be copied
+    return state.history.records
 
 
 @torch.no_grad()
 def predict_logits(
     network: nn.Module, examples: Examples | Tensor, *, bfloat16: bool = False
 ) -> Tensor:
-    """Return the logits of all examples, in evaluation mode, a part at a time."""
+    """Compute the logits of all examples, in evaluation mode and in parts."""
     if isinstance(examples, Tensor):
         examples = Examples(examples, torch.empty(len(examples), device=examples.device))
     network.eval()
@@ -304,40 +277,16 @@ def predict_logits(
     for inputs in examples.inputs():
         with torch.autocast(examples.device.type, torch.bfloat16, enabled=bfloat16):
             part = network(inputs.float())
-        if not n_done:  # room for all at once: small results between large inputs would pin them
+        if not n_done:  # allocated once: small results between large inputs fragment the memory
             logits = part.new_empty(len(examples), *part.shape[1:], dtype=torch.float32)
         logits[n_done : n_done + len(part)] = part
         n_done += len(part)
     return logits
 
 
-def _fingerprint_of(
-    network: nn.Module,
-    examples: Examples,
-    loss: nn.Module,
-    options: Options,
-    held_out: Examples | None,
-    optimiser: torch.optim.Optimizer,
-) -> dict[str, Any]:
-    """Return what must be the same in all processes, and to go on from a checkpoint."""
-    by_hand = ("optimiser", "schedule", "capture", "compile")
-    settings = {name: value for name, value in vars(options).items() if name not in by_hand}
-    held_out_facts = of_examples(held_out)
-    return {
-        **settings,
-        "optimiser": of_optimiser(optimiser),
-        "schedule": of_schedule(options.schedule),
-        **of_examples(examples),
-        **{f"held-out {name}": value for name, value in held_out_facts.items()},
-        "network": of_network(network),
-        "loss": of_loss(loss),
-        "processes": processes.count(),
-    }
-
-
 def _check_finite(record: EpochRecord) -> None:
-    loss = record.get("held_out_loss", record["loss"])
-    if not math.isfinite(loss):
+    if not is_finite(record):
+        loss = record.get("held_out_loss", record["loss"])
         raise InvalidInput(
             f"Training must keep the loss finite; in epoch {record['epoch']} it became {loss}. "
             "Lower lr, or scale the inputs."

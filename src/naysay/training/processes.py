@@ -1,4 +1,7 @@
-"""Processes that train one network together, under ``torchrun``; often there is only one."""
+"""Communication between processes that train one network together, under ``torchrun``.
+
+In a single process, which is the usual case, these functions do nothing.
+"""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -11,17 +14,17 @@ T = TypeVar("T")
 
 
 def count() -> int:
-    """Return how many processes train together."""
+    """Count the processes that train together."""
     return distributed.get_world_size() if _are_several() else 1
 
 
 def rank() -> int:
-    """Return which of them this is; the first, 0, alone reads and writes checkpoints."""
+    """Return the number of this process; only process 0 reads and writes checkpoints."""
     return distributed.get_rank() if _are_several() else 0
 
 
 def mean(value: Tensor) -> float:
-    """Return the mean over all processes, the same number in each."""
+    """Average a value over all processes."""
     if _are_several():
         distributed.all_reduce(value)
         value /= count()
@@ -29,14 +32,14 @@ def mean(value: Tensor) -> float:
 
 
 def agree(state: dict[str, Tensor]) -> None:
-    """Make all processes have what the first has: they differ in statistics of batch norm."""
+    """Copy the state of process 0 to all others, which differ in the statistics of batch norm."""
     if _are_several():
         for tensor in state.values():
             distributed.broadcast(tensor, src=0)
 
 
 def from_first(read: Callable[[], T]) -> T:
-    """Return in every process what the first one reads, or raise in every one what it raises."""
+    """Call `read` in process 0 and return its result, or raise its error, in every process."""
     if not _are_several():
         return read()
     outcome: list[Any] = [None]
@@ -52,7 +55,7 @@ def from_first(read: Callable[[], T]) -> T:
 
 
 def check_same(facts: dict[str, Any]) -> None:
-    """Refuse processes that were given different things: they would wait for each other forever."""
+    """Check that all processes were given the same; otherwise they could wait forever."""
     if not _are_several():
         return
     of_all: list[Any] = [None] * count()

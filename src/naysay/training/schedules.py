@@ -1,16 +1,16 @@
-"""How the learning rate changes: functions from the share of training done to a factor."""
+"""Learning rate schedules: functions from the share of training done to a factor of the rate."""
 
 import math
 from collections.abc import Callable, Sequence
 
 __all__ = ["Schedule", "constant", "cosine", "one_cycle", "steps"]
 
-#: Takes the share of all steps that are done, 0 to 1, and returns by what to multiply the rate.
+#: Maps the share of all steps that are done, from 0 to 1, to the factor of the learning rate.
 Schedule = Callable[[float], float]
 
 
 def constant(share: float) -> float:
-    """Keep the learning rate as it is.
+    """Keep the learning rate constant.
 
     Examples
     --------
@@ -21,7 +21,7 @@ def constant(share: float) -> float:
 
 
 def cosine(share: float, *, warm_up: float = 0.1) -> float:
-    """Rise over the warm-up while falling along half a cosine to 0.
+    """Decrease along half a cosine to 0, after a linear warm-up.
 
     Examples
     --------
@@ -32,7 +32,7 @@ def cosine(share: float, *, warm_up: float = 0.1) -> float:
 
 
 def one_cycle(share: float, *, peak: float = 0.2) -> float:
-    """Rise in a straight line to the peak, then fall in a straight line to 0.
+    """Increase linearly up to the share `peak` of training, then decrease linearly to 0.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def one_cycle(share: float, *, peak: float = 0.2) -> float:
 
 
 def steps(at: Sequence[float], factor: float = 0.1) -> Schedule:
-    """Return a schedule that multiplies the rate by `factor` at each share of training in `at`.
+    """Make a schedule that multiplies the rate by `factor` at each share of training in `at`.
 
     Examples
     --------

@@ -1,7 +1,6 @@
-"""What training has come to: all that a checkpoint holds."""
+"""Training state that can be resumed: the contents of a checkpoint file."""
 
 import json
-import math
 import re
 import zlib
 from collections.abc import Mapping
@@ -19,18 +18,44 @@ from naysay._base.errors import InvalidModelFile
 from naysay._base.files import replacing
 from naysay.training import processes
 from naysay.training.batches import Examples
+from naysay.training.history import EpochRecord, History
 from naysay.training.schedules import Schedule
 from naysay.training.step import Averages
 from naysay.transition import TransitionMatrix
 
-# What makes a training the same training: facts by name, as JSON can hold them. Large things are
-# there as checksums. A checkpoint is refused when they differ.
+_ROWS = 1000  # rows of X whose checksum is compared
 
-_ROWS = 1000  # of X that are looked at
+
+def fingerprint_of(
+    options: Mapping[str, Any],
+    network: nn.Module,
+    loss: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    examples: Examples,
+    held_out: Examples | None,
+    augment: Any,
+) -> dict[str, Any]:
+    """Describe a training, by name, in values that JSON can store.
+
+    Processes that train together must have the same fingerprint, and so must a training and the
+    checkpoint from which it is resumed. Large objects are represented by checksums.
+    """
+    by_hand = ("optimiser", "schedule", "capture", "compile")  # described below, or irrelevant
+    return {
+        **{name: value for name, value in options.items() if name not in by_hand},
+        "optimiser": of_optimiser(optimiser),
+        "schedule": of_schedule(options["schedule"]),
+        **of_examples(examples),
+        **{f"held-out {name}": value for name, value in of_examples(held_out).items()},
+        "network": of_network(network),
+        "loss": of_loss(loss),
+        "processes": processes.count(),
+        "augment": of_value(augment),
+    }
 
 
 def of_examples(examples: Examples | None) -> dict[str, Any]:
-    """Return facts about the labels, and about some of the inputs: there may be very many."""
+    """Describe the labels and, because there may be very many, a sample of the inputs."""
     if examples is None:
         return {"X": None, "labels": None}
     some = torch.linspace(0, len(examples) - 1, min(_ROWS, len(examples))).long()
@@ -41,7 +66,7 @@ def of_examples(examples: Examples | None) -> dict[str, Any]:
 
 
 def of_optimiser(optimiser: torch.optim.Optimizer) -> list[Any]:
-    """Return its kind and settings; the learning rate is told by option and schedule."""
+    """Describe the class and the settings of an optimiser, without the learning rate."""
     settings = [
         {name: repr(value) for name, value in group.items() if name not in _OF_HARDWARE}
         for group in optimiser.state_dict()["param_groups"]
@@ -53,18 +78,18 @@ _OF_HARDWARE = ("lr", "initial_lr", "params", "capturable", "foreach", "fused")
 
 
 def of_schedule(schedule: Schedule) -> int:
-    """Return a checksum of its values: a function tells what it is by what it does."""
+    """Compute a checksum of the values of a schedule, which may be any function."""
     return zlib.crc32(np.array([schedule(part / 1000) for part in range(1001)]).tobytes())
 
 
 def of_network(network: nn.Module) -> int:
-    """Return a checksum of how it is built; its weights are in the checkpoint."""
+    """Compute a checksum of the structure of a network, without its weights."""
     shapes = [(name, list(value.shape)) for name, value in network.state_dict().items()]
     return _text_checksum(f"{network} {shapes}")
 
 
 def of_loss(loss: nn.Module) -> int:
-    """Return a checksum of what it is made of and where its parameters start."""
+    """Compute a checksum of the settings, parameters and buffers of a loss."""
     settings = [
         (type(part).__name__, name, of_value(value))
         for part in loss.modules()
@@ -76,7 +101,7 @@ def of_loss(loss: nn.Module) -> int:
 
 
 def of_value(value: Any) -> Any:
-    """Return a setting as JSON can hold it: functions by name, arrays as checksums."""
+    """Describe a setting in values that JSON can store: functions by name, arrays as checksums."""
     if isinstance(value, partial):
         return [of_value(value.func), of_value(value.args), of_value(value.keywords)]
     if isinstance(value, Mapping):
@@ -106,41 +131,45 @@ _FORMAT = "naysay checkpoint 1"
 
 
 def write_checkpoint(path: str | Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
-    """Replace the checkpoint at `path`; killed at any moment, the old or the new one is there.
+    """Replace the checkpoint at `path`, atomically.
 
-    What a killed write has left beside it is removed by the next one.
+    If the process is killed at any moment, the old or the new checkpoint is complete. A temporary
+    file that a killed process has left is removed by the next call.
 
     Parameters
     ----------
+    path : path
+        The checkpoint file; its folder is created if necessary.
     tensors : dict of Tensor
+        Tensors by name.
     facts : dict
-        Anything JSON can hold.
+        Everything else, in values that JSON can store.
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    # copies: safetensors refuses tensors that share memory or are not in the usual order
+    # copies, because safetensors refuses tensors that share memory or are not contiguous
     values = {
         name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
         for name, value in tensors.items()
     }
     text = json.dumps(facts)
     metadata = {"format": _FORMAT, "facts": text, "checksum": str(_content_checksum(text, values))}
-    # bytes first: safetensors' own writing leaves files of other names when it is killed
+    # not save_file, which leaves temporary files with names of its own when it is killed
     content = save(values, metadata)
     with replacing(target, durable=True) as part:
         part.write_bytes(content)
 
 
 def read_checkpoint(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-    """Return the tensors and facts at `path`, or None if there is no file."""
+    """Read the tensors and facts of a checkpoint; return None if there is no file."""
     if not Path(path).exists():
         return None
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             if metadata.get("format") != _FORMAT:
-                raise ValueError("it is something else")
-            names = file.keys()  # not a dict: it cannot be iterated over itself
+                raise ValueError("it is a file of another kind")
+            names = file.keys()  # the file is not a dict and cannot be iterated over
             tensors = {name: file.get_tensor(name) for name in names}
         if metadata["checksum"] != str(_content_checksum(metadata["facts"], tensors)):
             raise ValueError("it is damaged")
@@ -153,7 +182,7 @@ def read_checkpoint(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]
 
 
 def _content_checksum(text: str, tensors: dict[str, Tensor]) -> int:
-    """Return one number for all of it, which damage would change."""
+    """Compute a checksum of the whole content, to detect damage."""
     total = zlib.crc32(text.encode())
     for name, tensor in sorted(tensors.items()):
         total = zlib.crc32(name.encode(), total)
@@ -162,11 +191,11 @@ def _content_checksum(text: str, tensors: dict[str, Tensor]) -> int:
     return total
 
 
-EpochRecord = dict[str, float]
-
-
 class State:
-    """The records so far, the best weights so far, and all that the next step starts from."""
+    """Training state that can be resumed.
+
+    It has the records and the best weights so far, and everything that the next step starts from.
+    """
 
     def __init__(
         self, objective: nn.Module, optimiser: torch.optim.Optimizer, averages: Averages
@@ -174,32 +203,20 @@ class State:
         self.objective = objective
         self.optimiser = optimiser
         self.averages = averages
-        self.history: list[EpochRecord] = []
+        self.history = History()
         self.kept: dict[str, Tensor] | None = None
 
     def add(self, record: EpochRecord, averaged: dict[str, Tensor] | None) -> None:
-        """Take in the record of an epoch, and the averages if they were held against labels."""
-        if averaged is not None and record["held_out_loss"] < self._best()[0]:
+        """Add the record of an epoch, and keep its averaged weights if it is the best so far."""
+        if self.history.add(record):
             self.kept = averaged
-        self.history.append(record)
-
-    def is_over(self, n_epochs: int, patience: int) -> bool:
-        """Whether all epochs are done, or none of the last ones was better."""
-        waited = len(self.history) - self._best()[1]
-        return len(self.history) >= n_epochs or (self.kept is not None and waited >= patience)
-
-    def _best(self) -> tuple[float, int]:
-        """Return the least held-out loss and the number of its epoch, the first of equals."""
-        losses = [(each.get("held_out_loss", math.inf), each["epoch"]) for each in self.history]
-        best, epoch = min(losses, default=(math.inf, 0))
-        return best, int(epoch)
 
     def final(self) -> dict[str, Tensor]:
-        """Return the weights to end with."""
+        """Return the weights to end with: those of the best epoch, or the averaged ones."""
         return self.averages.state() if self.kept is None else self.kept
 
     def write(self, path: str | Path, fingerprint: dict[str, Any]) -> None:
-        """Write all of it to a checkpoint."""
+        """Write the state to a checkpoint."""
         tensors = _named("weights", self.objective.state_dict())
         tensors |= _named("averages", self.averages.state())
         tensors |= _named("kept", self.kept or {})
@@ -211,7 +228,7 @@ class State:
                 holder[f"optimiser.{index}.{name}"] = value
         facts = {
             "fingerprint": fingerprint,
-            "history": self.history,
+            "history": self.history.records,
             "n_steps": self.averages.n_steps,
             "optimiser": numbers,
             "groups": [_numbers(group) for group in of_optimiser["param_groups"]],
@@ -219,11 +236,11 @@ class State:
         write_checkpoint(path, tensors, facts)
 
     def read(self, path: str | Path, fingerprint: dict[str, Any]) -> None:
-        """Go on from a checkpoint, if there is one; it must be of the same training."""
-        found = processes.from_first(lambda: read_checkpoint(path))
-        if found is None:
+        """Restore the state from a checkpoint if it exists; it must be of the same training."""
+        checkpoint = processes.from_first(lambda: read_checkpoint(path))
+        if checkpoint is None:
             return
-        tensors, facts = found
+        tensors, facts = checkpoint
         try:
             of_file = facts["fingerprint"]
             changed = [name for name in fingerprint if of_file[name] != fingerprint[name]]
@@ -241,7 +258,7 @@ class State:
             )
 
     def _restore(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
-        """Put everything where it belongs; what does not fit raises an error of some kind."""
+        """Copy the contents of a checkpoint; contents that do not fit raise some error."""
         device = self.averages.weight.device
         weights = self.objective.state_dict()
         averages, kept = (_part(name, tensors) for name in ("averages", "kept"))
@@ -253,8 +270,11 @@ class State:
             average.copy_(averages[name])
         self.averages.n_steps = int(facts["n_steps"])
         self.kept = {name: value.to(device) for name, value in kept.items()} or None
-        self.history = [dict(record) for record in facts["history"]]
-        self._best()  # every record has its epoch
+        self.history = History(dict(record) for record in facts["history"])
+        if [each["epoch"] for each in self.history.records] != [
+            *range(1, 1 + len(self.history.records))
+        ]:
+            raise ValueError("its records are not those of the epochs")
         self._restore_optimiser(_part("optimiser", tensors), facts)
 
     def _restore_optimiser(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
@@ -265,7 +285,8 @@ class State:
             index, name = key.split(".", 1)
             states.setdefault(int(index), {})[name] = value
             shape = parameters[int(index)].shape
-            is_fused = self.optimiser.defaults.get("fused")  # it trusts the shapes of its state
+            # a fused optimiser does not check the shapes of its state
+            is_fused = self.optimiser.defaults.get("fused")
             if is_fused and value.ndim and value.shape != shape:
                 raise ValueError(f"{key} has shape {tuple(value.shape)}, not {tuple(shape)}")
         pairs = zip(present["param_groups"], facts["groups"], strict=True)
@@ -279,12 +300,13 @@ def _named(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def _part(prefix: str, values: dict[str, Any]) -> dict[str, Any]:
     start = f"{prefix}."
-    own = (name for name in values if name.startswith(start))
-    return {name.removeprefix(start): values[name] for name in own}
+    return {
+        name.removeprefix(start): value for name, value in values.items() if name.startswith(start)
+    }
 
 
 def _numbers(group: dict[str, Any]) -> dict[str, Any]:
-    """Return what an optimiser counts in a group of its own; the rate is set before each step."""
+    """Select the numbers in a parameter group, without the rate, which each step sets."""
     return {k: v for k, v in group.items() if type(v) in (int, float) and k != "lr"}
 
 

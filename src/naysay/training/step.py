@@ -1,4 +1,4 @@
-"""The steps of an epoch of training, run as written or captured in a CUDA graph and replayed."""
+"""The steps of an epoch of training, run directly or captured in a CUDA graph and replayed."""
 
 import inspect
 import warnings
@@ -11,38 +11,40 @@ from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
 from naysay._base.errors import NaysayWarning
+from naysay.losses.protocol import TrainingLoss
 from naysay.training.augmentation import Augments, of_each_view
 from naysay.training.batches import Batch, Examples, batches
 
 Work = Callable[[], None]
 
-_WARM_UPS = 3  # calls before the capture: libraries choose their kernels, optimisers their state
+# calls before the capture, in which libraries choose kernels and optimisers allocate their state
+_WARM_UPS = 3
 
 
 class Recorder(Protocol):
-    """What can run work aside, and record it to be replayed."""
+    """Interface of what records work to replay it: CUDA graphs, or a stand-in in tests."""
 
     def run_aside(self, work: Work) -> None:
-        """Work now, in the surroundings that a capture will have."""
+        """Run the work now, in the same surroundings as a capture."""
         ...
 
     def capture(self, work: Work) -> Work:
-        """Return what does the work again; nothing is done yet."""
+        """Record the work and return a function that replays it; the work is not done yet."""
         ...
 
 
 class CudaRecorder:
-    """CUDA graphs, on one stream of their own.
+    """Recorder of CUDA graphs, on a stream of its own.
 
-    Memory that torch has taken for one stream serves no other, so a stream for each call would
-    take the memory of a step once more each.
+    Torch does not reuse the memory of one stream for another, so a new stream for each call would
+    allocate the memory of a step anew each time.
     """
 
     def __init__(self, device: torch.device) -> None:
         self.stream = torch.cuda.Stream(device)
 
     def run_aside(self, work: Work) -> None:
-        """Work on the other stream."""
+        """Run the work on the stream of the recorder."""
         here = torch.cuda.current_stream(self.stream.device)
         self.stream.wait_stream(here)
         with torch.cuda.stream(self.stream):
@@ -50,28 +52,28 @@ class CudaRecorder:
         here.wait_stream(self.stream)
 
     def capture(self, work: Work) -> Work:
-        """Return the replay of a graph, which has memory of its own."""
+        """Capture the work in a graph, which has memory of its own, and return its replay."""
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=self.stream):  # gives back what the warm-up has taken
+        with torch.cuda.graph(graph, stream=self.stream):  # frees the memory of the warm-up
             work()
         return graph.replay
 
 
 class Captured:
-    """Work without arguments, captured after a few calls and replayed from then on.
+    """A function without arguments that is captured after a few calls and replayed from then on.
 
-    The work must read all that changes between calls from tensors that stay where they are. Work
-    that cannot be captured, because it looks at numbers on the way, is run as written, with a
+    Whatever changes between calls must be read from tensors whose memory does not move. Work that
+    cannot be captured, because it reads a value back from the device, is run directly, with a
     warning.
     """
 
     def __init__(self, work: Work, recorder: Recorder) -> None:
         self.work = work
         self.recorder = recorder
-        self.n_calls = 0  # in this process: a resumed training has steps behind it, but no kernels
+        self.n_calls = 0  # in this process: a resumed training needs a warm-up too
 
     def __call__(self) -> None:
-        """Do the work once more, or replay it."""
+        """Run the work, or replay it once it is captured."""
         self.n_calls += 1
         if self.n_calls <= _WARM_UPS:
             self.recorder.run_aside(self.work)
@@ -93,9 +95,9 @@ class Captured:
 
 
 class Tables:
-    """Tensors with a row for each step of an epoch; which is next is counted beside them.
+    """Tensors with a row for each step of an epoch, and the number of the next step.
 
-    Their memory stays where it is from epoch to epoch, so that captured work may read it.
+    Their memory is the same in all epochs, so that captured work can read it.
     """
 
     def __init__(self) -> None:
@@ -103,17 +105,17 @@ class Tables:
         self.number = torch.zeros(0)
 
     def fill(self, tables: Sequence[Tensor]) -> None:
-        """Take the tables of another epoch, of the same shapes as those before."""
+        """Copy the tables of the next epoch, which must have the same shapes as before."""
         if not self.tables:
             self.tables = [table.clone(memory_format=torch.contiguous_format) for table in tables]
             self.number = torch.zeros(1, dtype=torch.int64, device=tables[0].device)
             return
-        for own, given in zip(self.tables, tables, strict=True):
-            own.copy_(given)
+        for table, new in zip(self.tables, tables, strict=True):
+            table.copy_(new)
         self.number.zero_()
 
     def next_rows(self) -> list[Tensor]:
-        """Return the row of the next step from each table, without a look at its number."""
+        """Select the row of the next step from each table, without synchronising."""
         rows = [table.index_select(0, self.number)[0] for table in self.tables]
         self.number += 1
         return rows
@@ -122,19 +124,19 @@ class Tables:
 #: Makes an optimiser: ``make(groups, lr=…, weight_decay=…)``.
 MakeOptimiser = Callable[..., torch.optim.Optimizer]
 
-_torch: Any = torch  # its operations on lists of tensors have no types
+_torch: Any = torch  # operations on lists of tensors have no type stubs
 
 
 class Objective(nn.Module):
-    """From a batch as it is stored to its loss: augmentation, network and loss in one module.
+    """Augmentation, network and loss in one module, from a stored batch to its loss.
 
-    Only the network is compiled: it is where the time goes, and the others may be anything.
+    Only the network is compiled: it takes most of the time, and the others may be any Python code.
     """
 
     def __init__(
         self,
         network: nn.Module,
-        loss: nn.Module,
+        loss: TrainingLoss,
         augment: Augments,
         *,
         bfloat16: bool = False,
@@ -142,15 +144,15 @@ class Objective(nn.Module):
     ) -> None:
         super().__init__()
         self.network = network
-        # in a tuple, or its weights would be listed twice
+        # in a tuple, because otherwise its weights would be registered twice
         self.call_network = (compiler(compiled)(network),)
         self.loss = loss
         self.uses_bfloat16 = bfloat16
-        # in a tuple: no part of the state, even where one is a module
-        self.augments = of_each_view(augment, getattr(loss, "n_views", 1))
+        # a tuple, so that augmentations which are modules are no part of the state
+        self.augments = of_each_view(augment, loss.n_views)
 
     def forward(self, inputs: Tensor, labels: Tensor) -> Tensor:
-        """Return the loss of a batch."""
+        """Compute the loss of a batch."""
         if not self.uses_bfloat16:
             return self.loss(self._logits(inputs.float()).float(), labels)
         with torch.autocast(inputs.device.type, torch.bfloat16):
@@ -165,19 +167,30 @@ class Objective(nn.Module):
 
 
 def compiler(compiled: bool) -> Callable[[Any], Any]:
-    """Return what compiles work, or gives it back as it is.
+    """Return a function that compiles its argument, or the identity if `compiled` is False.
 
-    Work is compiled anew for each size of batch, of which there are few: code for any size is
-    slower.
+    The code is compiled for each batch size, because there are few and code for any size is slower.
     """
     return partial(torch.compile, dynamic=False) if compiled else lambda work: work
 
 
-class Averages:
-    """Moving averages of all weights and buffers.
+def average_weights(decay: float, first_step: int, n_steps: int) -> list[float]:
+    """Compute the weight of the current network weights in their moving average, for each step.
 
-    Their horizon grows with the number of steps up to the full one, so that the start is forgotten.
+    It is 1 minus the decay, where the decay grows with the number of steps up to `decay`, so that
+    the average forgets the initial weights.
+
+    Examples
+    --------
+    >>> [round(weight, 3) for weight in average_weights(0.99, 0, 3)]
+    [0.9, 0.818, 0.75]
     """
+    steps = range(first_step, first_step + n_steps)
+    return [1 - min(decay, (1 + step) / (10 + step)) for step in steps]
+
+
+class Averages:
+    """Moving averages of all weights and buffers; see `average_weights`."""
 
     def __init__(self, module: nn.Module, decay: float, device: torch.device) -> None:
         state = module.state_dict()
@@ -189,32 +202,32 @@ class Averages:
         self.counters = {k: v for k, v in state.items() if not v.is_floating_point()}
         self.weight = torch.zeros((), device=device)
         self.by_descent = _AverageByDescent(self.averages, self.current, self.weight)
-        self.may_look = device.type == "cpu"  # at the weight
+        self.can_sync = device.type == "cpu"  # reading a number there costs nothing
 
     def begin_epoch(self, n_steps: int) -> list[float]:
-        """Return how much the weights count after each of the coming steps."""
-        steps = range(self.n_steps, self.n_steps + n_steps)
+        """Compute the weight of each of the next steps in the average, and count these steps."""
         self.n_steps += n_steps
-        return [1 - min(self.decay, (1 + step) / (10 + step)) for step in steps]
+        return average_weights(self.decay, self.n_steps - n_steps, n_steps)
 
     def update(self) -> None:
-        """Take in the present weights."""
-        if self.may_look:
+        """Move the averages towards the current weights."""
+        if self.can_sync:
             _torch._foreach_lerp_(self.averages, self.current, self.weight.item())
         else:
             self.by_descent.step()
 
     def state(self) -> dict[str, Tensor]:
-        """Return copies of the averages by name; counters are as they are."""
+        """Copy the averages by name, and the integer buffers, which are not averaged."""
         averaged = dict(zip(self.names, self.averages, strict=True))
         return {name: value.clone() for name, value in (averaged | self.counters).items()}
 
 
 class _AverageByDescent(torch.optim.SGD):
-    """A moving average whose weight lies on the device, in one pass over all numbers.
+    """A moving average whose weight is a tensor on the device, in one fused operation.
 
-    Descent with decay 1 that ascends along the present values is such an average:
-    ``average -= weight * (average - value)``. No other operation on lists reads a number there.
+    Gradient ascent along the current values with weight decay 1 is such an average:
+    ``average -= weight * (average - value)``. Torch has no other fused operation on lists of
+    tensors that reads such a weight without synchronising.
     """
 
     def __init__(self, averages: list[Tensor], values: list[Tensor], weight: Tensor) -> None:
@@ -224,7 +237,7 @@ class _AverageByDescent(torch.optim.SGD):
 
 
 class Step:
-    """Forward, backward, clipping, optimiser and average, for every batch of an epoch."""
+    """Forward and backward pass, clipping, optimiser and moving average, for each batch."""
 
     def __init__(
         self,
@@ -244,28 +257,28 @@ class Step:
         self.set_progress = set_progress
         self.parameters = [p for group in optimiser.param_groups for p in group["params"]]
         self.descend = _plain_step(optimiser)
-        self.total = torch.zeros((), device=examples.device)  # of the losses, until it is taken
-        self.share = torch.zeros((), device=examples.device)  # of training, where a graph reads it
+        self.total = torch.zeros((), device=examples.device)  # sum of losses
+        self.share = torch.zeros((), device=examples.device)  # of training done, for a CUDA graph
 
     def run_epoch(self, order: Tensor, rates: Sequence[float], shares: Sequence[float]) -> None:
-        """Take a step for each rate and share of training done, on equal parts of the order."""
+        """Take one step for each learning rate, on equal parts of the order."""
         weights = self.averages.begin_epoch(len(rates))
         numbers = zip(rates, weights, shares, strict=True)
         every = batches(self.examples, order, len(order) // len(rates))
-        for own, batch in zip(numbers, every, strict=True):
-            self.set_numbers(*own)
+        for numbers_of_step, batch in zip(numbers, every, strict=True):
+            self.set_numbers(*numbers_of_step)
             self.work(*batch)
 
     def set_numbers(self, rate: Any, weight: Any, share: Any) -> None:
-        """Set learning rate, weight in the average and share of training, numbers or tensors."""
+        """Set learning rate, weight in the average and share of training done."""
         set_rate(self.optimiser, rate)
         self.averages.weight.fill_(weight)
         self.set_progress(self.share.fill_(share) if self.share.is_cuda else share)
 
     def work(self, inputs: Tensor, labels: Tensor) -> None:
-        """Do what a step does on the device."""
+        """Take one step on a batch."""
         for parameter in self.parameters:
-            parameter.grad = None  # a graph of this then writes gradients, and adds none
+            parameter.grad = None  # so that a CUDA graph writes gradients and does not add
         loss = self.objective(inputs, labels)
         loss.backward()
         if self.max_norm is not None:
@@ -275,54 +288,54 @@ class Step:
         self.total += loss.detach()
 
     def take_total(self) -> Tensor:
-        """Return the sum of the losses since it was last taken."""
+        """Return the sum of the losses since the last call."""
         total = self.total.clone()
         self.total.zero_()
         return total
 
 
 class CapturedStep(Step):
-    """The same, captured in one CUDA graph, so that a step is nothing but its replay.
+    """The same step, captured in one CUDA graph and replayed.
 
-    Order, rates, weights and shares of an epoch lie on the device, and so does the number of the
-    step, which counts itself. Inputs that lie elsewhere are copied to one place, batch by batch.
+    The order, rates, weights and shares of an epoch are tables on the device, and the graph itself
+    counts the steps. Inputs that are stored elsewhere are copied to one buffer, batch by batch.
     """
 
     def __init__(self, *arguments: Any, recorder: Recorder | None = None, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.tables = Tables()
-        self.batch: Batch | None = None  # that has travelled
+        self.batch: Batch | None = None  # buffer for inputs that are stored elsewhere
         self.replay = Captured(self.next_step, recorder or CudaRecorder(self.examples.device))
 
     def run_epoch(self, order: Tensor, rates: Sequence[float], shares: Sequence[float]) -> None:
-        """Do the same, from tables."""
+        """Take one step for each learning rate, by replaying the graph."""
         n_steps = len(rates)
         numbers = torch.tensor([rates, self.averages.begin_epoch(n_steps), shares]).T
         parts = order.reshape(n_steps, -1)
         self.tables.fill([each.to(self.examples.device) for each in (parts, numbers)])
-        if self.examples.are_there:
+        if self.examples.on_device:
             for _ in range(n_steps):
                 self.replay()
             return
         for batch in batches(self.examples, order, parts.shape[1]):
             if self.batch is None:
                 self.batch = batch[0].clone(), batch[1].clone()
-            for own, given in zip(self.batch, batch, strict=True):
-                own.copy_(given)
+            for buffer, tensor in zip(self.batch, batch, strict=True):
+                buffer.copy_(tensor)
             self.replay()
 
     def next_step(self) -> None:
-        """Do the next step of the tables."""
+        """Take the step that is next in the tables."""
         index, numbers = self.tables.next_rows()
         self.set_numbers(*numbers)
         self.work(*(self.examples.batch(index) if self.batch is None else self.batch))
 
 
 def _plain_step(optimiser: torch.optim.Optimizer) -> Callable[[], Any]:
-    """Return an optimiser's step.
+    """Return the step function of an optimiser.
 
-    That of torch's own is called without the hooks and records around it, which small networks
-    feel.
+    For torch's own optimisers it leaves out the hooks and the profiling around the step, which
+    take a noticeable share of the time of small networks.
     """
     if type(optimiser) not in (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD):
         return optimiser.step
@@ -332,44 +345,42 @@ def _plain_step(optimiser: torch.optim.Optimizer) -> Callable[[], Any]:
 def make_optimiser(
     make: MakeOptimiser, network: nn.Module, loss: nn.Module, **settings: Any
 ) -> torch.optim.Optimizer:
-    """Return an optimiser of network and loss; the loss's parameters do not decay."""
+    """Make an optimiser of network and loss, without weight decay of the loss's parameters."""
     groups: list[dict[str, Any]] = [{"params": list(network.parameters())}]
-    if own := list(loss.parameters()):
-        groups.append({"params": own, "weight_decay": 0.0})
+    if loss_parameters := list(loss.parameters()):
+        groups.append({"params": loss_parameters, "weight_decay": 0.0})
     return make(groups, **settings)
 
 
 def adamw(groups: Any, *, lr: Any, weight_decay: float) -> torch.optim.Optimizer:
-    """Adam with decoupled weight decay."""
-    return torch.optim.AdamW(
-        groups,
-        lr=lr,
-        weight_decay=weight_decay,
-        fused=True,
-        capturable=isinstance(lr, Tensor) and lr.is_cuda,
-    )
+    """Make AdamW: Adam with decoupled weight decay."""
+    settings = {"lr": lr, "weight_decay": weight_decay, "capturable": _is_captured(lr)}
+    return torch.optim.AdamW(groups, fused=True, **settings)
 
 
 def adam(groups: Any, *, lr: Any, weight_decay: float) -> torch.optim.Optimizer:
-    """Adam whose weight decay is part of the gradient, as in the paper."""
-    return torch.optim.Adam(
-        groups,
-        lr=lr,
-        weight_decay=weight_decay,
-        fused=True,
-        capturable=isinstance(lr, Tensor) and lr.is_cuda,
-    )
+    """Make Adam, with weight decay as part of the gradient, as in the paper."""
+    settings = {"lr": lr, "weight_decay": weight_decay, "capturable": _is_captured(lr)}
+    return torch.optim.Adam(groups, fused=True, **settings)
 
 
 def sgd(groups: Any, *, lr: Any, weight_decay: float) -> torch.optim.Optimizer:
-    """Stochastic gradient descent with Nesterov momentum of 0.9."""
+    """Make stochastic gradient descent with a Nesterov momentum of 0.9."""
     return torch.optim.SGD(
         groups, lr=lr, weight_decay=weight_decay, momentum=0.9, nesterov=True, fused=True
     )
 
 
+def _is_captured(lr: Any) -> bool:
+    return isinstance(lr, Tensor) and lr.is_cuda
+
+
+#: The optimisers by name; these are also the ones that `naysay.ensemble` supports.
+OPTIMISERS: dict[str, MakeOptimiser] = {"adamw": adamw, "adam": adam, "sgd": sgd}
+
+
 def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
-    """Set the learning rate; as a tensor, where a captured step reads it, in place."""
+    """Set the learning rate; a tensor, which a captured step reads, is changed in place."""
     for group in optimiser.param_groups:
         if isinstance(group["lr"], Tensor):
             group["lr"].fill_(rate)

@@ -22,9 +22,9 @@ from torch import Tensor, nn
 from naysay._base.errors import InvalidInput
 from naysay._base.files import replacing
 from naysay.classifier import ComplementaryClassifier
-from naysay.classifier.targets import log_scores
 from naysay.datasets.own.images import ImageRecipe
 from naysay.datasets.own.recipe import CategoricalColumn, NumericColumn, Recipe
+from naysay.losses.protocol import as_training_loss
 
 __all__ = ["ExportedModel", "TableEncoder", "describe", "encode_columns", "export"]
 
@@ -87,12 +87,12 @@ class ExportedModel(nn.Module):
         recipe = model.recipe_
         self.encoder = TableEncoder(recipe) if isinstance(recipe, Recipe) else nn.Identity()
         self.network = copy.deepcopy(model.network_)  # the model itself stays on its device
-        self.loss = copy.deepcopy(model.loss_)
+        self.loss = as_training_loss(copy.deepcopy(model.loss_))
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Return log P(Y | x) and P(Y | x)."""
         logits = self.network(self.encoder(inputs).float())
-        log_probs = log_scores(self.loss, logits)
+        log_probs = self.loss.log_scores(logits)
         return log_probs, log_probs.exp()
 
 
