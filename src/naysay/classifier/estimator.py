@@ -11,20 +11,27 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 from torch import Tensor, nn
 
 from naysay import __version__, training
 from naysay._base.checks import check_count, check_number
 from naysay._base.errors import InvalidInput, InvalidModelFile, NoAnchorPoints
-from naysay.classifier.habit import Habit, estimate_habit
-from naysay.classifier.inputs import checked_anchors, checked_answers
+from naysay.classifier.habit import Anchors, Habit, estimate_habit
+from naysay.classifier.inputs import (
+    check_pair,
+    is_ruled_out,
+    read_labels,
+    read_transition,
+    read_true_labels,
+)
 from naysay.classifier.model_files import (
     NetworkFactory,
-    fill_from_saved,
+    SavedModel,
     load_model,
+    rebuild_loss,
+    rebuild_recipe,
     save_model,
-    to_saved,
 )
 from naysay.classifier.targets import (
     Transitions,
@@ -36,9 +43,9 @@ from naysay.classifier.targets import (
 )
 from naysay.classifier.trainer import Trainer, as_inputs, find_device, place, train_sound
 from naysay.estimation import class_prior
-from naysay.functional import as_transition
 from naysay.methods import METHODS, Method, Setting, find_method
 from naysay.networks import MLP, Standardising
+from naysay.observations import Observations
 from naysay.training.augmentation import Augment, Augments, default_for, of_each_view, strong_for
 from naysay.training.schedules import Schedule, cosine
 from naysay.transition import TransitionMatrix
@@ -49,124 +56,21 @@ if TYPE_CHECKING:
 
 __all__ = ["ComplementaryClassifier"]
 
-
-def checked_options(clf: Any) -> training.Options:
-    """Check a classifier's parameters of training and return them."""
-    fraction = clf.validation_fraction
-    if fraction != 0:
-        check_number(fraction, "validation_fraction", above=0, below=1)
-    if clf.weight_decay != 0:
-        check_number(clf.weight_decay, "weight_decay", above=0)
-    if clf.match_prior != 0:
-        check_number(clf.match_prior, "match_prior", above=0)
-    if clf.max_norm is not None:
-        check_number(clf.max_norm, "max_norm", above=0)
-    return training.Options(
-        epochs=check_count(clf.epochs, "epochs"),
-        batch_size=check_count(clf.batch_size, "batch_size"),
-        lr=check_number(clf.lr, "lr", above=0),
-        weight_decay=float(clf.weight_decay),
-        patience=check_count(clf.patience, "patience"),
-        optimiser=clf.optimiser,
-        schedule=clf.schedule,
-        max_norm=clf.max_norm,
-        compile=bool(clf.compile),
-    )
-
-
-def estimation_options(clf: Any, options: training.Options) -> training.Options:
-    """Return how to train the networks that estimate the matrix."""
-    if clf.estimation_epochs is None:
-        return options
-    return replace(options, epochs=check_count(clf.estimation_epochs, "estimation_epochs"))
-
-
-def anchor_repeats(clf: Any) -> int:
-    """Return how often an epoch shows each anchor; 0 where they are not learned from."""
-    asked = clf.learn_from_anchors
-    if isinstance(asked, bool):
-        return int(asked)
-    return check_count(asked, "learn_from_anchors", least=0)
-
-
-def given_transition(transition: Any, classes: Sequence[Any] | None) -> Transitions | None:
-    """Return what the user gave; None when it is uniform or to be estimated."""
-    if isinstance(transition, TransitionMatrix):
-        return transition
-    if isinstance(transition, Mapping):
-        if not transition:
-            raise InvalidInput("transition must have a matrix for each annotator. It is empty.")
-        return {str(name): as_transition(Q) for name, Q in transition.items()}
-    if isinstance(transition, str):
-        if transition in ("uniform", "estimate"):
-            return None
-        raise InvalidInput(
-            "transition must be 'uniform', 'estimate' or a matrix. "
-            f"Got {transition!r}. To read a file: TransitionMatrix.read(path)."
-        )
-    names = None if classes is None else list(map(str, classes))
-    return TransitionMatrix(transition, names)
+_NOT_SAVED = (  # code, and what is of no use once fitted
+    "network",
+    "augment",
+    "optimiser",
+    "schedule",
+    "device",
+    "classes",
+    "checkpoint",
+    "progress",
+)
 
 
 def wants_bfloat16(asked: bool | None, X: NDArray[Any], device: torch.device) -> bool:
     """Return what the user asked for; left open, images on a GPU are multiplied in bfloat16."""
     return device.type == "cuda" and X.ndim == 4 if asked is None else bool(asked)
-
-
-def make_trainer(
-    clf: Any, X: NDArray[Any], method: Method, options: training.Options, device: torch.device
-) -> Trainer:
-    """Draw what is held out, and say how networks are made and trained."""
-    if clf.checkpoint is not None and not isinstance(clf.random_state, int | np.integer):
-        raise InvalidInput(
-            "checkpoint needs random_state to be a number, so that training can be resumed. "
-            f"Got random_state={clf.random_state!r}."
-        )
-    random = check_random_state(clf.random_state)
-    order = np.argsort(random.permutation(len(X)))
-
-    def make(sample: Tensor) -> tuple[nn.Module, Augments]:
-        augment = _choose_augmentation(clf.augment, method, sample)
-        first = of_each_view(augment, 1)[0]
-        return _make_network(clf.network, sample, len(clf.classes_), first), augment
-
-    return Trainer(
-        inputs=place(as_inputs(X), device),
-        order=order,
-        is_held_out=order < round(clf.validation_fraction * len(X)),
-        options=replace(options, bfloat16=wants_bfloat16(clf.bfloat16, X, device)),
-        device=device,
-        random=random,
-        make_network=make,
-        progress=clf.progress,
-        checkpoint=None if clf.checkpoint is None else Path(clf.checkpoint),
-    )
-
-
-def _make_network(
-    network: nn.Module | NetworkFactory | None, sample: Tensor, n_classes: int, augment: Augment
-) -> nn.Module:
-    """Return a new network for inputs such as the sample, standardised on it if it can be."""
-    input_shape = tuple(sample.shape[1:])
-    if isinstance(network, nn.Module):
-        made = copy.deepcopy(network)
-    elif network is not None:
-        made = network(input_shape, n_classes)
-    else:
-        made = MLP(input_shape, n_classes)
-    if isinstance(made, Standardising):
-        # as it will see them: a pixel that is hardly ever lit may be, once images are moved
-        made.standardise(augment(sample.float()).cpu())
-    return made
-
-
-def _choose_augmentation(augment: Augments | None, method: Method, sample: Tensor) -> Augments:
-    """Return what the user gave, or what the method needs for inputs such as the sample."""
-    if augment is not None:
-        return augment
-    if method.needs_strong_view:
-        return default_for(sample), strong_for(sample)
-    return default_for(sample) if method.needs_augmentation else lambda inputs: inputs
 
 
 class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
@@ -382,60 +286,29 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             are learned from as well, whatever the transition.
         """
         method = find_method(self.method)
-        options = checked_options(self)
+        options = self._training_options()
         restarts = check_count(self.restarts, "restarts", least=0)
-        repeats = anchor_repeats(self)
+        repeats = self._anchor_repeats()
         device = find_device(self.device)
-        given = given_transition(self.transition, self.classes)
-        X, answers, self.classes_ = checked_answers(self, X, y, given)
-        anchored = None if anchors is None else checked_anchors(self, anchors)
-        is_estimate = isinstance(self.transition, str) and self.transition == "estimate"
-        if is_estimate and anchored is None:
-            raise NoAnchorPoints(
-                "transition='estimate' needs anchors: examples whose true class is known, 5 or 10 "
-                "of each class. Pass fit(X, comp_labels, anchors=(X_anchor, y_anchor))."
-            )
+        X, labels, given = self._read_examples(X, y)
+        anchored = self._read_anchors(anchors)
+        trainer = self._make_trainer(X, method, options, device)
+        transitions = self._find_transitions(given, trainer, labels, anchored, method, repeats)
 
-        trainer = make_trainer(self, X, method, options, device)
-        names = list(map(str, self.classes_))
-        self.habit_ = None
-        if given is not None:
-            transitions = given
-        elif is_estimate and anchored is not None:
-            is_judge = method.needs_strong_view and method.takes_evidence
-            self.habit_ = estimate_habit(
-                replace(trainer, options=estimation_options(self, options)),
-                answers,
-                anchored,
-                names,
-                refining=bool(self.refine),
-                allow_diagonal=bool(self.allow_diagonal),
-                tell_apart=method.takes_evidence,
-                match_prior=self.match_prior,
-                anchor_repeats=max(1, repeats),
-                method=method if is_judge else METHODS["forward"],
-            )
-            transitions = self.habit_.by_annotator or self.habit_.transition
-        else:
-            transitions = TransitionMatrix.uniform(len(names), classes=names)
-        self.transition_ = (
-            self.habit_.transition if self.habit_ else pool(answers.annotator, transitions)
-        )
-        self.transitions_ = dict(transitions) if isinstance(transitions, Mapping) else {}
-        prior = class_prior(answers.label, self.transition_) if method.needs_prior else None
+        prior = class_prior(labels.label, self.transition_) if method.needs_prior else None
         setting = Setting(
             Q=self.transition_, prior=None if prior is None else torch.as_tensor(prior)
         )
-        targets = make_targets(answers, transitions, method, setting)
+        targets = make_targets(labels, transitions, method, setting)
         self.loss_ = targets.loss.to(device)
-        doubt = self.habit_.uncertainty if self.habit_ else None
-        plausible = doubt.samples if doubt else None
-        held = hold_prior(self.loss_, answers, self.transition_, self.match_prior, plausible)
-        loss = held.to(device)
+        uncertainty = self.habit_.uncertainty if self.habit_ else None
+        samples = uncertainty.samples if uncertainty else None
+        loss = hold_prior(self.loss_, labels, self.transition_, self.match_prior, samples)
+        loss = loss.to(device)
         examples, held_out = trainer.split(targets.example, targets.values)
         if anchored is not None and repeats:
             examples, loss = trainer.add_anchors(
-                examples, targets, loss, anchored, n_classes=len(names), repeats=repeats
+                examples, targets, loss, anchored, n_classes=len(self.classes_), repeats=repeats
             )
         measure = accuracy_measure(self.loss_, self.transition_, targets)
         self.network_, self.history_ = train_sound(
@@ -444,6 +317,131 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         self.input_shape_ = tuple(X.shape[1:])
         self.recipe_ = self.provenance_ = None  # of an earlier fit
         return self
+
+    def _training_options(self) -> training.Options:
+        """Check the parameters of training."""
+        fraction = self.validation_fraction
+        if fraction != 0:
+            check_number(fraction, "validation_fraction", above=0, below=1)
+        if self.weight_decay != 0:
+            check_number(self.weight_decay, "weight_decay", above=0)
+        if self.match_prior != 0:
+            check_number(self.match_prior, "match_prior", above=0)
+        if self.max_norm is not None:
+            check_number(self.max_norm, "max_norm", above=0)
+        return training.Options(
+            epochs=check_count(self.epochs, "epochs"),
+            batch_size=check_count(self.batch_size, "batch_size"),
+            lr=check_number(self.lr, "lr", above=0),
+            weight_decay=float(self.weight_decay),
+            patience=check_count(self.patience, "patience"),
+            optimiser=self.optimiser,
+            schedule=self.schedule,
+            max_norm=self.max_norm,
+            compile=bool(self.compile),
+        )
+
+    def _anchor_repeats(self) -> int:
+        """Return how often an epoch shows each anchor; 0 where they are not learned from."""
+        if isinstance(self.learn_from_anchors, bool):
+            return int(self.learn_from_anchors)
+        return check_count(self.learn_from_anchors, "learn_from_anchors", least=0)
+
+    def _read_examples(
+        self, X: Any, y: Any
+    ) -> tuple[NDArray[Any], Observations, Transitions | None]:
+        """Check X and y, and find the classes: labels become indices, Q is aligned with them."""
+        given = read_transition(self.transition, self.classes)
+        if isinstance(y, Observations) or is_ruled_out(y):
+            X = cast("Any", validate_data(self, X, allow_nd=True, ensure_min_samples=2))
+        else:
+            X, y = cast("Any", validate_data(self, X, y, allow_nd=True, ensure_min_samples=2))
+            y = Observations(example=np.arange(len(X)), label=column_or_1d(y, warn=True))
+        labels, self.classes_ = read_labels(y, len(X), self.classes, given)
+        return X, labels, given
+
+    def _read_anchors(self, anchors: Any) -> Anchors | None:
+        """Check the anchors: inputs, and true classes as indices."""
+        if anchors is None:
+            if isinstance(self.transition, str) and self.transition == "estimate":
+                raise NoAnchorPoints(
+                    "transition='estimate' needs anchors: examples whose true class is known, 5 "
+                    "or 10 of each class. Pass fit(X, comp_labels, anchors=(X_anchor, y_anchor))."
+                )
+            return None
+        X_anchor, y_anchor = check_pair(anchors)
+        X_anchor = cast("Any", validate_data(self, X_anchor, allow_nd=True, reset=False))
+        return as_inputs(X_anchor), read_true_labels(y_anchor, len(X_anchor), self.classes_)
+
+    def _make_trainer(
+        self, X: NDArray[Any], method: Method, options: training.Options, device: torch.device
+    ) -> Trainer:
+        """Draw what is held out, and say how networks are made and trained."""
+        if self.checkpoint is not None and not isinstance(self.random_state, int | np.integer):
+            raise InvalidInput(
+                "checkpoint needs random_state to be a number, so that training can be resumed. "
+                f"Got random_state={self.random_state!r}."
+            )
+        random = check_random_state(self.random_state)
+        order = np.argsort(random.permutation(len(X)))
+
+        def make_network(sample: Tensor) -> tuple[nn.Module, Augments]:
+            augment = _choose_augmentation(self.augment, method, sample)
+            first = of_each_view(augment, 1)[0]
+            return _make_network(self.network, sample, len(self.classes_), first), augment
+
+        return Trainer(
+            inputs=place(as_inputs(X), device),
+            order=order,
+            is_held_out=order < round(self.validation_fraction * len(X)),
+            options=replace(options, bfloat16=wants_bfloat16(self.bfloat16, X, device)),
+            device=device,
+            random=random,
+            make_network=make_network,
+            progress=self.progress,
+            checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
+        )
+
+    def _find_transitions(
+        self,
+        given: Transitions | None,
+        trainer: Trainer,
+        labels: Observations,
+        anchors: Anchors | None,
+        method: Method,
+        repeats: int,
+    ) -> Transitions:
+        """Take the matrix given, the uniform one, or estimate it; set the fitted attributes."""
+        names = list(map(str, self.classes_))
+        self.habit_ = None
+        if given is not None:
+            transitions = given
+        elif anchors is None or self.transition == "uniform":
+            transitions = TransitionMatrix.uniform(len(names), classes=names)
+        else:
+            epochs = self.epochs if self.estimation_epochs is None else self.estimation_epochs
+            options = replace(
+                trainer.options, epochs=check_count(epochs, "estimation_epochs"), bfloat16=False
+            )
+            takes_views = method.needs_strong_view and method.takes_evidence
+            self.habit_ = estimate_habit(
+                replace(trainer, options=options),
+                labels,
+                anchors,
+                names,
+                refining=bool(self.refine),
+                allow_diagonal=bool(self.allow_diagonal),
+                tell_apart=method.takes_evidence,
+                match_prior=self.match_prior,
+                anchor_repeats=max(1, repeats),
+                method=method if takes_views else METHODS["forward"],
+            )
+            transitions = self.habit_.by_annotator or self.habit_.transition
+        self.transition_ = (
+            self.habit_.transition if self.habit_ else pool(labels.annotator, transitions)
+        )
+        self.transitions_ = dict(transitions) if isinstance(transitions, Mapping) else {}
+        return transitions
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable true class of each example."""
@@ -474,7 +472,40 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         `recipe_` and `provenance_` go along where they are set, and a `report` in HTML.
         """
         check_is_fitted(self)
-        save_model(to_saved(self), path, version=__version__, report=report)
+        method = find_method(self.method)
+        is_known = METHODS.get(method.name) is method
+        if hasattr(self.loss_, "log_scores") and not is_known:
+            raise InvalidInput(
+                f"A model file cannot hold how the loss of your own method {method.name!r} reads "
+                "logits. Save network_ and loss_ with torch.save."
+            )
+        names = getattr(self, "feature_names_in_", None)
+        model = SavedModel(
+            network=self.network_,
+            classes=self.classes_,
+            transition=self.transition_,
+            transitions=self.transitions_,
+            input_shape=self.input_shape_,
+            parameters=self._plain_parameters(method.name),
+            history=self.history_,
+            feature_names=None if names is None else names.tolist(),
+            loss_state=self.loss_.state_dict() if is_known else {},
+            preprocessing=None if self.recipe_ is None else self.recipe_.to_dict(),
+            provenance=self.provenance_,
+        )
+        save_model(model, path, version=__version__, report=report)
+
+    def _plain_parameters(self, method: str) -> dict[str, Any]:
+        """Return the constructor's arguments that a model file can hold."""
+        parameters = self.get_params(deep=False)
+        for name in _NOT_SAVED:
+            parameters.pop(name)
+        if not isinstance(parameters["random_state"], int | None):
+            parameters["random_state"] = None
+        parameters["method"] = method
+        if not isinstance(self.transition, str):
+            parameters["transition"] = "uniform"  # the matrix itself is saved as transition_
+        return parameters
 
     @classmethod
     def load(
@@ -493,7 +524,19 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
                 f"{path} must hold the parameters of a ComplementaryClassifier: {error}. "
                 "Save the model again."
             ) from None
-        fill_from_saved(self, model, path)
+        found = find_device(device)
+        self.classes_ = model.classes
+        self.transition_ = model.transition
+        self.transitions_ = model.transitions
+        self.input_shape_ = model.input_shape
+        self.history_ = model.history
+        self.network_ = model.network.to(found)
+        self.loss_ = rebuild_loss(self.method, model, path).to(found)
+        self.n_features_in_ = model.input_shape[0]
+        if model.feature_names is not None:
+            self.feature_names_in_ = np.array(model.feature_names, dtype=object)
+        self.recipe_ = rebuild_recipe(model, path)
+        self.provenance_ = model.provenance
         return self
 
     def _logits(self, X: Any) -> Tensor:
@@ -512,3 +555,29 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     def _log_scores(self, X: Any) -> Tensor:
         logits = self._logits(X)  # first: it refuses what is not fitted
         return log_scores(self.loss_, logits)
+
+
+def _make_network(
+    network: nn.Module | NetworkFactory | None, sample: Tensor, n_classes: int, augment: Augment
+) -> nn.Module:
+    """Return a new network for inputs such as the sample, standardised on it if it can be."""
+    input_shape = tuple(sample.shape[1:])
+    if isinstance(network, nn.Module):
+        made = copy.deepcopy(network)
+    elif network is not None:
+        made = network(input_shape, n_classes)
+    else:
+        made = MLP(input_shape, n_classes)
+    if isinstance(made, Standardising):
+        # as it will see them: a pixel that is hardly ever lit may be, once images are moved
+        made.standardise(augment(sample.float()).cpu())
+    return made
+
+
+def _choose_augmentation(augment: Augments | None, method: Method, sample: Tensor) -> Augments:
+    """Return what the user gave, or what the method needs for inputs such as the sample."""
+    if augment is not None:
+        return augment
+    if method.needs_strong_view:
+        return default_for(sample), strong_for(sample)
+    return default_for(sample) if method.needs_augmentation else lambda inputs: inputs

@@ -1,62 +1,80 @@
-"""Labels as the user writes them, checked beside their examples, and as indices."""
+"""Labels, anchors and matrices as the user writes them, checked and turned into indices."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d, validate_data
+from sklearn.utils.validation import column_or_1d
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix
 from naysay.classifier.targets import Transitions
-from naysay.classifier.trainer import as_inputs
+from naysay.functional import as_transition
 from naysay.observations import Observations
 from naysay.transition import TransitionMatrix
 
 
-def checked_answers(
-    clf: Any, X: Any, y: Any, given: Transitions | None
-) -> tuple[NDArray[Any], Observations, NDArray[Any]]:
-    """Check X and y for a classifier; return X, the answers with labels as indices, and classes."""
-    if isinstance(y, Observations) or _is_ruled_out(y):
-        X = cast("Any", validate_data(clf, X, allow_nd=True, ensure_min_samples=2))
-    else:
-        X, y = cast("Any", validate_data(clf, X, y, allow_nd=True, ensure_min_samples=2))
-        y = Observations(example=np.arange(len(X)), label=column_or_1d(y, warn=True))
-    matrices = list(given.values()) if isinstance(given, Mapping) else [given]
-    answers, named = _read_answers(y, len(X), clf.classes, matrices[0])
-    check_classification_targets(answers.label)
-    *_, classes = (_find_classes(answers.label, named, Q) for Q in matrices)  # every Q must fit
-    labels = _encode(answers.label, classes, name="y")
-    if given is None:
-        _check_all_named(labels, classes)
-    return X, replace(answers, label=labels), classes
-
-
-def checked_anchors(clf: Any, anchors: tuple[Any, Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Check anchors for a classifier that knows its classes; return inputs and class indices."""
-    if not isinstance(anchors, tuple | list) or len(anchors) != 2:
-        raise InvalidInput(f"anchors must be a pair (X_anchor, y_anchor). Got {shorten(anchors)}.")
-    X_anchor = cast("Any", validate_data(clf, anchors[0], allow_nd=True, reset=False))
-    y_anchor = column_or_1d(anchors[1])
-    if len(y_anchor) != len(X_anchor):
-        raise InvalidLabels(
-            f"anchors must have one true class per example. Got {len(X_anchor)} examples and "
-            f"{len(y_anchor)} classes."
+def read_transition(transition: Any, classes: Sequence[Any] | None) -> Transitions | None:
+    """Return what the user gave; None when it is uniform or to be estimated."""
+    if isinstance(transition, TransitionMatrix):
+        return transition
+    if isinstance(transition, Mapping):
+        if not transition:
+            raise InvalidInput("transition must have a matrix for each annotator. It is empty.")
+        return {str(name): as_transition(Q) for name, Q in transition.items()}
+    if isinstance(transition, str):
+        if transition in ("uniform", "estimate"):
+            return None
+        raise InvalidInput(
+            "transition must be 'uniform', 'estimate' or a matrix. "
+            f"Got {transition!r}. To read a file: TransitionMatrix.read(path)."
         )
-    return as_inputs(X_anchor), _encode(y_anchor, clf.classes_, name="y_anchor")
+    names = None if classes is None else list(map(str, classes))
+    return TransitionMatrix(transition, names)
 
 
-def _is_ruled_out(y: Any) -> bool:
+def is_ruled_out(y: Any) -> bool:
     """Say whether y is a boolean matrix of excluded classes."""
     try:
         array = np.asarray(y)
     except ValueError:  # ragged: scikit-learn's own check says so
         return False
     return array.ndim == 2 and array.dtype == bool
+
+
+def read_labels(
+    y: Any, n_samples: int, classes: Sequence[Any] | None, given: Transitions | None
+) -> tuple[Observations, NDArray[Any]]:
+    """Return the answers about `n_samples` examples, with labels as indices, and the classes."""
+    matrices = list(given.values()) if isinstance(given, Mapping) else [given]
+    answers, named = _read_answers(y, n_samples, classes, matrices[0])
+    check_classification_targets(answers.label)
+    *_, found = (_find_classes(answers.label, named, Q) for Q in matrices)  # every Q must fit
+    labels = _encode(answers.label, found, name="y")
+    if given is None:
+        _check_all_named(labels, found)
+    return replace(answers, label=labels), found
+
+
+def check_pair(anchors: Any) -> tuple[Any, Any]:
+    """Check that anchors are a pair of inputs and true classes."""
+    if not isinstance(anchors, tuple | list) or len(anchors) != 2:
+        raise InvalidInput(f"anchors must be a pair (X_anchor, y_anchor). Got {shorten(anchors)}.")
+    return anchors[0], anchors[1]
+
+
+def read_true_labels(y_anchor: Any, n_anchors: int, classes: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the true classes of anchors as indices."""
+    labels = column_or_1d(y_anchor)
+    if len(labels) != n_anchors:
+        raise InvalidLabels(
+            f"anchors must have one true class per example. Got {n_anchors} examples and "
+            f"{len(labels)} classes."
+        )
+    return _encode(labels, classes, name="y_anchor")
 
 
 def _read_answers(

@@ -17,10 +17,9 @@ from scipy.sparse import csr_array
 from torch import Tensor, nn
 
 from naysay._base.checks import shorten
-from naysay._base.errors import InvalidInput, InvalidModelFile
+from naysay._base.errors import InvalidModelFile
 from naysay._base.files import check_folder, replacing_folder
-from naysay.classifier.trainer import find_device
-from naysay.methods import METHODS, Method, Setting, find_method
+from naysay.methods import METHODS, Method, Setting
 from naysay.networks import NETWORKS
 from naysay.transition import TransitionMatrix
 
@@ -288,74 +287,7 @@ def _rebuild_network(
     return rebuilt.requires_grad_(True)
 
 
-_NOT_SAVED = (  # code, and what is of no use once fitted
-    "network",
-    "augment",
-    "optimiser",
-    "schedule",
-    "device",
-    "classes",
-    "checkpoint",
-    "progress",
-)
-
-
-def to_saved(clf: Any) -> SavedModel:
-    """Return what a model file holds of a fitted `ComplementaryClassifier`."""
-    method = find_method(clf.method)
-    is_known = METHODS.get(method.name) is method
-    if hasattr(clf.loss_, "log_scores") and not is_known:
-        raise InvalidInput(
-            f"A model file cannot hold how the loss of your own method {method.name!r} reads "
-            "logits. Save network_ and loss_ with torch.save."
-        )
-    names = getattr(clf, "feature_names_in_", None)
-    return SavedModel(
-        network=clf.network_,
-        classes=clf.classes_,
-        transition=clf.transition_,
-        transitions=clf.transitions_,
-        input_shape=clf.input_shape_,
-        parameters=_plain_parameters(clf, method),
-        history=clf.history_,
-        feature_names=None if names is None else names.tolist(),
-        loss_state=clf.loss_.state_dict() if is_known else {},
-        preprocessing=None if clf.recipe_ is None else clf.recipe_.to_dict(),
-        provenance=clf.provenance_,
-    )
-
-
-def _plain_parameters(clf: Any, method: Method) -> dict[str, Any]:
-    """Return the constructor's arguments that a model file can hold."""
-    parameters = clf.get_params(deep=False)
-    for name in _NOT_SAVED:
-        parameters.pop(name)
-    if not isinstance(parameters["random_state"], int | None):
-        parameters["random_state"] = None
-    parameters["method"] = method.name
-    if not isinstance(clf.transition, str):
-        parameters["transition"] = "uniform"  # the matrix itself is saved as transition_
-    return parameters
-
-
-def fill_from_saved(clf: Any, model: SavedModel, path: str | Path) -> None:
-    """Give a classifier made of a model's parameters all that `fit` had given it."""
-    device = find_device(clf.device)
-    clf.classes_ = model.classes
-    clf.transition_ = model.transition
-    clf.transitions_ = model.transitions
-    clf.input_shape_ = model.input_shape
-    clf.history_ = model.history
-    clf.network_ = model.network.to(device)
-    clf.loss_ = _rebuild_loss(clf.method, model, path).to(device)
-    clf.n_features_in_ = model.input_shape[0]
-    if model.feature_names is not None:
-        clf.feature_names_in_ = np.array(model.feature_names, dtype=object)
-    clf.recipe_ = _rebuild_recipe(model, path)
-    clf.provenance_ = model.provenance
-
-
-def _rebuild_loss(method: str | Method, model: SavedModel, path: str | Path) -> nn.Module:
+def rebuild_loss(method: str | Method, model: SavedModel, path: str | Path) -> nn.Module:
     """Return the trained loss of a saved model; a method of one's own has left none."""
     known = METHODS.get(str(method))
     if known is None:
@@ -374,7 +306,8 @@ def _rebuild_loss(method: str | Method, model: SavedModel, path: str | Path) -> 
     return loss.eval()
 
 
-def _rebuild_recipe(model: SavedModel, path: str | Path) -> "Recipe | ImageRecipe | None":
+def rebuild_recipe(model: SavedModel, path: str | Path) -> "Recipe | ImageRecipe | None":
+    """Return how a file becomes inputs of a saved model, where the model knows."""
     from naysay.datasets.own import recipe_from_dict  # loads pyarrow, for models of files only
 
     if model.preprocessing is None:
