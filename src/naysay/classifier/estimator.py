@@ -1,6 +1,7 @@
 """ComplementaryClassifier: the scikit-learn estimator."""
 
 import copy
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 
 from naysay import __version__, training
 from naysay._base.checks import check_count, check_number
-from naysay._base.errors import InvalidInput, InvalidModelFile, NoAnchorPoints
+from naysay._base.errors import InvalidInput, InvalidModelFile, NaysayWarning, NoAnchorPoints
 from naysay.classifier.habit import Anchors, Habit, estimate_habit
 from naysay.classifier.inputs import (
     check_pair,
@@ -162,8 +163,8 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     habit_ : Habit or None
         Of ``transition="estimate"``: the ``transition``, the matrix ``from_anchors`` alone, and its
         ``uncertainty``, with an interval for every entry, see `naysay.estimation.uncertainty`;
-        ``judgements``, P(Y | x) by networks that have not learned the answers, and
-        ``by_annotator``, the matrices of annotators who are told apart.
+        ``judgements``, P(Y | x) by networks that have not learned the answers,
+        ``by_annotator``, the matrices of annotators who are told apart, and ``warnings``.
     learned_transition_ : TransitionMatrix
         Only of ``cpe-t``: the matrix it learned, starting from `transition_`.
     network_ : Module
@@ -284,7 +285,20 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             Examples with their true classes; they may be among the examples of X. Needed, with 5
             or 10 of each class, by ``transition="estimate"``. With ``learn_from_anchors`` they
             are learned from as well, whatever the transition.
+
+        Warns
+        -----
+        NaysayWarning
+            If something about an estimated matrix should be known, such as few anchors.
         """
+        for message in self.fit_quietly(X, y, anchors=anchors):
+            warnings.warn(message, NaysayWarning, stacklevel=2)
+        return self
+
+    def fit_quietly(
+        self, X: Any, y: Any, *, anchors: tuple[Any, Any] | None = None
+    ) -> tuple[str, ...]:
+        """Learn as `fit` does, and return the warnings as text instead of issuing them."""
         method = find_method(self.method)
         options = self._training_options()
         restarts = check_count(self.restarts, "restarts", least=0)
@@ -316,7 +330,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         )
         self.input_shape_ = tuple(X.shape[1:])
         self.recipe_ = self.provenance_ = None  # of an earlier fit
-        return self
+        return () if self.habit_ is None else self.habit_.warnings
 
     def _training_options(self) -> training.Options:
         """Check the parameters of training."""
