@@ -90,8 +90,9 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         None is an `MLP` that standardises its inputs. A module is copied and trained further from
         the weights it has. A callable is called as ``network(input_shape, n_classes)``.
     classes : sequence, optional
-        All classes, in the order of the rows of the matrix. Left out, they are those of the
-        matrix, or those that occur among the labels, sorted.
+        All classes. Left out, they are those of the matrix, or those that occur among the labels,
+        sorted. A matrix whose rows have names is put in the order of the classes; rows without
+        names are taken to be in this order already.
     epochs : int, default=100
     batch_size : int, default=64
     lr, weight_decay : float, default=0.001, 0.01
@@ -278,7 +279,8 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         ----------
         X : array or DataFrame of shape (n, n_features), or images of shape (n, C, H, W)
         y : array of shape (n,), boolean matrix of shape (n, n_classes), or Observations
-            Complementary labels: the class that each example does NOT belong to. Several per
+            Complementary labels: the class that each example does NOT belong to. Where `classes`
+            are text, labels may also be their positions, 0..n_classes-1. Several labels per
             example are a matrix that is True where a class is excluded; answers of annotators
             who are told apart are `naysay.observations.Observations`.
         anchors : pair (X_anchor, y_anchor), optional
@@ -365,13 +367,13 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         self, X: Any, y: Any
     ) -> tuple[NDArray[Any], Observations, Transitions | None]:
         """Check X and y, and find the classes: labels become indices, Q is aligned with them."""
-        given = read_transition(self.transition, self.classes)
+        given = read_transition(self.transition)
         if isinstance(y, Observations) or is_ruled_out(y):
             X = cast("Any", validate_data(self, X, allow_nd=True, ensure_min_samples=2))
         else:
             X, y = cast("Any", validate_data(self, X, y, allow_nd=True, ensure_min_samples=2))
             y = Observations(example=np.arange(len(X)), label=column_or_1d(y, warn=True))
-        labels, self.classes_ = read_labels(y, len(X), self.classes, given)
+        labels, self.classes_, given = read_labels(y, len(X), self.classes, given)
         return X, labels, given
 
     def _read_anchors(self, anchors: Any) -> Anchors | None:

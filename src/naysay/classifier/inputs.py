@@ -1,4 +1,4 @@
-"""Labels, anchors and matrices as the user writes them, checked and turned into indices."""
+"""Labels, anchors and matrices as users write them: checked, and turned into indices."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,18 +9,25 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from naysay._base.checks import shorten
+from naysay._base.checks import check_label_indices, shorten
 from naysay._base.errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix
 from naysay.classifier.targets import Transitions
 from naysay.functional import as_transition
 from naysay.observations import Observations
 from naysay.transition import TransitionMatrix
 
+__all__ = [
+    "align",
+    "check_pair",
+    "is_ruled_out",
+    "read_labels",
+    "read_transition",
+    "read_true_labels",
+]
 
-def read_transition(transition: Any, classes: Sequence[Any] | None) -> Transitions | None:
+
+def read_transition(transition: Any) -> Transitions | None:
     """Return what the user gave; None when it is uniform or to be estimated."""
-    if isinstance(transition, TransitionMatrix):
-        return transition
     if isinstance(transition, Mapping):
         if not transition:
             raise InvalidInput("transition must have a matrix for each annotator. It is empty.")
@@ -32,8 +39,47 @@ def read_transition(transition: Any, classes: Sequence[Any] | None) -> Transitio
             "transition must be 'uniform', 'estimate' or a matrix. "
             f"Got {transition!r}. To read a file: TransitionMatrix.read(path)."
         )
-    names = None if classes is None else list(map(str, classes))
-    return TransitionMatrix(transition, names)
+    return transition if isinstance(transition, TransitionMatrix) else TransitionMatrix(transition)
+
+
+def read_labels(
+    y: Any, n_examples: int, classes: Sequence[Any] | None, given: Transitions | None
+) -> tuple[Observations, NDArray[Any], Transitions | None]:
+    """Turn labels into indices, and align the matrix with the classes.
+
+    Returns
+    -------
+    labels : Observations
+        About `n_examples` examples, with labels as indices.
+    classes : array of shape (n_classes,)
+        Those given, else those of the matrix, else those that occur among the labels, sorted.
+    transitions : TransitionMatrix, or one for each annotator by name, or None
+        What was given, with rows and columns in the order of the classes.
+    """
+    matrices = list(given.values()) if isinstance(given, Mapping) else [given] if given else []
+    Q = next((Q for Q in matrices if Q.has_names), matrices[0] if matrices else None)
+    if isinstance(y, Observations):
+        if y.n_examples > n_examples:
+            raise InvalidLabels(
+                f"y must be about the {n_examples} examples of X. Got {y.n_examples}."
+            )
+        check_classification_targets(y.label)
+        found = _find_classes(y.label, classes, Q)
+        indices = _encode(y.label, found, name="y")
+        labels = replace(y, n_examples=n_examples, label=indices)
+    else:
+        labels, found = _read_ruled_out(y, n_examples, classes, Q)
+    if given is None:
+        _check_all_named(labels.label, found)
+        return labels, found, None
+    hint = "" if classes is not None else " Pass classes= if some class does not occur in y."
+    if not isinstance(given, Mapping):
+        return labels, found, align(given, found, hint=hint)
+    aligned = {
+        name: align(Q, found, name=f"The matrix of annotator {name!r}", hint=hint)
+        for name, Q in given.items()
+    }
+    return labels, found, aligned
 
 
 def is_ruled_out(y: Any) -> bool:
@@ -45,20 +91,6 @@ def is_ruled_out(y: Any) -> bool:
     return array.ndim == 2 and array.dtype == bool
 
 
-def read_labels(
-    y: Any, n_samples: int, classes: Sequence[Any] | None, given: Transitions | None
-) -> tuple[Observations, NDArray[Any]]:
-    """Return the answers about `n_samples` examples, with labels as indices, and the classes."""
-    matrices = list(given.values()) if isinstance(given, Mapping) else [given]
-    answers, named = _read_answers(y, n_samples, classes, matrices[0])
-    check_classification_targets(answers.label)
-    *_, found = (_find_classes(answers.label, named, Q) for Q in matrices)  # every Q must fit
-    labels = _encode(answers.label, found, name="y")
-    if given is None:
-        _check_all_named(labels, found)
-    return replace(answers, label=labels), found
-
-
 def check_pair(anchors: Any) -> tuple[Any, Any]:
     """Check that anchors are a pair of inputs and true classes."""
     if not isinstance(anchors, tuple | list) or len(anchors) != 2:
@@ -67,7 +99,7 @@ def check_pair(anchors: Any) -> tuple[Any, Any]:
 
 
 def read_true_labels(y_anchor: Any, n_anchors: int, classes: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the true classes of anchors as indices."""
+    """Turn the true classes of anchors into indices."""
     labels = column_or_1d(y_anchor)
     if len(labels) != n_anchors:
         raise InvalidLabels(
@@ -77,76 +109,122 @@ def read_true_labels(y_anchor: Any, n_anchors: int, classes: NDArray[Any]) -> ND
     return _encode(labels, classes, name="y_anchor")
 
 
-def _read_answers(
-    y: Any, n_samples: int, classes: Sequence[Any] | None, given: TransitionMatrix | None
-) -> tuple[Observations, Sequence[Any] | None]:
-    """Return answers about `n_samples` examples, and the classes as far as y or Q names them.
+def align(
+    Q: TransitionMatrix,
+    classes: Sequence[Any] | NDArray[Any],
+    *,
+    name: str = "transition",
+    hint: str = "",
+) -> TransitionMatrix:
+    """Put the rows and columns of Q in the order of the classes.
 
-    The columns of a boolean matrix are the classes given, else those that Q names, else numbers.
+    Classes are matched by name where both Q and the labels have names. Otherwise they are
+    matched by position, and a matrix without names gets those of the classes.
+
+    Parameters
+    ----------
+    name, hint : str
+        What to call Q in an error message, and what to add to the message.
+
+    Raises
+    ------
+    InvalidTransitionMatrix
+        If Q has other classes, or another number of them.
+
+    Examples
+    --------
+    >>> Q = TransitionMatrix([[0, 0.9, 0.1], [0.5, 0, 0.5], [1, 0, 0]], ["cat", "dog", "owl"])
+    >>> np.asarray(align(Q, ["owl", "cat", "dog"]))
+    array([[0. , 1. , 0. ],
+           [0.1, 0. , 0.9],
+           [0.5, 0.5, 0. ]])
     """
-    if isinstance(y, Observations):
-        if y.n_examples > n_samples:
-            raise InvalidLabels(
-                f"y must be about the {n_samples} examples of X. Got {y.n_examples}."
-            )
-        return replace(y, n_examples=n_samples), classes
+    names = tuple(map(str, classes))
+    if Q.classes == names:
+        return Q
+    by_name = Q.has_names and _are_text(classes)
+    if by_name and set(Q.classes) != set(names):
+        lacking = [each for each in names if each not in Q.classes]
+        strange = [each for each in Q.classes if each not in names]
+        differences = [f"lacks {shorten(lacking)}"] * bool(lacking)
+        differences += [f"also has {shorten(strange)}"] * bool(strange)
+        raise InvalidTransitionMatrix(
+            f"{name} must have the classes {shorten(names)}. It {' and '.join(differences)}."
+        )
+    if Q.n_classes != len(names):
+        raise InvalidTransitionMatrix(
+            f"{name} must have one row per class: {len(names)} classes, "
+            f"{shorten(list(classes))}. Got {Q.n_classes} rows.{hint}"
+        )
+    if Q.has_names and not by_name:
+        return Q  # labels are numbers: they index the rows
+    if Q.is_uniform:
+        return TransitionMatrix.uniform(Q.n_classes, classes=names)
+    values = Q.entries
+    if by_name:
+        place = {each: index for index, each in enumerate(Q.classes)}
+        order = [place[each] for each in names]
+        values = values[order][:, order]
+    return TransitionMatrix(values, names, allow_diagonal=Q.allow_diagonal)
+
+
+def _are_text(values: Any) -> bool:
+    array = np.asarray(values)
+    return array.dtype.kind == "U" or (
+        array.dtype.kind == "O" and all(isinstance(each, str) for each in array.flat)
+    )
+
+
+def _read_ruled_out(
+    y: Any, n_examples: int, classes: Sequence[Any] | None, Q: TransitionMatrix | None
+) -> tuple[Observations, NDArray[Any]]:
+    """Read a boolean matrix, and find the classes of its columns.
+
+    They are the classes given, else those that Q names, else numbers.
+    """
     n_rows, n_columns = np.shape(y)
     if classes is None:
-        classes = given.classes if given is not None and given.has_names else range(n_columns)
-    if len(classes) != n_columns:
+        classes = Q.classes if Q is not None and Q.has_names else range(n_columns)
+    found = _check_classes(np.asarray(classes), classes)
+    if len(found) != n_columns:
         raise InvalidLabels(
-            f"y must have one column per class, {len(classes)}. Got shape {(n_rows, n_columns)}."
+            f"y must have one column per class, {len(found)}. Got shape {(n_rows, n_columns)}."
         )
-    if n_rows != n_samples:
-        raise InvalidLabels(f"y must be about the {n_samples} examples of X. Got {n_rows}.")
-    answers = Observations.from_ruled_out(y)
-    return replace(answers, label=np.asarray(classes)[answers.label]), classes
+    if n_rows != n_examples:
+        raise InvalidLabels(f"y must be about the {n_examples} examples of X. Got {n_rows}.")
+    return Observations.from_ruled_out(y), found
 
 
 def _find_classes(
-    y: NDArray[Any], classes: Sequence[Any] | None, given: TransitionMatrix | None
+    labels: NDArray[Any], classes: Sequence[Any] | None, Q: TransitionMatrix | None
 ) -> NDArray[Any]:
-    """Return all classes, in the order of the rows of Q."""
-    seen = np.unique(y)
+    """Find all classes, in the order of the rows of Q."""
     if classes is not None:
-        found = np.asarray(classes)
-        if found.ndim != 1 or len(np.unique(found)) != len(found):
-            raise InvalidInput(f"classes must be a list without repeats. Got {shorten(classes)}.")
-    elif given is None:
-        found = seen
-    elif y.dtype.kind in "iu" and seen[0] >= 0 and seen[-1] < given.n_classes:
-        found = np.arange(given.n_classes)
-    elif y.dtype.kind in "USO" and given.has_names:
-        found = np.array(given.classes)
-    else:
-        found = seen
+        return _check_classes(np.asarray(classes), classes)
+    seen = np.unique(labels)
+    if Q is not None and len(seen):
+        if labels.dtype.kind in "iu" and seen[0] >= 0 and seen[-1] < Q.n_classes:
+            seen = np.arange(Q.n_classes)
+        elif labels.dtype.kind in "USO" and Q.has_names:
+            seen = np.array(Q.classes)
+    return _check_classes(seen, seen)
+
+
+def _check_classes(found: NDArray[Any], classes: Any) -> NDArray[Any]:
+    if found.ndim != 1 or len(np.unique(found)) != len(found):
+        raise InvalidInput(f"classes must be a list without repeats. Got {shorten(classes)}.")
     if len(found) < 2:
         raise InvalidLabels(
             f"y must name at least 2 classes. Got one class: {found[:1].tolist()}. If more classes "
             "exist, pass classes=."
         )
-    if given is not None:
-        _check_fits(found, given)
     return found
 
 
-def _check_fits(classes: NDArray[Any], Q: TransitionMatrix) -> None:
-    if len(classes) != Q.n_classes:
-        raise InvalidTransitionMatrix(
-            f"transition must have one row per class: {len(classes)} classes, "
-            f"{shorten(classes.tolist())}. Got {Q.n_classes} rows. Pass classes= if some class "
-            "does not occur in y."
-        )
-    by_name = classes.dtype.kind in "USO" and Q.has_names
-    if by_name and tuple(map(str, classes)) != Q.classes:
-        raise InvalidTransitionMatrix(
-            "transition must have its rows in the order of the classes, "
-            f"{shorten(classes.tolist())}. Its rows are {shorten(Q.classes)}."
-        )
-
-
 def _encode(labels: NDArray[Any], classes: NDArray[Any], *, name: str) -> NDArray[np.int64]:
-    """Return the index of each label among the classes."""
+    """Find the index of each label among the classes; numbers are indices of classes with names."""
+    if labels.dtype.kind in "iu" and _are_text(classes):
+        return check_label_indices(labels, classes.tolist(), name=name)
     order = np.argsort(classes)
     unknown = np.setdiff1d(labels, classes)
     if len(unknown):
