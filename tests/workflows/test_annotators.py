@@ -14,7 +14,8 @@ from naysay.design import propose
 from naysay.report.fit import render_fit_page
 from naysay.transition.folder import file_name, read_matrices, write_matrices
 from naysay.workflows.annotators import check_matrices
-from naysay.workflows.fit import estimate_own, fit_own
+from naysay.workflows.estimate import estimate_own
+from naysay.workflows.fit import fit_own
 from places import ROOT
 
 CLASSES = ("cat", "dog", "owl")

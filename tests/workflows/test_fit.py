@@ -17,7 +17,8 @@ from naysay import (
 )
 from naysay.cli import app
 from naysay.datasets.own import read_own
-from naysay.workflows.fit import _one_answer_each, _set_aside, estimate_own, fit_own
+from naysay.workflows.estimate import estimate_own
+from naysay.workflows.fit import _one_answer_each, _set_aside, fit_own
 
 HABIT = TransitionMatrix([[0, 0.8, 0.2], [0.3, 0, 0.7], [0.9, 0.1, 0]], ["cat", "dog", "owl"])
 NOT_THEIRS = TransitionMatrix(  # these annotators do not err

@@ -482,6 +482,26 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         """The matrix that ``cpe-t`` learned, starting from `transition_`."""
         return cast("TransitionMatrix", self.loss_.learned_transition)
 
+    def set_origin(
+        self,
+        *,
+        recipe: "Recipe | ImageRecipe | None" = None,
+        provenance: dict[str, Any] | None = None,
+    ) -> Self:
+        """Attach to a fitted model where it comes from; `save` writes it to the model file.
+
+        Parameters
+        ----------
+        recipe : Recipe or ImageRecipe, optional
+            How a file of the user's becomes X, ``OwnData.recipe``. Models that have one can be
+            used by ``naysay predict``.
+        provenance : dict, optional
+            Anything about the data and the fit that JSON can hold.
+        """
+        check_is_fitted(self)
+        self.recipe_, self.provenance_ = recipe, provenance
+        return self
+
     def save(self, path: str | Path, *, report: str | None = None) -> None:
         """Write the fitted model to a folder of ``model.safetensors`` and ``model.json``.
 

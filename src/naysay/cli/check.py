@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from naysay._base.progress import waiting
-from naysay.cli._matrices import name_classes, read_transition
 from naysay.cli._reading import DataFile, Decimal, Delimiter, Images
 
 
@@ -57,14 +56,15 @@ def check(
     """
     from naysay.classifier import ComplementaryClassifier
     from naysay.workflows.check import check_file
+    from naysay.workflows.files import check_order_known, read_transition
 
     matrices = None
     if transition is not None:
         matrices = read_transition(transition, allow_diagonal=True)
     with waiting(f"naysay check: {data}"):
         clf = ComplementaryClassifier.load(model)
-        if matrices is not None:
-            matrices = name_classes(matrices, list(map(str, clf.classes_)), str(transition))
+        if matrices is not None and transition is not None:
+            check_order_known(matrices, list(map(str, clf.classes_)), transition)
         found = check_file(
             clf,
             data,

@@ -1,6 +1,5 @@
 """``naysay design``: which labels to offer annotators."""
 
-import csv
 import json
 from pathlib import Path
 from typing import Annotated
@@ -10,9 +9,6 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
-
-from naysay._base.checks import shorten
-from naysay._base.errors import InvalidInput
 
 _MOST_ROWS = 20  # lists shown
 
@@ -48,11 +44,11 @@ def design(
 
     Example: naysay design --classes cat,dog,owl,fox --offered 3 --out task
     """
-    from naysay.cli._matrices import read_prior
     from naysay.design import ANY_WRONG, FIRST_WRONG, propose
     from naysay.transition import TransitionMatrix
+    from naysay.workflows.files import read_class_names, read_prior
 
-    names = _class_names(classes)
+    names = read_class_names(classes)
     instruction = FIRST_WRONG if in_order else ANY_WRONG
     shares = read_prior(prior, names or TransitionMatrix.uniform(int(classes)).classes)
     scheme = propose(
@@ -98,27 +94,3 @@ def design(
         "Record the group and the answer in the table of examples, then:\n"
         f"naysay fit TABLE --label ANSWER --annotator GROUP --transition {out} --out model"
     )
-
-
-def _class_names(given: str) -> list[str] | None:
-    """Return class names from a file or a listing; None for a number."""
-    if given.strip().isdecimal():
-        return None
-    if "," in given:
-        listed = next(csv.reader([given], skipinitialspace=True))
-        if not all(name.strip() for name in listed):
-            raise InvalidInput(f"--classes must not have empty names. Got {shorten(listed)}.")
-        return listed
-    if not Path(given).is_file():
-        raise InvalidInput(
-            "--classes must be a number, a file with one name in each line, or names with commas "
-            f"between. There is no file {given!r}."
-        )
-    try:
-        lines = Path(given).read_text("utf-8-sig").splitlines()
-    except UnicodeDecodeError:
-        raise InvalidInput(f"{given} must be text in UTF-8, one class name in each line.") from None
-    names = [line.strip() for line in lines if line.strip()]
-    if not names:
-        raise InvalidInput(f"{given} must hold class names, one in each line. It has none.")
-    return names

@@ -1,25 +1,18 @@
 """``naysay estimate``: how annotators choose, from a few true labels."""
 
-import csv
 import json
 import sys
-import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from naysay.cli._matrices import AllowDiagonal
 from naysay.cli._reading import AsJson, DataFile, Reading, reads_data
-from naysay.cli.fit import AnchorLabel, Anchors, Epochs, Seed
+from naysay.cli.fit import AllowDiagonal, AnchorLabel, Anchors, Epochs, Seed
 
-if TYPE_CHECKING:
-    from naysay.transition import TransitionMatrix
-
-_COLUMNS: list[str] = ["true class", "excluded", "share", "low", "high"]
 _MOST_ROWS = 30
 
 
@@ -56,7 +49,6 @@ def estimate(
 
         naysay estimate flowers.csv --label not --true-label is --out Q.csv
     """
-    from naysay._base.errors import NaysayWarning
     from naysay._base.files import check_target, replacing
     from naysay.datasets.own.summary import summarise
     from naysay.transition.folder import check_matrix_folder, write_matrices
@@ -75,87 +67,44 @@ def estimate(
     if anchors is not None:
         known = reading.read_anchors(anchors, own, true_label=anchor_label)
 
-    from naysay.workflows.fit import estimate_own  # loads torch
+    from naysay.workflows import estimate as workflow  # loads torch
 
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", NaysayWarning)
-        habit = estimate_own(
-            own,
-            anchors=known,
-            allow_diagonal=allow_diagonal,
-            epochs=epochs,
-            seed=seed,
-            progress=True,
-        )
-    for each in caught:
-        typer.echo(f"warning: {each.message}", err=True)
+    habit = workflow.estimate_own(
+        own,
+        anchors=known,
+        allow_diagonal=allow_diagonal,
+        epochs=epochs,
+        seed=seed,
+        progress=True,
+    )
+    for warning in habit.warnings:
+        typer.echo(f"warning: {warning}", err=True)
     Q = habit.transition
-    entries = _entries(Q, habit.uncertainty)
-    matrices = {name: habit.by_annotator.get(name, Q) for name in own.annotators}
     if by_annotator is not None:
         if not habit.by_annotator:
             typer.echo(
                 "warning: these answers do not show that annotators differ; all get one matrix",
                 err=True,
             )
-        write_matrices(matrices, by_annotator)
+        write_matrices(workflow.by_annotator(habit, own.annotators), by_annotator)
     if out != "-":
         with replacing(out) as part:
             Q.write(part)
     if intervals is not None:
-        with replacing(intervals) as part, part.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, _COLUMNS, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(entries)
+        workflow.write_intervals(habit, intervals)
     if as_json:
-        figures = {
-            "classes": list(Q.classes),
-            "transition": Q.entries.toarray().tolist(),
-            "entries": entries,
-            "by_annotator": {
-                name: each.entries.toarray().tolist() for name, each in matrices.items()
-            },
-            "diagnosis": Q.diagnose().to_dict(),
-            "advice": None if habit.uncertainty is None else habit.uncertainty.advice,
-            "out": None if out == "-" else out,
-        }
+        figures = workflow.to_dict(habit, own.annotators)
+        figures["out"] = None if out == "-" else out
         typer.echo(json.dumps(figures, indent=1, ensure_ascii=False))
     elif out == "-":
         Q.write(sys.stdout)
     else:
-        _print(entries)
+        _print(workflow.list_entries(habit))
         if habit.uncertainty is not None:
             typer.echo(habit.uncertainty.advice)
         typer.echo(f"{Q.diagnose()}\nThe matrix: {out}")
         if by_annotator is not None:
             typer.echo(f"The matrix of each annotator: {by_annotator}")
-
-
-def _entries(Q: "TransitionMatrix", doubt: Any) -> list[dict[str, Any]]:
-    """Return one record per entry of Q off its diagonal, with its interval where it is known."""
-    values = Q.entries.toarray()
-    places = [
-        (row, column)
-        for row in range(Q.n_classes)
-        for column in range(Q.n_classes)
-        if row != column or values[row, column]
-    ]
-    return [
-        dict(
-            zip(
-                _COLUMNS,
-                (
-                    Q.classes[row],
-                    Q.classes[column],
-                    float(values[row, column]),
-                    None if doubt is None else float(doubt.lower[row, column]),
-                    None if doubt is None else float(doubt.upper[row, column]),
-                ),
-                strict=True,
-            )
-        )
-        for row, column in places
-    ]
 
 
 def _print(entries: list[dict[str, Any]]) -> None:

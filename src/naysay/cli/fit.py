@@ -11,7 +11,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from naysay.cli._matrices import AllowDiagonal, class_names, name_classes, read_transition
 from naysay.cli._reading import AsJson, DataFile, Reading, reads_data
 from naysay.cli.data import print_summary, print_warning
 
@@ -30,6 +29,12 @@ Anchors = Annotated[
 AnchorLabel = Annotated[
     str | None,
     typer.Option(help="Column of true classes in the anchors' file; found if it is the only one."),
+]
+AllowDiagonal = Annotated[
+    bool,
+    typer.Option(
+        "--allow-diagonal", help="Annotators may err: they may exclude the true class by mistake."
+    ),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of all randomness.")]
 Epochs = Annotated[int, typer.Option(min=1, help="Passes over the data, at most.")]
@@ -72,6 +77,7 @@ def fit(
     """
     from naysay.classifier.model_files import check_model_path
     from naysay.datasets.own.summary import summarise
+    from naysay.workflows.files import check_order_known, class_names, read_transition
 
     check_model_path(out)  # before the work, not after it
     given = None
@@ -79,20 +85,18 @@ def fit(
         given = read_transition(str(transition), allow_diagonal=allow_diagonal)
     own = reading.read(
         data,
-        classes=None if given is None else class_names(given),
+        classes=class_names(given),
         anchor_label=None if anchors is None else anchor_label,
     )
-    if given is not None:
-        given = name_classes(
-            given, own.classes, str(transition), listed=reading.classes is not None
-        )
+    if given is not None and reading.classes is None:
+        hint = ", or list these in the order of its rows: --classes"
+        check_order_known(given, own.classes, str(transition), hint=hint)
+    summary = summarise(own)
     if not as_json:
-        print_summary(summarise(own))
+        print_summary(summary)
     known = None
     if anchors is not None:
         known = reading.read_anchors(anchors, own, true_label=anchor_label)
-    n_anchors = (0 if known is None else len(known[1])) + int((own.true_labels >= 0).sum())
-    usual = "estimate" if n_anchors else "uniform"
 
     from naysay.report.fit import render_fit_page
     from naysay.workflows.fit import fit_own  # loads torch, after what needs no time was checked
@@ -100,7 +104,7 @@ def fit(
     clf, report = fit_own(
         own,
         anchors=known,
-        transition=given or transition or usual,
+        transition=given or transition,
         allow_diagonal=allow_diagonal,
         method=method,
         network=find_network(network),
@@ -109,6 +113,7 @@ def fit(
         seed=seed,
         progress=True,
         command=shlex.join(["naysay", *sys.argv[1:]]),
+        summary=summary,
     )
     clf.save(out, report=render_fit_page(report))
     page = out / "report.html"
@@ -132,7 +137,7 @@ def find_network(name: str) -> Any:
 
 def _print(report: "FitReport") -> None:
     console = Console()
-    for warning in report.warnings[len(report.summary.warnings) :]:
+    for warning in report.fit_warnings:
         print_warning(console, warning)
     table = Table("class", box=None, pad_edge=False)
     for heading in ("predicted", "right when predicted", "95 % interval"):

@@ -42,9 +42,9 @@ def inspect(
 
         naysay inspect Q.csv --labels flowers.csv --column not
     """
-    from naysay.cli._matrices import read_column, read_prior
     from naysay.quality.inspection import check_labels, nearest_rows
     from naysay.transition import TransitionMatrix
+    from naysay.workflows.files import read_column, read_prior
 
     Q = TransitionMatrix.read(file, allow_diagonal=allow_diagonal)
     shares = read_prior(prior, Q.classes)

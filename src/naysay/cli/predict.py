@@ -44,7 +44,12 @@ def predict(
     check_table_path(out)  # before the work, not after it
 
     from naysay.classifier import ComplementaryClassifier
-    from naysay.workflows.predict import json_lines, predict_file, write_table
+    from naysay.workflows.predict import (
+        count_predictions,
+        json_lines,
+        predict_file,
+        write_table,
+    )
 
     with waiting(f"naysay predict: {data}"):
         table = predict_file(
@@ -63,8 +68,7 @@ def predict(
     if out == "-":
         return
     if as_json:
-        names = table["prediction"].value_counts().to_pylist()
-        counts = {each["values"]: each["counts"] for each in names}
+        counts = count_predictions(table)
         typer.echo(
             json.dumps({"rows": len(table), "out": out, "predicted": counts}, ensure_ascii=False)
         )

@@ -220,10 +220,10 @@ def accuracy_without_labels(
     >>> found.value, round(found.standard_error, 3)
     (0.8, 0.2)
     """
-    sample = _read(predictions, comp_labels, Q, confidence, Q_samples)
-    shares = sample.counts.sum(axis=0) / sample.counts.sum()
-    found = _share_correct(sample, shares)
-    if errors_outside(found, shares, sample.values) > BEYOND_CHANCE:
+    found, outside = accuracy_and_errors_outside(
+        predictions, comp_labels, Q, confidence=confidence, Q_samples=Q_samples
+    )
+    if outside > BEYOND_CHANCE:
         warnings.warn(
             f"{describe_outside(found)} does not explain: Q does not describe these labels. "
             "Estimate it again.",
@@ -231,6 +231,24 @@ def accuracy_without_labels(
             stacklevel=2,
         )
     return found
+
+
+def accuracy_and_errors_outside(
+    predictions: ArrayLike,
+    comp_labels: ArrayLike,
+    Q: TransitionMatrix | ArrayLike,
+    *,
+    confidence: float = 0.95,
+    Q_samples: ArrayLike | None = None,
+) -> tuple[Estimate, float]:
+    """Estimate the accuracy, and by how many standard errors it lies outside 0..100 %.
+
+    Parameters are those of `accuracy_without_labels`, which warns if these are many.
+    """
+    sample = _read(predictions, comp_labels, Q, confidence, Q_samples)
+    shares = sample.counts.sum(axis=0) / sample.counts.sum()
+    found = _share_correct(sample, shares)
+    return found, errors_outside(found, shares, sample.values)
 
 
 def errors_outside(found: Estimate, shares: Floats, Q: Floats) -> float:

@@ -46,7 +46,7 @@ def render_fit_page(report: "FitReport") -> str:
         strongest=[] if is_small else _strongest_habits(report),
         own_maps=_own_maps(report) if is_small else [],
         annotator_map=_annotator_map(report) if is_small and report.habits else None,
-        diagnosis=Q.diagnose(),
+        diagnosis=report.diagnosis,
         unsure=[_shown(each) for each in report.unsure],
         suspects=[_shown(each) for each in report.suspects or ()],
         versions=used_versions(),

@@ -9,7 +9,7 @@ from naysay._base.checks import shorten
 from naysay.datasets.own.summary import Summary
 from naysay.estimation import Uncertainty
 from naysay.metrics import Estimate
-from naysay.transition import TransitionMatrix
+from naysay.transition.diagnosis import Diagnosis
 
 __all__ = ["find_problems", "give_advice"]
 
@@ -19,32 +19,32 @@ _WIDE = 0.1  # an interval of more than ten points deserves more labels
 
 
 def find_problems(
-    Q: TransitionMatrix, anchor_labels: NDArray[np.int64], predicted: NDArray[np.int64]
+    diagnosis: Diagnosis, anchor_labels: NDArray[np.int64], predicted: NDArray[np.int64]
 ) -> tuple[str, ...]:
     """Say what cannot work with such a matrix, and what went wrong in training."""
     found: list[str] = []
-    diagnosis = Q.diagnose()
+    classes = diagnosis.classes
     if diagnosis.unused_labels:
-        names = [Q.classes[label] for label in diagnosis.unused_labels]
+        names = [classes[label] for label in diagnosis.unused_labels]
         found.append(f"{shorten(names)}: never excluded according to Q, so these cannot be learned")
     elif diagnosis.identifiable is False:
         found.append(
-            f"Q is singular (rank {diagnosis.rank} of {Q.n_classes}): some classes cannot be told "
+            f"Q is singular (rank {diagnosis.rank} of {len(classes)}): some classes cannot be told "
             "apart by these labels, however many there are"
         )
-    counts = np.bincount(anchor_labels, minlength=Q.n_classes)
-    few = [Q.classes[index] for index in np.flatnonzero(counts < _USUAL_ANCHORS)]
+    counts = np.bincount(anchor_labels, minlength=len(classes))
+    few = [classes[index] for index in np.flatnonzero(counts < _USUAL_ANCHORS)]
     if len(anchor_labels) and few:
         found.append(f"{shorten(few)}: fewer than {_USUAL_ANCHORS} anchors")
-    never = np.flatnonzero(np.bincount(predicted, minlength=Q.n_classes) == 0)
+    never = np.flatnonzero(np.bincount(predicted, minlength=len(classes)) == 0)
     if len(never):
-        found.append(f"{shorten([Q.classes[index] for index in never])}: never predicted")
+        found.append(f"{shorten([classes[index] for index in never])}: never predicted")
     return tuple(found)
 
 
 def give_advice(
     summary: Summary,
-    Q: TransitionMatrix,
+    diagnosis: Diagnosis,
     accuracy: Estimate,
     precision: Sequence[Estimate],
     anchor_labels: NDArray[np.int64],
@@ -58,7 +58,7 @@ def give_advice(
             f"Answers that say “not {summary.never_named[0]}”: a class that nobody ever excludes "
             "cannot be learned."
         )
-    if Q.diagnose().identifiable is False:
+    if diagnosis.identifiable is False:
         advice.append(
             "Answers given in another way, for instance by offering annotators a random class to "
             "confirm or exclude: the present habit leaves some classes mixed up for good."
@@ -78,7 +78,7 @@ def give_advice(
             f"More {more}: the accuracy is only known to lie between {low:.0%} and {high:.0%}. "
             f"Four times as many ({4 * summary.n_answers:,}) would halve that range."
         )
-    known = [(each.value, name) for each, name in zip(precision, Q.classes, strict=True)]
+    known = [(each.value, name) for each, name in zip(precision, diagnosis.classes, strict=True)]
     worst = min(((value, name) for value, name in known if value is not None), default=None)
     if worst is not None and accuracy.value is not None and worst[0] < accuracy.value - 0.05:
         advice.append(

@@ -1,28 +1,82 @@
 """Answers in a user's data, who gave them, and the matrix of each annotator."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix
+from naysay.classifier.inputs import align
 from naysay.classifier.targets import pool
 from naysay.datasets.own import OwnData
+from naysay.observations import Observations
 from naysay.quality import WrongLabels, find_wrong_labels
 from naysay.transition import TransitionMatrix
 from naysay.transition.folder import file_name
 
-__all__ = ["NOBODY", "check_matrices", "complete", "find_wrong_answers", "who_answered"]
+__all__ = [
+    "FEWEST_EXAMPLES",
+    "UNKNOWN_ANNOTATOR",
+    "Anchors",
+    "annotator_names",
+    "check_consistent",
+    "check_matrices",
+    "complete",
+    "find_wrong_answers",
+    "join_anchors",
+    "observations",
+]
 
-NOBODY = ""  # gave the answers of which the data do not say whose they are
+Anchors = tuple[NDArray[Any], NDArray[np.int64]]  # inputs, and true classes as indices
+
+FEWEST_EXAMPLES = 10  # with a label, to learn from
+UNKNOWN_ANNOTATOR = ""  # gave the answers of which the data do not say whose they are
 
 
-def who_answered(own: OwnData) -> NDArray[np.str_]:
+def annotator_names(own: OwnData) -> NDArray[np.str_]:
     """Return who gave each answer, by name."""
     if own.annotator is None:
-        return np.full(len(own.label), NOBODY)
-    return np.array([*own.annotators, NOBODY])[own.annotator]  # -1 is the last
+        return np.full(len(own.label), UNKNOWN_ANNOTATOR)
+    return np.array([*own.annotators, UNKNOWN_ANNOTATOR])[own.annotator]  # -1 is the last
+
+
+def observations(own: OwnData, examples: NDArray[np.int64]) -> Observations:
+    """Return the answers about some examples as the classifier takes them, labels as indices."""
+    place = np.full(own.n_examples, -1)
+    place[examples] = np.arange(len(examples))
+    example = place[own.example]
+    chosen = example >= 0
+    return Observations(
+        example=example[chosen],
+        label=own.label[chosen],
+        annotator=annotator_names(own)[chosen] if own.annotators else None,
+        n_examples=len(examples),
+    )
+
+
+def check_consistent(own: OwnData, transition: Any, allow_diagonal: bool) -> None:
+    """Refuse answers that exclude every class of an example, where annotators never err."""
+    matrices = transition.values() if isinstance(transition, Mapping) else [transition]
+    if allow_diagonal or any(getattr(Q, "allow_diagonal", False) for Q in matrices):
+        return
+    excluded = np.flatnonzero(own.ruled_out.all(axis=1))
+    if len(excluded):
+        raise InvalidLabels(
+            f"The answers about an example must leave it some class. Those about "
+            f"{own.name_of(int(excluded[0]))} exclude every class (examples like that: "
+            f"{len(excluded)}). Drop them, or say that annotators err: allow_diagonal "
+            "(--allow-diagonal)."
+        )
+
+
+def join_anchors(own: OwnData, more: Anchors | None) -> Anchors:
+    """Return the anchors among the data, and more that were given beside them."""
+    if more is None:
+        return own.anchors
+    X, y = (np.concatenate(parts) for parts in zip(own.anchors, more, strict=True))
+    return X, y
 
 
 def complete(
@@ -59,34 +113,15 @@ def check_matrices(
             f"matrices of {shorten(sorted(matrices))}."
         )
     found = {
-        name: in_order_of_classes(Q, own, f"The matrix of annotator {name!r}")
+        name: align(Q, own.classes, name=f"The matrix of annotator {name!r}")
         for name, Q in matrices.items()
     }
-    who = who_answered(own)
-    if (who == NOBODY).any():
-        found[NOBODY] = pool(who[who != NOBODY], found)
+    who = annotator_names(own)
+    if (who == UNKNOWN_ANNOTATOR).any():
+        found[UNKNOWN_ANNOTATOR] = pool(who[who != UNKNOWN_ANNOTATOR], found)
     for name in np.unique(who).tolist():
         _check_possible(own, who, name, found[name])
     return found
-
-
-def in_order_of_classes(Q: TransitionMatrix, own: OwnData, what: str) -> TransitionMatrix:
-    """Return the matrix with its classes in the order of the data; refuse one of other classes."""
-    if Q.classes == own.classes or (Q.n_classes == own.n_classes and not Q.has_names):
-        return Q
-    lacking = [name for name in own.classes if name not in Q.classes]
-    strange = [name for name in Q.classes if name not in own.classes]
-    if lacking or strange:
-        differ = [f"lacks {shorten(lacking)}"] * bool(lacking)
-        differ += [f"also has {shorten(strange)}"] * bool(strange)
-        raise InvalidTransitionMatrix(
-            f"{what} must have the classes {shorten(own.classes)}. It {' and '.join(differ)}."
-        )
-    if Q.is_uniform:
-        return TransitionMatrix.uniform(Q.n_classes, classes=own.classes)
-    order = [Q.classes.index(name) for name in own.classes]
-    values = Q.entries[order][:, order]
-    return TransitionMatrix(values, own.classes, allow_diagonal=Q.allow_diagonal)
 
 
 def _check_possible(own: OwnData, who: NDArray[np.str_], name: str, Q: TransitionMatrix) -> None:
@@ -114,7 +149,7 @@ def find_wrong_answers(
     matrices : mapping
         Of everybody who answered, as `complete` gives them.
     """
-    who = who_answered(own)
+    who = annotator_names(own)
     wrong = np.zeros(len(own.label))
     erring = [name for name, Q in matrices.items() if np.asarray(Q).diagonal().any()]
     for name in erring:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidInput, InvalidTransitionMatrix
 from naysay.classifier import ComplementaryClassifier
+from naysay.classifier.inputs import align
 from naysay.classifier.targets import pool
 from naysay.datasets.own import OwnData, read_features, read_own
 from naysay.datasets.own.images import ImageRecipe
@@ -26,11 +27,10 @@ from naysay.quality import (
 )
 from naysay.transition import TransitionMatrix
 from naysay.workflows.annotators import (
+    annotator_names,
     check_matrices,
     complete,
     find_wrong_answers,
-    in_order_of_classes,
-    who_answered,
 )
 from naysay.workflows.fit import estimate_accuracy
 
@@ -183,7 +183,7 @@ def check_model(
             f"trained on. It gives {X.shape[1:]}. Name the columns that are no features."
         )
     examples, first = np.unique(own.example, return_index=True)
-    who = who_answered(own)
+    who = annotator_names(own)
     Q, own_matrices, notes = _choose_matrices(model, own, transition, who[first])
     matrices = complete(who, own_matrices, Q)
     probs = model.predict_proba(X)
@@ -253,7 +253,7 @@ def _choose_matrices(
 ) -> tuple[TransitionMatrix, Mapping[str, TransitionMatrix], list[str]]:
     """Return the matrix of the answers by `who`, those that annotators have, and what to note."""
     if isinstance(transition, TransitionMatrix):
-        return in_order_of_classes(transition, own, "The matrix"), {}, []
+        return align(transition, own.classes, name="The matrix"), {}, []
     if transition is not None:
         matrices = check_matrices(own, transition)
         return pool(who, matrices), matrices, []

@@ -17,7 +17,7 @@ from naysay.datasets.own import read_features
 from naysay.datasets.own.images import find_images
 from naysay.datasets.own.tables import find_column, read_table, source_name, to_text
 
-__all__ = ["check_table_path", "predict_file", "write_table"]
+__all__ = ["check_table_path", "count_predictions", "json_lines", "predict_file", "write_table"]
 
 _SUFFIXES = (".csv", ".parquet", ".pq")
 
@@ -120,6 +120,12 @@ def _write_csv(table: pa.Table, file: IO[str]) -> None:
 def _rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:
     for batch in table.to_batches(max_chunksize=10_000):
         yield from zip(*batch.to_pydict().values(), strict=True)
+
+
+def count_predictions(table: pa.Table) -> dict[str, int]:
+    """Count how often each class is predicted."""
+    counts = table["prediction"].value_counts().to_pylist()
+    return {each["values"]: each["counts"] for each in counts}
 
 
 def json_lines(table: pa.Table) -> Iterator[str]:
