@@ -207,6 +207,28 @@ def test_too_few_examples_are_refused():
         fit_own(read_own(few, label="not"))
 
 
+def test_the_matrix_is_estimated_where_there_are_anchors_unless_one_is_chosen():
+    frame, _ = make_frame(200)
+    own = read_own(frame, label="not", true_label="is")
+    without = read_own(frame.drop(columns="is"), label="not")
+    for data, transition, origin in [
+        (own, None, "estimate"),
+        (without, None, "uniform"),
+        (own, "uniform", "uniform"),
+    ]:
+        _, report = fit_own(data, transition=transition, epochs=1)
+        assert report.transition_from == origin
+
+
+def test_warnings_of_the_fit_come_after_those_of_the_data():
+    frame, _ = make_frame(200, n_known=2)
+    own = read_own(frame.assign(c=1.0), label="not", true_label="is")
+    _, report = fit_own(own, transition="estimate", epochs=1)  # no Python warning is issued
+    assert report.summary.warnings == ("'c': always the same value, so nothing to learn from",)
+    assert any("Q was estimated from 2 anchors" in each for each in report.fit_warnings)
+    assert report.warnings == (*report.summary.warnings, *report.fit_warnings)
+
+
 def test_the_habit_is_estimated_from_anchors():
     frame, _ = make_frame(1500)
     own = read_own(frame, label="not", true_label="is")

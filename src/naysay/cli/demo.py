@@ -3,7 +3,7 @@
 import json
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -48,7 +48,7 @@ def demo(
         result = run_demo(setting, seed=seed, on_run=on_run)
     page = write_demo_page(result, out)
     if as_json:
-        typer.echo(json.dumps(_figures(result, page), indent=1))
+        typer.echo(json.dumps({**result.to_dict(), "page": str(page)}, indent=1))
         return
     Console().print(_table(result))
     typer.echo(f"{result.seconds:.0f} seconds. The page: {page}")
@@ -73,22 +73,3 @@ def _table(result: "DemoResult") -> Table:
             f"{run.seconds:.1f}",
         )
     return table
-
-
-def _figures(result: "DemoResult", page: Path) -> dict[str, Any]:
-    return {
-        "setting": result.setting,
-        "seed": result.seed,
-        "seconds": result.seconds,
-        "page": str(page),
-        "runs": [
-            {
-                "method": run.name,
-                "learned_from": run.learned_from,
-                "accuracy": run.accuracy,
-                "q_error": run.q_error,
-                "seconds": run.seconds,
-            }
-            for run in result.runs
-        ],
-    }

@@ -45,16 +45,14 @@ def design(
     Example: naysay design --classes cat,dog,owl,fox --offered 3 --out task
     """
     from naysay.design import ANY_WRONG, FIRST_WRONG, propose
-    from naysay.transition import TransitionMatrix
-    from naysay.workflows.files import read_class_names, read_prior
+    from naysay.workflows.files import read_classes, read_prior
 
-    names = read_class_names(classes)
+    n_classes, names = read_classes(classes)
     instruction = FIRST_WRONG if in_order else ANY_WRONG
-    shares = read_prior(prior, names or TransitionMatrix.uniform(int(classes)).classes)
     scheme = propose(
-        len(names) if names else int(classes),
+        n_classes,
         offered,
-        prior=shares,
+        prior=read_prior(prior, names or list(map(str, range(n_classes)))),
         classes=names,
         instruction=instruction,
         n_groups=groups,

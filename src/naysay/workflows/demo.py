@@ -67,6 +67,24 @@ class DemoResult:
     examples: list[DemoExample]
     seconds: float
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures of the runs as plain values for JSON."""
+        return {
+            "setting": self.setting,
+            "seed": self.seed,
+            "seconds": self.seconds,
+            "runs": [
+                {
+                    "method": run.name,
+                    "learned_from": run.learned_from,
+                    "accuracy": run.accuracy,
+                    "q_error": run.q_error,
+                    "seconds": run.seconds,
+                }
+                for run in self.runs
+            ],
+        }
+
 
 def run_demo(
     setting: str = "with0",

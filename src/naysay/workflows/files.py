@@ -17,7 +17,7 @@ from naysay.transition.folder import read_matrices
 __all__ = [
     "check_order_known",
     "class_names",
-    "read_class_names",
+    "read_classes",
     "read_column",
     "read_prior",
     "read_transition",
@@ -107,15 +107,15 @@ def _as_share(value: Any, where: str) -> float:
         raise InvalidInput(f"{where} must give a share such as 0.25. Got {got}.") from None
 
 
-def read_class_names(given: str) -> list[str] | None:
-    """Return class names from a file or a listing; None for a number."""
+def read_classes(given: str) -> tuple[int, list[str] | None]:
+    """Return the number of classes and their names, from a number, a listing or a file."""
     if given.strip().isdecimal():
-        return None
+        return int(given), None
     if "," in given:
         listed = next(csv.reader([given], skipinitialspace=True))
         if not all(name.strip() for name in listed):
             raise InvalidInput(f"--classes must not have empty names. Got {shorten(listed)}.")
-        return listed
+        return len(listed), listed
     if not Path(given).is_file():
         raise InvalidInput(
             "--classes must be a number, a file with one name in each line, or names with commas "
@@ -128,4 +128,4 @@ def read_class_names(given: str) -> list[str] | None:
     names = [line.strip() for line in lines if line.strip()]
     if not names:
         raise InvalidInput(f"{given} must hold class names, one in each line. It has none.")
-    return names
+    return len(names), names
