@@ -128,7 +128,7 @@ def test_few_anchors_do_not_tell_unequal_shares(n_anchors):
     read = partial(from_anchors, n_classes=10, classes=range(10), allow_diagonal=False, warn=False)
     seen = np.array([rng.dirichlet(20 * row + 1e-3) for row in np.asarray(Q)[true]])
     first = read(seen, true)
-    samples = habit._read_again(read, seen, true, seed=0)
+    samples = habit._resample(read, seen, true, seed=0)
     labels = Q.sample(np.arange(20_000) % 10, seed=1)
     off = [
         np.abs(class_prior(labels, first, shrink=True, Q_samples=others) - 0.1).sum()
@@ -235,7 +235,7 @@ def test_annotators_get_matrices_of_their_own_and_those_of_few_answers_are_named
     who = WHO.copy()
     who[:19] = "cyd"
     habits = HABITS | {"cyd": HABITS["bob"]}
-    with pytest.warns(NaysayWarning, match="Of 3 annotators 1 gave fewer, 'cyd': for them"):
+    with pytest.warns(NaysayWarning, match="1 of 3 annotators gave fewer.* for them: 'cyd'"):
         clf = fit_apart(ask(habits, who))
     assert clf.transitions_ == dict(clf.habit_.by_annotator)
     assert len(clf.habit_.warnings) == 1

@@ -1,4 +1,4 @@
-"""Labels, anchors and matrices as users write them: checked, and turned into indices."""
+"""Check labels, anchors and matrices, and turn class names into indices."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -27,7 +27,7 @@ __all__ = [
 
 
 def read_transition(transition: Any) -> Transitions | None:
-    """Return what the user gave; None when it is uniform or to be estimated."""
+    """Check the parameter `transition`; None stands for ``"uniform"`` and ``"estimate"``."""
     if isinstance(transition, Mapping):
         if not transition:
             raise InvalidInput("transition must have a matrix for each annotator. It is empty.")
@@ -50,11 +50,11 @@ def read_labels(
     Returns
     -------
     labels : Observations
-        About `n_examples` examples, with labels as indices.
+        The labels of `n_examples` examples, as indices.
     classes : array of shape (n_classes,)
-        Those given, else those of the matrix, else those that occur among the labels, sorted.
+        The classes given, else those of the matrix, else those among the labels, sorted.
     transitions : TransitionMatrix, or one for each annotator by name, or None
-        What was given, with rows and columns in the order of the classes.
+        The matrix given, with rows and columns in the order of the classes.
     """
     matrices = list(given.values()) if isinstance(given, Mapping) else [given] if given else []
     Q = next((Q for Q in matrices if Q.has_names), matrices[0] if matrices else None)
@@ -83,10 +83,10 @@ def read_labels(
 
 
 def is_ruled_out(y: Any) -> bool:
-    """Say whether y is a boolean matrix of excluded classes."""
+    """Check whether y is a boolean matrix of excluded classes."""
     try:
         array = np.asarray(y)
-    except ValueError:  # ragged: scikit-learn's own check says so
+    except ValueError:  # ragged, which the check of scikit-learn reports
         return False
     return array.ndim == 2 and array.dtype == bool
 
@@ -144,10 +144,10 @@ def align(
         return Q
     by_name = Q.has_names and _are_text(classes)
     if by_name and set(Q.classes) != set(names):
-        lacking = [each for each in names if each not in Q.classes]
-        strange = [each for each in Q.classes if each not in names]
-        differences = [f"lacks {shorten(lacking)}"] * bool(lacking)
-        differences += [f"also has {shorten(strange)}"] * bool(strange)
+        missing = [each for each in names if each not in Q.classes]
+        unknown = [each for each in Q.classes if each not in names]
+        differences = [f"lacks {shorten(missing)}"] * bool(missing)
+        differences += [f"also has {shorten(unknown)}"] * bool(unknown)
         raise InvalidTransitionMatrix(
             f"{name} must have the classes {shorten(names)}. It {' and '.join(differences)}."
         )
@@ -157,7 +157,7 @@ def align(
             f"{shorten(list(classes))}. Got {Q.n_classes} rows.{hint}"
         )
     if Q.has_names and not by_name:
-        return Q  # labels are numbers: they index the rows
+        return Q  # the labels are numbers, which index the rows of Q
     if Q.is_uniform:
         return TransitionMatrix.uniform(Q.n_classes, classes=names)
     values = Q.entries
@@ -178,9 +178,9 @@ def _are_text(values: Any) -> bool:
 def _read_ruled_out(
     y: Any, n_examples: int, classes: Sequence[Any] | None, Q: TransitionMatrix | None
 ) -> tuple[Observations, NDArray[Any]]:
-    """Read a boolean matrix, and find the classes of its columns.
+    """Read a boolean matrix of excluded classes.
 
-    They are the classes given, else those that Q names, else numbers.
+    Its columns are the classes given, else those that Q names, else numbers.
     """
     n_rows, n_columns = np.shape(y)
     if classes is None:
@@ -198,7 +198,7 @@ def _read_ruled_out(
 def _find_classes(
     labels: NDArray[Any], classes: Sequence[Any] | None, Q: TransitionMatrix | None
 ) -> NDArray[Any]:
-    """Find all classes, in the order of the rows of Q."""
+    """Find all classes: those given, else those of Q, else those among the labels, sorted."""
     if classes is not None:
         return _check_classes(np.asarray(classes), classes)
     seen = np.unique(labels)
@@ -222,7 +222,7 @@ def _check_classes(found: NDArray[Any], classes: Any) -> NDArray[Any]:
 
 
 def _encode(labels: NDArray[Any], classes: NDArray[Any], *, name: str) -> NDArray[np.int64]:
-    """Find the index of each label among the classes; numbers are indices of classes with names."""
+    """Find the index of each label; integers are indices already if the classes are text."""
     if labels.dtype.kind in "iu" and _are_text(classes):
         return check_label_indices(labels, classes.tolist(), name=name)
     order = np.argsort(classes)
