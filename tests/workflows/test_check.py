@@ -99,7 +99,7 @@ def test_another_matrix_decides_what_can_be_said(model, answers, tmp_path):
     ).output
     assert "95 % bounds" in printed
     assert "Note: Q must be invertible to find collapsed classes" in printed
-    assert "Note: Wrong answers were not looked for" in printed
+    assert "Note: Wrong answers were not searched for" in printed
 
 
 def test_a_matrix_that_cannot_be_right_is_named_first_and_nothing_rests_on_it(
@@ -213,7 +213,7 @@ def test_errors_are_one_line_and_exit_code_1(model, answers, tmp_path):
         ((model, path, "--label=said"), "said"),
         (
             (model, path, "--label=not"),
-            "Name the columns that are no features",
+            "Name the columns that are not features",
         ),  # `who` is taken for a feature
     ]:
         done = run("check", *arguments)

@@ -18,7 +18,7 @@ from naysay import (
 from naysay.cli import app
 from naysay.datasets.own import read_own
 from naysay.workflows.estimate import estimate_own
-from naysay.workflows.fit import _one_answer_each, _set_aside, fit_own
+from naysay.workflows.fit import _hold_out, _one_answer_each, fit_own
 
 HABIT = TransitionMatrix([[0, 0.8, 0.2], [0.3, 0, 0.7], [0.9, 0.1, 0]], ["cat", "dog", "owl"])
 NOT_THEIRS = TransitionMatrix(  # these annotators do not err
@@ -104,12 +104,12 @@ def test_the_same_seed_gives_the_same_model():
     assert probs[0] == probs[1] != probs[2]
 
 
-def test_no_anchor_and_no_last_label_of_a_class_is_set_aside():
+def test_no_anchor_and_no_last_label_of_a_class_is_hold_out():
     frame, _ = make_frame(100)
     frame.loc[0, "not"] = "fox"
     own = read_own(frame, label="not", true_label="is")
     for seed in range(20):
-        held_out = _set_aside(own, 0.5, np.random.default_rng(seed))
+        held_out = _hold_out(own, 0.5, np.random.default_rng(seed))
         assert not held_out[own.true_labels >= 0].any()
         assert set(own.label[~held_out[own.example]]) == set(range(4))
 
@@ -190,7 +190,7 @@ def test_the_command_shows_an_impossible_accuracy_as_it_is(tmp_path):
     figures = json.loads(CliRunner().invoke(app, [*map(str, command), "--json"]).stdout)
     value, error = (figures["accuracy"][key] for key in ("value", "standard_error"))
     assert value > 1
-    assert f"Estimated accuracy: {value:.1%} ± {100 * error:.1f}, which cannot be" in printed
+    assert f"Estimated accuracy: {value:.1%} ± {100 * error:.1f}, which is impossible" in printed
     cat = figures["precision"]["cat"]
     assert f"{cat['value']:.1%} ± {100 * cat['standard_error']:.1f}" in printed
     assert "100.0%" not in printed

@@ -1,4 +1,4 @@
-"""The whole idea on scikit-learn's digits: what `naysay demo` computes."""
+"""Compare methods on the digits of scikit-learn, for ``naysay demo``."""
 
 import time
 from collections.abc import Callable
@@ -20,7 +20,7 @@ N_ANCHORS = 10  # per class
 N_RUNS = 4
 _N_EXAMPLES = 12
 
-#: The paper's three ways to choose the class excluded: a matrix for a seed.
+#: The three settings of the paper, each a function from a seed to a transition matrix.
 SETTINGS: dict[str, Callable[[int], TransitionMatrix]] = {
     "uniform": lambda seed: TransitionMatrix.uniform(10),
     "without0": lambda seed: TransitionMatrix.without_zeros(10, seed=seed),
@@ -30,7 +30,7 @@ SETTINGS: dict[str, Callable[[int], TransitionMatrix]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class DemoRun:
-    """One training: which method, how well it did, how long it took."""
+    """Method, accuracy and time of one training."""
 
     name: str
     title: str
@@ -43,7 +43,7 @@ class DemoRun:
 
 @dataclass(frozen=True, kw_only=True)
 class DemoExample:
-    """One training image (8, 8), what was said of it, and what the model says now."""
+    """A training image (8, 8), its complementary label and the prediction of the model."""
 
     image: NDArray[np.float64]
     comp_label: int
@@ -54,7 +54,7 @@ class DemoExample:
 
 @dataclass(frozen=True, kw_only=True)
 class DemoResult:
-    """All that the demo's table and page show."""
+    """The results that the table and the page of the demo show."""
 
     setting: str
     seed: int
@@ -93,18 +93,18 @@ def run_demo(
     learn_from_anchors: bool = True,
     on_run: Callable[[str], None] = lambda title: None,
 ) -> DemoResult:
-    """Draw biased complementary labels for the digits, learn from them, compare.
+    """Draw biased complementary labels for the digits, train on them and compare methods.
 
-    The true labels are used for the drawing, for the first run (TL), for 10 anchors per class,
-    and for scoring on images that no run has seen; nowhere else.
+    True labels are used to draw the complementary labels, in the first run (TL), for 10 anchors
+    per class, and for the accuracy on test images; nowhere else.
 
     Parameters
     ----------
     setting : {"uniform", "without0", "with0"}
     seed : int
     learn_from_anchors : bool
-        Whether LM/E learns from the anchors' true classes too and refines Q, or takes only Q from
-        them and leaves it at that, as the paper does.
+        Whether LM/E is trained on the true classes of the anchors too and refines Q. False is
+        the procedure of the paper, which uses anchors for a first estimate of Q only.
     on_run : callable
         Called with the title of each training when it starts.
     """
@@ -121,7 +121,7 @@ def run_demo(
     anchors = np.concatenate(
         [rng.choice(np.flatnonzero(y == label), N_ANCHORS, replace=False) for label in range(10)]
     )
-    # Q = I: "the label given is the true class", so the same classifier learns from true labels
+    # With Q = I the label is the true class, so the same classifier learns from true labels.
     identity = TransitionMatrix(np.eye(10), allow_diagonal=True)
 
     def train(

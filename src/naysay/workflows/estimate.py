@@ -35,16 +35,16 @@ def estimate_own(
     allow_diagonal: bool = False,
     progress: bool = False,
 ) -> Habit:
-    """Estimate how the annotators of a user's own data choose, from anchors.
+    """Estimate the transition matrix of a user's data from anchors.
 
-    Parameters are those of `fit_own`; nothing is set aside.
+    Parameters are those of `naysay.workflows.fit.fit_own`. No examples are held out.
 
     Returns
     -------
     Habit
-        ``transition`` is the matrix; ``uncertainty`` has ``lower`` and ``upper``, the bounds of
-        each entry, and is None where they are not known; ``by_annotator`` has a matrix for each
-        annotator, where the data say who answered and show that they differ.
+        ``transition`` is the matrix. ``uncertainty`` has ``lower`` and ``upper``, the bounds of
+        each entry; it is None if there are too few answers to estimate them. ``by_annotator`` has
+        a matrix for each annotator, if the data name annotators and these differ significantly.
 
     Raises
     ------
@@ -75,19 +75,19 @@ def estimate_own(
     )
     answers = observations(own, labelled)
     clf.fit_quietly(own.X[labelled], answers, anchors=(X_anchor, y_anchor))
-    assert clf.habit_ is not None  # it is, with transition="estimate"
+    assert clf.habit_ is not None  # because transition="estimate"
     return clf.habit_
 
 
 def by_annotator(habit: Habit, annotators: Sequence[str]) -> dict[str, TransitionMatrix]:
-    """Return a matrix for each annotator: that of all for those who have none of their own."""
+    """Return a matrix for each annotator: the common one for those who have none."""
     return {name: habit.by_annotator.get(name, habit.transition) for name in annotators}
 
 
 def list_entries(habit: Habit) -> list[dict[str, Any]]:
-    """List the entries of Q, each with its interval where it is known.
+    """List the entries of Q with their intervals, which are None if they are not known.
 
-    Zeros on the diagonal are left out.
+    Zeros on the diagonal are omitted.
     """
     Q, bounds = habit.transition, habit.uncertainty
     values = np.asarray(Q)
@@ -107,7 +107,7 @@ def list_entries(habit: Habit) -> list[dict[str, Any]]:
 
 
 def write_intervals(habit: Habit, path: str | Path) -> None:
-    """Write the entries of Q and their intervals as CSV, whole or not at all."""
+    """Write the entries of Q and their intervals to a CSV file, completely or not at all."""
     with replacing(path) as part, part.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, _COLUMNS, lineterminator="\n")
         writer.writeheader()

@@ -1,4 +1,4 @@
-"""Read what the options of commands name: matrices, class names, class shares and labels."""
+"""Read the files that options of commands name: matrices, class names, priors and labels."""
 
 import csv
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ def read_transition(path: str | Path, *, allow_diagonal: bool) -> Transitions:
 
 
 def class_names(transition: Transitions | None) -> tuple[str, ...] | None:
-    """Return the classes that a matrix names; None where it only numbers them."""
+    """Return the class names of a matrix; None if it has none."""
     Q = next(iter(transition.values())) if isinstance(transition, Mapping) else transition
     return Q.classes if Q is not None and Q.has_names else None
 
@@ -44,10 +44,11 @@ def class_names(transition: Transitions | None) -> tuple[str, ...] | None:
 def check_order_known(
     transition: Transitions, classes: Sequence[str], path: str | Path, *, hint: str = ""
 ) -> None:
-    """Refuse a matrix without names where the classes have names.
+    """Check that the order of the rows of a matrix is known.
 
-    Names that were only found in the data are in alphabetical order, hardly that of the matrix.
-    `hint` says what else can be done about it.
+    A matrix without class names is refused if the classes have names that were found in the data:
+    these are in alphabetical order, which is hardly that of the matrix. `hint` is added to the
+    message.
     """
     if all(name.removeprefix("-").isdecimal() for name in classes):
         return
@@ -61,13 +62,13 @@ def check_order_known(
 
 
 def read_column(path: Path, column: str | None) -> NDArray[np.str_]:
-    """Return a column of a table as text; empty cells are left out."""
+    """Read a column of a table as text, without empty cells."""
     from naysay.datasets.own.tables import find_column, read_table  # loads pyarrow
 
     names = read_table(path).column_names
     if column is None and len(names) > 1:
         raise InvalidInput(
-            f"--column must say which column of {path} has the labels. It has {shorten(names)}."
+            f"--column must name the column of {path} with the labels. It has {shorten(names)}."
         )
     name = names[0] if column is None else column
     values = find_column(read_table(path, text=[name]), name, str(path), role="--column")
@@ -76,7 +77,7 @@ def read_column(path: Path, column: str | None) -> NDArray[np.str_]:
 
 
 def read_prior(path: Path | None, classes: Sequence[str]) -> NDArray[np.float64] | None:
-    """Return the share of each class from a table with the columns class and share."""
+    """Read the share of each class from a table with the columns class and share."""
     from naysay.datasets.own.tables import find_column, read_table  # loads pyarrow
 
     if path is None:
@@ -108,7 +109,7 @@ def _as_share(value: Any, where: str) -> float:
 
 
 def read_classes(given: str) -> tuple[int, list[str] | None]:
-    """Return the number of classes and their names, from a number, a listing or a file."""
+    """Read the number of classes and their names from a number, a listing or a file."""
     if given.strip().isdecimal():
         return int(given), None
     if "," in given:

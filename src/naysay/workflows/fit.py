@@ -1,7 +1,7 @@
 """From a user's data to a model, and an estimate of how good it is, without a true label.
 
-Part of the examples is held out before anything is learned. At the end their complementary labels
-say how often the model is right.
+Part of the examples is held out before training. Afterwards the accuracy of the model is estimated
+from their complementary labels.
 """
 
 import time
@@ -35,9 +35,9 @@ from naysay.workflows.annotators import (
     annotator_names,
     check_consistent,
     check_matrices,
-    complete,
     find_wrong_answers,
     join_anchors,
+    matrix_of_each,
     observations,
 )
 
@@ -51,11 +51,11 @@ __all__ = [
 ]
 
 _FIRST_A_MATRIX = (
-    "5 to 10 true labels per class, to estimate Q from: the present Q does not describe these "
-    "answers, and all figures rest on it."
+    "5 to 10 true labels per class, from which to estimate Q: the present Q does not describe "
+    "these labels, and all figures depend on it."
 )
 _N_SHOWN = 12  # examples of each kind
-_UNLIKELY = 2.33  # standard errors; by chance 1 in 100 estimates of a perfect model is so far above
+_UNLIKELY = 2.33  # standard errors: 1 in 100 estimates for a perfect model is farther above 100 %
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -72,12 +72,12 @@ class ShownExample:
     guesses: tuple[tuple[str, float], ...]
     """The two most probable classes, with their probabilities."""
     doubt: float
-    """What it is listed by: how unsure the model is, or how probably a label is wrong."""
+    """Probability by which it is ranked: that the prediction is wrong, or that a label is."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FitReport:
-    """What was learned from, how well it went, and what to do next; no network in it."""
+    """The results of a fit: data, matrix, estimated accuracy, warnings and advice."""
 
     summary: Summary
     method: str
@@ -86,25 +86,26 @@ class FitReport:
     transition_from: str
     """``uniform``, ``estimate`` or ``given``."""
     transitions: dict[str, TransitionMatrix]
-    """The matrix of each annotator, who answered most first; empty where one serves for all."""
+    """The matrix of each annotator, most answers first; empty if there is one for all."""
     habits: dict[str, NDArray[np.float64]]
     """The share of each class among the answers of each annotator."""
     n_anchors: int
     n_training: int
     n_held_out: int
     accuracy: metrics.Estimate
-    """On the examples set aside, from their complementary labels."""
+    """Estimated from the complementary labels of the held-out examples."""
     precision: tuple[metrics.Estimate, ...]
-    """How often a prediction of each class is right."""
+    """For each class, how often a prediction of it is correct."""
     matrix_fits: bool
-    """False where the accuracy shows that the matrix is not that of the labels."""
+    """False if the accuracy is so far above 100 % that the matrix cannot be that of the labels."""
     n_predicted: tuple[int, ...]
-    """How often each class is predicted, over all examples."""
+    """How often each class is predicted among all examples."""
     unsure: tuple[ShownExample, ...]
+    """Examples with the least certain predictions."""
     suspects: tuple[ShownExample, ...] | None
-    """Labels that look wrong; None where the matrix says that none is."""
+    """Examples with a label that is probably wrong; None if the matrix has a zero diagonal."""
     fit_warnings: tuple[str, ...]
-    """What the data alone do not show; ``summary.warnings`` has what they do."""
+    """Warnings about the fit; ``summary.warnings`` has those about the data."""
     advice: tuple[str, ...]
     seed: int
     seconds: float
@@ -152,9 +153,11 @@ def estimate_accuracy(
     Q_samples: Any = None,
     is_exact: bool = True,
 ) -> tuple[metrics.Estimate, str | None]:
-    """Estimate the accuracy; say what is wrong with Q where no accuracy can be like that.
+    """Estimate the accuracy, and describe what is wrong with Q if the estimate is impossible.
 
-    Without `is_exact` the standard error leaves out that of an estimated Q, so more is needed.
+    The second value returned is None if the estimate is possible. `is_exact` is False if Q was
+    estimated and `Q_samples` are not given: the standard error is too small then, so that more is
+    needed to call an estimate impossible.
     """
     found, outside = accuracy_and_errors_outside(predicted, labels, Q, Q_samples=Q_samples)
     if outside <= (_UNLIKELY if is_exact else BEYOND_CHANCE):
@@ -166,7 +169,7 @@ def estimate_accuracy(
 
 
 def least_sure(own: OwnData, probs: NDArray[np.float64]) -> tuple[ShownExample, ...]:
-    """Return the examples with the least probable best guess."""
+    """Select the examples with the least certain predictions."""
     doubt = 1 - probs.max(axis=1)
     return _shown(own, probs, np.argsort(-doubt, kind="stable")[:_N_SHOWN], doubt)
 
@@ -174,7 +177,7 @@ def least_sure(own: OwnData, probs: NDArray[np.float64]) -> tuple[ShownExample, 
 def suspects(
     own: OwnData, probs: NDArray[np.float64], wrong: quality.WrongLabels
 ) -> tuple[ShownExample, ...]:
-    """Return the examples of which an answer is more likely wrong than right, the worst first."""
+    """Select the examples with an answer that is probably wrong, the most probable first."""
     doubt = np.zeros(own.n_examples)
     np.maximum.at(doubt, own.example[wrong.indices], wrong.probabilities)
     listed = [index for index in np.argsort(-doubt, kind="stable")[:_N_SHOWN] if doubt[index] > 0.5]
@@ -219,27 +222,28 @@ def fit_own(
     command: str | None = None,
     summary: Summary | None = None,
 ) -> tuple[ComplementaryClassifier, FitReport]:
-    """Learn from a user's own data, and estimate how good the model is without a true label.
+    """Fit a classifier to a user's data, and estimate its accuracy without true labels.
 
     Parameters
     ----------
     own : OwnData
-        What `naysay.datasets.own.read_own` gave. True classes in it are anchors.
+        The data, as `naysay.datasets.own.read_own` returns them. Examples whose true class is
+        known are anchors.
     anchors : pair of arrays, optional
-        More anchors, as `naysay.datasets.own.read.read_anchors` gives them.
+        Further anchors, as `naysay.datasets.own.read_anchors` returns them.
     transition : {"uniform", "estimate"}, TransitionMatrix, dict or None, default="uniform"
-        As in `ComplementaryClassifier`. None is ``"estimate"`` where there are anchors, else
-        ``"uniform"``.
+        As in `ComplementaryClassifier`. None is ``"estimate"`` if there are anchors, and
+        ``"uniform"`` otherwise.
     allow_diagonal, method, network, epochs, progress
         As in `ComplementaryClassifier`.
     held_out : float, default=0.2
-        Share of the examples that is set aside to estimate the accuracy; none of them is learned
-        from, and no anchor is among them.
+        Fraction of the examples that is held out to estimate the accuracy. The model is not
+        trained on them, and no anchor is among them.
     seed : int, default=0
     command : str, optional
-        The command line that asked for the model; kept in the model file.
+        The command line, which is saved with the model.
     summary : Summary, optional
-        That of the data, if it is known already.
+        The summary of the data, if it has been computed already.
 
     Returns
     -------
@@ -263,7 +267,7 @@ def fit_own(
     rng = check_seed(seed)
     given = check_matrices(own, transition) if isinstance(transition, Mapping) else transition
     check_consistent(own, given, allow_diagonal)
-    is_held_out = _set_aside(own, held_out, rng)
+    is_held_out = _hold_out(own, held_out, rng)
     X_anchor, y_anchor = join_anchors(own, anchors)
     if given is None:
         given = "estimate" if len(y_anchor) else "uniform"
@@ -290,27 +294,28 @@ def fit_own(
     if uncertainty is not None and diagnosis.identifiable:
         Q_samples = uncertainty.samples
     annotators = annotator_names(own)
-    matrices = complete(annotators, clf.transitions_, Q)
+    matrices = matrix_of_each(annotators, clf.transitions_, Q)
     probs = clf.predict_proba(own.X)
     predicted = probs.argmax(axis=1)
     answers = _one_answer_each(own, is_held_out, rng)
-    # of given matrices the mean over the very answers that are evaluated with it
-    evaluated_with = Q if clf.habit_ is not None else pool(annotators[answers], matrices)
-    evaluated = (predicted[own.example[answers]], own.label[answers], evaluated_with)
+    matrix_for_evaluation = Q
+    if clf.habit_ is None:  # the mean of the given matrices, over exactly the held-out answers
+        matrix_for_evaluation = pool(annotators[answers], matrices)
+    evaluated = (predicted[own.example[answers]], own.label[answers], matrix_for_evaluation)
     is_exact = clf.habit_ is None or Q_samples is not None
     accuracy, wrong_matrix = estimate_accuracy(*evaluated, Q_samples=Q_samples, is_exact=is_exact)
     precision = metrics.precision_without_labels(*evaluated, Q_samples=Q_samples)
     summary = summarise(own) if summary is None else summary
-    found = [*fit_warnings]
+    warnings = [*fit_warnings]
     advice = give_advice(summary, diagnosis, accuracy, precision, y_anchor, origin, uncertainty)
     if wrong_matrix is not None:
-        found.insert(0, wrong_matrix)
-        advice = (_FIRST_A_MATRIX,)  # the rest of it rests on Q
+        warnings.insert(0, wrong_matrix)
+        advice = (_FIRST_A_MATRIX,)  # all other advice depends on Q
     if origin == "estimate" and Q_samples is None:
-        found.append("Q is an estimate too, and the intervals of the accuracy take it as exact")
-    found += _about_annotators(own, clf, transition)
-    found += find_problems(diagnosis, y_anchor, predicted)
-    wrong = find_wrong_answers(own, _as_shares(probs), matrices)
+        warnings.append("Q is an estimate, but the intervals of the accuracy treat it as exact")
+    warnings += _describe_annotators(own, clf, transition)
+    warnings += find_problems(diagnosis, y_anchor, predicted)
+    wrong = find_wrong_answers(own, _normalise(probs), matrices)
     report = FitReport(
         summary=summary,
         method=find_method(method).name,
@@ -328,7 +333,7 @@ def fit_own(
         n_predicted=tuple(np.bincount(predicted, minlength=own.n_classes).tolist()),
         unsure=least_sure(own, probs),
         suspects=None if wrong is None else suspects(own, probs, wrong),
-        fit_warnings=tuple(found),
+        fit_warnings=tuple(warnings),
         advice=advice,
         seed=seed,
         seconds=time.perf_counter() - start,
@@ -350,7 +355,7 @@ def fit_own(
 def _by_answers(
     annotators: NDArray[np.str_], matrices: Mapping[str, TransitionMatrix]
 ) -> dict[str, TransitionMatrix]:
-    """Return the matrices of those annotators who answered, most answers first."""
+    """Sort the matrices of annotators by their number of answers, most answers first."""
     names, counts = np.unique(annotators, return_counts=True)
     order = names[np.argsort(-counts, kind="stable")].tolist()
     return {
@@ -358,36 +363,35 @@ def _by_answers(
     }
 
 
-def _about_annotators(own: OwnData, clf: ComplementaryClassifier, transition: Any) -> Iterator[str]:
-    """Say what was done about annotators that a reader might not expect."""
+def _describe_annotators(
+    own: OwnData, clf: ComplementaryClassifier, transition: Any
+) -> Iterator[str]:
+    """Describe which matrices were used for annotators, where this may be unexpected."""
     if clf.habit_ is not None and own.annotators and not clf.transitions_:
         method = find_method(clf.method)
-        yield "One matrix was estimated for all annotators together: " + (
-            "these answers do not show that their habits differ"
+        yield "One matrix was estimated for all annotators: " + (
+            "their answers do not differ significantly"
             if method.takes_evidence
-            else f"method {method.name!r} cannot use one for each"
+            else f"method {method.name!r} cannot use a matrix for each annotator"
         )
     if isinstance(transition, Mapping):
         idle = sorted(set(transition) - set(own.annotators))
         if idle:
-            yield f"{shorten(idle)}: a matrix, but no answer"
+            yield f"{shorten(idle)}: a matrix was given, but there are no answers"
         if UNKNOWN_ANNOTATOR in clf.transitions_:
-            yield (
-                "Some answers do not say who gave them; they are taken to follow the mean of all "
-                "matrices"
-            )
+            yield ("Some answers have no annotator; the mean of all matrices was used for them")
 
 
-def _set_aside(own: OwnData, share: float, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Choose the examples that are only for the estimate; every class stays to be learned."""
-    check_number(share, "held_out", above=0, below=1)
+def _hold_out(own: OwnData, fraction: float, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Draw the held-out examples, and leave at least one label of every class to train on."""
+    check_number(fraction, "held_out", above=0, below=1)
     answered = own.labels_per_example > 0
     eligible = np.flatnonzero(answered & (own.true_labels < 0))
-    n_held_out = round(share * len(eligible))
+    n_held_out = round(fraction * len(eligible))
     if answered.sum() < FEWEST_EXAMPLES or not n_held_out:
         raise InvalidData(
             f"{own.source} must have at least {FEWEST_EXAMPLES} examples with a label, and some "
-            f"whose true class is not known, to learn from and to estimate with. It has "
+            f"whose true class is not known, to train on and to estimate the accuracy with. It has "
             f"{int(answered.sum())} and {len(eligible)}."
         )
     is_held_out = np.zeros(own.n_examples, dtype=bool)
@@ -397,8 +401,8 @@ def _set_aside(own: OwnData, share: float, rng: np.random.Generator) -> NDArray[
         is_held_out[own.example[own.label == label]] = False
     if not is_held_out.any():
         raise InvalidData(
-            f"{own.source} must name each class several times, to learn from and to estimate with. "
-            f"It has {len(own.label)} answers for {own.n_classes} classes."
+            f"{own.source} must name each class several times, to train on and to estimate the "
+            f"accuracy with. It has {len(own.label)} answers for {own.n_classes} classes."
         )
     return is_held_out
 
@@ -406,9 +410,9 @@ def _set_aside(own: OwnData, share: float, rng: np.random.Generator) -> NDArray[
 def _one_answer_each(
     own: OwnData, is_held_out: NDArray[np.bool_], rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Return one answer about each of the examples set aside.
+    """Draw one answer about each held-out example.
 
-    Several answers about one example are not independent; one each keeps the interval honest.
+    Several answers about one example are not independent, and would make the interval too narrow.
     """
     order = rng.permutation(np.flatnonzero(is_held_out[own.example]))
     _, first = np.unique(own.example[order], return_index=True)
@@ -425,5 +429,5 @@ def _habits(own: OwnData) -> dict[str, NDArray[np.float64]]:
     return shares
 
 
-def _as_shares(probs: NDArray[np.float64]) -> NDArray[np.float64]:
-    return probs / probs.sum(axis=1, keepdims=True)  # some methods give scores only
+def _normalise(probs: NDArray[np.float64]) -> NDArray[np.float64]:
+    return probs / probs.sum(axis=1, keepdims=True)  # some methods give scores that do not sum to 1
