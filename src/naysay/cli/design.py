@@ -1,4 +1,4 @@
-"""``naysay design``: which labels to offer annotators."""
+"""``naysay design``: propose which labels to offer annotators."""
 
 import json
 from pathlib import Path
@@ -17,26 +17,31 @@ def design(
     classes: Annotated[
         str,
         typer.Option(
-            help="Number of classes, a file with one name in each line, or names with commas "
-            "between."
+            help="Number of classes, a file with one class name per line, or class names "
+            "separated by commas."
         ),
     ],
-    offered: Annotated[int, typer.Option(help="Labels in each list; fewer tell more.")] = 2,
+    offered: Annotated[
+        int,
+        typer.Option(help="Number of labels in each list; shorter lists give more information."),
+    ] = 2,
     prior: Annotated[
         Path | None, typer.Option(help="CSV with the columns class and share.")
     ] = None,
     in_order: Annotated[
         bool,
         typer.Option(
-            "--in-order", help="Annotators name the first wrong label, not just any: tells more."
+            "--in-order",
+            help="Annotators name the first wrong label instead of any, which gives more "
+            "information.",
         ),
     ] = False,
     groups: Annotated[
-        int | None, typer.Option(help="Number of lists; chosen when left out.")
+        int | None, typer.Option(help="Number of lists; chosen automatically by default.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Other seeds give other lists.")] = 0,
     out: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Write lists and matrices here.")
+        Path | None, typer.Option(metavar="FOLDER", help="Folder for lists and matrices.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:

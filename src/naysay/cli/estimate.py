@@ -1,4 +1,4 @@
-"""``naysay estimate``: how annotators choose, from a few true labels."""
+"""``naysay estimate``: estimate the transition matrix from a few true labels."""
 
 import json
 import sys
@@ -13,7 +13,7 @@ from rich.text import Text
 from naysay.cli._reading import AsJson, DataFile, Reading, reads_data
 from naysay.cli.fit import AllowDiagonal, AnchorLabel, Anchors, Epochs, Seed
 
-_MOST_ROWS = 30
+_MOST_ROWS = 30  # entries shown
 
 
 @reads_data
@@ -33,7 +33,7 @@ def estimate(
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Folder for a matrix of each annotator, one CSV file each; needs --annotator.",
+            help="Folder for the matrix of each annotator, one CSV file each; needs --annotator.",
         ),
     ] = None,
     allow_diagonal: AllowDiagonal = False,
@@ -41,7 +41,7 @@ def estimate(
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Estimate Q, how annotators choose the class they exclude, from a few true labels.
+    """Estimate the transition matrix Q, with intervals, from a few true labels.
 
     Example:
 
@@ -55,23 +55,23 @@ def estimate(
 
     for target in (out, intervals):
         if target is not None and str(target) != "-":
-            check_target(target, usual="Q.csv")  # before the work, not after it
+            check_target(target, usual="Q.csv")  # before training, not after it
     if by_annotator is not None:
         if reading.annotator is None:
-            raise typer.BadParameter("--by-annotator needs --annotator, who gave each answer.")
+            raise typer.BadParameter("--by-annotator needs --annotator, the column of annotators.")
         check_matrix_folder(by_annotator)
     own = reading.read(data, anchor_label=None if anchors is None else anchor_label)
     for warning in summarise(own).warnings:
         typer.echo(f"warning: {warning}", err=True)
-    known = None
+    more_anchors = None
     if anchors is not None:
-        known = reading.read_anchors(anchors, own, true_label=anchor_label)
+        more_anchors = reading.read_anchors(anchors, own, true_label=anchor_label)
 
     from naysay.workflows import estimate as workflow  # loads torch
 
     habit = workflow.estimate_own(
         own,
-        anchors=known,
+        anchors=more_anchors,
         allow_diagonal=allow_diagonal,
         epochs=epochs,
         seed=seed,
@@ -83,7 +83,7 @@ def estimate(
     if by_annotator is not None:
         if not habit.by_annotator:
             typer.echo(
-                "warning: these answers do not show that annotators differ; all get one matrix",
+                "warning: the annotators do not differ significantly; all get the same matrix",
                 err=True,
             )
         write_matrices(workflow.by_annotator(habit, own.annotators), by_annotator)
@@ -108,7 +108,7 @@ def estimate(
 
 
 def _print(entries: list[dict[str, Any]]) -> None:
-    """Print the entries, the most frequent answers first if there are many."""
+    """Print the largest entries of Q, the largest first."""
     table = Table("true class", "excluded", box=None, pad_edge=False)
     table.add_column("share", justify="right")
     table.add_column("95 % interval", justify="right")
