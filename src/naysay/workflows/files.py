@@ -68,7 +68,7 @@ def read_column(path: Path, column: str | None) -> NDArray[np.str_]:
     names = read_table(path).column_names
     if column is None and len(names) > 1:
         raise InvalidInput(
-            f"--column must name the column of {path} with the labels. It has {shorten(names)}."
+            f"--column must say which column of {path} has the labels. It has {shorten(names)}."
         )
     name = names[0] if column is None else column
     values = find_column(read_table(path, text=[name]), name, str(path), role="--column")
