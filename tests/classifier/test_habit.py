@@ -157,7 +157,7 @@ def refine(monkeypatch):
     def refine(*rounds):
         learned_with = []
 
-        def cross_fit(trainer, answers, anchors, Q, **options):
+        def cross_fit(Q, Q_samples, name):
             learned_with.append(Q)
             return np.empty(0), rounds[len(learned_with) - 1][1]
 
@@ -166,12 +166,10 @@ def refine(monkeypatch):
             known = uncertainty(np.eye(10)[y], Q.sample(y), matrix, n_samples=2)
             return habit.Refinement(matrix, known, probs, is_reliable, log_likelihood)
 
-        monkeypatch.setattr(habit, "cross_fit", cross_fit)
         monkeypatch.setattr(habit, "_refine_on", refine_on)
-        options = dict.fromkeys(
-            ["Q_samples", "allow_diagonal", "match_prior", "anchor_repeats", "method", "seed"]
+        found = habit.refine_by_cross_fitting(
+            cross_fit, None, UNIFORM, None, allow_diagonal=False, seed=0
         )
-        found = habit.refine_by_cross_fitting(None, None, None, UNIFORM, **options)
         return found.matrix, learned_with
 
     return refine

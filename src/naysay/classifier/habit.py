@@ -117,17 +117,19 @@ def estimate_habit(
     if not refining or len(answers.label) < _FEWEST_ANSWERS:
         return Habit(first, first, None, None, {}, warnings)
     seed = int(trainer.random.randint(2**31 - 1))
-    best = refine_by_cross_fitting(
+    predict = partial(
+        cross_fit,
         trainer,
         answers,
         anchors,
-        first,
-        Q_samples=_resample(estimate, at_anchors, anchors[1], seed) if match_prior else None,
-        allow_diagonal=allow_diagonal,
         match_prior=match_prior,
         anchor_repeats=anchor_repeats,
         method=method,
         seed=seed,
+    )
+    Q_samples = _resample(estimate, at_anchors, anchors[1], seed) if match_prior else None
+    best = refine_by_cross_fitting(
+        predict, answers, first, Q_samples, allow_diagonal=allow_diagonal, seed=seed
     )
     matrices: dict[str, TransitionMatrix] = {}
     if by_annotator and best.is_reliable and answers.annotator is not None:
@@ -149,16 +151,12 @@ class Refinement(NamedTuple):
 
 
 def refine_by_cross_fitting(
-    trainer: Trainer,
+    predict: Callable[..., tuple[NDArray[np.float64], bool]],
     answers: Observations,
-    anchors: Anchors,
     first: TransitionMatrix,
-    *,
     Q_samples: Samples,
+    *,
     allow_diagonal: bool,
-    match_prior: float,
-    anchor_repeats: int,
-    method: Method,
     seed: int,
 ) -> Refinement:
     """Refine the first matrix on out-of-fold predictions of networks trained with it.
@@ -167,23 +165,12 @@ def refine_by_cross_fitting(
     networks are trained with the refined one, and the first matrix is refined on their
     predictions. This second refinement is returned if the labels are more likely under it.
     Networks that misclassify most anchors, although they are trained on them, are not reliable;
-    the first matrix is then returned unchanged.
+    the first matrix is then returned unchanged. `predict` is `cross_fit` with the data.
     """
     best = None
     Q = first
     for name in ("refining Q", "refining Q again,"):
-        probs, is_reliable = cross_fit(
-            trainer,
-            answers,
-            anchors,
-            Q,
-            Q_samples=Q_samples,
-            match_prior=match_prior,
-            anchor_repeats=anchor_repeats,
-            method=method,
-            seed=seed,
-            name=name,
-        )
+        probs, is_reliable = predict(Q=Q, Q_samples=Q_samples, name=name)
         found = _refine_on(
             probs, is_reliable, answers, first, allow_diagonal=allow_diagonal, seed=seed
         )
@@ -200,8 +187,8 @@ def cross_fit(
     trainer: Trainer,
     answers: Observations,
     anchors: Anchors,
-    Q: TransitionMatrix,
     *,
+    Q: TransitionMatrix,
     Q_samples: Samples,
     match_prior: float,
     anchor_repeats: int,
