@@ -152,7 +152,7 @@ def test_a_method_of_ones_own_is_saved_unless_it_reads_logits_its_own_way(blobs,
     loaded = ComplementaryClassifier.load(tmp_path / "model", device="cpu")
     np.testing.assert_array_equal(loaded.predict_proba(X), clf.predict_proba(X))
     reading = dataclasses.replace(METHODS["cpe-t"], name="mine")
-    with pytest.raises(InvalidInput, match="cannot hold how the loss of your own method 'mine'"):
+    with pytest.raises(InvalidInput, match="cannot hold the loss of your own method 'mine'"):
         small(method=reading, epochs=1).fit(X, comp_labels).save(tmp_path / "other")
 
 

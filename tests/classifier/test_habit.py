@@ -141,11 +141,10 @@ def test_networks_that_refine_are_held_near_the_prior():
 def test_few_anchors_do_not_tell_unequal_shares(n_anchors):
     rng = np.random.default_rng(0)
     true = np.repeat(np.arange(10), n_anchors)
-    read = partial(from_anchors, n_classes=10, classes=range(10), allow_diagonal=False)
+    read = partial(from_anchors, n_classes=10, classes=range(10), allow_diagonal=False, warn=False)
     seen = np.array([rng.dirichlet(20 * row + 1e-3) for row in np.asarray(Q)[true]])
-    with pytest.warns(NaysayWarning):
-        first = read(seen, true)
-    samples = habit._read_again(read, seen, true, seed=0)
+    first = read(seen, true)
+    samples = habit._resample(read, seen, true, seed=0)
     labels = Q.sample(np.arange(20_000) % 10, seed=1)
     off = [
         np.abs(class_prior(labels, first, shrink=True, Q_samples=others) - 0.1).sum()
@@ -154,7 +153,7 @@ def test_few_anchors_do_not_tell_unequal_shares(n_anchors):
     assert off[1] < off[0] / 2
 
 
-# --- judges who learn again ---------------------------------------------------------------------
+# --- networks that learn again ------------------------------------------------------------------
 
 UNIFORM = TransitionMatrix.uniform(10)
 
@@ -167,33 +166,45 @@ def mix(share):
 NEAR, HALF, FAR = mix(0.05), mix(0.5), mix(1.0)
 
 
-def judge_twice(*found):
-    """Return what is kept, and the matrices that judges learn with, if these are their rounds."""
-    learned_with = []
+@pytest.fixture
+def refine(monkeypatch):
+    """Return what is kept, and the matrices that networks learn with, if these are the rounds."""
 
-    def judge(Q, Q_samples, name):
-        learned_with.append(Q)
-        refined, are_judges, log_likelihood = found[len(learned_with) - 1]
-        known = uncertainty(np.eye(10)[y], Q.sample(y), refined, n_samples=2)
-        return habit.Round(refined, known, np.empty(0), are_judges, log_likelihood)
+    def refine(*rounds):
+        learned_with = []
 
-    return habit.judge_twice(judge, UNIFORM, None).refined, learned_with
+        def cross_fit(Q, Q_samples, name):
+            learned_with.append(Q)
+            return np.empty(0), rounds[len(learned_with) - 1][1]
+
+        def refine_on(probs, is_reliable, answers, first, **options):
+            matrix, _, log_likelihood = rounds[len(learned_with) - 1]
+            known = uncertainty(np.eye(10)[y], Q.sample(y), matrix, n_samples=2)
+            return habit.Refinement(matrix, known, probs, is_reliable, log_likelihood)
+
+        monkeypatch.setattr(habit, "_refine_on", refine_on)
+        found = habit.refine_by_cross_fitting(
+            cross_fit, None, UNIFORM, None, allow_diagonal=False, seed=0
+        )
+        return found.matrix, learned_with
+
+    return refine
 
 
-def test_judges_learn_again_with_a_matrix_that_is_far_from_theirs():
-    assert judge_twice((HALF, True, -2.0), (FAR, True, -1.9)) == (FAR, [UNIFORM, HALF])
+def test_networks_learn_again_with_a_matrix_that_is_far_from_theirs(refine):
+    assert refine((HALF, True, -2.0), (FAR, True, -1.9)) == (FAR, [UNIFORM, HALF])
 
 
-def test_judges_do_not_learn_again_with_nearly_the_same_matrix():
-    assert judge_twice((NEAR, True, -2.0)) == (NEAR, [UNIFORM])
+def test_networks_do_not_learn_again_with_nearly_the_same_matrix(refine):
+    assert refine((NEAR, True, -2.0)) == (NEAR, [UNIFORM])
 
 
 @pytest.mark.parametrize("worse", [(FAR, True, -2.1), (FAR, False, -1.9)])
-def test_judges_that_explain_less_or_know_no_anchors_do_not_count(worse):
-    assert judge_twice((HALF, True, -2.0), worse)[0] == HALF
+def test_networks_that_explain_less_or_know_no_anchors_do_not_count(refine, worse):
+    assert refine((HALF, True, -2.0), worse)[0] == HALF
 
 
-def test_judges_that_learn_again_find_more_where_anchors_are_few(monkeypatch):
+def test_networks_that_learn_again_find_more_where_anchors_are_few(monkeypatch):
     images, _, true, _ = train_test_split(X, y, train_size=1347, stratify=y, random_state=0)
     rng = np.random.default_rng(0)
     labels = Q.sample(true, seed=rng)
@@ -238,9 +249,10 @@ def test_annotators_get_matrices_of_their_own_and_those_of_few_answers_are_named
     who = WHO.copy()
     who[:19] = "cyd"
     habits = HABITS | {"cyd": HABITS["bob"]}
-    with pytest.warns(NaysayWarning, match="Of 3 annotators 1 gave fewer, 'cyd': for them"):
+    with pytest.warns(NaysayWarning, match="1 of 3 annotators gave fewer.* for them: 'cyd'"):
         clf = fit_apart(ask(habits, who))
     assert clf.transitions_ == dict(clf.habit_.by_annotator)
+    assert len(clf.habit_.warnings) == 1
     assert clf.transition_ == clf.habit_.transition == clf.transitions_["cyd"]
     for name, Q in HABITS.items():
         assert clf.transitions_[name].distance(Q) < clf.transition_.distance(Q) / 2

@@ -14,7 +14,8 @@ from naysay.design import propose
 from naysay.report.fit import render_fit_page
 from naysay.transition.folder import file_name, read_matrices, write_matrices
 from naysay.workflows.annotators import check_matrices
-from naysay.workflows.fit import estimate_own, fit_own
+from naysay.workflows.estimate import estimate_own
+from naysay.workflows.fit import fit_own
 from places import ROOT
 
 CLASSES = ("cat", "dog", "owl")
@@ -116,7 +117,7 @@ def test_estimating_gives_each_annotator_a_matrix():
     assert "Each of 2 annotators" in render_fit_page(report)
     clf, report = fit_own(own, transition="estimate", method="pc", epochs=1)
     assert clf.transitions_ == {}
-    assert "method 'pc' cannot use one for each" in " ".join(report.warnings)
+    assert "method 'pc' cannot use a matrix for each annotator" in " ".join(report.warnings)
 
 
 def test_annotators_of_one_habit_share_a_matrix():
@@ -124,7 +125,7 @@ def test_annotators_of_one_habit_share_a_matrix():
     own = read_own(make_frame(400, habits=habits)[0], **ROLES)
     clf, report = fit_own(own, transition="estimate", epochs=5)
     assert clf.transitions_ == {}
-    assert "do not show that their habits differ" in " ".join(report.warnings)
+    assert "their answers do not differ significantly" in " ".join(report.warnings)
     assert "All labels." in render_fit_page(report)
 
 
@@ -217,8 +218,8 @@ def test_matrices_without_answers_and_answers_by_nobody_are_told():
     own = read_own(frame, **ROLES)
     clf, report = fit_own(own, transition={**HABITS, "eve": HABITS["ann"]}, epochs=2)
     told = " ".join(report.warnings)
-    assert "'eve': a matrix, but no answer" in told
-    assert "Some answers do not say who gave them" in told
+    assert "'eve': a matrix was given, but there are no answers" in told
+    assert "Some answers have no annotator" in told
     counts = frame["who"].value_counts()
     mean = sum(counts[name] * np.asarray(Q) for name, Q in HABITS.items()) / counts.sum()
     np.testing.assert_allclose(np.asarray(clf.transitions_[""]), mean)
@@ -248,14 +249,14 @@ def test_check_uses_and_compares_the_matrix_of_each_annotator(folder, fitted, tm
     swapped = {"ann": HABITS["bob"], "bob": HABITS["ann"]}
     write_matrices(swapped, tmp_path / "swapped")
     printed = run(*arguments, "--transition", tmp_path / "swapped").stdout
-    assert "Distance from the matrix of their own (0 to 1): " in printed
+    assert "Distance of annotators from their matrix (0 to 1): " in printed
     off = json.loads(run(*arguments, "--transition", tmp_path / "swapped", "--json").stdout)
     assert all(each["off_their_matrix"] > 0.5 for each in off["annotators"])
     without = [each for each in arguments if each != "--annotator=who"]
-    assert "so the mean of all was used" in run(*without).stdout
+    assert "so the mean of all matrices was used" in run(*without).stdout
     frame["who"] = "eve"
     frame.to_csv(tmp_path / "new.csv", index=False)
-    assert "The model has no matrix of 'eve'" in run(*arguments).stdout
+    assert "The model has no matrix for 'eve'" in run(*arguments).stdout
     refused = run(*arguments, "--transition", tmp_path / "swapped")
     assert "'eve' has none" in refused.stderr
 

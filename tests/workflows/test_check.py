@@ -99,7 +99,7 @@ def test_another_matrix_decides_what_can_be_said(model, answers, tmp_path):
     ).output
     assert "95 % bounds" in printed
     assert "Note: Q must be invertible to find collapsed classes" in printed
-    assert "Note: Wrong answers were not looked for" in printed
+    assert "Note: Wrong answers were not searched for" in printed
 
 
 def test_a_matrix_that_cannot_be_right_is_named_first_and_nothing_rests_on_it(
@@ -178,7 +178,7 @@ def test_features_are_made_as_in_training_where_the_model_knows_how(model, tmp_p
     seen = []
     clf.predict_proba = lambda X: seen.append(X) or np.full((len(X), 3), 1 / 3)
     recipe = read_own(tmp_path / "first.csv", label="not", features=["x", "y"]).recipe
-    clf.recipe_ = recipe
+    clf.set_origin(recipe=recipe)
     check_file(clf, path, label="not")
     assert seen[0][1].tolist() == pytest.approx([np.median(first.X[:, 0]), 0], abs=1e-6)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
@@ -192,14 +192,15 @@ def test_arrays_and_images_are_read_as_in_training_too(model, tmp_path):
     clf.predict_proba = lambda X: seen.append(X) or np.full((len(X), 3), 1 / 3)
     X, _, labels = make_animals(50, MISTAKES, seed=3)
     np.savez(tmp_path / "new.npz", X=X, labels=labels)
-    clf.recipe_ = read_own(tmp_path / "new.npz").recipe
+    clf.set_origin(recipe=read_own(tmp_path / "new.npz").recipe)
     check_file(clf, tmp_path / "new.npz")
     assert seen[-1] == pytest.approx(X, rel=1e-6)
     for number, name in enumerate(CLASSES):
         (tmp_path / "photos" / name).mkdir(parents=True)
         pixels = np.full((8, 8), 50 * number, dtype=np.uint8)
         Image.fromarray(pixels).save(tmp_path / "photos" / name / "1.png")
-    clf.recipe_, clf.input_shape_ = ImageRecipe(height=4, width=4, mode="RGB"), (3, 4, 4)
+    clf.set_origin(recipe=ImageRecipe(height=4, width=4, mode="RGB"))
+    clf.input_shape_ = (3, 4, 4)
     check_file(clf, tmp_path / "photos")
     assert seen[-1][:, 2, 0, 0].tolist() == [0, 50, 100]
 
@@ -212,7 +213,7 @@ def test_errors_are_one_line_and_exit_code_1(model, answers, tmp_path):
         ((model, path, "--label=said"), "said"),
         (
             (model, path, "--label=not"),
-            "Name the columns that are no features",
+            "Name the columns that are not features",
         ),  # `who` is taken for a feature
     ]:
         done = run("check", *arguments)
@@ -231,7 +232,7 @@ def test_answers_about_other_classes_are_refused(model, tmp_path):
     TransitionMatrix.uniform(4).write(tmp_path / "Q.csv")
     path.write_text("x,y,not\n0,0,cat\n")
     done = run("check", model, path, "--label=not", "--transition", tmp_path / "Q.csv")
-    assert "must have the classes 'cat', 'dog', 'owl'. It lacks 'cat'" in done.stderr
+    assert "one row per class: 3 classes, 'cat', 'dog', 'owl'. Got 4 rows." in done.stderr
     TransitionMatrix.uniform(3, classes=["owl", "dog", "fox"]).write(tmp_path / "Q.csv")
     done = run("check", model, path, "--label=not", "--transition", tmp_path / "Q.csv")
     assert "It lacks 'cat' and also has 'fox'." in done.stderr

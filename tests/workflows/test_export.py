@@ -44,7 +44,7 @@ def fit(X, method="forward", recipe=None):
     labels = Q.sample(np.arange(len(X)) % 3, seed=0)
     clf = ComplementaryClassifier(method=method, transition=Q, epochs=2, random_state=0)
     clf.fit(X, labels)
-    clf.recipe_ = recipe
+    clf.set_origin(recipe=recipe)
     return clf
 
 

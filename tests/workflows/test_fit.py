@@ -17,7 +17,8 @@ from naysay import (
 )
 from naysay.cli import app
 from naysay.datasets.own import read_own
-from naysay.workflows.fit import _one_answer_each, _set_aside, estimate_own, fit_own
+from naysay.workflows.estimate import estimate_own
+from naysay.workflows.fit import _hold_out, _one_answer_each, fit_own
 
 HABIT = TransitionMatrix([[0, 0.8, 0.2], [0.3, 0, 0.7], [0.9, 0.1, 0]], ["cat", "dog", "owl"])
 NOT_THEIRS = TransitionMatrix(  # these annotators do not err
@@ -103,12 +104,12 @@ def test_the_same_seed_gives_the_same_model():
     assert probs[0] == probs[1] != probs[2]
 
 
-def test_no_anchor_and_no_last_label_of_a_class_is_set_aside():
+def test_no_anchor_and_no_last_label_of_a_class_is_hold_out():
     frame, _ = make_frame(100)
     frame.loc[0, "not"] = "fox"
     own = read_own(frame, label="not", true_label="is")
     for seed in range(20):
-        held_out = _set_aside(own, 0.5, np.random.default_rng(seed))
+        held_out = _hold_out(own, 0.5, np.random.default_rng(seed))
         assert not held_out[own.true_labels >= 0].any()
         assert set(own.label[~held_out[own.example]]) == set(range(4))
 
@@ -189,7 +190,7 @@ def test_the_command_shows_an_impossible_accuracy_as_it_is(tmp_path):
     figures = json.loads(CliRunner().invoke(app, [*map(str, command), "--json"]).stdout)
     value, error = (figures["accuracy"][key] for key in ("value", "standard_error"))
     assert value > 1
-    assert f"Estimated accuracy: {value:.1%} ± {100 * error:.1f}, which cannot be" in printed
+    assert f"Estimated accuracy: {value:.1%} ± {100 * error:.1f}, which is impossible" in printed
     cat = figures["precision"]["cat"]
     assert f"{cat['value']:.1%} ± {100 * cat['standard_error']:.1f}" in printed
     assert "100.0%" not in printed
@@ -204,6 +205,30 @@ def test_too_few_examples_are_refused():
     few = pd.DataFrame({"a": range(12), "not": [f"class {i}" for i in range(12)]})
     with pytest.raises(InvalidData, match="name each class several times"):
         fit_own(read_own(few, label="not"))
+
+
+def test_the_matrix_is_estimated_where_there_are_anchors_unless_one_is_chosen():
+    frame, _ = make_frame(200)
+    own = read_own(frame, label="not", true_label="is")
+    without = read_own(frame.drop(columns="is"), label="not")
+    for data, transition, origin in [
+        (own, None, "estimate"),
+        (without, None, "uniform"),
+        (own, "uniform", "uniform"),
+    ]:
+        _, report = fit_own(data, transition=transition, epochs=1)
+        assert report.transition_from == origin
+
+
+def test_warnings_of_the_fit_come_after_those_of_the_data():
+    frame, _ = make_frame(200, n_known=2)
+    own = read_own(frame.assign(c=1.0), label="not", true_label="is")
+    _, report = fit_own(own, transition="estimate", epochs=1)  # no Python warning is issued
+    assert report.summary.warnings == (
+        "'c': the same value in all examples, which teaches nothing",
+    )
+    assert any("Q was estimated from 2 anchors" in each for each in report.fit_warnings)
+    assert report.warnings == (*report.summary.warnings, *report.fit_warnings)
 
 
 def test_the_habit_is_estimated_from_anchors():

@@ -11,10 +11,12 @@ from types import ModuleType
 #: Documented modules of version 0.1 and their present names.
 MOVED = {
     "naysay.augmentation": "naysay.training.augmentation",
+    "naysay.datasets.anchors": "naysay.datasets.own.read",
     "naysay.datasets.summary": "naysay.datasets.own.summary",
     "naysay.datasets.tasks": "naysay.experiments.tasks",
     "naysay.inspection": "naysay.quality.inspection",
     "naysay.matrix_folder": "naysay.transition.folder",
+    "naysay.references": "naysay.methods.references",
     "naysay.schedules": "naysay.training.schedules",
     "naysay.suites": "naysay.experiments.suites",
 }

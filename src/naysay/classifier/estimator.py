@@ -1,6 +1,7 @@
 """ComplementaryClassifier: the scikit-learn estimator."""
 
 import copy
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,20 +12,27 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 from torch import Tensor, nn
 
 from naysay import __version__, training
 from naysay._base.checks import check_count, check_number
-from naysay._base.errors import InvalidInput, InvalidModelFile, NoAnchorPoints
-from naysay.classifier.habit import Habit, estimate_habit
-from naysay.classifier.inputs import checked_anchors, checked_answers
+from naysay._base.errors import InvalidInput, InvalidModelFile, NaysayWarning, NoAnchorPoints
+from naysay.classifier.habit import Anchors, Habit, estimate_habit
+from naysay.classifier.inputs import (
+    check_pair,
+    is_ruled_out,
+    read_labels,
+    read_transition,
+    read_true_labels,
+)
 from naysay.classifier.model_files import (
     NetworkFactory,
-    fill_from_saved,
+    SavedModel,
     load_model,
+    rebuild_loss,
+    rebuild_recipe,
     save_model,
-    to_saved,
 )
 from naysay.classifier.targets import (
     Transitions,
@@ -35,10 +43,10 @@ from naysay.classifier.targets import (
 )
 from naysay.classifier.trainer import Trainer, as_inputs, find_device, place, train_with_restarts
 from naysay.estimation import class_prior
-from naysay.functional import as_transition
 from naysay.losses.protocol import as_training_loss
 from naysay.methods import METHODS, Method, Setting, find_method
 from naysay.networks import MLP, Standardising
+from naysay.observations import Observations
 from naysay.training.augmentation import Augment, Augments, default_for, of_each_view, strong_for
 from naysay.training.schedules import Schedule, cosine
 from naysay.transition import TransitionMatrix
@@ -49,233 +57,141 @@ if TYPE_CHECKING:
 
 __all__ = ["ComplementaryClassifier"]
 
-
-def checked_options(clf: Any) -> training.Options:
-    """Check a classifier's parameters of training and return them."""
-    fraction = clf.validation_fraction
-    if fraction != 0:
-        check_number(fraction, "validation_fraction", above=0, below=1)
-    if clf.weight_decay != 0:
-        check_number(clf.weight_decay, "weight_decay", above=0)
-    if clf.match_prior != 0:
-        check_number(clf.match_prior, "match_prior", above=0)
-    if clf.max_norm is not None:
-        check_number(clf.max_norm, "max_norm", above=0)
-    return training.Options(
-        epochs=check_count(clf.epochs, "epochs"),
-        batch_size=check_count(clf.batch_size, "batch_size"),
-        lr=check_number(clf.lr, "lr", above=0),
-        weight_decay=float(clf.weight_decay),
-        patience=check_count(clf.patience, "patience"),
-        optimiser=clf.optimiser,
-        schedule=clf.schedule,
-        max_norm=clf.max_norm,
-        compile=bool(clf.compile),
-    )
-
-
-def estimation_options(clf: Any, options: training.Options) -> training.Options:
-    """Return how to train the networks that estimate the matrix."""
-    if clf.estimation_epochs is None:
-        return options
-    return replace(options, epochs=check_count(clf.estimation_epochs, "estimation_epochs"))
-
-
-def anchor_repeats(clf: Any) -> int:
-    """Return how often an epoch shows each anchor; 0 where they are not learned from."""
-    asked = clf.learn_from_anchors
-    if isinstance(asked, bool):
-        return int(asked)
-    return check_count(asked, "learn_from_anchors", least=0)
-
-
-def given_transition(transition: Any, classes: Sequence[Any] | None) -> Transitions | None:
-    """Return what the user gave; None when it is uniform or to be estimated."""
-    if isinstance(transition, TransitionMatrix):
-        return transition
-    if isinstance(transition, Mapping):
-        if not transition:
-            raise InvalidInput("transition must have a matrix for each annotator. It is empty.")
-        return {str(name): as_transition(Q) for name, Q in transition.items()}
-    if isinstance(transition, str):
-        if transition in ("uniform", "estimate"):
-            return None
-        raise InvalidInput(
-            "transition must be 'uniform', 'estimate' or a matrix. "
-            f"Got {transition!r}. To read a file: TransitionMatrix.read(path)."
-        )
-    names = None if classes is None else list(map(str, classes))
-    return TransitionMatrix(transition, names)
+_NOT_SAVED = (  # parameters that are code, or of no use once the classifier is fitted
+    "network",
+    "augment",
+    "optimiser",
+    "schedule",
+    "device",
+    "classes",
+    "checkpoint",
+    "progress",
+)
 
 
 def wants_bfloat16(asked: bool | None, X: NDArray[Any], device: torch.device) -> bool:
-    """Return what the user asked for; left open, images on a GPU are multiplied in bfloat16."""
+    """Decide whether to multiply in bfloat16: as requested, else for images on a GPU."""
     return device.type == "cuda" and X.ndim == 4 if asked is None else bool(asked)
 
 
-def make_trainer(
-    clf: Any, X: NDArray[Any], method: Method, options: training.Options, device: torch.device
-) -> Trainer:
-    """Draw what is held out, and say how networks are made and trained."""
-    if clf.checkpoint is not None and not isinstance(clf.random_state, int | np.integer):
-        raise InvalidInput(
-            "checkpoint needs random_state to be a number, so that training can be resumed. "
-            f"Got random_state={clf.random_state!r}."
-        )
-    random = check_random_state(clf.random_state)
-    order = np.argsort(random.permutation(len(X)))
-
-    def make(sample: Tensor) -> tuple[nn.Module, Augments]:
-        augment = _choose_augmentation(clf.augment, method, sample)
-        first = of_each_view(augment, 1)[0]
-        return _make_network(clf.network, sample, len(clf.classes_), first), augment
-
-    return Trainer(
-        inputs=place(as_inputs(X), device),
-        order=order,
-        is_held_out=order < round(clf.validation_fraction * len(X)),
-        options=replace(options, bfloat16=wants_bfloat16(clf.bfloat16, X, device)),
-        device=device,
-        random=random,
-        make_network=make,
-        progress=clf.progress,
-        checkpoint=None if clf.checkpoint is None else Path(clf.checkpoint),
-    )
-
-
-def _make_network(
-    network: nn.Module | NetworkFactory | None, sample: Tensor, n_classes: int, augment: Augment
-) -> nn.Module:
-    """Return a new network for inputs such as the sample, standardised on it if it can be."""
-    input_shape = tuple(sample.shape[1:])
-    if isinstance(network, nn.Module):
-        made = copy.deepcopy(network)
-    elif network is not None:
-        made = network(input_shape, n_classes)
-    else:
-        made = MLP(input_shape, n_classes)
-    if isinstance(made, Standardising):
-        # as it will see them: a pixel that is hardly ever lit may be, once images are moved
-        made.standardise(augment(sample.float()).cpu())
-    return made
-
-
-def _choose_augmentation(augment: Augments | None, method: Method, sample: Tensor) -> Augments:
-    """Return what the user gave, or what the method needs for inputs such as the sample."""
-    if augment is not None:
-        return augment
-    if method.needs_strong_view:
-        return default_for(sample), strong_for(sample)
-    return default_for(sample) if method.needs_augmentation else lambda inputs: inputs
-
-
 class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
-    """Classifier that learns from labels which say what each example is not.
+    """Classifier that learns from complementary labels: classes that examples do not belong to.
 
     Parameters
     ----------
     method : str or Method, default="forward"
-        A key of `naysay.methods.METHODS`; ``naysay methods`` lists them with what each needs.
+        Learning method, a key of `naysay.methods.METHODS`. ``naysay methods`` lists all methods
+        and what each of them needs.
     transition : {"uniform", "estimate"}, TransitionMatrix, array or dict, default="uniform"
-        How annotators choose the class they exclude. ``"estimate"`` learns it from anchors, a few
-        examples whose true class is known, given to `fit`; of annotators who are told apart, one
-        for each whose answers surely differ from those of all (with ``refine``, and methods that
-        take evidence of any kind). A dict has a matrix for each annotator by name.
+        Transition matrix of the complementary labels. ``"uniform"`` assumes that annotators
+        exclude all wrong classes equally often. ``"estimate"`` estimates the matrix from anchors,
+        examples whose true class is known, which are passed to `fit`. If the annotators are
+        known, this includes a matrix for each annotator whose answers differ significantly from
+        the common matrix (with ``refine=True``, and methods that accept likelihoods as evidence).
+        A dict has a matrix for each annotator by name.
     network : None, Module or callable, default=None
-        None is an `MLP` that standardises its inputs. A module is copied and trained further from
-        the weights it has. A callable is called as ``network(input_shape, n_classes)``.
+        None is an `MLP` that standardises its inputs. A module is copied, and its weights are the
+        start of training. A callable is called as ``network(input_shape, n_classes)``.
     classes : sequence, optional
-        All classes, in the order of the rows of the matrix. Left out, they are those of the
-        matrix, or those that occur among the labels, sorted.
+        All classes. By default they are those of the matrix, or those that occur among the
+        labels, sorted. A matrix whose rows have names is put in the order of the classes; rows
+        without names must be in this order already.
     epochs : int, default=100
+        Maximum number of passes over the data.
     batch_size : int, default=64
     lr, weight_decay : float, default=0.001, 0.01
-        Of the optimiser.
+        Learning rate and weight decay of the optimiser.
     optimiser : callable, default=training.adamw
-        Also `naysay.training.adam` and `sgd`, or ``make(groups, lr=…, weight_decay=…)``.
+        Other optimisers are `naysay.training.adam`, `naysay.training.sgd` and any callable
+        ``make(groups, lr=…, weight_decay=…)``.
     schedule : callable, default=schedules.cosine
-        How the learning rate changes: one of `naysay.training.schedules`.
+        Learning rate schedule, one of `naysay.training.schedules`.
     max_norm : float, optional
-        Clip the norm of the gradient to this; 1 keeps classes from dying where steps are large.
+        Largest norm of the gradient; larger gradients are clipped. A value of 1 prevents large
+        steps after which a class is never predicted again.
     patience : int, default=20
-        Epochs without progress on the held-out labels before training stops.
+        Number of epochs without a smaller held-out loss after which training stops.
     match_prior : float, default=0.0
-        Pull the mean prediction of each batch towards the class shares that the labels tell, with
-        this weight, so that no class dies; 0.1 is a start. It needs an invertible matrix, and
-        batches large enough to hold every class. The networks that refine an estimated matrix are
-        held so too. See `naysay.losses.PriorMatching`.
+        Weight of a penalty that draws the mean prediction of each batch towards the class prior,
+        which is estimated from the labels. It prevents classes that are never predicted; 0.1 is
+        a good first value. The matrix must be invertible, and batches large enough to contain
+        every class. The networks that refine an estimated matrix are penalised too. See
+        `naysay.losses.PriorMatching`.
     restarts : int, default=0
-        Train again so many times, as long as the held-out labels say that a class is dead, merged
-        or swapped, and keep the network of least held-out loss. No true label is needed; see
+        Maximum number of further trainings, each from new weights, while the held-out labels
+        show that a class is never predicted, merged with another or swapped. The network with
+        the smallest held-out loss is kept. This needs no true label; see
         `naysay.quality.find_collapsed_classes`.
     validation_fraction : float, default=0.1
-        Share of the examples held out to stop on, by their complementary labels. 0: train all
-        epochs on all examples.
+        Fraction of the examples that is held out for early stopping on complementary labels. With
+        0, training runs for all epochs on all examples.
     refine : bool, default=True
-        Of ``transition="estimate"``: improve on what the anchors give, by networks that judge
-        examples whose answers they have not learned, where that makes the matrix surely better.
-        False keeps to the paper's estimate, and trains two networks less.
+        Whether ``transition="estimate"`` refines the matrix that the anchors give on
+        out-of-fold predictions, where this is a significant improvement. False is the estimate of
+        the paper, and trains two networks fewer.
     estimation_epochs : int, optional
-        Of ``transition="estimate"``: epochs of the networks that serve to estimate the matrix, if
-        other than `epochs`. A classifier may gain from many more than they need.
+        Number of epochs of the networks that estimate the matrix, by default `epochs`. A
+        classifier can benefit from many more epochs than the estimate needs.
     allow_diagonal : bool, default=False
-        Of ``transition="estimate"``: annotators may exclude the true class by mistake, and how
-        often they do is estimated too.
+        Whether ``transition="estimate"`` allows for annotators who exclude the true class by
+        mistake, and estimates how often they do.
     learn_from_anchors : bool or int, default=True
-        Learn from the true classes of the anchors too, as the few true labels they are. False
-        keeps to the paper, where anchors serve to estimate the matrix and nothing else. A number
-        shows each anchor so many times in an epoch: where the labels hardly tell classes apart,
-        anchors do, if they are not lost among the examples.
+        Whether to train on the true classes of the anchors too. False is the procedure of the
+        paper, which uses anchors for the estimate of the matrix only. An integer is the number of
+        times that an epoch shows each anchor: a few anchors among many examples count for little
+        otherwise, and help most where the complementary labels hardly distinguish some classes.
     augment : callable or list of callables, optional
-        ``augment(inputs)`` gives another view of a batch, a float tensor of shape (N, …); every
-        batch trained on passes through it. A list has one for each view of methods of several
-        views. None leaves batches as they are, but for methods that need augmentation
-        (``pocr``, ``two-views``), which then take `naysay.training.augmentation.default_for`:
-        images moved by up to 2 pixels, features with a little noise. ``weak-to-strong`` takes it
-        for the first view and `naysay.training.augmentation.strong_for` for the second.
+        ``augment(inputs)`` returns an augmented view of a batch, a float tensor of shape (N, …);
+        it is applied to every training batch. A list has one callable for each view, for methods
+        of several views. By default only methods that need augmentation have one:
+        `naysay.training.augmentation.default_for` (images shifted by up to 2 pixels, features with
+        a little noise) for ``pocr`` and ``two-views``, and in addition
+        `naysay.training.augmentation.strong_for` for the second view of ``weak-to-strong``.
     device : str or torch.device, default="auto"
-        ``"auto"`` is a GPU where there is one.
+        ``"auto"`` is a GPU if there is one.
     bfloat16 : bool, optional
-        Multiply in bfloat16. None: for images on a GPU.
+        Whether to multiply in bfloat16. By default this is done for images on a GPU.
     compile : bool, default=False
-        Compile the network first, half a minute that large ones on a GPU earn back.
+        Whether to compile the network. This takes half a minute, and pays for large networks on a
+        GPU.
     checkpoint : path, optional
-        A folder in which to keep the state of training after each epoch. If `fit` is called again
-        with the same data and parameters, it goes on from there; `random_state` must be a number.
-        The files stay when training is done; remove the folder to train anew.
+        Folder for the state of training after each epoch. If `fit` is called again with the same
+        data and parameters, training resumes from there; `random_state` must be an integer. The
+        files remain when training is done; remove the folder to train from the start.
     progress : bool, default=False
-        Show a progress bar on a terminal.
+        Whether to show a progress bar on a terminal.
     random_state : int, RandomState or None, default=None
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
     transition_ : TransitionMatrix
-        The matrix used, given or estimated; where each annotator has one, that of all answers
-        together: as estimated, or the mean of those given, weighted by how much each answered.
+        The matrix that was assumed, given or estimated. Where each annotator has a matrix, this
+        is the common one: as estimated, or the mean of the matrices given, weighted by the number
+        of answers.
     transitions_ : dict
-        The matrix of each annotator by name; empty where one serves for all.
+        The matrix of each annotator by name; empty if there is one for all.
     habit_ : Habit or None
-        Of ``transition="estimate"``: the ``transition``, the matrix ``from_anchors`` alone, and its
-        ``uncertainty``, with an interval for every entry, see `naysay.estimation.uncertainty`;
-        ``judgements``, P(Y | x) by networks that have not learned the answers, and
-        ``by_annotator``, the matrices of annotators who are told apart.
+        With ``transition="estimate"``, the estimate: ``transition``; ``from_anchors``, the matrix
+        before it was refined; ``uncertainty``, intervals for the entries (see
+        `naysay.estimation.uncertainty`); ``judgements``, out-of-fold predictions P(Y | x) for the
+        examples; ``by_annotator``, the matrices of annotators; and ``warnings``.
     learned_transition_ : TransitionMatrix
-        Only of ``cpe-t``: the matrix it learned, starting from `transition_`.
+        Only with ``method="cpe-t"``: the matrix that was learned, starting from `transition_`.
     network_ : Module
     loss_ : Module
-        The method's loss, as trained.
+        Loss of the method, as trained.
     history_ : list of dict
         One record per epoch: ``epoch``, ``loss``, ``held_out_loss``, ``seconds``,
-        ``samples_per_second``, and, where Q allows it, ``held_out_accuracy``, the accuracy on
-        held-out examples estimated without a true label.
+        ``samples_per_second`` and, if Q is invertible, ``held_out_accuracy``, the accuracy on
+        held-out examples estimated without true labels.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
-        Only when fitted on a table with column names.
+        Only if X was a table with column names.
     recipe_ : Recipe, ImageRecipe or None
-        How a file of the user's becomes X, where the model was made from one.
+        How a file becomes X, for models that were made from a file. See `set_origin`.
     provenance_ : dict or None
-        Where a model made from a file comes from: its data, seed and command.
+        Data, seed and command of models that were made from a file. See `set_origin`.
 
     References
     ----------
@@ -373,67 +289,51 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         ----------
         X : array or DataFrame of shape (n, n_features), or images of shape (n, C, H, W)
         y : array of shape (n,), boolean matrix of shape (n, n_classes), or Observations
-            Complementary labels: the class that each example does NOT belong to. Several per
-            example are a matrix that is True where a class is excluded; answers of annotators
-            who are told apart are `naysay.observations.Observations`.
+            Complementary labels: the class that each example does NOT belong to. Where `classes`
+            are text, labels may also be their positions, 0..n_classes-1. For several labels per
+            example pass a matrix that is True where a class is excluded, and for answers of known
+            annotators `naysay.observations.Observations`.
         anchors : pair (X_anchor, y_anchor), optional
-            Examples with their true classes; they may be among the examples of X. Needed, with 5
-            or 10 of each class, by ``transition="estimate"``. With ``learn_from_anchors`` they
-            are learned from as well, whatever the transition.
+            Examples with their true classes; they may be among the examples of X.
+            ``transition="estimate"`` needs them, 5 or 10 of each class. With
+            ``learn_from_anchors`` the classifier is trained on them too, for any `transition`.
+
+        Warns
+        -----
+        NaysayWarning
+            If an estimated matrix rests on few anchors, or on few answers of an annotator.
+        """
+        for message in self.fit_quietly(X, y, anchors=anchors):
+            warnings.warn(message, NaysayWarning, stacklevel=2)
+        return self
+
+    def fit_quietly(
+        self, X: Any, y: Any, *, anchors: tuple[Any, Any] | None = None
+    ) -> tuple[str, ...]:
+        """Fit the classifier, and return warnings as text instead of issuing them.
+
+        Parameters are those of `fit`.
         """
         method = find_method(self.method)
-        options = checked_options(self)
+        options = self._training_options()
         restarts = check_count(self.restarts, "restarts", least=0)
-        repeats = anchor_repeats(self)
+        repeats = self._anchor_repeats()
         device = find_device(self.device)
-        given = given_transition(self.transition, self.classes)
-        X, answers, self.classes_ = checked_answers(self, X, y, given)
-        anchored = None if anchors is None else checked_anchors(self, anchors)
-        is_estimate = isinstance(self.transition, str) and self.transition == "estimate"
-        if is_estimate and anchored is None:
-            raise NoAnchorPoints(
-                "transition='estimate' needs anchors: examples whose true class is known, 5 or 10 "
-                "of each class. Pass fit(X, comp_labels, anchors=(X_anchor, y_anchor))."
-            )
+        X, labels, given = self._read_examples(X, y)
+        anchored = self._read_anchors(anchors)
+        trainer = self._make_trainer(X, method, options, device)
+        transitions = self._find_transitions(given, trainer, labels, anchored, method, repeats)
 
-        trainer = make_trainer(self, X, method, options, device)
-        names = list(map(str, self.classes_))
-        self.habit_ = None
-        if given is not None:
-            transitions = given
-        elif is_estimate and anchored is not None:
-            is_judge = method.needs_strong_view and method.takes_evidence
-            self.habit_ = estimate_habit(
-                replace(trainer, options=estimation_options(self, trainer.options)),
-                answers,
-                anchored,
-                names,
-                refining=bool(self.refine),
-                allow_diagonal=bool(self.allow_diagonal),
-                tell_apart=method.takes_evidence,
-                match_prior=self.match_prior,
-                anchor_repeats=max(1, repeats),
-                method=method if is_judge else METHODS["forward"],
-            )
-            transitions = self.habit_.by_annotator or self.habit_.transition
-        else:
-            transitions = TransitionMatrix.uniform(len(names), classes=names)
-        self.transition_ = (
-            self.habit_.transition if self.habit_ else pool(answers.annotator, transitions)
-        )
-        self.transitions_ = dict(transitions) if isinstance(transitions, Mapping) else {}
-        prior = class_prior(answers.label, self.transition_) if method.needs_prior else None
+        prior = class_prior(labels.label, self.transition_) if method.needs_prior else None
         setting = Setting(
             Q=self.transition_, prior=None if prior is None else torch.as_tensor(prior)
         )
-        targets = make_targets(answers, transitions, method, setting)
+        targets = make_targets(labels, transitions, method, setting)
         self.loss_ = targets.loss.to(device)
-        doubt = self.habit_.uncertainty if self.habit_ else None
-        plausible = doubt.samples if doubt else None
-        held = add_prior_matching(
-            self.loss_, answers, self.transition_, self.match_prior, plausible
-        )
-        loss = held.to(device)
+        uncertainty = self.habit_.uncertainty if self.habit_ else None
+        samples = uncertainty.samples if uncertainty else None
+        loss = add_prior_matching(self.loss_, labels, self.transition_, self.match_prior, samples)
+        loss = loss.to(device)
         examples, held_out = trainer.split(targets.example, targets.values)
         if anchored is not None and repeats:
             examples, loss = trainer.add_anchors(examples, targets, loss, anchored, repeats=repeats)
@@ -443,24 +343,147 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         )
         self.input_shape_ = tuple(X.shape[1:])
         self.recipe_ = self.provenance_ = None  # of an earlier fit
-        return self
+        return () if self.habit_ is None else self.habit_.warnings
+
+    def _training_options(self) -> training.Options:
+        """Check the parameters of training, and collect them."""
+        fraction = self.validation_fraction
+        if fraction != 0:
+            check_number(fraction, "validation_fraction", above=0, below=1)
+        if self.weight_decay != 0:
+            check_number(self.weight_decay, "weight_decay", above=0)
+        if self.match_prior != 0:
+            check_number(self.match_prior, "match_prior", above=0)
+        if self.max_norm is not None:
+            check_number(self.max_norm, "max_norm", above=0)
+        return training.Options(
+            epochs=check_count(self.epochs, "epochs"),
+            batch_size=check_count(self.batch_size, "batch_size"),
+            lr=check_number(self.lr, "lr", above=0),
+            weight_decay=float(self.weight_decay),
+            patience=check_count(self.patience, "patience"),
+            optimiser=self.optimiser,
+            schedule=self.schedule,
+            max_norm=self.max_norm,
+            compile=bool(self.compile),
+        )
+
+    def _anchor_repeats(self) -> int:
+        """Check how many times an epoch shows each anchor; 0 if anchors are not learned from."""
+        if isinstance(self.learn_from_anchors, bool):
+            return int(self.learn_from_anchors)
+        return check_count(self.learn_from_anchors, "learn_from_anchors", least=0)
+
+    def _read_examples(
+        self, X: Any, y: Any
+    ) -> tuple[NDArray[Any], Observations, Transitions | None]:
+        """Check X and y, turn labels into indices, and align the matrix with the classes."""
+        given = read_transition(self.transition)
+        if isinstance(y, Observations) or is_ruled_out(y):
+            X = cast("Any", validate_data(self, X, allow_nd=True, ensure_min_samples=2))
+        else:
+            X, y = cast("Any", validate_data(self, X, y, allow_nd=True, ensure_min_samples=2))
+            y = Observations(example=np.arange(len(X)), label=column_or_1d(y, warn=True))
+        labels, self.classes_, given = read_labels(y, len(X), self.classes, given)
+        return X, labels, given
+
+    def _read_anchors(self, anchors: Any) -> Anchors | None:
+        """Check the anchors, and turn their true classes into indices."""
+        if anchors is None:
+            if isinstance(self.transition, str) and self.transition == "estimate":
+                raise NoAnchorPoints(
+                    "transition='estimate' needs anchors: examples whose true class is known, 5 "
+                    "or 10 of each class. Pass fit(X, comp_labels, anchors=(X_anchor, y_anchor))."
+                )
+            return None
+        X_anchor, y_anchor = check_pair(anchors)
+        X_anchor = cast("Any", validate_data(self, X_anchor, allow_nd=True, reset=False))
+        return as_inputs(X_anchor), read_true_labels(y_anchor, len(X_anchor), self.classes_)
+
+    def _make_trainer(
+        self, X: NDArray[Any], method: Method, options: training.Options, device: torch.device
+    ) -> Trainer:
+        """Draw the held-out examples, and prepare the training of networks on the others."""
+        if self.checkpoint is not None and not isinstance(self.random_state, int | np.integer):
+            raise InvalidInput(
+                "checkpoint needs random_state to be a number, so that training can be resumed. "
+                f"Got random_state={self.random_state!r}."
+            )
+        random = check_random_state(self.random_state)
+        order = np.argsort(random.permutation(len(X)))
+
+        def make_network(sample: Tensor) -> tuple[nn.Module, Augments]:
+            augment = _choose_augmentation(self.augment, method, sample)
+            first = of_each_view(augment, 1)[0]
+            return _make_network(self.network, sample, len(self.classes_), first), augment
+
+        return Trainer(
+            inputs=place(as_inputs(X), device),
+            order=order,
+            is_held_out=order < round(self.validation_fraction * len(X)),
+            options=replace(options, bfloat16=wants_bfloat16(self.bfloat16, X, device)),
+            device=device,
+            random=random,
+            make_network=make_network,
+            progress=self.progress,
+            checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
+        )
+
+    def _find_transitions(
+        self,
+        given: Transitions | None,
+        trainer: Trainer,
+        labels: Observations,
+        anchors: Anchors | None,
+        method: Method,
+        repeats: int,
+    ) -> Transitions:
+        """Use the matrix given or the uniform one, or estimate it; set the fitted attributes."""
+        names = list(map(str, self.classes_))
+        self.habit_ = None
+        if given is not None:
+            transitions = given
+        elif anchors is None or self.transition == "uniform":
+            transitions = TransitionMatrix.uniform(len(names), classes=names)
+        else:
+            epochs = self.epochs if self.estimation_epochs is None else self.estimation_epochs
+            options = replace(trainer.options, epochs=check_count(epochs, "estimation_epochs"))
+            can_cross_fit = method.needs_strong_view and method.takes_evidence
+            self.habit_ = estimate_habit(
+                replace(trainer, options=options),
+                labels,
+                anchors,
+                names,
+                refining=bool(self.refine),
+                allow_diagonal=bool(self.allow_diagonal),
+                by_annotator=method.takes_evidence,
+                match_prior=self.match_prior,
+                anchor_repeats=max(1, repeats),
+                method=method if can_cross_fit else METHODS["forward"],
+            )
+            transitions = self.habit_.by_annotator or self.habit_.transition
+        self.transition_ = (
+            self.habit_.transition if self.habit_ else pool(labels.annotator, transitions)
+        )
+        self.transitions_ = dict(transitions) if isinstance(transitions, Mapping) else {}
+        return transitions
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most probable true class of each example."""
+        """Predict the true class of each example."""
         best = self._log_scores(X).argmax(1).cpu().numpy()
         return self.classes_[best]
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return P(Y | x), shape (n, n_classes), columns in the order of `classes_`.
+        """Predict P(Y | x), shape (n, n_classes), with columns in the order of `classes_`.
 
-        Methods that decide for each class on its own (``ova``, ``pl``, ``ml``, ``scarce``) or keep
-        an order only (``pc``, ``op``, ``op-w``), or decide by the nearest row of the matrix
-        (``cpe-i``, ``cpe-f``, ``cpe-t``) give scores, not probabilities.
+        The values are scores, not probabilities, for methods that decide about each class
+        separately (``ova``, ``pl``, ``ml``, ``scarce``), that only rank classes (``pc``, ``op``,
+        ``op-w``), or that choose the nearest row of the matrix (``cpe-i``, ``cpe-f``, ``cpe-t``).
         """
         return self._log_scores(X).exp().cpu().numpy()
 
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return log P(Y | x), exact where the probability underflows."""
+        """Predict log P(Y | x), which is exact even where the probability underflows."""
         return self._log_scores(X).cpu().numpy()
 
     @property
@@ -468,13 +491,70 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         """The matrix that ``cpe-t`` learned, starting from `transition_`."""
         return cast("TransitionMatrix", self.loss_.learned_transition)
 
-    def save(self, path: str | Path, *, report: str | None = None) -> None:
-        """Write the fitted model to a folder of ``model.safetensors`` and ``model.json``.
+    def set_origin(
+        self,
+        *,
+        recipe: "Recipe | ImageRecipe | None" = None,
+        provenance: dict[str, Any] | None = None,
+    ) -> Self:
+        """Set `recipe_` and `provenance_` of a fitted model, which `save` writes to its file.
 
-        `recipe_` and `provenance_` go along where they are set, and a `report` in HTML.
+        Parameters
+        ----------
+        recipe : Recipe or ImageRecipe, optional
+            How a file becomes X, ``OwnData.recipe``. ``naysay predict`` needs it.
+        provenance : dict, optional
+            Facts about the data and the fit, as plain values for JSON.
         """
         check_is_fitted(self)
-        save_model(to_saved(self), path, version=__version__, report=report)
+        self.recipe_, self.provenance_ = recipe, provenance
+        return self
+
+    def save(self, path: str | Path, *, report: str | None = None) -> None:
+        """Write the fitted model to a folder with ``model.safetensors`` and ``model.json``.
+
+        Parameters
+        ----------
+        path : str or Path
+            The folder. A model that is there already is replaced.
+        report : str, optional
+            A page about the model, written to ``report.html`` in the folder.
+        """
+        check_is_fitted(self)
+        method = find_method(self.method)
+        is_known = METHODS.get(method.name) is method
+        if not as_training_loss(self.loss_).reads_softmax and not is_known:
+            raise InvalidInput(
+                f"A model file cannot hold the loss of your own method {method.name!r}, whose "
+                "log_scores are needed to predict. Save network_ and loss_ with torch.save."
+            )
+        names = getattr(self, "feature_names_in_", None)
+        model = SavedModel(
+            network=self.network_,
+            classes=self.classes_,
+            transition=self.transition_,
+            transitions=self.transitions_,
+            input_shape=self.input_shape_,
+            parameters=self._plain_parameters(method.name),
+            history=self.history_,
+            feature_names=None if names is None else names.tolist(),
+            loss_state=self.loss_.state_dict() if is_known else {},
+            preprocessing=None if self.recipe_ is None else self.recipe_.to_dict(),
+            provenance=self.provenance_,
+        )
+        save_model(model, path, version=__version__, report=report)
+
+    def _plain_parameters(self, method: str) -> dict[str, Any]:
+        """Collect the parameters of the constructor that a model file can hold."""
+        parameters = self.get_params(deep=False)
+        for name in _NOT_SAVED:
+            parameters.pop(name)
+        if not isinstance(parameters["random_state"], int | None):
+            parameters["random_state"] = None
+        parameters["method"] = method
+        if not isinstance(self.transition, str):
+            parameters["transition"] = "uniform"  # the matrix itself is saved as transition_
+        return parameters
 
     @classmethod
     def load(
@@ -484,7 +564,16 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         network: nn.Module | NetworkFactory | None = None,
         device: str | torch.device = "auto",
     ) -> Self:
-        """Read a saved model; pass the `network` again if it was your own."""
+        """Read a saved model.
+
+        Parameters
+        ----------
+        path : str or Path
+            The folder that `save` wrote.
+        network : Module or callable, optional
+            The network, if it is not one of `naysay.networks`.
+        device : str or torch.device, default="auto"
+        """
         model = load_model(path, network=network)
         try:
             self = cls(**model.parameters, device=device, network=network)
@@ -493,7 +582,19 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
                 f"{path} must hold the parameters of a ComplementaryClassifier: {error}. "
                 "Save the model again."
             ) from None
-        fill_from_saved(self, model, path)
+        target = find_device(device)
+        self.classes_ = model.classes
+        self.transition_ = model.transition
+        self.transitions_ = model.transitions
+        self.input_shape_ = model.input_shape
+        self.history_ = model.history
+        self.network_ = model.network.to(target)
+        self.loss_ = rebuild_loss(self.method, model, path).to(target)
+        self.n_features_in_ = model.input_shape[0]
+        if model.feature_names is not None:
+            self.feature_names_in_ = np.array(model.feature_names, dtype=object)
+        self.recipe_ = rebuild_recipe(model, path)
+        self.provenance_ = model.provenance
         return self
 
     def _logits(self, X: Any) -> Tensor:
@@ -510,5 +611,31 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
 
     @torch.no_grad()
     def _log_scores(self, X: Any) -> Tensor:
-        logits = self._logits(X)  # first: it refuses what is not fitted
+        logits = self._logits(X)  # must come first: it raises if the model is not fitted
         return as_training_loss(self.loss_).log_scores(logits)
+
+
+def _make_network(
+    network: nn.Module | NetworkFactory | None, sample: Tensor, n_classes: int, augment: Augment
+) -> nn.Module:
+    """Make a new network, and set its standardisation from a sample of the inputs."""
+    input_shape = tuple(sample.shape[1:])
+    if isinstance(network, nn.Module):
+        new = copy.deepcopy(network)
+    elif network is not None:
+        new = network(input_shape, n_classes)
+    else:
+        new = MLP(input_shape, n_classes)
+    if isinstance(new, Standardising):
+        # Augmented, as in training: shifted images vary in pixels that are otherwise constant.
+        new.standardise(augment(sample.float()).cpu())
+    return new
+
+
+def _choose_augmentation(augment: Augments | None, method: Method, sample: Tensor) -> Augments:
+    """Use the augmentation given, or the one that the method needs for such inputs."""
+    if augment is not None:
+        return augment
+    if method.needs_strong_view:
+        return default_for(sample), strong_for(sample)
+    return default_for(sample) if method.needs_augmentation else lambda inputs: inputs

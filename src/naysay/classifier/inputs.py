@@ -1,134 +1,230 @@
-"""Labels as the user writes them, checked beside their examples, and as indices."""
+"""Check labels, anchors and matrices, and turn class names into indices."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d, validate_data
+from sklearn.utils.validation import column_or_1d
 
-from naysay._base.checks import shorten
+from naysay._base.checks import check_label_indices, shorten
 from naysay._base.errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix
 from naysay.classifier.targets import Transitions
-from naysay.classifier.trainer import as_inputs
+from naysay.functional import as_transition
 from naysay.observations import Observations
 from naysay.transition import TransitionMatrix
 
-
-def checked_answers(
-    clf: Any, X: Any, y: Any, given: Transitions | None
-) -> tuple[NDArray[Any], Observations, NDArray[Any]]:
-    """Check X and y for a classifier; return X, the answers with labels as indices, and classes."""
-    if isinstance(y, Observations) or _is_ruled_out(y):
-        X = cast("Any", validate_data(clf, X, allow_nd=True, ensure_min_samples=2))
-    else:
-        X, y = cast("Any", validate_data(clf, X, y, allow_nd=True, ensure_min_samples=2))
-        y = Observations(example=np.arange(len(X)), label=column_or_1d(y, warn=True))
-    matrices = list(given.values()) if isinstance(given, Mapping) else [given]
-    answers, named = _read_answers(y, len(X), clf.classes, matrices[0])
-    check_classification_targets(answers.label)
-    *_, classes = (_find_classes(answers.label, named, Q) for Q in matrices)  # every Q must fit
-    labels = _encode(answers.label, classes, name="y")
-    if given is None:
-        _check_all_named(labels, classes)
-    return X, replace(answers, label=labels), classes
+__all__ = [
+    "align",
+    "check_pair",
+    "is_ruled_out",
+    "read_labels",
+    "read_transition",
+    "read_true_labels",
+]
 
 
-def checked_anchors(clf: Any, anchors: tuple[Any, Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Check anchors for a classifier that knows its classes; return inputs and class indices."""
-    if not isinstance(anchors, tuple | list) or len(anchors) != 2:
-        raise InvalidInput(f"anchors must be a pair (X_anchor, y_anchor). Got {shorten(anchors)}.")
-    X_anchor = cast("Any", validate_data(clf, anchors[0], allow_nd=True, reset=False))
-    y_anchor = column_or_1d(anchors[1])
-    if len(y_anchor) != len(X_anchor):
-        raise InvalidLabels(
-            f"anchors must have one true class per example. Got {len(X_anchor)} examples and "
-            f"{len(y_anchor)} classes."
+def read_transition(transition: Any) -> Transitions | None:
+    """Check the parameter `transition`; None stands for ``"uniform"`` and ``"estimate"``."""
+    if isinstance(transition, Mapping):
+        if not transition:
+            raise InvalidInput("transition must have a matrix for each annotator. It is empty.")
+        return {str(name): as_transition(Q) for name, Q in transition.items()}
+    if isinstance(transition, str):
+        if transition in ("uniform", "estimate"):
+            return None
+        raise InvalidInput(
+            "transition must be 'uniform', 'estimate' or a matrix. "
+            f"Got {transition!r}. To read a file: TransitionMatrix.read(path)."
         )
-    return as_inputs(X_anchor), _encode(y_anchor, clf.classes_, name="y_anchor")
+    return transition if isinstance(transition, TransitionMatrix) else TransitionMatrix(transition)
 
 
-def _is_ruled_out(y: Any) -> bool:
-    """Say whether y is a boolean matrix of excluded classes."""
+def read_labels(
+    y: Any, n_examples: int, classes: Sequence[Any] | None, given: Transitions | None
+) -> tuple[Observations, NDArray[Any], Transitions | None]:
+    """Turn labels into indices, and align the matrix with the classes.
+
+    Returns
+    -------
+    labels : Observations
+        The labels of `n_examples` examples, as indices.
+    classes : array of shape (n_classes,)
+        The classes given, else those of the matrix, else those among the labels, sorted.
+    transitions : TransitionMatrix, or one for each annotator by name, or None
+        The matrix given, with rows and columns in the order of the classes.
+    """
+    matrices = list(given.values()) if isinstance(given, Mapping) else [given] if given else []
+    Q = next((Q for Q in matrices if Q.has_names), matrices[0] if matrices else None)
+    if isinstance(y, Observations):
+        if y.n_examples > n_examples:
+            raise InvalidLabels(
+                f"y must be about the {n_examples} examples of X. Got {y.n_examples}."
+            )
+        check_classification_targets(y.label)
+        found = _find_classes(y.label, classes, Q)
+        indices = _encode(y.label, found, name="y")
+        labels = replace(y, n_examples=n_examples, label=indices)
+    else:
+        labels, found = _read_ruled_out(y, n_examples, classes, Q)
+    if given is None:
+        _check_all_named(labels.label, found)
+        return labels, found, None
+    hint = "" if classes is not None else " Pass classes= if some class does not occur in y."
+    if not isinstance(given, Mapping):
+        return labels, found, align(given, found, hint=hint)
+    aligned = {
+        name: align(Q, found, name=f"The matrix of annotator {name!r}", hint=hint)
+        for name, Q in given.items()
+    }
+    return labels, found, aligned
+
+
+def is_ruled_out(y: Any) -> bool:
+    """Check whether y is a boolean matrix of excluded classes."""
     try:
         array = np.asarray(y)
-    except ValueError:  # ragged: scikit-learn's own check says so
+    except ValueError:  # ragged, which the check of scikit-learn reports
         return False
     return array.ndim == 2 and array.dtype == bool
 
 
-def _read_answers(
-    y: Any, n_samples: int, classes: Sequence[Any] | None, given: TransitionMatrix | None
-) -> tuple[Observations, Sequence[Any] | None]:
-    """Return answers about `n_samples` examples, and the classes as far as y or Q names them.
+def check_pair(anchors: Any) -> tuple[Any, Any]:
+    """Check that anchors are a pair of inputs and true classes."""
+    if not isinstance(anchors, tuple | list) or len(anchors) != 2:
+        raise InvalidInput(f"anchors must be a pair (X_anchor, y_anchor). Got {shorten(anchors)}.")
+    return anchors[0], anchors[1]
 
-    The columns of a boolean matrix are the classes given, else those that Q names, else numbers.
+
+def read_true_labels(y_anchor: Any, n_anchors: int, classes: NDArray[Any]) -> NDArray[np.int64]:
+    """Turn the true classes of anchors into indices."""
+    labels = column_or_1d(y_anchor)
+    if len(labels) != n_anchors:
+        raise InvalidLabels(
+            f"anchors must have one true class per example. Got {n_anchors} examples and "
+            f"{len(labels)} classes."
+        )
+    return _encode(labels, classes, name="y_anchor")
+
+
+def align(
+    Q: TransitionMatrix,
+    classes: Sequence[Any] | NDArray[Any],
+    *,
+    name: str = "transition",
+    hint: str = "",
+) -> TransitionMatrix:
+    """Put the rows and columns of Q in the order of the classes.
+
+    Classes are matched by name where both Q and the labels have names. Otherwise they are
+    matched by position, and a matrix without names gets those of the classes.
+
+    Parameters
+    ----------
+    name, hint : str
+        What to call Q in an error message, and what to add to the message.
+
+    Raises
+    ------
+    InvalidTransitionMatrix
+        If Q has other classes, or another number of them.
+
+    Examples
+    --------
+    >>> Q = TransitionMatrix([[0, 0.9, 0.1], [0.5, 0, 0.5], [1, 0, 0]], ["cat", "dog", "owl"])
+    >>> np.asarray(align(Q, ["owl", "cat", "dog"]))
+    array([[0. , 1. , 0. ],
+           [0.1, 0. , 0.9],
+           [0.5, 0.5, 0. ]])
     """
-    if isinstance(y, Observations):
-        if y.n_examples > n_samples:
-            raise InvalidLabels(
-                f"y must be about the {n_samples} examples of X. Got {y.n_examples}."
-            )
-        return replace(y, n_examples=n_samples), classes
+    names = tuple(map(str, classes))
+    if Q.classes == names:
+        return Q
+    by_name = Q.has_names and _are_text(classes)
+    if by_name and set(Q.classes) != set(names):
+        missing = [each for each in names if each not in Q.classes]
+        unknown = [each for each in Q.classes if each not in names]
+        differences = [f"lacks {shorten(missing)}"] * bool(missing)
+        differences += [f"also has {shorten(unknown)}"] * bool(unknown)
+        raise InvalidTransitionMatrix(
+            f"{name} must have the classes {shorten(names)}. It {' and '.join(differences)}."
+        )
+    if Q.n_classes != len(names):
+        raise InvalidTransitionMatrix(
+            f"{name} must have one row per class: {len(names)} classes, "
+            f"{shorten(list(classes))}. Got {Q.n_classes} rows.{hint}"
+        )
+    if Q.has_names and not by_name:
+        return Q  # the labels are numbers, which index the rows of Q
+    if Q.is_uniform:
+        return TransitionMatrix.uniform(Q.n_classes, classes=names)
+    values = Q.entries
+    if by_name:
+        place = {each: index for index, each in enumerate(Q.classes)}
+        order = [place[each] for each in names]
+        values = values[order][:, order]
+    return TransitionMatrix(values, names, allow_diagonal=Q.allow_diagonal)
+
+
+def _are_text(values: Any) -> bool:
+    array = np.asarray(values)
+    return array.dtype.kind == "U" or (
+        array.dtype.kind == "O" and all(isinstance(each, str) for each in array.flat)
+    )
+
+
+def _read_ruled_out(
+    y: Any, n_examples: int, classes: Sequence[Any] | None, Q: TransitionMatrix | None
+) -> tuple[Observations, NDArray[Any]]:
+    """Read a boolean matrix of excluded classes.
+
+    Its columns are the classes given, else those that Q names, else numbers.
+    """
     n_rows, n_columns = np.shape(y)
     if classes is None:
-        classes = given.classes if given is not None and given.has_names else range(n_columns)
-    if len(classes) != n_columns:
+        classes = Q.classes if Q is not None and Q.has_names else range(n_columns)
+    found = _check_classes(np.asarray(classes), classes)
+    if len(found) != n_columns:
         raise InvalidLabels(
-            f"y must have one column per class, {len(classes)}. Got shape {(n_rows, n_columns)}."
+            f"y must have one column per class, {len(found)}. Got shape {(n_rows, n_columns)}."
         )
-    if n_rows != n_samples:
-        raise InvalidLabels(f"y must be about the {n_samples} examples of X. Got {n_rows}.")
-    answers = Observations.from_ruled_out(y)
-    return replace(answers, label=np.asarray(classes)[answers.label]), classes
+    if n_rows != n_examples:
+        raise InvalidLabels(f"y must be about the {n_examples} examples of X. Got {n_rows}.")
+    return Observations.from_ruled_out(y), found
 
 
 def _find_classes(
-    y: NDArray[Any], classes: Sequence[Any] | None, given: TransitionMatrix | None
+    labels: NDArray[Any], classes: Sequence[Any] | None, Q: TransitionMatrix | None
 ) -> NDArray[Any]:
-    """Return all classes, in the order of the rows of Q."""
-    seen = np.unique(y)
+    """Find all classes: those given, else those of Q, else those among the labels, sorted."""
     if classes is not None:
-        found = np.asarray(classes)
-        if found.ndim != 1 or len(np.unique(found)) != len(found):
-            raise InvalidInput(f"classes must be a list without repeats. Got {shorten(classes)}.")
-    elif given is None:
-        found = seen
-    elif y.dtype.kind in "iu" and seen[0] >= 0 and seen[-1] < given.n_classes:
-        found = np.arange(given.n_classes)
-    elif y.dtype.kind in "USO" and given.has_names:
-        found = np.array(given.classes)
-    else:
-        found = seen
+        return _check_classes(np.asarray(classes), classes)
+    seen = np.unique(labels)
+    if Q is not None and len(seen):
+        if labels.dtype.kind in "iu" and seen[0] >= 0 and seen[-1] < Q.n_classes:
+            seen = np.arange(Q.n_classes)
+        elif labels.dtype.kind in "USO" and Q.has_names:
+            seen = np.array(Q.classes)
+    return _check_classes(seen, seen)
+
+
+def _check_classes(found: NDArray[Any], classes: Any) -> NDArray[Any]:
+    if found.ndim != 1 or len(np.unique(found)) != len(found):
+        raise InvalidInput(f"classes must be a list without repeats. Got {shorten(classes)}.")
     if len(found) < 2:
         raise InvalidLabels(
             f"y must name at least 2 classes. Got one class: {found[:1].tolist()}. If more classes "
             "exist, pass classes=."
         )
-    if given is not None:
-        _check_fits(found, given)
     return found
 
 
-def _check_fits(classes: NDArray[Any], Q: TransitionMatrix) -> None:
-    if len(classes) != Q.n_classes:
-        raise InvalidTransitionMatrix(
-            f"transition must have one row per class: {len(classes)} classes, "
-            f"{shorten(classes.tolist())}. Got {Q.n_classes} rows. Pass classes= if some class "
-            "does not occur in y."
-        )
-    by_name = classes.dtype.kind in "USO" and Q.has_names
-    if by_name and tuple(map(str, classes)) != Q.classes:
-        raise InvalidTransitionMatrix(
-            "transition must have its rows in the order of the classes, "
-            f"{shorten(classes.tolist())}. Its rows are {shorten(Q.classes)}."
-        )
-
-
 def _encode(labels: NDArray[Any], classes: NDArray[Any], *, name: str) -> NDArray[np.int64]:
-    """Return the index of each label among the classes."""
+    """Find the index of each label; integers are indices already if the classes are text."""
+    if labels.dtype.kind in "iu" and _are_text(classes):
+        return check_label_indices(labels, classes.tolist(), name=name)
     order = np.argsort(classes)
     unknown = np.setdiff1d(labels, classes)
     if len(unknown):

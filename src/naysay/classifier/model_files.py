@@ -17,11 +17,9 @@ from scipy.sparse import csr_array
 from torch import Tensor, nn
 
 from naysay._base.checks import shorten
-from naysay._base.errors import InvalidInput, InvalidModelFile
+from naysay._base.errors import InvalidModelFile
 from naysay._base.files import check_folder, replacing_folder
-from naysay.classifier.trainer import find_device
-from naysay.losses.protocol import as_training_loss
-from naysay.methods import METHODS, Method, Setting, find_method
+from naysay.methods import METHODS, Method, Setting
 from naysay.networks import NETWORKS
 from naysay.transition import TransitionMatrix
 
@@ -37,7 +35,7 @@ NetworkFactory = Callable[[tuple[int, ...], int], nn.Module]
 
 @dataclass(frozen=True, kw_only=True)
 class SavedModel:
-    """Everything a fitted classifier consists of; `parameters` and `history` are plain JSON."""
+    """All parts of a fitted classifier; `parameters` and `history` are plain values for JSON."""
 
     network: nn.Module
     classes: NDArray[Any]
@@ -48,21 +46,21 @@ class SavedModel:
     feature_names: list[str] | None = None
     transitions: dict[str, TransitionMatrix] = field(default_factory=dict)  # by annotator
     loss_state: dict[str, Tensor] = field(default_factory=dict)  # empty in older files
-    preprocessing: dict[str, Any] | None = None  # the recipe from a user's file to inputs
-    provenance: dict[str, Any] | None = None  # where the model comes from, plain JSON
+    preprocessing: dict[str, Any] | None = None  # how a file becomes inputs, from the recipe
+    provenance: dict[str, Any] | None = None  # data, seed and command, as plain values
 
 
 def check_model_path(path: str | Path) -> Path:
-    """Return the path if a model folder can be written there; ask before training."""
+    """Check that a model folder can be written there. Call this before training."""
     return check_folder(path, of=_is_model_folder, what="an earlier model")
 
 
 def save_model(
     model: SavedModel, path: str | Path, *, version: str, report: str | None = None
 ) -> None:
-    """Write a model folder, whole or not at all; an older model folder there is replaced.
+    """Write a model folder, completely or not at all. It replaces an older model folder.
 
-    `report` is a page about the model, written beside it as ``report.html``.
+    `report` is a page about the model, which is written to ``report.html`` in the folder.
     """
     with replacing_folder(path, of=_is_model_folder, what="an earlier model") as new:
         weights = save(_tensors(model))
@@ -74,7 +72,7 @@ def save_model(
 
 
 def _is_model_folder(folder: Path) -> bool:
-    """Whether a folder holds a model of naysay, of any version, and nothing else."""
+    """Check whether a folder holds a naysay model of any version, and nothing else."""
     if not folder.is_dir() or {file.name for file in folder.iterdir()} - _FILES:
         return False
     try:
@@ -86,7 +84,7 @@ def _is_model_folder(folder: Path) -> bool:
 
 def _tensors(model: SavedModel) -> dict[str, Tensor]:
     states = {"network": model.network.state_dict(), "loss": model.loss_state}
-    # copies: weights that layers share are written once for each name
+    # Copies, because safetensors refuses tensors that share memory, as tied weights do.
     tensors = {
         f"{part}.{name}": value.cpu().clone(memory_format=torch.contiguous_format)
         for part, state in states.items()
@@ -101,13 +99,13 @@ def _tensors(model: SavedModel) -> dict[str, Tensor]:
 
 
 def _prefixes(n_annotators: int) -> list[str]:
-    """Return what the tensors of the matrix are called, and those of each annotator's."""
-    return ["transition.", *(f"transitions.{at}." for at in range(n_annotators))]
+    """Return the prefixes of tensor names: for the matrix, and for that of each annotator."""
+    return ["transition.", *(f"transitions.{index}." for index in range(n_annotators))]
 
 
 def _facts(model: SavedModel, version: str) -> dict[str, Any]:
     name = type(model.network).__name__
-    known = NETWORKS.get(name) is type(model.network)
+    is_known = NETWORKS.get(name) is type(model.network)
     return {
         "format": _FORMAT,
         "version": _VERSION,
@@ -117,7 +115,7 @@ def _facts(model: SavedModel, version: str) -> dict[str, Any]:
         "transitions": [
             {"annotator": name, **_about_transition(Q)} for name, Q in model.transitions.items()
         ],
-        "network": {"name": name, "arguments": model.network.arguments} if known else None,
+        "network": {"name": name, "arguments": model.network.arguments} if is_known else None,
         "input_shape": list(model.input_shape),
         "feature_names": model.feature_names,
         "parameters": model.parameters,
@@ -138,7 +136,7 @@ def _about_transition(Q: TransitionMatrix) -> dict[str, Any]:
 def load_model(
     path: str | Path, *, network: nn.Module | NetworkFactory | None = None
 ) -> SavedModel:
-    """Read a model folder; `network` is needed when the model was not one of naysay's own."""
+    """Read a model folder; `network` is needed unless it is one of `naysay.networks`."""
     folder = Path(path)
     facts = _read_facts(folder)
     tensors = _read_tensors(folder, facts.get("sha256"))
@@ -215,7 +213,7 @@ def _read_facts(folder: Path) -> dict[str, Any]:
 
 
 def _read_tensors(folder: Path, sha256: str | None) -> dict[str, Tensor]:
-    """Read the weights; damage that would only make the model wrong shows in the checksum."""
+    """Read the weights, and compare their checksum, which reveals any other damage."""
     try:
         content = (folder / "model.safetensors").read_bytes()
         if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256:
@@ -272,12 +270,12 @@ def _rebuild_network(
     about = facts["network"]
     if about is None:
         raise InvalidModelFile(
-            f"{folder} was trained with a network of your own, which a model file cannot hold. "
+            f"{folder} was trained with a network of your own, which a model file cannot contain. "
             "Pass it: load(path, network=…)."
         )
     arguments = dict(about["arguments"])
     input_shape, n_classes = arguments.pop("input_shape"), arguments.pop("n_classes")
-    with torch.device("meta"):  # sizes only: a file that claims huge ones takes no memory
+    with torch.device("meta"):  # shapes only: a damaged file cannot demand huge memory
         rebuilt = NETWORKS[about["name"]](input_shape, n_classes, **arguments).eval()
         scores = rebuilt(torch.empty((1, *facts["input_shape"])))
     if scores.shape != (1, len(facts["transition"]["names"])):
@@ -289,80 +287,13 @@ def _rebuild_network(
     return rebuilt.requires_grad_(True)
 
 
-_NOT_SAVED = (  # code, and what is of no use once fitted
-    "network",
-    "augment",
-    "optimiser",
-    "schedule",
-    "device",
-    "classes",
-    "checkpoint",
-    "progress",
-)
-
-
-def to_saved(clf: Any) -> SavedModel:
-    """Return what a model file holds of a fitted `ComplementaryClassifier`."""
-    method = find_method(clf.method)
-    is_known = METHODS.get(method.name) is method
-    if not as_training_loss(clf.loss_).reads_softmax and not is_known:
-        raise InvalidInput(
-            f"A model file cannot hold how the loss of your own method {method.name!r} reads "
-            "logits. Save network_ and loss_ with torch.save."
-        )
-    names = getattr(clf, "feature_names_in_", None)
-    return SavedModel(
-        network=clf.network_,
-        classes=clf.classes_,
-        transition=clf.transition_,
-        transitions=clf.transitions_,
-        input_shape=clf.input_shape_,
-        parameters=_plain_parameters(clf, method),
-        history=clf.history_,
-        feature_names=None if names is None else names.tolist(),
-        loss_state=clf.loss_.state_dict() if is_known else {},
-        preprocessing=None if clf.recipe_ is None else clf.recipe_.to_dict(),
-        provenance=clf.provenance_,
-    )
-
-
-def _plain_parameters(clf: Any, method: Method) -> dict[str, Any]:
-    """Return the constructor's arguments that a model file can hold."""
-    parameters = clf.get_params(deep=False)
-    for name in _NOT_SAVED:
-        parameters.pop(name)
-    if not isinstance(parameters["random_state"], int | None):
-        parameters["random_state"] = None
-    parameters["method"] = method.name
-    if not isinstance(clf.transition, str):
-        parameters["transition"] = "uniform"  # the matrix itself is saved as transition_
-    return parameters
-
-
-def fill_from_saved(clf: Any, model: SavedModel, path: str | Path) -> None:
-    """Give a classifier made of a model's parameters all that `fit` had given it."""
-    device = find_device(clf.device)
-    clf.classes_ = model.classes
-    clf.transition_ = model.transition
-    clf.transitions_ = model.transitions
-    clf.input_shape_ = model.input_shape
-    clf.history_ = model.history
-    clf.network_ = model.network.to(device)
-    clf.loss_ = _rebuild_loss(clf.method, model, path).to(device)
-    clf.n_features_in_ = model.input_shape[0]
-    if model.feature_names is not None:
-        clf.feature_names_in_ = np.array(model.feature_names, dtype=object)
-    clf.recipe_ = _rebuild_recipe(model, path)
-    clf.provenance_ = model.provenance
-
-
-def _rebuild_loss(method: str | Method, model: SavedModel, path: str | Path) -> nn.Module:
-    """Return the trained loss of a saved model; a method of one's own has left none."""
+def rebuild_loss(method: str | Method, model: SavedModel, path: str | Path) -> nn.Module:
+    """Rebuild the trained loss of a saved model; a method of the user's has none in its file."""
     known = METHODS.get(str(method))
     if known is None:
         return nn.Identity()
     n_classes = model.transition.n_classes
-    prior = torch.full((n_classes,), 1 / n_classes, dtype=torch.float64)  # that of older files
+    prior = torch.full((n_classes,), 1 / n_classes, dtype=torch.float64)  # for older files
     loss = known.make_loss(Setting(Q=model.transition, prior=prior))
     if model.loss_state:
         try:
@@ -375,8 +306,11 @@ def _rebuild_loss(method: str | Method, model: SavedModel, path: str | Path) -> 
     return loss.eval()
 
 
-def _rebuild_recipe(model: SavedModel, path: str | Path) -> "Recipe | ImageRecipe | None":
-    from naysay.datasets.own import recipe_from_dict  # loads pyarrow, for models of files only
+def rebuild_recipe(model: SavedModel, path: str | Path) -> "Recipe | ImageRecipe | None":
+    """Rebuild the recipe of a saved model; None if it was not made from a file."""
+    from naysay.datasets.own import (
+        recipe_from_dict,
+    )  # loads pyarrow
 
     if model.preprocessing is None:
         return None

@@ -1,4 +1,4 @@
-"""The command line: one file per command, each only parses, calls and prints."""
+"""The command line: one module per command, which parses options, calls a workflow and prints."""
 
 from typing import Annotated, Any
 
@@ -26,20 +26,20 @@ __all__ = ["app", "main"]
 
 
 class _OneLineErrors(TyperGroup):
-    """Turns what went wrong into one line and exit code 1; a traceback only with ``--debug``."""
+    """Prints errors in one line, with exit code 1; ``--debug`` shows the traceback instead."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except (NaysayError, OSError) as error:
             if ctx.params["debug"] or isinstance(error, BrokenPipeError):
-                raise  # a closed pipe, as of `naysay predict … | head`, is no news: see click
+                raise  # click ends silently on a closed pipe, as in `naysay predict … | head`
             typer.echo(f"error: {_one_line(error)}", err=True)
             raise typer.Exit(1) from None
 
 
 def _one_line(error: Exception) -> str:
-    """Return what went wrong in whole sentences; the number of an OSError helps nobody."""
+    """Format an error as full sentences in one line, without the number of an OSError."""
     text = str(error)
     if isinstance(error, OSError) and error.errno is not None:
         text = text.removeprefix(f"[Errno {error.errno}] ")

@@ -1,4 +1,4 @@
-"""``naysay check``: how good a model is, and what looks wrong, without true labels."""
+"""``naysay check``: estimate the accuracy of a model, and find problems, without true labels."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from naysay._base.progress import waiting
-from naysay.cli._matrices import name_classes, read_transition
 from naysay.cli._reading import DataFile, Decimal, Delimiter, Images
 
 
@@ -17,33 +16,33 @@ def check(
     label: Annotated[
         str | None, typer.Option(help="Column of complementary labels (needed for tables).")
     ] = None,
-    annotator: Annotated[str | None, typer.Option(help="Column that says who answered.")] = None,
+    annotator: Annotated[str | None, typer.Option(help="Column of annotators.")] = None,
     example_id: Annotated[
         str | None,
-        typer.Option("--id", help="Column that says which rows are about the same example."),
+        typer.Option(
+            "--id", help="Column of example ids; rows with the same id are about one example."
+        ),
     ] = None,
     true_label: Annotated[
-        str | None, typer.Option(help="Column of true classes, which is then no feature.")
+        str | None, typer.Option(help="Column of true classes, which is not a feature.")
     ] = None,
     images: Images = None,
-    separator: Annotated[
-        str, typer.Option(help="What stands between several labels in one cell.")
-    ] = "|",
+    separator: Annotated[str, typer.Option(help="Separator of several labels in one cell.")] = "|",
     delimiter: Delimiter = None,
     decimal: Decimal = ".",
     transition: Annotated[
         Path | None,
         typer.Option(
             metavar="Q.csv|FOLDER",
-            help="Matrix of these answers, or a folder with one ANNOTATOR.csv each; the model's "
-            "if left out.",
+            help="Transition matrix of these answers, or a folder with one ANNOTATOR.csv per "
+            "annotator. By default that of the model.",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Estimate a model's accuracy from complementary labels, and say what looks wrong.
+    """Estimate the accuracy of a model from complementary labels, and find problems.
 
-    Use answers that the model was not trained on. No true label is needed or used.
+    Use labels that the model was not trained on. True labels are neither needed nor used.
 
     Example:
 
@@ -57,15 +56,16 @@ def check(
     """
     from naysay.classifier import ComplementaryClassifier
     from naysay.workflows.check import check_file
+    from naysay.workflows.files import check_order_known, read_transition
 
     matrices = None
     if transition is not None:
         matrices = read_transition(transition, allow_diagonal=True)
     with waiting(f"naysay check: {data}"):
         clf = ComplementaryClassifier.load(model)
-        if matrices is not None:
-            matrices = name_classes(matrices, list(map(str, clf.classes_)), str(transition))
-        found = check_file(
+        if matrices is not None and transition is not None:
+            check_order_known(matrices, list(map(str, clf.classes_)), transition)
+        result = check_file(
             clf,
             data,
             transition=matrices,
@@ -78,4 +78,4 @@ def check(
             delimiter=delimiter,
             decimal=decimal,
         )
-    typer.echo(json.dumps(found.to_dict(), ensure_ascii=False) if as_json else str(found))
+    typer.echo(json.dumps(result.to_dict(), ensure_ascii=False) if as_json else str(result))

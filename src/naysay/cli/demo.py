@@ -1,9 +1,9 @@
-"""``naysay demo``: the whole idea in under a minute."""
+"""``naysay demo``: learn from complementary labels in under a minute."""
 
 import json
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Setting(StrEnum):
-    """How the annotators of the demo choose the class they exclude."""
+    """The transition matrix of the demo."""
 
     UNIFORM = "uniform"
     WITHOUT0 = "without0"
@@ -25,30 +25,30 @@ class Setting(StrEnum):
 
 def demo(
     setting: Annotated[
-        Setting, typer.Option(help="Habit of the annotators, as in the paper.")
+        Setting, typer.Option(help="Transition matrix, one of the settings of the paper.")
     ] = Setting.WITH0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of all randomness.")] = 0,
     out: Annotated[Path, typer.Option(help="Where to write the page.")] = Path("naysay-demo.html"),
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
-    """Learn digits from "not a 7" labels, print a table and write a page about it.
+    """Learn digits from labels such as "not a 7", print a table and write a page about it.
 
-    Offline, on two CPU cores, in under a minute.
+    The demo takes under a minute on two CPU cores, and needs no network.
 
     Example: naysay demo --setting with0 --seed 1 --out demo.html
     """
-    import torch  # loads only when a command needs it
+    import torch  # only here, because it loads slowly
 
     from naysay.report import check_page_path, write_demo_page
     from naysay.workflows.demo import N_RUNS, run_demo
 
-    check_page_path(out)  # before the work, not after it
-    torch.set_num_threads(1)  # a second thread has nothing to do for networks this small
+    check_page_path(out)  # before training, not after it
+    torch.set_num_threads(1)  # a second thread does not pay for networks this small
     with run_bar("naysay demo", N_RUNS) as on_run:
         result = run_demo(setting, seed=seed, on_run=on_run)
     page = write_demo_page(result, out)
     if as_json:
-        typer.echo(json.dumps(_figures(result, page), indent=1))
+        typer.echo(json.dumps({**result.to_dict(), "page": str(page)}, indent=1))
         return
     Console().print(_table(result))
     typer.echo(f"{result.seconds:.0f} seconds. The page: {page}")
@@ -73,22 +73,3 @@ def _table(result: "DemoResult") -> Table:
             f"{run.seconds:.1f}",
         )
     return table
-
-
-def _figures(result: "DemoResult", page: Path) -> dict[str, Any]:
-    return {
-        "setting": result.setting,
-        "seed": result.seed,
-        "seconds": result.seconds,
-        "page": str(page),
-        "runs": [
-            {
-                "method": run.name,
-                "learned_from": run.learned_from,
-                "accuracy": run.accuracy,
-                "q_error": run.q_error,
-                "seconds": run.seconds,
-            }
-            for run in result.runs
-        ],
-    }

@@ -1,6 +1,5 @@
-"""``naysay design``: which labels to offer annotators."""
+"""``naysay design``: propose which labels to offer annotators."""
 
-import csv
 import json
 from pathlib import Path
 from typing import Annotated
@@ -11,9 +10,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from naysay._base.checks import shorten
-from naysay._base.errors import InvalidInput
-
 _MOST_ROWS = 20  # lists shown
 
 
@@ -21,26 +17,31 @@ def design(
     classes: Annotated[
         str,
         typer.Option(
-            help="Number of classes, a file with one name in each line, or names with commas "
-            "between."
+            help="Number of classes, a file with one class name per line, or class names "
+            "separated by commas."
         ),
     ],
-    offered: Annotated[int, typer.Option(help="Labels in each list; fewer tell more.")] = 2,
+    offered: Annotated[
+        int,
+        typer.Option(help="Number of labels in each list; shorter lists give more information."),
+    ] = 2,
     prior: Annotated[
         Path | None, typer.Option(help="CSV with the columns class and share.")
     ] = None,
     in_order: Annotated[
         bool,
         typer.Option(
-            "--in-order", help="Annotators name the first wrong label, not just any: tells more."
+            "--in-order",
+            help="Annotators name the first wrong label instead of any, which gives more "
+            "information.",
         ),
     ] = False,
     groups: Annotated[
-        int | None, typer.Option(help="Number of lists; chosen when left out.")
+        int | None, typer.Option(help="Number of lists; chosen automatically by default.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Other seeds give other lists.")] = 0,
     out: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Write lists and matrices here.")
+        Path | None, typer.Option(metavar="FOLDER", help="Folder for lists and matrices.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -48,17 +49,15 @@ def design(
 
     Example: naysay design --classes cat,dog,owl,fox --offered 3 --out task
     """
-    from naysay.cli._matrices import read_prior
     from naysay.design import ANY_WRONG, FIRST_WRONG, propose
-    from naysay.transition import TransitionMatrix
+    from naysay.workflows.files import read_classes, read_prior
 
-    names = _class_names(classes)
+    n_classes, names = read_classes(classes)
     instruction = FIRST_WRONG if in_order else ANY_WRONG
-    shares = read_prior(prior, names or TransitionMatrix.uniform(int(classes)).classes)
     scheme = propose(
-        len(names) if names else int(classes),
+        n_classes,
         offered,
-        prior=shares,
+        prior=read_prior(prior, names or list(map(str, range(n_classes)))),
         classes=names,
         instruction=instruction,
         n_groups=groups,
@@ -98,27 +97,3 @@ def design(
         "Record the group and the answer in the table of examples, then:\n"
         f"naysay fit TABLE --label ANSWER --annotator GROUP --transition {out} --out model"
     )
-
-
-def _class_names(given: str) -> list[str] | None:
-    """Return class names from a file or a listing; None for a number."""
-    if given.strip().isdecimal():
-        return None
-    if "," in given:
-        listed = next(csv.reader([given], skipinitialspace=True))
-        if not all(name.strip() for name in listed):
-            raise InvalidInput(f"--classes must not have empty names. Got {shorten(listed)}.")
-        return listed
-    if not Path(given).is_file():
-        raise InvalidInput(
-            "--classes must be a number, a file with one name in each line, or names with commas "
-            f"between. There is no file {given!r}."
-        )
-    try:
-        lines = Path(given).read_text("utf-8-sig").splitlines()
-    except UnicodeDecodeError:
-        raise InvalidInput(f"{given} must be text in UTF-8, one class name in each line.") from None
-    names = [line.strip() for line in lines if line.strip()]
-    if not names:
-        raise InvalidInput(f"{given} must hold class names, one in each line. It has none.")
-    return names

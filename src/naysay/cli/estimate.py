@@ -1,26 +1,19 @@
-"""``naysay estimate``: how annotators choose, from a few true labels."""
+"""``naysay estimate``: estimate the transition matrix from a few true labels."""
 
-import csv
 import json
 import sys
-import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from naysay.cli._matrices import AllowDiagonal
 from naysay.cli._reading import AsJson, DataFile, read_anchor_file, read_data, reads_data
-from naysay.cli.fit import AnchorLabel, Anchors, Epochs, Seed
+from naysay.cli.fit import AllowDiagonal, AnchorLabel, Anchors, Epochs, Seed
 
-if TYPE_CHECKING:
-    from naysay.transition import TransitionMatrix
-
-_COLUMNS: list[str] = ["true class", "excluded", "share", "low", "high"]
-_MOST_ROWS = 30
+_MOST_ROWS = 30  # entries shown
 
 
 @reads_data
@@ -40,7 +33,7 @@ def estimate(
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Folder for a matrix of each annotator, one CSV file each; needs --annotator.",
+            help="Folder for the matrix of each annotator, one CSV file each; needs --annotator.",
         ),
     ] = None,
     allow_diagonal: AllowDiagonal = False,
@@ -48,7 +41,7 @@ def estimate(
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Estimate Q, how annotators choose the class they exclude, from a few true labels.
+    """Estimate the transition matrix Q, with intervals, from a few true labels.
 
     Example:
 
@@ -56,74 +49,57 @@ def estimate(
 
         naysay estimate flowers.csv --label not --true-label is --out Q.csv
     """
-    from naysay._base.errors import NaysayWarning
     from naysay._base.files import check_target, replacing
     from naysay.datasets.own.summary import summarise
     from naysay.transition.folder import check_matrix_folder, write_matrices
 
     for target in (out, intervals):
         if target is not None and str(target) != "-":
-            check_target(target, usual="Q.csv")  # before the work, not after it
+            check_target(target, usual="Q.csv")  # before training, not after it
     if by_annotator is not None:
         if "annotator" not in reading:
-            raise typer.BadParameter("--by-annotator needs --annotator, who gave each answer.")
+            raise typer.BadParameter("--by-annotator needs --annotator, the column of annotators.")
         check_matrix_folder(by_annotator)
     own = read_data(data, reading, anchor_label=None if anchors is None else anchor_label)
     for warning in summarise(own).warnings:
         typer.echo(f"warning: {warning}", err=True)
-    known = None
+    more_anchors = None
     if anchors is not None:
-        known = read_anchor_file(anchors, own, reading, true_label=anchor_label)
+        more_anchors = read_anchor_file(anchors, own, reading, true_label=anchor_label)
 
-    from naysay.workflows.fit import estimate_own  # loads torch
+    from naysay.workflows import estimate as workflow  # loads torch
 
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", NaysayWarning)
-        habit = estimate_own(
-            own,
-            anchors=known,
-            allow_diagonal=allow_diagonal,
-            epochs=epochs,
-            seed=seed,
-            progress=True,
-        )
-    for each in caught:
-        typer.echo(f"warning: {each.message}", err=True)
+    habit = workflow.estimate_own(
+        own,
+        anchors=more_anchors,
+        allow_diagonal=allow_diagonal,
+        epochs=epochs,
+        seed=seed,
+        progress=True,
+    )
+    for warning in habit.warnings:
+        typer.echo(f"warning: {warning}", err=True)
     Q = habit.transition
-    entries = _entries(Q, habit.uncertainty)
-    matrices = {name: habit.by_annotator.get(name, Q) for name in own.annotators}
     if by_annotator is not None:
         if not habit.by_annotator:
             typer.echo(
-                "warning: these answers do not show that annotators differ; all get one matrix",
+                "warning: the annotators do not differ significantly; all get the same matrix",
                 err=True,
             )
-        write_matrices(matrices, by_annotator)
+        write_matrices(workflow.by_annotator(habit, own.annotators), by_annotator)
     if out != "-":
         with replacing(out) as part:
             Q.write(part)
     if intervals is not None:
-        with replacing(intervals) as part, part.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, _COLUMNS, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(entries)
+        workflow.write_intervals(habit, intervals)
     if as_json:
-        figures = {
-            "classes": list(Q.classes),
-            "transition": Q.entries.toarray().tolist(),
-            "entries": entries,
-            "by_annotator": {
-                name: each.entries.toarray().tolist() for name, each in matrices.items()
-            },
-            "diagnosis": Q.diagnose().to_dict(),
-            "advice": None if habit.uncertainty is None else habit.uncertainty.advice,
-            "out": None if out == "-" else out,
-        }
+        figures = workflow.to_dict(habit, own.annotators)
+        figures["out"] = None if out == "-" else out
         typer.echo(json.dumps(figures, indent=1, ensure_ascii=False))
     elif out == "-":
         Q.write(sys.stdout)
     else:
-        _print(entries)
+        _print(workflow.list_entries(habit))
         if habit.uncertainty is not None:
             typer.echo(habit.uncertainty.advice)
         typer.echo(f"{Q.diagnose()}\nThe matrix: {out}")
@@ -131,35 +107,8 @@ def estimate(
             typer.echo(f"The matrix of each annotator: {by_annotator}")
 
 
-def _entries(Q: "TransitionMatrix", doubt: Any) -> list[dict[str, Any]]:
-    """Return one record per entry of Q off its diagonal, with its interval where it is known."""
-    values = Q.entries.toarray()
-    places = [
-        (row, column)
-        for row in range(Q.n_classes)
-        for column in range(Q.n_classes)
-        if row != column or values[row, column]
-    ]
-    return [
-        dict(
-            zip(
-                _COLUMNS,
-                (
-                    Q.classes[row],
-                    Q.classes[column],
-                    float(values[row, column]),
-                    None if doubt is None else float(doubt.lower[row, column]),
-                    None if doubt is None else float(doubt.upper[row, column]),
-                ),
-                strict=True,
-            )
-        )
-        for row, column in places
-    ]
-
-
 def _print(entries: list[dict[str, Any]]) -> None:
-    """Print the entries, the most frequent answers first if there are many."""
+    """Print the largest entries of Q, the largest first."""
     table = Table("true class", "excluded", box=None, pad_edge=False)
     table.add_column("share", justify="right")
     table.add_column("95 % interval", justify="right")

@@ -1,4 +1,4 @@
-"""``naysay export``: a model for programs that do not have naysay."""
+"""``naysay export``: export a model for programs without naysay."""
 
 import json
 from pathlib import Path
@@ -13,10 +13,12 @@ from naysay.cli.predict import Model
 
 def export(
     model: Model,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="model.onnx or model.pt2.")],
+    out: Annotated[
+        Path, typer.Option(metavar="FILE", help="File to write; .onnx or .pt2 decides the format.")
+    ],
     as_json: AsJson = False,
 ) -> None:
-    """Write a model as ONNX or torch.export; it takes raw columns or pixels.
+    """Export a model to ONNX or torch.export; it takes raw columns or pixels.
 
     Example:
 
@@ -37,4 +39,4 @@ def export(
     if as_json:
         typer.echo(json.dumps({**about, "out": str(out)}, indent=1, ensure_ascii=False))
     else:
-        typer.echo(f"{out}: it takes {about['input']}.")
+        typer.echo(f"{out}: its input is {about['input']}.")

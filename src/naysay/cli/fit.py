@@ -1,4 +1,4 @@
-"""``naysay fit``: from your own file to a model and a page about it."""
+"""``naysay fit``: train a model on a file, and write it with a report."""
 
 import json
 import shlex
@@ -11,7 +11,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from naysay.cli._matrices import AllowDiagonal, class_names, name_classes, read_transition
 from naysay.cli._reading import AsJson, DataFile, read_anchor_file, read_data, reads_data
 from naysay.cli.data import print_summary, print_warning
 
@@ -23,16 +22,22 @@ Anchors = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Examples whose true class is known, in the same form as the data; of images, one "
-        "folder per true class.",
+        help="Examples whose true class is known, in the form of the data; for images, one folder "
+        "per true class.",
     ),
 ]
 AnchorLabel = Annotated[
     str | None,
-    typer.Option(help="Column of true classes in the anchors' file; found if it is the only one."),
+    typer.Option(help="Column of true classes in the file of anchors; needed if it is ambiguous."),
+]
+AllowDiagonal = Annotated[
+    bool,
+    typer.Option(
+        "--allow-diagonal", help="Allow for annotators who exclude the true class by mistake."
+    ),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of all randomness.")]
-Epochs = Annotated[int, typer.Option(min=1, help="Passes over the data, at most.")]
+Epochs = Annotated[int, typer.Option(min=1, help="Maximum number of passes over the data.")]
 
 
 @reads_data
@@ -46,23 +51,25 @@ def fit(
         str | None,
         typer.Option(
             metavar="Q.csv|FOLDER|uniform|estimate",
-            help="How annotators choose the class they exclude: a matrix, a folder with one "
-            "ANNOTATOR.csv each, or a word; estimate if anchors are given, else uniform.",
+            help="Transition matrix: a file, a folder with one ANNOTATOR.csv per annotator, or a "
+            "word. By default estimate if there are anchors, else uniform.",
         ),
     ] = None,
     allow_diagonal: AllowDiagonal = False,
-    method: Annotated[str, typer.Option(help="See: naysay methods.")] = "forward",
+    method: Annotated[
+        str, typer.Option(help="Learning method; naysay methods lists them.")
+    ] = "forward",
     network: Annotated[str, typer.Option(help="A class of naysay.networks.")] = "mlp",
     epochs: Epochs = 100,
     held_out: Annotated[
-        float, typer.Option(help="Share of the examples set aside to estimate the accuracy.")
+        float, typer.Option(help="Fraction of the examples held out to estimate the accuracy.")
     ] = 0.2,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Learn from your own file; write a model folder with a report page in it.
+    """Train a model on your data, and write it to a folder with a report.
 
-    The accuracy is estimated on answers set aside, without one true label.
+    The accuracy is estimated from held-out complementary labels, without true labels.
 
     Example:
 
@@ -72,8 +79,9 @@ def fit(
     """
     from naysay.classifier.model_files import check_model_path
     from naysay.datasets.own.summary import summarise
+    from naysay.workflows.files import check_order_known, class_names, read_transition
 
-    check_model_path(out)  # before the work, not after it
+    check_model_path(out)  # before training, not after it
     given = None
     if transition not in (None, "uniform", "estimate"):
         given = read_transition(str(transition), allow_diagonal=allow_diagonal)
@@ -82,23 +90,23 @@ def fit(
         reading if given is None else {"classes": class_names(given), **reading},
         anchor_label=None if anchors is None else anchor_label,
     )
-    if given is not None:
-        given = name_classes(given, own.classes, str(transition), listed="classes" in reading)
+    if given is not None and "classes" not in reading:
+        hint = ", or list these in the order of its rows: --classes"
+        check_order_known(given, own.classes, str(transition), hint=hint)
+    summary = summarise(own)
     if not as_json:
-        print_summary(summarise(own))
-    known = None
+        print_summary(summary)
+    more_anchors = None
     if anchors is not None:
-        known = read_anchor_file(anchors, own, reading, true_label=anchor_label)
-    n_anchors = (0 if known is None else len(known[1])) + int((own.true_labels >= 0).sum())
-    usual = "estimate" if n_anchors else "uniform"
+        more_anchors = read_anchor_file(anchors, own, reading, true_label=anchor_label)
 
     from naysay.report.fit import render_fit_page
-    from naysay.workflows.fit import fit_own  # loads torch, after what needs no time was checked
+    from naysay.workflows.fit import fit_own  # loads torch, after the quick checks
 
     clf, report = fit_own(
         own,
-        anchors=known,
-        transition=given or transition or usual,
+        anchors=more_anchors,
+        transition=given or transition,
         allow_diagonal=allow_diagonal,
         method=method,
         network=find_network(network),
@@ -107,6 +115,7 @@ def fit(
         seed=seed,
         progress=True,
         command=shlex.join(["naysay", *sys.argv[1:]]),
+        summary=summary,
     )
     clf.save(out, report=render_fit_page(report))
     page = out / "report.html"
@@ -119,10 +128,10 @@ def fit(
 
 
 def find_network(name: str) -> Any:
-    """Return a network class by its name, in capitals or not."""
+    """Find a network class by its name, in upper or lower case."""
     from naysay import networks
 
-    by_name = {each.lower(): found for each, found in networks.NETWORKS.items()}
+    by_name = {each.lower(): network for each, network in networks.NETWORKS.items()}
     if name.lower() not in by_name:
         raise typer.BadParameter(f"must be one of {', '.join(sorted(by_name))}. Got {name!r}.")
     return by_name[name.lower()]
@@ -130,40 +139,42 @@ def find_network(name: str) -> Any:
 
 def _print(report: "FitReport") -> None:
     console = Console()
-    for warning in report.warnings[len(report.summary.warnings) :]:
+    for warning in report.fit_warnings:
         print_warning(console, warning)
     table = Table("class", box=None, pad_edge=False)
-    for heading in ("predicted", "right when predicted", "95 % interval"):
+    for heading in ("predicted", "correct when predicted", "95 % interval"):
         table.add_column(heading, justify="right")
-    console.print(Text(f"{_habit(report)}\n"))
+    console.print(Text(f"{_describe_matrix(report)}\n"))
     classes = report.transition.classes
     for name, count, each in zip(classes, report.n_predicted, report.precision, strict=True):
         interval = _interval(each) if report.matrix_fits else "unknown"
         table.add_row(Text(name), f"{count:,}", _value(each), interval)
     console.print(table)
-    how_sure = "which cannot be: Q does not describe these labels"
+    precision = "which is impossible: Q does not describe these labels"
     if report.matrix_fits:
-        how_sure = f"95 % interval {_interval(report.accuracy)}"
+        precision = f"95 % interval {_interval(report.accuracy)}"
     console.print(
-        f"\nEstimated accuracy: {_value(report.accuracy)}, {how_sure}",
+        f"\nEstimated accuracy: {_value(report.accuracy)}, {precision}",
         highlight=False,
         soft_wrap=True,
     )
     console.print(
-        f"from {report.accuracy.n_labels:,} complementary labels set aside, without a true label",
+        f"from {report.accuracy.n_labels:,} held-out complementary labels, without a true label",
         highlight=False,
     )
 
 
-def _habit(report: "FitReport") -> str:
-    """Say which matrix was used, and how it came about."""
+def _describe_matrix(report: "FitReport") -> str:
+    """Describe which matrix was used: assumed, estimated or given."""
     n_annotators = len(report.transitions)
-    whose = f"of each of {n_annotators} annotators" if n_annotators else "of the annotators"
+    matrix = "one transition matrix for all labels"
+    if n_annotators:
+        matrix = f"a transition matrix for each of {n_annotators} annotators"
     if report.transition_from == "uniform":
         return "Assumed: annotators exclude every other class equally often (--transition uniform)."
     if report.transition_from == "estimate":
-        return f"Estimated from {report.n_anchors:,} true labels: the habit {whose}."
-    return f"Given: the habit {whose}."
+        return f"Estimated from {report.n_anchors:,} true labels: {matrix}."
+    return f"Given: {matrix}."
 
 
 def _value(estimate: "Estimate") -> str:

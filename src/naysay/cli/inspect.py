@@ -1,4 +1,4 @@
-"""``naysay inspect``: what can be learned from a transition matrix, and whether labels fit it."""
+"""``naysay inspect``: diagnose a transition matrix, and compare labels with it."""
 
 import json
 from pathlib import Path
@@ -11,8 +11,8 @@ def inspect(
     file: Annotated[
         Path,
         typer.Argument(
-            help="CSV of Q: row = true class, column = class excluded, names in the first row "
-            "and column."
+            help="CSV file of Q: rows are true classes, columns are complementary labels, with "
+            "class names in the first row and column."
         ),
     ],
     labels: Annotated[
@@ -23,16 +23,16 @@ def inspect(
         str | None, typer.Option(help="Column of the labels; needed if there are several.")
     ] = None,
     prior: Annotated[
-        Path | None, typer.Option(help="CSV with the columns class and share: the true shares.")
+        Path | None, typer.Option(help="Class prior: CSV with the columns class and share.")
     ] = None,
     allow_diagonal: Annotated[
-        bool, typer.Option(help="Accept labels that wrongly exclude the true class.")
+        bool, typer.Option(help="Allow for annotators who exclude the true class by mistake.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
-    """Say what can be learned from labels drawn with a matrix: rank, unused labels, information.
+    """Diagnose a transition matrix: rank, unused labels, information per label.
 
-    With --labels also: the shares of classes, and whether the labels may come from Q.
+    With --labels, also estimate the class prior, and test whether the labels may come from Q.
 
     Example:
 
@@ -42,9 +42,9 @@ def inspect(
 
         naysay inspect Q.csv --labels flowers.csv --column not
     """
-    from naysay.cli._matrices import read_column, read_prior
     from naysay.quality.inspection import check_labels, nearest_rows
     from naysay.transition import TransitionMatrix
+    from naysay.workflows.files import read_column, read_prior
 
     Q = TransitionMatrix.read(file, allow_diagonal=allow_diagonal)
     shares = read_prior(prior, Q.classes)

@@ -1,4 +1,4 @@
-"""``naysay methods``: every method by name, what it needs and when to use it."""
+"""``naysay methods``: list the learning methods."""
 
 import json
 from typing import Annotated
@@ -17,7 +17,7 @@ def methods(
         ),
     ] = False,
 ) -> None:
-    """List the methods: what each needs, where it comes from and when to use it.
+    """List the learning methods: what each needs, its source and when to use it.
 
     Example: naysay methods --json
     """

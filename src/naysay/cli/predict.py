@@ -1,4 +1,4 @@
-"""``naysay predict``: the classes of new data."""
+"""``naysay predict``: predict the classes of new data."""
 
 import json
 from pathlib import Path
@@ -16,17 +16,18 @@ def predict(
     model: Model,
     data: DataFile,
     out: Annotated[
-        str, typer.Option(metavar="FILE", help="CSV or Parquet file, by its ending; - is stdout.")
+        str, typer.Option(metavar="FILE", help="CSV or Parquet file, by its suffix; - is stdout.")
     ] = "-",
     example_id: Annotated[
-        str | None, typer.Option("--id", help="Column to copy in front of the predictions.")
+        str | None,
+        typer.Option("--id", help="Column to copy to the output, before the predictions."),
     ] = None,
     images: Images = None,
     delimiter: Delimiter = None,
     decimal: Decimal = ".",
     as_json: Annotated[
         bool,
-        typer.Option("--json", help="Print one JSON object per row; with --out, one in all."),
+        typer.Option("--json", help="Print one JSON object per row; with --out, a single one."),
     ] = False,
 ) -> None:
     """Predict the class of every row or image, with the probability of each class.
@@ -41,10 +42,15 @@ def predict(
     """
     from naysay.workflows.predict import check_table_path
 
-    check_table_path(out)  # before the work, not after it
+    check_table_path(out)  # before predicting, not after it
 
     from naysay.classifier import ComplementaryClassifier
-    from naysay.workflows.predict import json_lines, predict_file, write_table
+    from naysay.workflows.predict import (
+        count_predictions,
+        json_lines,
+        predict_file,
+        write_table,
+    )
 
     with waiting(f"naysay predict: {data}"):
         table = predict_file(
@@ -63,8 +69,7 @@ def predict(
     if out == "-":
         return
     if as_json:
-        names = table["prediction"].value_counts().to_pylist()
-        counts = {each["values"]: each["counts"] for each in names}
+        counts = count_predictions(table)
         typer.echo(
             json.dumps({"rows": len(table), "out": out, "predicted": counts}, ensure_ascii=False)
         )

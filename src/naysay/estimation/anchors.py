@@ -30,6 +30,7 @@ def from_anchors(
     *,
     classes: Sequence[str] | None = None,
     allow_diagonal: bool = False,
+    warn: bool = True,
 ) -> TransitionMatrix:
     r"""Estimate Q from predictions at anchors, examples whose true class is known.
 
@@ -49,6 +50,8 @@ def from_anchors(
     allow_diagonal : bool, default=False
         Keep the diagonal, for annotators who make mistakes. By default it is set to zero and each
         row is divided by its sum.
+    warn : bool, default=True
+        Warn if a class has fewer than 5 anchors.
 
     Raises
     ------
@@ -92,7 +95,9 @@ def from_anchors(
             "probability is on the class itself. For annotators who make mistakes pass "
             "allow_diagonal=True."
         )
-    _warn_of_few(probs, labels, counts, names)
+    few = describe_few_anchors(probs, labels, names) if warn else None
+    if few is not None:
+        warnings.warn(few, NaysayWarning, stacklevel=2)
     return TransitionMatrix(rows / totals, names, allow_diagonal=allow_diagonal)
 
 
@@ -135,28 +140,24 @@ def choose_anchors(
     return np.concatenate([order[true[order] == k][:n_per_class] for k in range(n_classes)])
 
 
-def _warn_of_few(
-    probs: NDArray[np.float64],
-    labels: NDArray[np.int64],
-    counts: NDArray[np.int64],
-    names: Sequence[str],
-) -> None:
-    """Warn of the error of a row that is estimated from few anchors."""
+def describe_few_anchors(
+    probs: NDArray[np.floating], labels: NDArray[np.int64], names: Sequence[str]
+) -> str | None:
+    """Describe how far off a row may be when its anchors are few; None when they are not."""
+    counts = np.bincount(labels, minlength=len(names))
     fewest = int(counts.argmin())
     n = int(counts[fewest])
     if n >= _FEW_ANCHORS:
-        return
+        return None
     if n > 1:
         standard_error = probs[labels == fewest].std(axis=0, ddof=1).max() / np.sqrt(n)
         uncertainty = f"its row has an error of up to ±{1.96 * standard_error:.2g} (95 %)"
     else:
         uncertainty = "the error of its row cannot be estimated"
-    warnings.warn(
+    return (
         f"Q was estimated from {n} anchor{'s' if n > 1 else ''} for class {names[fewest]!r}; "
         f"{uncertainty}. More true labels help most here ({_FEW_ANCHORS} to 10 per class are "
-        "usual).",
-        NaysayWarning,
-        stacklevel=3,
+        "usual)."
     )
 
 

@@ -127,10 +127,10 @@ def accuracy_without_labels(
     >>> found.value, round(found.standard_error, 3)
     (0.8, 0.2)
     """
-    sample = _Sample(predictions, comp_labels, Q, confidence, Q_samples)
-    shares = sample.counts.sum(axis=0) / sample.counts.sum()
-    found = sample.share_correct(shares)
-    if errors_outside(found, shares, sample.Q) > BEYOND_CHANCE:
+    found, outside = accuracy_and_errors_outside(
+        predictions, comp_labels, Q, confidence=confidence, Q_samples=Q_samples
+    )
+    if outside > BEYOND_CHANCE:
         warnings.warn(
             f"{describe_outside(found)} does not explain: Q does not describe these labels. "
             "Estimate it again.",
@@ -138,6 +138,24 @@ def accuracy_without_labels(
             stacklevel=2,
         )
     return found
+
+
+def accuracy_and_errors_outside(
+    predictions: ArrayLike,
+    comp_labels: ArrayLike,
+    Q: TransitionMatrix | ArrayLike,
+    *,
+    confidence: float = 0.95,
+    Q_samples: ArrayLike | None = None,
+) -> tuple[Estimate, float]:
+    """Estimate the accuracy, and by how many standard errors it lies outside 0..100 %.
+
+    Parameters are those of `accuracy_without_labels`, which warns if these are many.
+    """
+    sample = _Sample(predictions, comp_labels, Q, confidence, Q_samples)
+    shares = sample.counts.sum(axis=0) / sample.counts.sum()
+    found = sample.share_correct(shares)
+    return found, errors_outside(found, shares, sample.Q)
 
 
 def precision_without_labels(

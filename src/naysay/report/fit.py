@@ -53,7 +53,7 @@ def render_fit_page(report: "FitReport") -> str:
         largest=[] if is_small else _largest_entries(report),
         annotator_maps=_annotator_maps(report) if is_small else [],
         annotator_shares=_annotator_shares(report) if is_small and report.habits else None,
-        diagnosis=Q.diagnose(),
+        diagnosis=report.diagnosis,
         unsure=[_shown(each) for each in report.unsure],
         suspects=[_shown(each) for each in report.suspects or ()],
         versions=used_versions(),

@@ -1,1 +1,1 @@
-"""What a command does, without printing: fit, check, predict, export and the demo."""
+"""The jobs of the commands, from files to results, without printing."""

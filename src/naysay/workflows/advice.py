@@ -1,4 +1,4 @@
-"""What the figures of a fit mean for the person who collects labels, in plain sentences."""
+"""Explain the results of a fit, and advise on which labels to collect next."""
 
 from collections.abc import Sequence
 
@@ -9,88 +9,92 @@ from naysay._base.checks import shorten
 from naysay.datasets.own.summary import Summary
 from naysay.estimation import Uncertainty
 from naysay.metrics import Estimate
-from naysay.transition import TransitionMatrix
+from naysay.transition.diagnosis import Diagnosis
 
 __all__ = ["find_problems", "give_advice"]
 
 _USUAL_ANCHORS = 5  # per class, the fewest that the paper uses
-_FAR_OFF = 0.1  # a row of Q (L1) deserves more anchors
-_WIDE = 0.1  # an interval of more than ten points deserves more labels
+_LARGE_ERROR = 0.1  # of a row of Q (L1): more anchors are advised
+_WIDE = 0.1  # width of an interval: more labels are advised
 
 
 def find_problems(
-    Q: TransitionMatrix, anchor_labels: NDArray[np.int64], predicted: NDArray[np.int64]
+    diagnosis: Diagnosis, anchor_labels: NDArray[np.int64], predicted: NDArray[np.int64]
 ) -> tuple[str, ...]:
-    """Say what cannot work with such a matrix, and what went wrong in training."""
+    """Describe classes that cannot be learned, have few anchors or are never predicted."""
     found: list[str] = []
-    diagnosis = Q.diagnose()
+    classes = diagnosis.classes
     if diagnosis.unused_labels:
-        names = [Q.classes[label] for label in diagnosis.unused_labels]
-        found.append(f"{shorten(names)}: never excluded according to Q, so these cannot be learned")
+        names = [classes[label] for label in diagnosis.unused_labels]
+        found.append(f"{shorten(names)}: never excluded according to Q, so they cannot be learned")
     elif diagnosis.identifiable is False:
         found.append(
-            f"Q is singular (rank {diagnosis.rank} of {Q.n_classes}): some classes cannot be told "
+            f"Q is singular (rank {diagnosis.rank} of {len(classes)}): some classes cannot be told "
             "apart by these labels, however many there are"
         )
-    counts = np.bincount(anchor_labels, minlength=Q.n_classes)
-    few = [Q.classes[index] for index in np.flatnonzero(counts < _USUAL_ANCHORS)]
+    counts = np.bincount(anchor_labels, minlength=len(classes))
+    few = [classes[index] for index in np.flatnonzero(counts < _USUAL_ANCHORS)]
     if len(anchor_labels) and few:
         found.append(f"{shorten(few)}: fewer than {_USUAL_ANCHORS} anchors")
-    never = np.flatnonzero(np.bincount(predicted, minlength=Q.n_classes) == 0)
+    never = np.flatnonzero(np.bincount(predicted, minlength=len(classes)) == 0)
     if len(never):
-        found.append(f"{shorten([Q.classes[index] for index in never])}: never predicted")
+        found.append(f"{shorten([classes[index] for index in never])}: never predicted")
     return tuple(found)
 
 
 def give_advice(
     summary: Summary,
-    Q: TransitionMatrix,
+    diagnosis: Diagnosis,
     accuracy: Estimate,
     precision: Sequence[Estimate],
     anchor_labels: NDArray[np.int64],
     transition_from: str,
-    doubt: Uncertainty | None = None,
+    uncertainty: Uncertainty | None = None,
 ) -> tuple[str, ...]:
-    """Say what to collect next, the most useful first; `doubt` is that of an estimated matrix."""
+    """Advise on what to collect next, the most useful first.
+
+    `uncertainty` is that of an estimated matrix.
+    """
     advice: list[str] = []
     if summary.never_named:
         advice.append(
-            f"Answers that say “not {summary.never_named[0]}”: a class that nobody ever excludes "
-            "cannot be learned."
+            f"Labels “not {summary.never_named[0]}”: a class that is never excluded cannot be "
+            "learned."
         )
-    if Q.diagnose().identifiable is False:
+    if diagnosis.identifiable is False:
         advice.append(
-            "Answers given in another way, for instance by offering annotators a random class to "
-            "confirm or exclude: the present habit leaves some classes mixed up for good."
+            "Labels collected in another way, for instance by offering annotators a random class "
+            "to confirm or exclude: with the present matrix some classes cannot be distinguished, "
+            "however many labels there are."
         )
     if transition_from == "uniform" and not len(anchor_labels):
         advice.append(
             "5 to 10 true labels per class. So far it is only assumed that annotators exclude all "
-            "other classes equally often; with true labels their habit can be estimated, and all "
-            "figures on this page rest on it."
+            "other classes equally often. With true labels the transition matrix can be estimated, "
+            "on which all figures on this page depend."
         )
-    if doubt is not None and doubt.row_error.max() > _FAR_OFF:
-        advice.append(doubt.advice)
+    if uncertainty is not None and uncertainty.row_error.max() > _LARGE_ERROR:
+        advice.append(uncertainty.advice)
     low, high = accuracy.interval
     if high - low > _WIDE:
-        more = "answers and true labels" if transition_from == "estimate" else "answers"
+        more = "labels and true labels" if transition_from == "estimate" else "labels"
         advice.append(
             f"More {more}: the accuracy is only known to lie between {low:.0%} and {high:.0%}. "
             f"Four times as many ({4 * summary.n_answers:,}) would halve that range."
         )
-    known = [(each.value, name) for each, name in zip(precision, Q.classes, strict=True)]
+    known = [(each.value, name) for each, name in zip(precision, diagnosis.classes, strict=True)]
     worst = min(((value, name) for value, name in known if value is not None), default=None)
     if worst is not None and accuracy.value is not None and worst[0] < accuracy.value - 0.05:
         advice.append(
-            f"Examples that the model calls “{worst[1]}”: it is right least often there "
-            f"({max(worst[0], 0):.0%} by estimate)."
+            f"Labels for examples that are predicted as “{worst[1]}”: these predictions are "
+            f"correct least often (estimate: {max(worst[0], 0):.0%})."
         )
     named = summary.labels_per_class
     rarest = min(named, key=lambda name: named[name])
     if 0 < named[rarest] < sum(named.values()) / len(named) / 3:
         advice.append(
-            f"Answers that say “not {rarest}”: there are only {named[rarest]:,}, so this class is "
-            "learned from little."
+            f"Labels “not {rarest}”: there are only {named[rarest]:,}, so little is learned about "
+            "this class."
         )
-    advice.append("Answers about the examples listed here as least sure: they teach the most.")
+    advice.append("Labels for the examples listed here as least certain: they help most.")
     return tuple(advice)

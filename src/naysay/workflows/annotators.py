@@ -1,134 +1,180 @@
-"""Answers in a user's data, who gave them, and the matrix of each annotator."""
+"""Answers in a user's data for the classifier, and the matrices of their annotators."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix
+from naysay.classifier.inputs import align
 from naysay.classifier.targets import pool
 from naysay.datasets.own import OwnData
+from naysay.observations import Observations
 from naysay.quality import WrongLabels, find_wrong_labels
 from naysay.transition import TransitionMatrix
 from naysay.transition.folder import file_name
 
-__all__ = ["NOBODY", "check_matrices", "complete", "find_wrong_answers", "who_answered"]
+__all__ = [
+    "FEWEST_EXAMPLES",
+    "UNKNOWN_ANNOTATOR",
+    "Anchors",
+    "annotator_names",
+    "check_consistent",
+    "check_matrices",
+    "find_wrong_answers",
+    "join_anchors",
+    "matrix_of_each",
+    "observations",
+]
 
-NOBODY = ""  # gave the answers of which the data do not say whose they are
+Anchors = tuple[NDArray[Any], NDArray[np.int64]]  # inputs, and true classes as indices
+
+FEWEST_EXAMPLES = 10  # with a label, to train on
+UNKNOWN_ANNOTATOR = ""  # the name for answers whose annotator is not in the data
 
 
-def who_answered(own: OwnData) -> NDArray[np.str_]:
-    """Return who gave each answer, by name."""
+def annotator_names(own: OwnData) -> NDArray[np.str_]:
+    """Return the name of the annotator of each answer."""
     if own.annotator is None:
-        return np.full(len(own.label), NOBODY)
-    return np.array([*own.annotators, NOBODY])[own.annotator]  # -1 is the last
+        return np.full(len(own.label), UNKNOWN_ANNOTATOR)
+    return np.array([*own.annotators, UNKNOWN_ANNOTATOR])[own.annotator]  # index -1 is the last
 
 
-def complete(
-    who: NDArray[np.str_], matrices: Mapping[str, TransitionMatrix], others: TransitionMatrix
+def observations(own: OwnData, examples: NDArray[np.int64]) -> Observations:
+    """Select the answers about some examples, with labels as indices."""
+    position = np.full(own.n_examples, -1)
+    position[examples] = np.arange(len(examples))
+    example = position[own.example]
+    is_selected = example >= 0
+    return Observations(
+        example=example[is_selected],
+        label=own.label[is_selected],
+        annotator=annotator_names(own)[is_selected] if own.annotators else None,
+        n_examples=len(examples),
+    )
+
+
+def check_consistent(own: OwnData, transition: Any, allow_diagonal: bool) -> None:
+    """Check that no example has all its classes excluded, unless annotators may err."""
+    matrices = transition.values() if isinstance(transition, Mapping) else [transition]
+    if allow_diagonal or any(getattr(Q, "allow_diagonal", False) for Q in matrices):
+        return
+    excluded = np.flatnonzero(own.ruled_out.all(axis=1))
+    if len(excluded):
+        raise InvalidLabels(
+            f"The answers about an example must leave at least one class. Those about "
+            f"{own.name_of(int(excluded[0]))} exclude every class (number of such examples: "
+            f"{len(excluded)}). Remove them, or allow for annotators who err: allow_diagonal "
+            "(--allow-diagonal)."
+        )
+
+
+def join_anchors(own: OwnData, more: Anchors | None) -> Anchors:
+    """Join the anchors in the data and further anchors."""
+    if more is None:
+        return own.anchors
+    X, y = (np.concatenate(parts) for parts in zip(own.anchors, more, strict=True))
+    return X, y
+
+
+def matrix_of_each(
+    annotators: NDArray[np.str_], matrices: Mapping[str, TransitionMatrix], common: TransitionMatrix
 ) -> dict[str, TransitionMatrix]:
-    """Return a matrix for everybody who answered; `others` is that of those who have none."""
-    return {name: matrices.get(name, others) for name in np.unique(who).tolist()}
+    """Return a matrix for each annotator: the common one for those who have none."""
+    return {name: matrices.get(name, common) for name in np.unique(annotators).tolist()}
 
 
 def check_matrices(
     own: OwnData, matrices: Mapping[str, TransitionMatrix]
 ) -> dict[str, TransitionMatrix]:
-    """Return the matrices, with the mean of all for answers by nobody, if they fit the data.
+    """Check that the matrices of annotators fit the data, and align them with its classes.
+
+    Answers of unknown annotators get the mean of the matrices, weighted by numbers of answers.
 
     Raises
     ------
     InvalidInput
-        If the data do not say who answered.
+        If the data do not name annotators.
     InvalidTransitionMatrix
-        If an annotator has no matrix, or one is not about the classes of the data.
+        If an annotator has no matrix, or a matrix has other classes than the data.
     InvalidLabels
-        If an annotator said what their matrix holds for impossible.
+        If an annotator gave an answer that is impossible under their matrix.
     """
     if not own.annotators:
         raise InvalidInput(
-            "A matrix for each annotator needs data that say who gave each answer. Name that "
+            "A matrix for each annotator needs data with a column of annotators. Name that "
             "column: annotator (--annotator)."
         )
     missing = [name for name in own.annotators if name not in matrices]
     if missing:
         raise InvalidTransitionMatrix(
             f"Each of the {len(own.annotators)} annotators in {own.source} must have a matrix. "
-            f"{shorten(missing)} has none: add {file_name(missing[0])!r} to the folder. It has "
+            f"{shorten(missing)} has none: add {file_name(missing[0])!r} to the folder, which has "
             f"matrices of {shorten(sorted(matrices))}."
         )
-    found = {
-        name: in_order_of_classes(Q, own, f"The matrix of annotator {name!r}")
+    aligned = {
+        name: align(Q, own.classes, name=f"The matrix of annotator {name!r}")
         for name, Q in matrices.items()
     }
-    who = who_answered(own)
-    if (who == NOBODY).any():
-        found[NOBODY] = pool(who[who != NOBODY], found)
-    for name in np.unique(who).tolist():
-        _check_possible(own, who, name, found[name])
-    return found
+    annotators = annotator_names(own)
+    is_unknown = annotators == UNKNOWN_ANNOTATOR
+    if is_unknown.any():
+        aligned[UNKNOWN_ANNOTATOR] = pool(annotators[~is_unknown], aligned)
+    for name in np.unique(annotators).tolist():
+        _check_possible(own, np.flatnonzero(annotators == name), name, aligned[name])
+    return aligned
 
 
-def in_order_of_classes(Q: TransitionMatrix, own: OwnData, what: str) -> TransitionMatrix:
-    """Return the matrix with its classes in the order of the data; refuse one of other classes."""
-    if Q.classes == own.classes or (Q.n_classes == own.n_classes and not Q.has_names):
-        return Q
-    lacking = [name for name in own.classes if name not in Q.classes]
-    strange = [name for name in Q.classes if name not in own.classes]
-    if lacking or strange:
-        differ = [f"lacks {shorten(lacking)}"] * bool(lacking)
-        differ += [f"also has {shorten(strange)}"] * bool(strange)
-        raise InvalidTransitionMatrix(
-            f"{what} must have the classes {shorten(own.classes)}. It {' and '.join(differ)}."
-        )
-    if Q.is_uniform:
-        return TransitionMatrix.uniform(Q.n_classes, classes=own.classes)
-    order = [Q.classes.index(name) for name in own.classes]
-    values = Q.entries[order][:, order]
-    return TransitionMatrix(values, own.classes, allow_diagonal=Q.allow_diagonal)
-
-
-def _check_possible(own: OwnData, who: NDArray[np.str_], name: str, Q: TransitionMatrix) -> None:
-    said = np.bincount(own.label[who == name], minlength=own.n_classes)
-    impossible = np.flatnonzero((said > 0) & ~np.asarray(Q).any(axis=0))
+def _check_possible(
+    own: OwnData, answers: NDArray[np.int64], name: str, Q: TransitionMatrix
+) -> None:
+    """Check that an annotator gave no answer to which Q gives probability 0 for every class."""
+    labels = own.label[answers]
+    counts = np.bincount(labels, minlength=own.n_classes)
+    impossible = np.flatnonzero((counts > 0) & ~np.asarray(Q).any(axis=0))
     if len(impossible):
         label = int(impossible[0])
-        answer = int(np.flatnonzero((who == name) & (own.label == label))[0])
+        first = int(own.example[answers[labels == label][0]])
         raise InvalidLabels(
-            f"An annotator must only say what their matrix allows. {name!r} says 'not "
-            f"{own.classes[label]}' {said[label]} times, first about "
-            f"{own.name_of(int(own.example[answer]))}, but that column of their matrix is all "
-            "zero. Mend the matrix, or drop these answers."
+            f"Annotators must only give answers that are possible under their matrix. {name!r} "
+            f"says 'not {own.classes[label]}' {counts[label]} times, first about "
+            f"{own.name_of(first)}, but that column of their matrix is all zero. Correct the "
+            "matrix, or remove these answers."
         )
 
 
 def find_wrong_answers(
     own: OwnData, probs: NDArray[np.float64], matrices: Mapping[str, TransitionMatrix]
 ) -> WrongLabels | None:
-    """Rank all answers by the probability that they are wrong; None where no matrix knows mistakes.
+    """Rank all answers by the probability that they are wrong.
 
     Parameters
     ----------
+    own : OwnData
     probs : array of shape (n_examples, n_classes)
     matrices : mapping
-        Of everybody who answered, as `complete` gives them.
+        The matrix of each annotator who answered, as `matrix_of_each` returns them.
+
+    Returns
+    -------
+    WrongLabels or None
+        None if all matrices have a zero diagonal, so that no answer can be wrong.
     """
-    who = who_answered(own)
-    wrong = np.zeros(len(own.label))
-    erring = [name for name, Q in matrices.items() if np.asarray(Q).diagonal().any()]
-    for name in erring:
-        answers = np.flatnonzero(who == name)
-        found = find_wrong_labels(probs[own.example[answers]], own.label[answers], matrices[name])
-        wrong[answers[found.indices]] = found.probabilities
-    order = np.argsort(-wrong, kind="stable")
-    return (
-        WrongLabels(
-            indices=order,
-            probabilities=wrong[order],
-            labels=own.label[order],
-            classes=own.classes,
-        )
-        if erring
-        else None
+    may_err = [name for name, Q in matrices.items() if np.asarray(Q).diagonal().any()]
+    if not may_err:
+        return None
+    annotators = annotator_names(own)
+    probability = np.zeros(len(own.label))
+    for name in may_err:
+        answers = np.flatnonzero(annotators == name)
+        ranked = find_wrong_labels(probs[own.example[answers]], own.label[answers], matrices[name])
+        probability[answers[ranked.indices]] = ranked.probabilities
+    order = np.argsort(-probability, kind="stable")
+    return WrongLabels(
+        indices=order,
+        probabilities=probability[order],
+        labels=own.label[order],
+        classes=own.classes,
     )

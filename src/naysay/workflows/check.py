@@ -1,4 +1,4 @@
-"""A trained model against a user's answers: how good it is, and what looks wrong."""
+"""Check a trained model against new answers: accuracy, collapsed classes, wrong answers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from naysay import quality
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidInput, InvalidTransitionMatrix
 from naysay.classifier import ComplementaryClassifier
+from naysay.classifier.inputs import align
 from naysay.classifier.targets import pool
 from naysay.datasets.own import OwnData, read_features, read_own
 from naysay.datasets.own.images import ImageRecipe
@@ -17,54 +19,47 @@ from naysay.datasets.own.recipe import Recipe
 from naysay.datasets.own.tables import read_table
 from naysay.metrics import Estimate
 from naysay.observations import Observations
-from naysay.quality import (
-    Annotators,
-    CollapsedClasses,
-    WrongLabels,
-    annotators,
-    find_collapsed_classes,
-)
+from naysay.quality import Annotators, CollapsedClasses, WrongLabels, find_collapsed_classes
 from naysay.transition import TransitionMatrix
 from naysay.workflows.annotators import (
+    annotator_names,
     check_matrices,
-    complete,
     find_wrong_answers,
-    in_order_of_classes,
-    who_answered,
+    matrix_of_each,
 )
 from naysay.workflows.fit import estimate_accuracy
 
 __all__ = ["ModelCheck", "check_file", "check_model"]
 
-_LISTED = 100  # doubtful answers in the JSON form
-_SHOWN = 20  # annotators
+_N_LISTED = 100  # answers that are probably wrong, in the JSON form
+_N_SHOWN = 20  # annotators, in the text
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ModelCheck:
-    """What answers say about a model and about themselves; ``print`` it to read it."""
+    """The results of a check; ``print`` it to read them."""
 
     own: OwnData
     accuracy: Estimate
     matrix_fits: bool
-    """False where the answers show that Q is not theirs; the first of `notes` says how."""
+    """False if the answers contradict Q; the first of `notes` explains how."""
     collapsed: CollapsedClasses | None
-    """None where Q is singular, or does not fit."""
+    """None if Q is singular, or does not fit the answers."""
     wrong_labels: WrongLabels | None
-    """Over all answers, in the order of ``own.label``; None where Q knows no mistakes."""
+    """Ranking of all answers, as indices of ``own.label``; None if Q has a zero diagonal."""
     annotators: Annotators | None
     off_their_matrix: Mapping[str, float]
-    """How far each annotator answers from the matrix of their own, 0 to 1; empty without such."""
+    """Distance of the answers of each annotator from the matrix of that annotator, 0 to 1."""
     notes: tuple[str, ...]
-    """Why something could not be said, or should not be relied on."""
+    """Explanations of results that are missing or less reliable."""
 
     @property
     def doubtful(self) -> list[dict[str, Any]]:
-        """Answers more likely wrong than right, the most doubtful first."""
-        found = self.wrong_labels
-        if found is None:
+        """Answers that are probably wrong, the most probable first."""
+        ranked = self.wrong_labels
+        if ranked is None:
             return []
-        n = int((found.probabilities >= 0.5).sum())
+        n = int((ranked.probabilities >= 0.5).sum())
         return [
             {
                 "example": self.own.name_of(int(self.own.example[answer])),
@@ -72,7 +67,7 @@ class ModelCheck:
                 "probability": float(probability),
             }
             for answer, probability in zip(
-                found.indices[:n].tolist(), found.probabilities[:n], strict=True
+                ranked.indices[:n].tolist(), ranked.probabilities[:n], strict=True
             )
         ]
 
@@ -87,7 +82,7 @@ class ModelCheck:
             "matrix_fits": self.matrix_fits,
             "collapsed": None if self.collapsed is None else self.collapsed.to_dict(),
             "n_wrong_expected": None if wrong is None else wrong.n_expected,
-            "doubtful": self.doubtful[:_LISTED],
+            "doubtful": self.doubtful[:_N_LISTED],
             "annotators": [
                 {**each.to_dict(), "off_their_matrix": self.off_their_matrix.get(each.name)}
                 for each in self.annotators or ()
@@ -114,9 +109,9 @@ class ModelCheck:
         if self.annotators is not None:
             parts.append(str(self.annotators))
         if self.off_their_matrix:
-            most = sorted(self.off_their_matrix.items(), key=lambda item: -item[1])[:_SHOWN]
+            most = sorted(self.off_their_matrix.items(), key=lambda item: -item[1])[:_N_SHOWN]
             listed = ", ".join(f"{name} {distance:.2f}" for name, distance in most)
-            parts.append(f"Distance from the matrix of their own (0 to 1): {listed}")
+            parts.append(f"Distance of annotators from their matrix (0 to 1): {listed}")
         parts += [f"Note: {note}" for note in notes]
         return "\n".join(parts)
 
@@ -137,7 +132,7 @@ def check_file(
     data : path or data frame
         Answers that the model was not trained on, in the form of its training data.
     transition : TransitionMatrix, or one for each annotator by name, optional
-        How the annotators of these answers choose; those of the model when left out.
+        The matrix of these answers, by default that of the model.
     **reading
         As in `naysay.datasets.own.read_own`: ``label``, ``annotator`` and so on.
     """
@@ -149,14 +144,14 @@ def check_file(
         own = read_own(data, classes=names, **reading)
         return check_model(model, own, own.X, transition=transition)
     options = {name: reading[name] for name in ("delimiter", "decimal") if name in reading}
-    if str(data) == "-":  # standard input can be read once
+    if str(data) == "-":  # standard input can be read only once
         roles = (reading.get(role) for role in ("label", "annotator", "example_id", "true_label"))
         named = [name for name in roles if name is not None]
         data = read_table("-", text=[*recipe.categorical, *named], **options)
     if not str(data).endswith(".npz"):
         reading["features"] = [column.name for column in recipe.columns]
     own = read_own(data, classes=names, **reading)
-    X = read_features(data, recipe, **options)[own.row]  # as in training, not as these data say
+    X = read_features(data, recipe, **options)[own.row]  # filled and encoded as in training
     return check_model(model, own, X, transition=transition)
 
 
@@ -167,10 +162,10 @@ def check_model(
     *,
     transition: TransitionMatrix | Mapping[str, TransitionMatrix] | None = None,
 ) -> ModelCheck:
-    """Check a model against answers, with the features of their examples.
+    """Check a model against answers, given the features X of their examples.
 
-    The accuracy and the collapsed classes come from the first answer about each example: further
-    ones about the same example would not be independent.
+    The accuracy and the collapsed classes are estimated from the first answer about each example,
+    because several answers about one example are not independent.
     """
     if tuple(map(str, model.classes_)) != own.classes:
         raise InvalidInput(
@@ -180,19 +175,19 @@ def check_model(
     if X.shape[1:] != model.input_shape_:
         raise InvalidInput(
             f"{own.source} must give examples of shape {model.input_shape_}, as the model was "
-            f"trained on. It gives {X.shape[1:]}. Name the columns that are no features."
+            f"trained on. It gives {X.shape[1:]}. Name the columns that are not features."
         )
     examples, first = np.unique(own.example, return_index=True)
-    who = who_answered(own)
-    Q, own_matrices, notes = _choose_matrices(model, own, transition, who[first])
-    matrices = complete(who, own_matrices, Q)
+    annotators = annotator_names(own)
+    Q, by_annotator, notes = _choose_matrices(model, own, transition, annotators[first])
+    matrices = matrix_of_each(annotators, by_annotator, Q)
     probs = model.predict_proba(X)
     labels, answered = own.label[first], probs[examples]
     is_exact = transition is not None or model.transition != "estimate"
     accuracy, wrong_matrix = estimate_accuracy(
         answered.argmax(axis=1), labels, Q, is_exact=is_exact
     )
-    collapsed = habits = None
+    collapsed = described = None
     try:
         collapsed = find_collapsed_classes(answered, labels, Q)
     except InvalidTransitionMatrix as problem:
@@ -201,42 +196,45 @@ def check_model(
         wrong_matrix = collapsed.findings[0].message
     if wrong_matrix is not None:
         notes.insert(0, wrong_matrix)
-        collapsed = None  # it rests on Q
+        collapsed = None  # this depends on Q
     wrong_labels = find_wrong_answers(own, probs, matrices)
     if wrong_labels is None:
         notes.append(
-            "Wrong answers were not looked for: the matrix has a zero diagonal. Estimate it with "
-            "allow_diagonal=True (naysay estimate --allow-diagonal)."
+            "Wrong answers were not searched for: the matrix has a zero diagonal, so that no "
+            "answer can be wrong. Estimate it with allow_diagonal=True "
+            "(naysay estimate --allow-diagonal)."
         )
     if own.annotator is not None and (own.annotator >= 0).any():
-        known = own.annotator >= 0
+        is_known = own.annotator >= 0
         answers = Observations(
-            example=own.example[known],
-            label=own.label[known],
-            annotator=who[known],
+            example=own.example[is_known],
+            label=own.label[is_known],
+            annotator=annotators[is_known],
             n_examples=len(probs),
         )
-        habits = annotators(answers, probs, Q)
+        described = quality.annotators(answers, probs, Q)
     return ModelCheck(
         own=own,
         accuracy=accuracy,
         matrix_fits=wrong_matrix is None,
         collapsed=collapsed,
         wrong_labels=wrong_labels,
-        annotators=habits,
+        annotators=described,
         off_their_matrix={
             each.name: _distance(
-                each.transition, own_matrices[each.name], probs[own.example[who == each.name]]
+                each.transition,
+                by_annotator[each.name],
+                probs[own.example[annotators == each.name]],
             )
-            for each in habits or ()
-            if each.name in own_matrices
+            for each in described or ()
+            if each.name in by_annotator
         },
         notes=tuple(notes),
     )
 
 
 def _without_interval(accuracy: Estimate) -> str:
-    """Return the accuracy by a wrong matrix: no interval of it holds what it promises."""
+    """Format an accuracy that is estimated with a wrong matrix, whose interval is not valid."""
     if accuracy.value is None or accuracy.standard_error is None:
         return "Accuracy: unknown"
     return (
@@ -249,35 +247,39 @@ def _choose_matrices(
     model: ComplementaryClassifier,
     own: OwnData,
     transition: TransitionMatrix | Mapping[str, TransitionMatrix] | None,
-    who: NDArray[np.str_],
+    annotators: NDArray[np.str_],
 ) -> tuple[TransitionMatrix, Mapping[str, TransitionMatrix], list[str]]:
-    """Return the matrix of the answers by `who`, those that annotators have, and what to note."""
+    """Choose the matrix for answers of these annotators, and those of single annotators.
+
+    The third value returned has notes about the choice.
+    """
     if isinstance(transition, TransitionMatrix):
-        return in_order_of_classes(transition, own, "The matrix"), {}, []
+        return align(transition, own.classes, name="The matrix"), {}, []
     if transition is not None:
         matrices = check_matrices(own, transition)
-        return pool(who, matrices), matrices, []
+        return pool(annotators, matrices), matrices, []
     matrices = model.transitions_
     notes = []
     if model.transition == "estimate":
-        notes.append("The matrix was estimated, and the intervals take it as exact.")
+        notes.append("The matrix was estimated, but the intervals treat it as exact.")
     if not matrices:
         return model.transition_, {}, notes
-    strangers = [name for name in own.annotators if name not in matrices]
+    unknown = [name for name in own.annotators if name not in matrices]
     if not own.annotators:
         notes.append(
-            "The model has a matrix for each annotator. These answers do not say who gave them, "
-            "so the mean of all was used: name the column with annotator (--annotator)."
+            "The model has a matrix for each annotator, but these answers have no annotators, so "
+            "the mean of all matrices was used. Name their column: annotator (--annotator)."
         )
-    elif strangers:
+    elif unknown:
         notes.append(
-            f"The model has no matrix of {shorten(strangers)}; the mean of all was used for their "
-            "answers."
+            f"The model has no matrix for {shorten(unknown)}; the mean of all matrices was used "
+            "for their answers."
         )
-    return pool(who, complete(who, matrices, model.transition_)), matrices, notes
+    common = pool(annotators, matrix_of_each(annotators, matrices, model.transition_))
+    return common, matrices, notes
 
 
 def _distance(Q: TransitionMatrix, other: TransitionMatrix, probs: NDArray[np.float64]) -> float:
-    """Return the mean distance of rows (total variation) over examples of these probabilities."""
+    """Compute the mean total variation distance of rows, weighted by predicted classes."""
     rows = np.abs(np.asarray(Q) - np.asarray(other)).sum(axis=1) / 2
     return float(probs.mean(axis=0) @ rows)

@@ -1,4 +1,4 @@
-"""The whole idea on scikit-learn's digits: what `naysay demo` computes."""
+"""Compare methods on the digits of scikit-learn, for ``naysay demo``."""
 
 import time
 from collections.abc import Callable
@@ -24,7 +24,7 @@ _N_EXAMPLES = 12
 
 @dataclass(frozen=True, kw_only=True)
 class DemoRun:
-    """One training: which method, how well it did, how long it took."""
+    """Method, accuracy and time of one training."""
 
     name: str
     title: str
@@ -37,7 +37,7 @@ class DemoRun:
 
 @dataclass(frozen=True, kw_only=True)
 class DemoExample:
-    """One training image (8, 8), what was said of it, and what the model says now."""
+    """A training image (8, 8), its complementary label and the prediction of the model."""
 
     image: NDArray[np.float64]
     comp_label: int
@@ -48,7 +48,7 @@ class DemoExample:
 
 @dataclass(frozen=True, kw_only=True)
 class DemoResult:
-    """All that the demo's table and page show."""
+    """The results that the table and the page of the demo show."""
 
     setting: str
     seed: int
@@ -61,6 +61,24 @@ class DemoResult:
     examples: list[DemoExample]
     seconds: float
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures of the runs as plain values for JSON."""
+        return {
+            "setting": self.setting,
+            "seed": self.seed,
+            "seconds": self.seconds,
+            "runs": [
+                {
+                    "method": run.name,
+                    "learned_from": run.learned_from,
+                    "accuracy": run.accuracy,
+                    "q_error": run.q_error,
+                    "seconds": run.seconds,
+                }
+                for run in self.runs
+            ],
+        }
+
 
 def run_demo(
     setting: str = "with0",
@@ -69,18 +87,18 @@ def run_demo(
     learn_from_anchors: bool = True,
     on_run: Callable[[str], None] = lambda title: None,
 ) -> DemoResult:
-    """Draw biased complementary labels for the digits, learn from them, compare.
+    """Draw biased complementary labels for the digits, train on them and compare methods.
 
-    The true labels are used for the drawing, for the first run (TL), for 10 anchors per class,
-    and for scoring on images that no run has seen; nowhere else.
+    True labels are used to draw the complementary labels, in the first run (TL), for 10 anchors
+    per class, and for the accuracy on test images; nowhere else.
 
     Parameters
     ----------
     setting : {"uniform", "without0", "with0"}
     seed : int
     learn_from_anchors : bool
-        Whether LM/E learns from the anchors' true classes too and refines Q, or takes only Q from
-        them and leaves it at that, as the paper does.
+        Whether LM/E is trained on the true classes of the anchors too and refines Q. False is
+        the procedure of the paper, which uses anchors for a first estimate of Q only.
     on_run : callable
         Called with the title of each training when it starts.
     """
@@ -97,7 +115,7 @@ def run_demo(
     anchors = np.concatenate(
         [rng.choice(np.flatnonzero(y == label), N_ANCHORS, replace=False) for label in range(10)]
     )
-    # Q = I: "the label given is the true class", so the same classifier learns from true labels
+    # With Q = I the label is the true class, so the same classifier learns from true labels.
     identity = TransitionMatrix(np.eye(10), allow_diagonal=True)
 
     def train(

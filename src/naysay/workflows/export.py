@@ -1,8 +1,8 @@
-"""Models for other programs: ONNX and torch.export files that need no naysay to run.
+"""Export models to ONNX and torch.export files, which run without naysay.
 
-The exported model takes what a user has: images as bytes, or the columns of a table as numbers,
-NaN where a value is missing and the position of its category where it is text. It gives the log
-of the probabilities and the probabilities. What the columns are is written into the file.
+The exported model takes raw inputs: images as bytes, or the columns of a table as numbers, with NaN
+for missing values and the index of the category for text. It returns log-probabilities and
+probabilities. The file contains a description of its inputs.
 """
 
 import copy
@@ -30,7 +30,7 @@ __all__ = ["ExportedModel", "TableEncoder", "describe", "encode_columns", "expor
 
 
 class TableEncoder(nn.Module):
-    """A recipe for tables as a module: columns (N, n_columns) to features (N, n_features)."""
+    """The recipe of a table as a module: columns (N, n_columns) to features (N, n_features)."""
 
     source: Tensor
     kind: Tensor
@@ -41,8 +41,8 @@ class TableEncoder(nn.Module):
     def __init__(self, recipe: Recipe) -> None:
         super().__init__()
         rows: list[tuple[float, ...]] = []
-        for place, column in enumerate(recipe.columns):
-            rows += [(place, *row) for row in _feature_rows(column)]
+        for index, column in enumerate(recipe.columns):
+            rows += [(index, *row) for row in _feature_rows(column)]
         table = torch.tensor(rows, dtype=torch.float64)
         self.register_buffer("source", table[:, 0].long())
         self.register_buffer("kind", table[:, 1].long())
@@ -50,25 +50,25 @@ class TableEncoder(nn.Module):
             self.register_buffer(name, table[:, index].float())
 
     def forward(self, columns: Tensor) -> Tensor:
-        """Return the features that the recipe gives."""
+        """Compute the features of the recipe."""
         cells = columns[:, self.source]
         gap = cells.isnan()
         number = (torch.where(gap, self.fill, cells) - self.center) / self.scale
         is_listed = (cells >= 0) & (cells < self.fill)
         other = (~gap & ~is_listed) | (gap & (self.center > 0))
-        # as numbers, because onnxruntime cannot choose between booleans
+        # As numbers, because onnxruntime has no `where` for booleans.
         features = torch.where(self.kind == _GAP, gap.float(), (cells == self.fill).float())
         features = torch.where(self.kind == _OTHER, other.float(), features)
         return torch.where(self.kind == _NUMBER, number, features)
 
 
-# What a feature is. `fill` is the median, the category's position, or the number of categories;
-# `center` of "other" says whether a gap counts as other too.
+# Kinds of features. `fill` is the median, the index of the category, or the number of categories;
+# for _OTHER, `center` is 1 if a missing value counts as another category too.
 _NUMBER, _GAP, _CATEGORY, _OTHER = range(4)
 
 
 def _feature_rows(column: NumericColumn | CategoricalColumn) -> list[tuple[float, ...]]:
-    """Return kind, fill, center and scale of each feature of a column."""
+    """List kind, fill, center and scale of each feature of a column."""
     if isinstance(column, NumericColumn):
         rows = [(_NUMBER, column.median, column.center, column.scale)]
     else:
@@ -80,7 +80,7 @@ def _feature_rows(column: NumericColumn | CategoricalColumn) -> list[tuple[float
 
 
 class ExportedModel(nn.Module):
-    """Raw inputs to (log-probabilities, probabilities), both of shape (N, n_classes)."""
+    """A module from raw inputs to log-probabilities and probabilities, both (N, n_classes)."""
 
     def __init__(self, model: ComplementaryClassifier) -> None:
         super().__init__()
@@ -90,14 +90,14 @@ class ExportedModel(nn.Module):
         self.loss = as_training_loss(copy.deepcopy(model.loss_))
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Return log P(Y | x) and P(Y | x)."""
+        """Compute log P(Y | x) and P(Y | x)."""
         logits = self.network(self.encoder(inputs).float())
         log_probs = self.loss.log_scores(logits)
         return log_probs, log_probs.exp()
 
 
 def describe(model: ComplementaryClassifier) -> dict[str, Any]:
-    """Return what a program must know to use an exported model, as plain values for JSON."""
+    """Describe the inputs and outputs of an exported model, as plain values for JSON."""
     about: dict[str, Any] = {
         "classes": model.classes_.tolist(),
         "outputs": ["log_probabilities", "probabilities"],
@@ -122,7 +122,7 @@ def describe(model: ComplementaryClassifier) -> dict[str, Any]:
 
 
 def encode_columns(recipe: Recipe, rows: list[dict[str, Any]]) -> np.ndarray[Any, Any]:
-    """Return rows of a table as the exported model takes them.
+    """Encode rows of a table as inputs of an exported model.
 
     Examples
     --------
@@ -145,19 +145,19 @@ def encode_columns(recipe: Recipe, rows: list[dict[str, Any]]) -> np.ndarray[Any
 
 
 def export(model: ComplementaryClassifier, path: str | Path) -> None:
-    """Write a model as ``.onnx`` or ``.pt2`` (torch.export), whole or not at all.
+    """Write a model as ``.onnx`` or ``.pt2`` (torch.export), completely or not at all.
 
     Parameters
     ----------
     model : ComplementaryClassifier
         Fitted.
     path : str or Path
-        Its ending says the format.
+        Its suffix decides the format.
 
     Raises
     ------
     InvalidInput
-        If the ending is another, or the packages that write ONNX are not installed.
+        If the suffix is another, or the packages that write ONNX are not installed.
     """
     suffix = Path(path).suffix.lower()
     writer = {".onnx": _write_onnx, ".pt2": _write_program}.get(suffix)
@@ -203,14 +203,14 @@ def _write_onnx(module: nn.Module, example: Tensor, about: str, part: Path) -> N
             dynamo=True,
             verbose=False,
         )
-    assert program is not None  # it is, with dynamo=True
+    assert program is not None  # because dynamo=True
     program.model.metadata_props["naysay"] = about
     program.save(part, external_data=False)
 
 
 @contextmanager
 def _quiet(name: str) -> Iterator[None]:
-    """Keep torch from talking about itself: missing packages, what it will deprecate."""
+    """Silence log messages and warnings of torch, about missing packages and deprecations."""
     logger = logging.getLogger(name)
     level = logger.level
     logger.setLevel(logging.ERROR)

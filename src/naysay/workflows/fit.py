@@ -1,7 +1,10 @@
-"""What is said of a fit: figures, and the examples a person should look at."""
+"""From a user's data to a model, and an estimate of how good it is, without a true label.
+
+Part of the examples is held out before training. Afterwards the accuracy of the model is estimated
+from their complementary labels.
+"""
 
 import time
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,40 +15,47 @@ from numpy.typing import NDArray
 
 from naysay import __version__, metrics, quality
 from naysay._base.checks import check_number, check_seed, shorten
-from naysay._base.errors import InvalidData, InvalidLabels, NaysayWarning, NoAnchorPoints
+from naysay._base.errors import InvalidData
 from naysay.classifier import ComplementaryClassifier
-from naysay.classifier.habit import Habit
 from naysay.classifier.model_files import NetworkFactory
 from naysay.classifier.targets import pool
 from naysay.datasets.own import OwnData
 from naysay.datasets.own.recipe import Recipe
 from naysay.datasets.own.summary import Summary, summarise
 from naysay.methods import Method, find_method
-from naysay.metrics.accuracy import BEYOND_CHANCE, describe_outside, errors_outside
-from naysay.observations import Observations
+from naysay.metrics.accuracy import BEYOND_CHANCE, accuracy_and_errors_outside, describe_outside
 from naysay.quality.collapsed import WHAT_TO_DO
 from naysay.transition import TransitionMatrix
+from naysay.transition.diagnosis import Diagnosis
 from naysay.workflows.advice import find_problems, give_advice
 from naysay.workflows.annotators import (
-    NOBODY,
+    FEWEST_EXAMPLES,
+    UNKNOWN_ANNOTATOR,
+    Anchors,
+    annotator_names,
+    check_consistent,
     check_matrices,
-    complete,
     find_wrong_answers,
-    who_answered,
+    join_anchors,
+    matrix_of_each,
+    observations,
 )
 
 __all__ = [
     "FitReport",
     "ShownExample",
     "estimate_accuracy",
-    "estimate_own",
     "fit_own",
     "least_sure",
     "suspects",
 ]
 
+_FIRST_A_MATRIX = (
+    "5 to 10 true labels per class, from which to estimate Q: the present Q does not describe "
+    "these labels, and all figures depend on it."
+)
 _N_SHOWN = 12  # examples of each kind
-_UNLIKELY = 2.33  # standard errors; by chance 1 in 100 estimates of a perfect model is so far above
+_UNLIKELY = 2.33  # standard errors: 1 in 100 estimates for a perfect model is farther above 100 %
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -62,40 +72,48 @@ class ShownExample:
     guesses: tuple[tuple[str, float], ...]
     """The two most probable classes, with their probabilities."""
     doubt: float
-    """What it is listed by: how unsure the model is, or how probably a label is wrong."""
+    """Probability by which it is ranked: that the prediction is wrong, or that a label is."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FitReport:
-    """What was learned from, how well it went, and what to do next; no network in it."""
+    """The results of a fit: data, matrix, estimated accuracy, warnings and advice."""
 
     summary: Summary
     method: str
     transition: TransitionMatrix
+    diagnosis: Diagnosis
     transition_from: str
     """``uniform``, ``estimate`` or ``given``."""
     transitions: dict[str, TransitionMatrix]
-    """The matrix of each annotator, who answered most first; empty where one serves for all."""
+    """The matrix of each annotator, most answers first; empty if there is one for all."""
     habits: dict[str, NDArray[np.float64]]
     """The share of each class among the answers of each annotator."""
     n_anchors: int
     n_training: int
     n_held_out: int
     accuracy: metrics.Estimate
-    """On the examples set aside, from their complementary labels."""
+    """Estimated from the complementary labels of the held-out examples."""
     precision: tuple[metrics.Estimate, ...]
-    """How often a prediction of each class is right."""
+    """For each class, how often a prediction of it is correct."""
     matrix_fits: bool
-    """False where the accuracy shows that the matrix is not that of the labels."""
+    """False if the accuracy is so far above 100 % that the matrix cannot be that of the labels."""
     n_predicted: tuple[int, ...]
-    """How often each class is predicted, over all examples."""
+    """How often each class is predicted among all examples."""
     unsure: tuple[ShownExample, ...]
+    """Examples with the least certain predictions."""
     suspects: tuple[ShownExample, ...] | None
-    """Labels that look wrong; None where the matrix says that none is."""
-    warnings: tuple[str, ...]
+    """Examples with a label that is probably wrong; None if the matrix has a zero diagonal."""
+    fit_warnings: tuple[str, ...]
+    """Warnings about the fit; ``summary.warnings`` has those about the data."""
     advice: tuple[str, ...]
     seed: int
     seconds: float
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Warnings about the data and about the fit, one sentence each."""
+        return (*self.summary.warnings, *self.fit_warnings)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values for JSON."""
@@ -106,7 +124,7 @@ class FitReport:
             "transition": {
                 "from": self.transition_from,
                 "values": np.asarray(self.transition).tolist(),
-                "identifiable": self.transition.diagnose().identifiable,
+                "identifiable": self.diagnosis.identifiable,
                 "fits": self.matrix_fits,
             },
             "transitions": {name: np.asarray(Q).tolist() for name, Q in self.transitions.items()},
@@ -135,15 +153,13 @@ def estimate_accuracy(
     Q_samples: Any = None,
     is_exact: bool = True,
 ) -> tuple[metrics.Estimate, str | None]:
-    """Estimate the accuracy; say what is wrong with Q where no accuracy can be like that.
+    """Estimate the accuracy, and describe what is wrong with Q if the estimate is impossible.
 
-    Without `is_exact` the standard error leaves out that of an estimated Q, so more is needed.
+    The second value returned is None if the estimate is possible. `is_exact` is False if Q was
+    estimated and `Q_samples` are not given: the standard error is too small then, so that more is
+    needed to call an estimate impossible.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NaysayWarning)  # said below, and sooner
-        found = metrics.accuracy_without_labels(predicted, labels, Q, Q_samples=Q_samples)
-    shares = np.bincount(predicted, minlength=Q.n_classes) / len(predicted)
-    outside = errors_outside(found, shares, np.asarray(Q))
+    found, outside = accuracy_and_errors_outside(predicted, labels, Q, Q_samples=Q_samples)
     if outside <= (_UNLIKELY if is_exact else BEYOND_CHANCE):
         return found, None
     explained = "hardly explains" if outside <= BEYOND_CHANCE else "does not explain"
@@ -153,7 +169,7 @@ def estimate_accuracy(
 
 
 def least_sure(own: OwnData, probs: NDArray[np.float64]) -> tuple[ShownExample, ...]:
-    """Return the examples with the least probable best guess."""
+    """Select the examples with the least certain predictions."""
     doubt = 1 - probs.max(axis=1)
     return _shown(own, probs, np.argsort(-doubt, kind="stable")[:_N_SHOWN], doubt)
 
@@ -161,7 +177,7 @@ def least_sure(own: OwnData, probs: NDArray[np.float64]) -> tuple[ShownExample, 
 def suspects(
     own: OwnData, probs: NDArray[np.float64], wrong: quality.WrongLabels
 ) -> tuple[ShownExample, ...]:
-    """Return the examples of which an answer is more likely wrong than right, the worst first."""
+    """Select the examples with an answer that is probably wrong, the most probable first."""
     doubt = np.zeros(own.n_examples)
     np.maximum.at(doubt, own.example[wrong.indices], wrong.probabilities)
     listed = [index for index in np.argsort(-doubt, kind="stable")[:_N_SHOWN] if doubt[index] > 0.5]
@@ -191,25 +207,11 @@ def _shown(
     )
 
 
-# From a user's own data to a model and what can be said of it, without a true label.
-#
-# One part of the examples is set aside before anything is learned. Its complementary labels say at
-# the end how often the model is right.
-
-_FEWEST_EXAMPLES = 10
-_FIRST_A_MATRIX = (
-    "5 to 10 true labels per class, to estimate Q from: the present Q does not describe these "
-    "answers, and all figures rest on it."
-)
-
-Anchors = tuple[NDArray[Any], NDArray[np.int64]]
-
-
 def fit_own(
     own: OwnData,
     *,
     anchors: Anchors | None = None,
-    transition: str | TransitionMatrix | Mapping[str, TransitionMatrix] = "uniform",
+    transition: str | TransitionMatrix | Mapping[str, TransitionMatrix] | None = "uniform",
     allow_diagonal: bool = False,
     method: str | Method = "forward",
     network: NetworkFactory | None = None,
@@ -218,25 +220,30 @@ def fit_own(
     seed: int = 0,
     progress: bool = False,
     command: str | None = None,
+    summary: Summary | None = None,
 ) -> tuple[ComplementaryClassifier, FitReport]:
-    """Learn from a user's own data, and estimate how good the model is without a true label.
+    """Fit a classifier to a user's data, and estimate its accuracy without true labels.
 
     Parameters
     ----------
     own : OwnData
-        What `naysay.datasets.own.read_own` gave. True classes in it are anchors.
+        The data, as `naysay.datasets.own.read_own` returns them. Examples whose true class is
+        known are anchors.
     anchors : pair of arrays, optional
-        More anchors, as `naysay.datasets.own.read.read_anchors` gives them.
-    transition : {"uniform", "estimate"}, TransitionMatrix, or one for each annotator by name
-        As in `ComplementaryClassifier`.
+        Further anchors, as `naysay.datasets.own.read_anchors` returns them.
+    transition : {"uniform", "estimate"}, TransitionMatrix, dict or None, default="uniform"
+        As in `ComplementaryClassifier`. None is ``"estimate"`` if there are anchors, and
+        ``"uniform"`` otherwise.
     allow_diagonal, method, network, epochs, progress
         As in `ComplementaryClassifier`.
     held_out : float, default=0.2
-        Share of the examples that is set aside to estimate the accuracy; none of them is learned
-        from, and no anchor is among them.
+        Fraction of the examples that is held out to estimate the accuracy. The model is not
+        trained on them, and no anchor is among them.
     seed : int, default=0
     command : str, optional
-        The command line that asked for the model; kept in the model file.
+        The command line, which is saved with the model.
+    summary : Summary, optional
+        The summary of the data, if it has been computed already.
 
     Returns
     -------
@@ -259,10 +266,12 @@ def fit_own(
     start = time.perf_counter()
     rng = check_seed(seed)
     given = check_matrices(own, transition) if isinstance(transition, Mapping) else transition
-    _check_consistent(own, given, allow_diagonal)
-    is_held_out = _set_aside(own, held_out, rng)
-    X_anchor, y_anchor = _join(own.anchors, anchors)
-    names = np.array(own.classes)
+    check_consistent(own, given, allow_diagonal)
+    is_held_out = _hold_out(own, held_out, rng)
+    X_anchor, y_anchor = join_anchors(own, anchors)
+    if given is None:
+        given = "estimate" if len(y_anchor) else "uniform"
+    origin = given if isinstance(given, str) else "given"
     clf = ComplementaryClassifier(
         method=method,
         transition=given,
@@ -273,49 +282,50 @@ def fit_own(
         progress=progress,
         random_state=int(rng.integers(2**31)),
     )
-    kept = np.flatnonzero(~is_held_out & (own.labels_per_example > 0))
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", NaysayWarning)
-        clf.fit(
-            own.X[kept],
-            _answers_about(own, kept),
-            anchors=(X_anchor, names[y_anchor]) if len(y_anchor) else None,
-        )
-    habit = clf.habit_
-    Q = _named(clf.transition_ if habit is None else habit.transition, own.classes)
-    who = who_answered(own)
-    matrices = complete(who, clf.transitions_, clf.transition_)
+    training = np.flatnonzero(~is_held_out & (own.labels_per_example > 0))
+    fit_warnings = clf.fit_quietly(
+        own.X[training],
+        observations(own, training),
+        anchors=(X_anchor, y_anchor) if len(y_anchor) else None,
+    )
+    Q, diagnosis = clf.transition_, clf.transition_.diagnose()
+    uncertainty = None if clf.habit_ is None else clf.habit_.uncertainty
+    Q_samples = None
+    if uncertainty is not None and diagnosis.identifiable:
+        Q_samples = uncertainty.samples
+    annotators = annotator_names(own)
+    matrices = matrix_of_each(annotators, clf.transitions_, Q)
     probs = clf.predict_proba(own.X)
     predicted = probs.argmax(axis=1)
     answers = _one_answer_each(own, is_held_out, rng)
-    known = None if habit is None else habit.uncertainty
-    doubts = None if known is None or not Q.diagnose().identifiable else known.samples
-    # of given matrices the mean over the very answers that are judged by it
-    judge = Q if habit is not None else _named(pool(who[answers], matrices), own.classes)
-    about = (predicted[own.example[answers]], own.label[answers], judge)
-    is_exact = habit is None or doubts is not None
-    accuracy, wrong_matrix = estimate_accuracy(*about, Q_samples=doubts, is_exact=is_exact)
-    precision = metrics.precision_without_labels(*about, Q_samples=doubts)
-    summary = summarise(own)
-    name = transition if isinstance(transition, str) else "given"
-    found = [str(each.message) for each in caught if issubclass(each.category, NaysayWarning)]
-    advice = give_advice(summary, Q, accuracy, precision, y_anchor, name, known)
+    matrix_for_evaluation = Q
+    if clf.habit_ is None:  # the mean of the given matrices, over exactly the held-out answers
+        matrix_for_evaluation = pool(annotators[answers], matrices)
+    evaluated = (predicted[own.example[answers]], own.label[answers], matrix_for_evaluation)
+    is_exact = clf.habit_ is None or Q_samples is not None
+    accuracy, wrong_matrix = estimate_accuracy(*evaluated, Q_samples=Q_samples, is_exact=is_exact)
+    precision = metrics.precision_without_labels(*evaluated, Q_samples=Q_samples)
+    summary = summarise(own) if summary is None else summary
+    warnings = [*fit_warnings]
+    advice = give_advice(summary, diagnosis, accuracy, precision, y_anchor, origin, uncertainty)
     if wrong_matrix is not None:
-        found.insert(0, wrong_matrix)
-        advice = (_FIRST_A_MATRIX,)  # the rest of it rests on Q
-    if name == "estimate" and doubts is None:
-        found.append("Q is an estimate too, and the intervals of the accuracy take it as exact")
-    found += _about_annotators(own, clf, transition)
-    wrong = find_wrong_answers(own, _as_shares(probs), matrices)
+        warnings.insert(0, wrong_matrix)
+        advice = (_FIRST_A_MATRIX,)  # all other advice depends on Q
+    if origin == "estimate" and Q_samples is None:
+        warnings.append("Q is an estimate, but the intervals of the accuracy treat it as exact")
+    warnings += _describe_annotators(own, clf, transition)
+    warnings += find_problems(diagnosis, y_anchor, predicted)
+    wrong = find_wrong_answers(own, _normalise(probs), matrices)
     report = FitReport(
         summary=summary,
-        method=clf.method if isinstance(clf.method, str) else clf.method.name,
+        method=find_method(method).name,
         transition=Q,
-        transition_from=name,
-        transitions=_by_answers(own, clf.transitions_),
+        diagnosis=diagnosis,
+        transition_from=origin,
+        transitions=_by_answers(annotators, clf.transitions_),
         habits=_habits(own),
         n_anchors=len(y_anchor),
-        n_training=len(kept),
+        n_training=len(training),
         n_held_out=len(answers),
         accuracy=accuracy,
         precision=precision,
@@ -323,13 +333,12 @@ def fit_own(
         n_predicted=tuple(np.bincount(predicted, minlength=own.n_classes).tolist()),
         unsure=least_sure(own, probs),
         suspects=None if wrong is None else suspects(own, probs, wrong),
-        warnings=(*summary.warnings, *found, *find_problems(Q, y_anchor, predicted)),
+        fit_warnings=tuple(warnings),
         advice=advice,
         seed=seed,
         seconds=time.perf_counter() - start,
     )
-    clf.recipe_ = own.recipe
-    clf.provenance_ = {
+    provenance = {
         "naysay": __version__,
         "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "data": Path(own.source).name,
@@ -340,127 +349,49 @@ def fit_own(
         "command": command,
         "accuracy": accuracy.to_dict(),
     }
-    return clf, report
-
-
-def estimate_own(
-    own: OwnData,
-    *,
-    anchors: Anchors | None = None,
-    epochs: int = 100,
-    seed: int = 0,
-    allow_diagonal: bool = False,
-    progress: bool = False,
-) -> Habit:
-    """Estimate how the annotators of a user's own data choose, from anchors.
-
-    Parameters are those of `fit_own`; nothing is set aside.
-
-    Returns
-    -------
-    Habit
-        ``transition`` is the matrix; ``uncertainty`` has ``lower`` and ``upper``, the bounds of
-        each entry, and is None where they are not known; ``by_annotator`` has a matrix for each
-        annotator, where the data say who answered and show that they differ.
-
-    Raises
-    ------
-    NoAnchorPoints
-        If a class has no anchor.
-    """
-    X_anchor, y_anchor = _join(own.anchors, anchors)
-    if not len(y_anchor):
-        raise NoAnchorPoints(
-            "The estimate needs anchors: examples whose true class is known, 5 or 10 of each "
-            "class. Name their column in true_label (--true-label), or pass a file of them "
-            "(--anchors)."
-        )
-    _check_consistent(own, None, allow_diagonal)
-    labelled = np.flatnonzero(own.labels_per_example > 0)
-    if len(labelled) < _FEWEST_EXAMPLES:
-        raise InvalidData(
-            f"{own.source} must have at least {_FEWEST_EXAMPLES} examples with a label. "
-            f"It has {len(labelled)}."
-        )
-    clf = ComplementaryClassifier(
-        transition="estimate",
-        allow_diagonal=allow_diagonal,
-        classes=own.classes,
-        epochs=epochs,
-        progress=progress,
-        random_state=seed,
-    )
-    known = X_anchor, np.array(own.classes)[y_anchor]
-    clf.fit(own.X[labelled], _answers_about(own, labelled), anchors=known)
-    assert clf.habit_ is not None  # it is, with transition="estimate"
-    return clf.habit_
-
-
-def _named(Q: TransitionMatrix, classes: Sequence[str]) -> TransitionMatrix:
-    """Return a matrix with the class names of the data."""
-    if Q.classes == tuple(classes):
-        return Q
-    return TransitionMatrix(np.asarray(Q), classes, allow_diagonal=Q.allow_diagonal)
+    return clf.set_origin(recipe=own.recipe, provenance=provenance), report
 
 
 def _by_answers(
-    own: OwnData, matrices: Mapping[str, TransitionMatrix]
+    annotators: NDArray[np.str_], matrices: Mapping[str, TransitionMatrix]
 ) -> dict[str, TransitionMatrix]:
-    """Return the matrices of those annotators who answered, most answers first."""
-    names, counts = np.unique(who_answered(own), return_counts=True)
+    """Sort the matrices of annotators by their number of answers, most answers first."""
+    names, counts = np.unique(annotators, return_counts=True)
     order = names[np.argsort(-counts, kind="stable")].tolist()
     return {
-        name: _named(matrices[name], own.classes)
-        for name in order
-        if name in matrices and name != NOBODY
+        name: matrices[name] for name in order if name in matrices and name != UNKNOWN_ANNOTATOR
     }
 
 
-def _check_consistent(own: OwnData, transition: Any, allow_diagonal: bool) -> None:
-    """Refuse answers that exclude every class of an example, where annotators never err."""
-    matrices = transition.values() if isinstance(transition, Mapping) else [transition]
-    if allow_diagonal or any(getattr(Q, "allow_diagonal", False) for Q in matrices):
-        return
-    excluded = np.flatnonzero(own.ruled_out.all(axis=1))
-    if len(excluded):
-        raise InvalidLabels(
-            f"The answers about an example must leave it some class. Those about "
-            f"{own.name_of(int(excluded[0]))} exclude every class (examples like that: "
-            f"{len(excluded)}). Drop them, or say that annotators err: allow_diagonal "
-            "(--allow-diagonal)."
-        )
-
-
-def _about_annotators(own: OwnData, clf: ComplementaryClassifier, transition: Any) -> Iterator[str]:
-    """Say what was done about annotators that a reader might not expect."""
-    if transition == "estimate" and own.annotators and not clf.transitions_:
+def _describe_annotators(
+    own: OwnData, clf: ComplementaryClassifier, transition: Any
+) -> Iterator[str]:
+    """Describe which matrices were used for annotators, where this may be unexpected."""
+    if clf.habit_ is not None and own.annotators and not clf.transitions_:
         method = find_method(clf.method)
-        yield "One matrix was estimated for all annotators together: " + (
-            "these answers do not show that their habits differ"
+        yield "One matrix was estimated for all annotators: " + (
+            "their answers do not differ significantly"
             if method.takes_evidence
-            else f"method {method.name!r} cannot use one for each"
+            else f"method {method.name!r} cannot use a matrix for each annotator"
         )
     if isinstance(transition, Mapping):
         idle = sorted(set(transition) - set(own.annotators))
         if idle:
-            yield f"{shorten(idle)}: a matrix, but no answer"
-        if NOBODY in clf.transitions_:
-            yield (
-                "Some answers do not say who gave them; they are taken to follow the mean of all "
-                "matrices"
-            )
+            yield f"{shorten(idle)}: a matrix was given, but there are no answers"
+        if UNKNOWN_ANNOTATOR in clf.transitions_:
+            yield ("Some answers have no annotator; the mean of all matrices was used for them")
 
 
-def _set_aside(own: OwnData, share: float, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Choose the examples that are only for the estimate; every class stays to be learned."""
-    check_number(share, "held_out", above=0, below=1)
+def _hold_out(own: OwnData, fraction: float, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Draw the held-out examples, and leave at least one label of every class to train on."""
+    check_number(fraction, "held_out", above=0, below=1)
     answered = own.labels_per_example > 0
     eligible = np.flatnonzero(answered & (own.true_labels < 0))
-    n_held_out = round(share * len(eligible))
-    if answered.sum() < _FEWEST_EXAMPLES or not n_held_out:
+    n_held_out = round(fraction * len(eligible))
+    if answered.sum() < FEWEST_EXAMPLES or not n_held_out:
         raise InvalidData(
-            f"{own.source} must have at least {_FEWEST_EXAMPLES} examples with a label, and some "
-            f"whose true class is not known, to learn from and to estimate with. It has "
+            f"{own.source} must have at least {FEWEST_EXAMPLES} examples with a label, and some "
+            f"whose true class is not known, to train on and to estimate the accuracy with. It has "
             f"{int(answered.sum())} and {len(eligible)}."
         )
     is_held_out = np.zeros(own.n_examples, dtype=bool)
@@ -470,41 +401,18 @@ def _set_aside(own: OwnData, share: float, rng: np.random.Generator) -> NDArray[
         is_held_out[own.example[own.label == label]] = False
     if not is_held_out.any():
         raise InvalidData(
-            f"{own.source} must name each class several times, to learn from and to estimate with. "
-            f"It has {len(own.label)} answers for {own.n_classes} classes."
+            f"{own.source} must name each class several times, to train on and to estimate the "
+            f"accuracy with. It has {len(own.label)} answers for {own.n_classes} classes."
         )
     return is_held_out
-
-
-def _join(first: Anchors, second: Anchors | None) -> Anchors:
-    if second is None:
-        return first
-    X, y = (np.concatenate(parts) for parts in zip(first, second, strict=True))
-    return X, y
-
-
-def _answers_about(own: OwnData, examples: NDArray[np.int64]) -> Any:
-    """Return the answers about some examples as the classifier takes them, by class name."""
-    place = np.full(own.n_examples, -1)
-    place[examples] = np.arange(len(examples))
-    chosen = place[own.example] >= 0
-    labels = np.array(own.classes)[own.label[chosen]]
-    if not own.annotators and (own.labels_per_example[examples] == 1).all():
-        return labels  # answers are in the order of the examples
-    return Observations(
-        example=place[own.example[chosen]],
-        label=labels,
-        annotator=who_answered(own)[chosen] if own.annotators else None,
-        n_examples=len(examples),
-    )
 
 
 def _one_answer_each(
     own: OwnData, is_held_out: NDArray[np.bool_], rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Return one answer about each of the examples set aside.
+    """Draw one answer about each held-out example.
 
-    Several answers about one example are not independent; one each keeps the interval honest.
+    Several answers about one example are not independent, and would make the interval too narrow.
     """
     order = rng.permutation(np.flatnonzero(is_held_out[own.example]))
     _, first = np.unique(own.example[order], return_index=True)
@@ -521,5 +429,5 @@ def _habits(own: OwnData) -> dict[str, NDArray[np.float64]]:
     return shares
 
 
-def _as_shares(probs: NDArray[np.float64]) -> NDArray[np.float64]:
-    return probs / probs.sum(axis=1, keepdims=True)  # some methods give scores only
+def _normalise(probs: NDArray[np.float64]) -> NDArray[np.float64]:
+    return probs / probs.sum(axis=1, keepdims=True)  # some methods give scores that do not sum to 1

@@ -1,4 +1,4 @@
-"""Predictions for a user's file, as a table for the next program."""
+"""Predict the classes of the examples in a file, and write them as a table."""
 
 import csv
 import json
@@ -17,7 +17,7 @@ from naysay.datasets.own import read_features
 from naysay.datasets.own.images import find_images
 from naysay.datasets.own.tables import find_column, read_table, source_name, to_text
 
-__all__ = ["check_table_path", "predict_file", "write_table"]
+__all__ = ["check_table_path", "count_predictions", "json_lines", "predict_file", "write_table"]
 
 _SUFFIXES = (".csv", ".parquet", ".pq")
 
@@ -31,12 +31,12 @@ def predict_file(
     delimiter: str | None = None,
     decimal: str = ".",
 ) -> pa.Table:
-    """Predict the class of every row of a table, or of every image, in a file of the user's.
+    """Predict the class of every row of a table, or of every image.
 
     Parameters
     ----------
     model : ComplementaryClassifier
-        Made by `naysay.workflows.fit.fit_own` or ``naysay fit``, so that it knows its columns.
+        Made by `naysay.workflows.fit.fit_own` or ``naysay fit``, so that it has a recipe.
     data : path or data frame
         As in `naysay.datasets.own.read_features`.
     images : str, optional
@@ -49,19 +49,19 @@ def predict_file(
     Returns
     -------
     pyarrow.Table
-        Columns ``prediction`` and ``P(class)`` for every class, in the order of the data; in front
-        of them the id column, or ``image`` for a folder.
+        Columns ``prediction`` and ``P(class)`` for every class, with rows in the order of the
+        data. The id column, or ``image`` for a folder, comes first.
     """
     recipe = model.recipe_
     if recipe is None:
         raise InvalidModelFile(
-            "The model must say how a file becomes its inputs. This one was saved from Python "
-            "without a recipe: use its predict, or make it with naysay fit."
+            "The model must have a recipe, which turns a file into its inputs. This one was saved "
+            "from Python without a recipe: use its predict method, or make it with naysay fit."
         )
     reading = {"delimiter": delimiter, "decimal": decimal}
     columns: dict[str, Any] = {}
     is_folder = isinstance(data, str | Path) and str(data) != "-" and Path(data).is_dir()
-    if str(data) == "-":  # standard input can be read once
+    if str(data) == "-":  # standard input can be read only once
         data = read_table("-", text=_text_columns(recipe, images, example_id), **reading)
     if is_folder:
         if example_id is not None:
@@ -77,8 +77,8 @@ def predict_file(
         raise InvalidInput(f"{source_name(data)} must hold examples. It holds none.")
     probs = model.predict_proba(X)
     columns["prediction"] = model.classes_[probs.argmax(axis=1)].astype(str)
-    for place, name in enumerate(model.classes_):
-        columns[f"P({name})"] = probs[:, place]
+    for index, name in enumerate(model.classes_):
+        columns[f"P({name})"] = probs[:, index]
     return pa.table(columns)
 
 
@@ -87,7 +87,7 @@ def _text_columns(recipe: Any, *names: str | None) -> list[str]:
 
 
 def check_table_path(path: str | Path) -> None:
-    """Refuse a name that does not say which kind of table to write, or where none can be."""
+    """Check that the path has the suffix of a table format, and can be written."""
     if str(path) == "-":  # CSV on standard output
         return
     if Path(path).suffix.lower() not in _SUFFIXES:
@@ -98,7 +98,7 @@ def check_table_path(path: str | Path) -> None:
 
 
 def write_table(table: pa.Table, path: str | Path) -> None:
-    """Write a CSV or Parquet file, whole or not at all; ``-`` writes CSV to standard output."""
+    """Write a CSV or Parquet file, completely or not at all; ``-`` is CSV on standard output."""
     check_table_path(path)
     if str(path) == "-":
         _write_csv(table, sys.stdout)
@@ -122,8 +122,14 @@ def _rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:
         yield from zip(*batch.to_pydict().values(), strict=True)
 
 
+def count_predictions(table: pa.Table) -> dict[str, int]:
+    """Count how often each class is predicted."""
+    counts = table["prediction"].value_counts().to_pylist()
+    return {each["values"]: each["counts"] for each in counts}
+
+
 def json_lines(table: pa.Table) -> Iterator[str]:
-    """Yield one JSON object per row: the columns before the probabilities, and those by class."""
+    """Format each row as a JSON object, with the probabilities by class."""
     for row in _rows(table):
         named = dict(zip(table.column_names, row, strict=True))
         probs = {

@@ -1,0 +1,132 @@
+"""Read the files that options of commands name: matrices, class names, priors and labels."""
+
+import csv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from naysay._base.checks import shorten
+from naysay._base.errors import InvalidInput, InvalidTransitionMatrix
+from naysay.design import Scheme
+from naysay.transition import TransitionMatrix
+from naysay.transition.folder import read_matrices
+
+__all__ = [
+    "check_order_known",
+    "class_names",
+    "read_classes",
+    "read_column",
+    "read_prior",
+    "read_transition",
+]
+
+Transitions = TransitionMatrix | Mapping[str, TransitionMatrix]
+
+
+def read_transition(path: str | Path, *, allow_diagonal: bool) -> Transitions:
+    """Read a matrix, a folder of matrices, or the folder that ``naysay design`` wrote."""
+    if not Path(path).is_dir():
+        return TransitionMatrix.read(path, allow_diagonal=allow_diagonal)
+    if Path(path, "scheme.json").is_file():
+        return Scheme.read(path).matrices
+    return read_matrices(path, allow_diagonal=allow_diagonal)
+
+
+def class_names(transition: Transitions | None) -> tuple[str, ...] | None:
+    """Return the class names of a matrix; None if it has none."""
+    Q = next(iter(transition.values())) if isinstance(transition, Mapping) else transition
+    return Q.classes if Q is not None and Q.has_names else None
+
+
+def check_order_known(
+    transition: Transitions, classes: Sequence[str], path: str | Path, *, hint: str = ""
+) -> None:
+    """Check that the order of the rows of a matrix is known.
+
+    A matrix without class names is refused if the classes have names that were found in the data:
+    these are in alphabetical order, which is hardly that of the matrix. `hint` is added to the
+    message.
+    """
+    if all(name.removeprefix("-").isdecimal() for name in classes):
+        return
+    for Q in transition.values() if isinstance(transition, Mapping) else [transition]:
+        if not (Q.has_names or Q.is_uniform) and Q.n_classes == len(classes):
+            raise InvalidTransitionMatrix(
+                f"{path} must name its classes: its rows would be taken as "
+                f"{shorten(tuple(classes))}, in this order. Put the class names in its first row "
+                f"and first column{hint}."
+            )
+
+
+def read_column(path: Path, column: str | None) -> NDArray[np.str_]:
+    """Read a column of a table as text, without empty cells."""
+    from naysay.datasets.own.tables import find_column, read_table  # loads pyarrow
+
+    names = read_table(path).column_names
+    if column is None and len(names) > 1:
+        raise InvalidInput(
+            f"--column must say which column of {path} has the labels. It has {shorten(names)}."
+        )
+    name = names[0] if column is None else column
+    values = find_column(read_table(path, text=[name]), name, str(path), role="--column")
+    cells = [str(cell) for cell in values.to_pylist() if cell is not None]
+    return np.array([cell for cell in cells if cell.strip()], dtype=str)
+
+
+def read_prior(path: Path | None, classes: Sequence[str]) -> NDArray[np.float64] | None:
+    """Read the share of each class from a table with the columns class and share."""
+    from naysay.datasets.own.tables import find_column, read_table  # loads pyarrow
+
+    if path is None:
+        return None
+    table = read_table(path, text=["class", "share"])
+    named, share = (
+        find_column(table, name, str(path), role="--prior").to_pylist()
+        for name in ("class", "share")
+    )
+    listed = {
+        str(name): _as_share(value, f"Data row {row} ({name!r}) of {path}")
+        for row, (name, value) in enumerate(zip(named, share, strict=True), start=1)
+    }
+    if len(listed) != len(named) or set(listed) != set(classes):
+        odd = sorted(set(listed) ^ set(classes)) or list(named)
+        raise InvalidInput(
+            f"{path} must give each of the {len(classes)} classes one share. "
+            f"Missing, unknown or repeated: {shorten(odd)}."
+        )
+    return np.array([listed[name] for name in classes])
+
+
+def _as_share(value: Any, where: str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        got = "an empty cell" if value is None or value == "" else shorten(value)
+        raise InvalidInput(f"{where} must give a share such as 0.25. Got {got}.") from None
+
+
+def read_classes(given: str) -> tuple[int, list[str] | None]:
+    """Read the number of classes and their names from a number, a listing or a file."""
+    if given.strip().isdecimal():
+        return int(given), None
+    if "," in given:
+        listed = next(csv.reader([given], skipinitialspace=True))
+        if not all(name.strip() for name in listed):
+            raise InvalidInput(f"--classes must not have empty names. Got {shorten(listed)}.")
+        return len(listed), listed
+    if not Path(given).is_file():
+        raise InvalidInput(
+            "--classes must be a number, a file with one name in each line, or names with commas "
+            f"between. There is no file {given!r}."
+        )
+    try:
+        lines = Path(given).read_text("utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{given} must be text in UTF-8, one class name in each line.") from None
+    names = [line.strip() for line in lines if line.strip()]
+    if not names:
+        raise InvalidInput(f"{given} must hold class names, one in each line. It has none.")
+    return len(names), names
