@@ -32,10 +32,11 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """A probability estimated from complementary labels; ``print`` it for a summary.
+    """A probability estimated from labels; ``print`` it for a summary.
 
     ``value`` is not clipped to 0..1, because that would bias it. If the labels identify bounds
-    only, ``value`` and ``standard_error`` are None and ``interval`` holds the bounds.
+    only, ``value`` and ``standard_error`` are None and ``interval`` holds the bounds. If
+    ``unknown`` has a reason, there is no figure at all, and ``interval`` is 0..1.
     """
 
     value: float | None
@@ -48,14 +49,22 @@ class Estimate:
     """Coverage of the interval."""
     n_labels: int
     """Number of complementary labels used."""
+    n_true_labels: int = 0
+    """Number of true labels used."""
+    unknown: str | None = None
+    """Why there is no estimate; None if there is one."""
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values for JSON."""
         return {**asdict(self), "interval": list(self.interval)}
 
     def __str__(self) -> str:
+        if self.unknown is not None:
+            return f"unknown: {self.unknown}"
         low, high = (f"{100 * end:.1f}" for end in self.interval)
         given = f"from {self.n_labels:,} complementary labels"
+        if self.n_true_labels:
+            given = f"from {self.n_true_labels:,} true labels"
         if self.value is None or self.standard_error is None:
             return f"{low} to {high} % ({self.confidence * 100:g} % bounds), {given}"
         return (
