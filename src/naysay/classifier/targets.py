@@ -31,13 +31,13 @@ class Targets(NamedTuple):
     """The rows to train on, and the loss for them.
 
     ``example`` has the number of the example of each row and ``values`` its target.
-    ``of_true_labels`` computes targets of examples whose true class is known; it is None if targets
-    are label indices, and the loss then has to be wrapped in a `MixedLabelLoss`.
+    ``of_true_class`` has the target of an example that is known to be of each class. It is None if
+    targets are label indices, and the loss then has to be wrapped in a `MixedLabelLoss`.
     """
 
     example: NDArray[np.int64]
     values: NDArray[Any]
-    of_true_labels: Callable[[NDArray[np.int64]], NDArray[Any]] | None
+    of_true_class: NDArray[Any] | None
     loss: nn.Module
 
 
@@ -45,38 +45,25 @@ def make_targets(
     answers: Observations, transitions: Transitions, method: Method, setting: Setting
 ) -> Targets:
     """Convert answers, whose labels are indices, to targets that the method takes."""
+    examples = np.arange(answers.n_examples)
     n_classes = setting.Q.n_classes
     is_single = (np.bincount(answers.example, minlength=answers.n_examples) == 1).all()
     by_annotator = not isinstance(transitions, TransitionMatrix)
     if method.make_evidence_loss is not None and (by_annotator or not is_single):
+        values = log_likelihoods(answers, transitions).astype(np.float32)
         certain = np.where(np.eye(n_classes, dtype=bool), np.float32(0), np.float32(-np.inf))
-        return Targets(
-            example=np.arange(answers.n_examples),
-            values=log_likelihoods(answers, transitions).astype(np.float32),
-            of_true_labels=lambda labels: certain[labels],
-            loss=method.make_evidence_loss(),
-        )
+        return Targets(examples, values, certain, method.make_evidence_loss())
     if by_annotator:
         raise InvalidInput(
             f"Method {method.name!r} cannot use a matrix for each annotator. Use 'forward', "
             "'two-views' or 'weak-to-strong', or pass one matrix for all."
         )
+    loss = method.make_loss(setting)
     if method.takes_several and not is_single:
-        ruled_out = np.zeros((answers.n_examples, n_classes), dtype=bool)
+        ruled_out = np.zeros((len(examples), n_classes), dtype=bool)
         ruled_out[answers.example, answers.label] = True
-        others = ~np.eye(n_classes, dtype=bool)
-        return Targets(
-            example=np.arange(answers.n_examples),
-            values=ruled_out,
-            of_true_labels=lambda labels: others[labels],
-            loss=method.make_loss(setting),
-        )
-    return Targets(
-        example=answers.example,
-        values=answers.label,
-        of_true_labels=None,
-        loss=method.make_loss(setting),
-    )
+        return Targets(examples, ruled_out, ~np.eye(n_classes, dtype=bool), loss)
+    return Targets(answers.example, answers.label, None, loss)
 
 
 def pool(annotator: NDArray[Any] | None, transitions: Transitions) -> TransitionMatrix:
@@ -84,13 +71,11 @@ def pool(annotator: NDArray[Any] | None, transitions: Transitions) -> Transition
     if isinstance(transitions, TransitionMatrix):
         return transitions
     names, counts = np.unique([] if annotator is None else annotator, return_counts=True)
-    if not len(names):
-        return next(iter(transitions.values()))
-    values = sum(
-        count * np.asarray(transitions[name])
-        for name, count in zip(names.tolist(), counts / counts.sum(), strict=True)
-    )
     used = [transitions[name] for name in names.tolist()]
+    if not used:
+        return next(iter(transitions.values()))
+    shares = counts / counts.sum()
+    values = sum(share * np.asarray(Q) for share, Q in zip(shares, used, strict=True))
     may_err = any(Q.allow_diagonal for Q in used)
     return TransitionMatrix(values, used[0].classes, allow_diagonal=may_err)
 
@@ -102,10 +87,7 @@ def add_prior_matching(
     strength: float,
     Q_samples: NDArray[np.float64] | None,
 ) -> nn.Module:
-    """Add prior matching to a loss, with the class prior that the answers imply.
-
-    With strength 0 the loss is returned unchanged.
-    """
+    """Add prior matching, with the class prior that the answers imply; strength 0 adds nothing."""
     if not strength:
         return loss
     prior = torch.from_numpy(class_prior(answers.label, Q, shrink=True, Q_samples=Q_samples))
@@ -115,10 +97,10 @@ def add_prior_matching(
 class MixedLabelLoss(LossWrapper):
     """A loss on complementary labels that also learns from the true labels of some examples.
 
-    Labels are pairs as made by `pair_labels`, shape (N, 2): a complementary label and a true label,
-    of which the missing one is -100. Likelihoods over the classes would be equivalent, but they
-    need K numbers per example, which is 800 MB for a million examples of 200 classes, and most
-    methods have no loss for them. Held-out examples have complementary labels only, shape (N,).
+    Labels are pairs as made by `pair_labels`, shape (N, 2). Likelihoods over the classes would be
+    equivalent, but they need K numbers per example, which is 800 MB for a million examples of 200
+    classes, and most methods have no loss for them. Held-out examples have complementary labels
+    only, shape (N,).
     """
 
     def __init__(self, loss: nn.Module) -> None:
@@ -140,15 +122,7 @@ class MixedLabelLoss(LossWrapper):
 
 
 def pair_labels(comp_labels: Tensor, true_labels: Tensor) -> Tensor:
-    """Make pairs (complementary label, true label), of which one is missing, for two sets.
-
-    Examples
-    --------
-    >>> pair_labels(torch.tensor([2, 0]), torch.tensor([1]))
-    tensor([[   2, -100],
-            [   0, -100],
-            [-100,    1]])
-    """
+    """Make pairs (complementary label, true label) for two sets; -100 is a missing label."""
     pairs = comp_labels.new_full((len(comp_labels) + len(true_labels), 2), _IGNORED)
     pairs[: len(comp_labels), 0] = comp_labels
     pairs[len(comp_labels) :, 1] = true_labels

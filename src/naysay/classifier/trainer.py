@@ -29,29 +29,22 @@ _SHARE_OF_GPU = 0.5  # share of its free memory that inputs may take; larger inp
 
 @dataclass(kw_only=True)
 class Trainer:
-    """Inputs, the split into training and held-out examples, and how to train networks on them.
-
-    ``make_network(sample)`` makes a new network for inputs like the sample, and its augmentation.
-    ``order`` has the position of each example in a random order.
-    """
+    """Inputs, the split into training and held-out examples, and how to train networks on them."""
 
     inputs: Tensor
     is_held_out: NDArray[np.bool_]
-    order: NDArray[np.int64]
+    order: NDArray[np.int64]  # position of each example in a random order
     options: Options
     device: torch.device
     random: np.random.RandomState
-    make_network: Callable[[Tensor], tuple[nn.Module, Augments]]
+    make_network: Callable[[Tensor], tuple[nn.Module, Augments]]  # for inputs like a sample
     progress: bool = False
     checkpoint: Path | None = None
 
     def split(
         self, example: NDArray[np.int64], values: NDArray[Any]
     ) -> tuple[Examples, Examples | None]:
-        """Split targets into training and held-out examples, in random order.
-
-        All targets of one example are on the same side.
-        """
+        """Split targets by their examples into training and held-out ones, in random order."""
         by_position = np.argsort(self.order[example], kind="stable")
         held_out = self.is_held_out[example[by_position]]
         trained, others = (
@@ -82,24 +75,18 @@ class Trainer:
         *,
         repeats: int = 1,
     ) -> tuple[Examples, nn.Module]:
-        """Add the anchors to the examples, `repeats` times each, and adapt the loss to both.
-
-        The inputs are not copied; those of the anchors are stored beside them.
-        """
-        if examples.rows is None:
-            raise InvalidInput("Anchors can only be added to examples that have rows.")
+        """Add the anchors to the examples, `repeats` times each, and adapt the loss to both."""
         X, true = (np.repeat(each, repeats, axis=0) for each in anchors)
-        if targets.of_true_labels is None:
+        if targets.of_true_class is None:
             labels = pair_labels(examples.labels, torch.as_tensor(true, device=self.device))
             loss = MixedLabelLoss(loss)
         else:
-            of_true = torch.as_tensor(targets.of_true_labels(true), device=self.device)
+            of_true = torch.as_tensor(targets.of_true_class[true], device=self.device)
             labels = torch.cat([examples.labels, of_true])
-        n = len(self.inputs)
-        more = torch.arange(n, n + len(X), device=self.inputs.device)
-        rows = torch.cat([examples.rows, more])
         others = torch.as_tensor(X, device=self.inputs.device)
-        return Examples(self.inputs, labels, rows, others), loss
+        rows = len(self.inputs) + torch.arange(len(X), device=self.inputs.device)
+        assert examples.rows is not None  # those of `pick` have rows
+        return Examples(self.inputs, labels, torch.cat([examples.rows, rows]), others), loss
 
     def train(
         self,
@@ -141,10 +128,7 @@ class Trainer:
 
 
 def as_inputs(X: NDArray[Any]) -> NDArray[Any]:
-    """Convert X to the type that is copied to the device: bytes stay bytes, others are float32.
-
-    Arrays that have the type already, such as a memory-mapped file, are not copied.
-    """
+    """Convert X to bytes or float32, without a copy if it has the type, as a mapped file may."""
     if X.dtype in (np.uint8, np.float32):
         return np.ascontiguousarray(X)
     with np.errstate(over="ignore"):
@@ -195,23 +179,22 @@ def train_with_restarts(
 ) -> tuple[nn.Module, list[EpochRecord]]:
     """Train a network, and restart up to `restarts` times while classes have collapsed.
 
-    Classes have collapsed if they are never predicted, merged or swapped, see
-    `naysay.quality.find_collapsed_classes`. The result is the network with the least held-out loss;
-    the parameters of the loss are those trained with it.
+    The result is the network with the least held-out loss; the parameters of the loss are those
+    trained with it.
     """
     start = copy.deepcopy(loss.state_dict())
     network, history = trainer.train(loss, examples, held_out, "training", **hooks)
     for number in range(restarts):
         if held_out is None or not _has_collapsed(network, loss, held_out, Q):
             break
-        kept = copy.deepcopy(loss.state_dict())
+        trained = copy.deepcopy(loss.state_dict())
         loss.load_state_dict(start)
         what = f"training again {number + 1}"
         other, its_history = trainer.train(loss, examples, held_out, what, **hooks)
         if least_held_out_loss(its_history) < least_held_out_loss(history):
             network, history = other, its_history
         else:
-            loss.load_state_dict(kept)
+            loss.load_state_dict(trained)
     return network, history
 
 
@@ -219,11 +202,12 @@ def train_with_restarts(
 def _has_collapsed(
     network: nn.Module, loss: nn.Module, held_out: Examples, Q: TransitionMatrix
 ) -> bool:
+    """Check for classes that are never predicted, merged or swapped, where this can be checked."""
     if held_out.labels.ndim > 1:
         return False  # the check needs a single label per example
     scores = as_training_loss(loss).log_scores(predict_logits(network, held_out).double())
+    labels = held_out.labels.cpu().numpy()
     try:
-        found = find_collapsed_classes(scores.exp().cpu().numpy(), held_out.labels.cpu().numpy(), Q)
+        return bool(find_collapsed_classes(scores.exp().cpu().numpy(), labels, Q))
     except InvalidTransitionMatrix:
         return False  # the check needs an invertible Q
-    return bool(found)
