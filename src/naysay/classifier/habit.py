@@ -22,8 +22,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from naysay._base.checks import shorten
-from naysay.classifier.targets import add_prior_matching, make_targets
-from naysay.classifier.trainer import Trainer
+from naysay.classifier.trainer import Trainer, add_prior_matching, make_targets
 from naysay.estimation import Uncertainty, calibrate, from_anchors, refine, uncertainty
 from naysay.estimation.anchors import describe_few_anchors
 from naysay.methods import Method, Setting
@@ -45,18 +44,11 @@ class Habit(NamedTuple):
     """An estimated transition matrix, and what it was estimated from."""
 
     transition: TransitionMatrix
-    """The estimate."""
-    from_anchors: TransitionMatrix
-    """The first estimate, from the anchors alone."""
-    uncertainty: Uncertainty | None
-    """Intervals for the entries of the estimate; None if the matrix was not refined."""
-    judgements: NDArray[np.float64] | None
-    """Out-of-fold predictions P(Y | x) for all examples, which `naysay.quality` can use."""
-    by_annotator: Mapping[str, TransitionMatrix]
-    """A matrix for each annotator by name. It is the common matrix for annotators whose answers
-    do not differ significantly from it, and the mapping is empty if this holds for all."""
+    from_anchors: TransitionMatrix  # the first estimate, from the anchors alone
+    uncertainty: Uncertainty | None  # intervals of the entries; None if they were not refined
+    judgements: NDArray[np.float64] | None  # out-of-fold predictions P(Y | x) for all examples
+    by_annotator: Mapping[str, TransitionMatrix]  # empty if no annotator differs from the others
     warnings: tuple[str, ...] = ()
-    """Warnings about the estimate, one sentence or two each."""
 
 
 def estimate_habit(
@@ -74,15 +66,8 @@ def estimate_habit(
 ) -> Habit:
     """Estimate Q from complementary labels and anchors, by the steps of this module.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Names of the classes.
-    refining, by_annotator : bool
-        Whether to do steps 3 and 4, and step 4.
-    match_prior, anchor_repeats, method
-        How the networks of step 3 learn, as in `ComplementaryClassifier`. The method must accept
-        likelihoods as evidence.
+    `refining` and `by_annotator` are whether to do steps 3 and 4, and step 4. The networks of step
+    3 learn by `method`, which must accept likelihoods as evidence.
     """
     trained, held_out = trainer.split(*_label_shares(answers, len(names)))
     network, _ = trainer.train(cross_entropy, trained, held_out, "estimating Q")
@@ -92,13 +77,8 @@ def estimate_habit(
         example, labels = answers.example[is_held_out], answers.label[is_held_out]
         scored = trainer.log_probs(network, trainer.pick(example, labels)), labels
     at_anchors = calibrated(score_anchors(trainer, network, anchors), scored)
-    estimate = partial(
-        from_anchors,
-        n_classes=len(names),
-        classes=names,
-        allow_diagonal=allow_diagonal,
-        warn=False,
-    )
+    named = {"n_classes": len(names), "classes": names}
+    estimate = partial(from_anchors, **named, allow_diagonal=allow_diagonal, warn=False)
     first = estimate(at_anchors, anchors[1])
     few = describe_few_anchors(at_anchors, anchors[1], names)
     warnings = () if few is None else (few,)
