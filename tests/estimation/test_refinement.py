@@ -112,9 +112,11 @@ def test_fitted_weights_make_each_class_as_frequent_as_the_labels_say():
 
 def test_a_temperature_is_that_of_the_logits():
     logits = np.random.default_rng(0).normal(size=(20, 5)) * 4
-    np.testing.assert_allclose(mixture.temper(softmax(logits), 2.5), softmax(logits / 2.5))
+    np.testing.assert_allclose(mixture.Calibration(2.5)(softmax(logits)), softmax(logits / 2.5))
     tiny = np.array([[1 - 1e-300, 1e-300]])
-    np.testing.assert_allclose(mixture.temper(tiny, 100)[0, 1], 10**-3 / (1 + 10**-3), rtol=1e-9)
+    np.testing.assert_allclose(
+        mixture.Calibration(100)(tiny)[0, 1], 10**-3 / (1 + 10**-3), rtol=1e-9
+    )
 
 
 # --- it helps -----------------------------------------------------------------------------------

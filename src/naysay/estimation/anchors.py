@@ -21,6 +21,8 @@ from naysay._base.errors import InvalidInput, NaysayWarning
 from naysay.transition import TransitionMatrix
 
 _FEW_ANCHORS = 5  # per class, the smallest number in the paper
+_TEMPERATURES = (0.1, 10.0)
+_MAX_ROWS = 50_000  # evenly spaced: enough to estimate one number to 1 %
 
 
 def from_anchors(
@@ -46,17 +48,11 @@ def from_anchors(
         True classes of the anchors, as indices or names; 5 or 10 per class are usual.
     n_classes : int
     classes : sequence of str, optional
-        Class names.
     allow_diagonal : bool, default=False
         Keep the diagonal, for annotators who make mistakes. By default it is set to zero and each
         row is divided by its sum.
     warn : bool, default=True
         Warn if a class has fewer than 5 anchors.
-
-    Raises
-    ------
-    NoAnchorPoints
-        If a class has no anchor.
 
     References
     ----------
@@ -95,8 +91,7 @@ def from_anchors(
             "probability is on the class itself. For annotators who make mistakes pass "
             "allow_diagonal=True."
         )
-    few = describe_few_anchors(probs, labels, names) if warn else None
-    if few is not None:
+    if warn and (few := describe_few_anchors(probs, labels, names)) is not None:
         warnings.warn(few, NaysayWarning, stacklevel=2)
     return TransitionMatrix(rows / totals, names, allow_diagonal=allow_diagonal)
 
@@ -135,8 +130,7 @@ def choose_anchors(
         labels, names, len(probs), name="labels", of="row of comp_probs", allow_empty=True
     )
     n_per_class = check_count(n_per_class, "n_per_class")
-    prob_of_true_class = probs[np.arange(len(probs)), true]
-    order = np.argsort(prob_of_true_class, kind="stable")
+    order = np.argsort(probs[np.arange(len(probs)), true], kind="stable")
     return np.concatenate([order[true[order] == k][:n_per_class] for k in range(n_classes)])
 
 
@@ -161,10 +155,6 @@ def describe_few_anchors(
     )
 
 
-_TEMPERATURES = (0.1, 10.0)
-_MAX_ROWS = 50_000  # evenly spaced: enough to estimate one number to 1 %
-
-
 def calibrate(log_probs: ArrayLike, labels: ArrayLike) -> float:
     r"""Fit the temperature that calibrates predictions on held-out labels.
 
@@ -173,8 +163,8 @@ def calibrate(log_probs: ArrayLike, labels: ArrayLike) -> float:
     A temperature above 1 means that the model is overconfident. The labels must be of the kind
     that the model predicts: complementary labels for a model of P(Ȳ | x), true labels for P(Y | x).
     To calibrate, divide the logits or log-probabilities by the temperature and apply a softmax. The
-    result is 1 unless another temperature is supported by the Bayesian information criterion. At
-    most 50,000 examples are used, evenly spaced.
+    result is 1 unless the Bayesian information criterion supports another temperature between 0.1
+    and 10. At most 50,000 examples are used, evenly spaced.
 
     Parameters
     ----------
@@ -182,11 +172,6 @@ def calibrate(log_probs: ArrayLike, labels: ArrayLike) -> float:
         Log-probabilities or logits of examples that the model was not trained on.
     labels : array of shape (n,)
         As indices.
-
-    Returns
-    -------
-    float
-        Between 0.1 and 10.
 
     References
     ----------

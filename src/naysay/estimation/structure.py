@@ -14,7 +14,7 @@ from naysay._base.checks import (
     shorten,
 )
 from naysay._base.errors import InvalidInput, NotIdentifiable
-from naysay.estimation.mixture import Floats, normalise
+from naysay.estimation.mixture import Probs, normalise
 from naysay.transition import TransitionMatrix
 
 _CORNER = 0.01  # share of the examples of a class that are averaged for a corner
@@ -93,7 +93,7 @@ def from_structure(
     )
 
 
-def _corners(probs: Floats, n_corners: int) -> NDArray[np.float64]:
+def _corners(probs: Probs, n_corners: int) -> NDArray[np.float64]:
     """Find the corners of a simplex of points, each the mean of a few extreme points."""
     n_mean = max(1, round(_CORNER * len(probs) / n_corners))
     # squared distances from the span, in float64 because they are repeatedly subtracted

@@ -12,8 +12,6 @@ from naysay.metrics.accuracy import accuracy_without_labels
 from naysay.transition import TransitionMatrix, as_transition_matrix
 from naysay.transition.algebra import Floats, check_comp_labels
 
-__all__ = ["accuracy_scorer", "log_likelihood", "log_likelihood_scorer"]
-
 
 def log_likelihood(
     log_probs: ArrayLike, comp_labels: ArrayLike, Q: TransitionMatrix | ArrayLike
@@ -91,12 +89,8 @@ def accuracy_scorer(estimator: Any, X: Any, comp_labels: ArrayLike) -> float:
     """Score a fitted classifier by its accuracy, estimated from complementary labels.
 
     It is used like `log_likelihood_scorer`, which has a smaller variance and therefore ranks
-    models with fewer labels; this score is an accuracy. Greater is better.
-
-    Raises
-    ------
-    InvalidTransitionMatrix
-        If the labels allow bounds only (see `accuracy_without_labels`).
+    models with fewer labels; this score is an accuracy. Greater is better. The labels must
+    identify more than bounds (see `accuracy_without_labels`).
     """
     last = _final_step(estimator)
     labels = _as_indices(comp_labels, last.classes_)

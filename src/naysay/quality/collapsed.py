@@ -13,8 +13,6 @@ from naysay.estimation import class_prior
 from naysay.transition import TransitionMatrix, as_transition_matrix
 from naysay.transition.algebra import Floats, check_comp_labels, invert, joint_counts
 
-__all__ = ["CollapsedClasses", "Finding", "find_collapsed_classes"]
-
 WHAT_TO_DO = "Estimate Q again from anchors (naysay estimate), and check the order of its classes."
 
 _DEAD = 0.2  # limit of the ratio of predicted share and class share
@@ -92,7 +90,8 @@ def find_collapsed_classes(
     A share is significant if its lower confidence bound is above the limit, with Bonferroni's
     correction for all pairs. The probability of any finding for a healthy model is therefore at
     most 1 - `confidence`. The bound allows for labels that are too rare to occur in a small group.
-    If Q is badly conditioned (``Q.diagnose()``), many labels are needed to find anything.
+    If Q is badly conditioned (``Q.diagnose()``), many labels are needed to find anything; a
+    singular Q, with which some classes have the same distribution of labels, is an error.
 
     Parameters
     ----------
@@ -101,14 +100,7 @@ def find_collapsed_classes(
     comp_labels : array of shape (n,)
         As indices, or as names if Q has names.
     Q : TransitionMatrix or array of shape (n_classes, n_classes)
-        Invertible.
     confidence : float, default=0.95
-        Probability of no finding for a healthy model.
-
-    Raises
-    ------
-    InvalidTransitionMatrix
-        If Q is singular: some classes then have the same distribution of labels.
 
     Examples
     --------
@@ -193,37 +185,24 @@ def _confused(k: int, other: int, others: Floats, classes: tuple[str, ...]) -> F
     """Describe how two classes are confused; None if the pair in the other order reports it."""
     pair = (classes[k], classes[other])
     there, back = others[k, other], others[other, k]
-    both = (
-        f"at least {there:.0%} of what is predicted as {pair[0]!r} is {pair[1]!r}, and {back:.0%} "
-        "the other way round."
-    )
-    if there > _SWAPPED and back > _SWAPPED:
-        kind, text = (
-            "swapped",
-            (
-                f"{pair[0]!r} and {pair[1]!r} are swapped: {both} "
-                "Check the order of the classes, or give a few anchors of both."
-            ),
+    advice = "Check the order of the classes, or give a few anchors of both."
+    if there > _SWAPPED >= back:
+        text = (
+            f"{pair[0]!r} is misnamed: at least {there:.0%} of what is predicted as it is "
+            f"{pair[1]!r}. {advice}"
         )
-    elif there > _SWAPPED:
-        kind, text = (
-            "misnamed",
-            (
-                f"{pair[0]!r} is misnamed: at least {there:.0%} of what is predicted as it is "
-                f"{pair[1]!r}. Check the order of the classes, or give a few anchors of both."
-            ),
-        )
-    elif _MERGED < back <= _SWAPPED:
-        kind, text = (
-            "merged",
-            (
-                f"{pair[0]!r} and {pair[1]!r} are merged: {both} "
-                "Collect labels that tell them apart, or train again with another seed."
-            ),
-        )
-    else:
+        return Finding("misnamed", pair, text)
+    if k > other or back <= _MERGED or back > _SWAPPED >= there:
         return None
-    return Finding(kind, pair, text) if kind == "misnamed" or k < other else None
+    kind = "swapped"
+    if there <= _SWAPPED:
+        kind = "merged"
+        advice = "Collect labels that tell them apart, or train again with another seed."
+    text = (
+        f"{pair[0]!r} and {pair[1]!r} are {kind}: at least {there:.0%} of what is predicted as "
+        f"{pair[0]!r} is {pair[1]!r}, and {back:.0%} the other way round. {advice}"
+    )
+    return Finding(kind, pair, text)
 
 
 def _wrong_matrix(prior: Floats, others: Floats, classes: tuple[str, ...]) -> Finding | None:
