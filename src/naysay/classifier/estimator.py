@@ -24,6 +24,7 @@ from naysay.classifier.inputs import (
     Transitions,
     is_ruled_out,
     pool,
+    read_known_classes,
     read_labels,
     read_transition,
     read_true_labels,
@@ -49,6 +50,8 @@ from naysay.classifier.trainer import (
 from naysay.estimation import class_prior
 from naysay.losses.protocol import as_training_loss
 from naysay.methods import METHODS, Method, Setting, find_method
+from naysay.metrics import Estimate
+from naysay.metrics.few_labels import class_weights, few_labels_estimate
 from naysay.networks import MLP, Standardising
 from naysay.observations import Observations
 from naysay.training.augmentation import Augments, default_for, of_each_view, strong_for
@@ -61,6 +64,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ComplementaryClassifier"]
 
+_FEWEST_RANDOM_ANCHORS = 10  # with fewer, the interval of the accuracy spans most of 0 to 100 %
 _NOT_SAVED = (  # parameters that are code, or of no use once the classifier is fitted
     "network",
     "augment",
@@ -209,6 +213,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     transition_: TransitionMatrix
     transitions_: dict[str, TransitionMatrix]
     habit_: Habit | None = None
+    accuracy_: Estimate | None = None
     network_: nn.Module
     loss_: nn.Module
     history_: list[dict[str, float]]
@@ -280,7 +285,15 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         tags.classifier_tags.poor_score = True  # it learns to avoid the y it is given
         return tags
 
-    def fit(self, X: Any, y: Any, *, anchors: tuple[Any, Any] | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        anchors: tuple[Any, Any] | None = None,
+        true_labels: Any = None,
+        anchors_are: str = "random",
+    ) -> Self:
         """Learn from complementary labels.
 
         Parameters
@@ -295,13 +308,29 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             Examples with their true classes; they may be among the examples of X.
             ``transition="estimate"`` needs them, 5 or 10 of each class, and warns about few. With
             ``learn_from_anchors`` the classifier is trained on them too, for any `transition`.
+        true_labels : array of shape (n,), optional
+            True classes of the examples of X where they are known, and NaN, None or -1 elsewhere.
+            These examples are anchors too. With their complementary labels they are draws from
+            the matrix, so that ``transition="estimate"`` needs fewer of them than of `anchors`.
+        anchors_are : {"random", "picked"}, default="random"
+            Whether the examples with known classes are a random sample, of all examples or of each
+            class, or were picked, for instance because they are clear. Only a random sample shows
+            the accuracy on other examples, `accuracy_`.
         """
-        for message in self.fit_quietly(X, y, anchors=anchors):
+        for message in self.fit_quietly(
+            X, y, anchors=anchors, true_labels=true_labels, anchors_are=anchors_are
+        ):
             warnings.warn(message, NaysayWarning, stacklevel=2)
         return self
 
     def fit_quietly(
-        self, X: Any, y: Any, *, anchors: tuple[Any, Any] | None = None
+        self,
+        X: Any,
+        y: Any,
+        *,
+        anchors: tuple[Any, Any] | None = None,
+        true_labels: Any = None,
+        anchors_are: str = "random",
     ) -> tuple[str, ...]:
         """Fit the classifier as `fit` does, and return warnings as text instead of issuing them."""
         method = find_method(self.method)
@@ -312,7 +341,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             repeats = check_count(repeats, "learn_from_anchors", least=0)
         device = find_device(self.device)
         X, labels, given = self._read_examples(X, y)
-        anchored = self._read_anchors(anchors)
+        anchored = self._read_anchors(X, anchors, true_labels, anchors_are)
         trainer = self._make_trainer(X, method, options, device)
         transitions = self._find_transitions(given, trainer, labels, anchored, method, repeats)
 
@@ -329,11 +358,16 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         loss = loss.to(device)
         examples, held_out = trainer.split(targets.example, targets.values)
         if anchored is not None and repeats:
-            examples, loss = trainer.add_anchors(examples, targets, loss, anchored, repeats=repeats)
+            examples, loss = trainer.add_anchors(
+                examples, targets, loss, anchored.X, anchored.y, repeats=repeats
+            )
         measure = accuracy_measure(self.loss_, self.transition_, targets)
         self.network_, self.history_ = train_with_restarts(
             trainer, loss, examples, held_out, self.transition_, restarts, measure=measure
         )
+        self.accuracy_ = None
+        if self.habit_ is not None and anchored is not None:
+            self.accuracy_ = self._accuracy_at_anchors(trainer, anchored)
         self.input_shape_ = tuple(X.shape[1:])
         self.recipe_ = self.provenance_ = None  # of an earlier fit
         return () if self.habit_ is None else self.habit_.warnings
@@ -372,22 +406,37 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         labels, self.classes_, given = read_labels(y, len(X), self.classes, given)
         return X, labels, given
 
-    def _read_anchors(self, anchors: Any) -> Anchors | None:
+    def _read_anchors(
+        self, X: NDArray[Any], anchors: Any, true_labels: Any, anchors_are: str
+    ) -> Anchors | None:
         """Check the anchors, and turn their true classes into indices."""
-        if anchors is None:
+        if anchors_are not in ("random", "picked"):
+            raise InvalidInput(f"anchors_are must be 'random' or 'picked'. Got {anchors_are!r}.")
+        known = np.full(len(X), -1)
+        if true_labels is not None:
+            known = read_known_classes(true_labels, len(X), self.classes_)
+        rows = np.flatnonzero(known >= 0)
+        parts = [(as_inputs(X[rows]), known[rows])]
+        if anchors is not None:
+            if not isinstance(anchors, tuple | list) or len(anchors) != 2:
+                raise InvalidInput(
+                    f"anchors must be a pair (X_anchor, y_anchor). Got {shorten(anchors)}."
+                )
+            X_anchor, y_anchor = anchors
+            X_anchor = cast("Any", validate_data(self, X_anchor, allow_nd=True, reset=False))
+            y_anchor = read_true_labels(y_anchor, len(X_anchor), self.classes_)
+            parts.append((as_inputs(X_anchor), y_anchor))
+        inputs, classes = (np.concatenate(each) for each in zip(*parts, strict=True))
+        if not len(classes):
             if isinstance(self.transition, str) and self.transition == "estimate":
                 raise NoAnchorPoints(
                     "transition='estimate' needs anchors: examples whose true class is known, 5 "
-                    "or 10 of each class. Pass fit(X, comp_labels, anchors=(X_anchor, y_anchor))."
+                    "or 10 of each class. Pass fit(X, comp_labels, anchors=(X_anchor, y_anchor)), "
+                    "or true_labels= with the true classes of some examples of X."
                 )
             return None
-        if not isinstance(anchors, tuple | list) or len(anchors) != 2:
-            raise InvalidInput(
-                f"anchors must be a pair (X_anchor, y_anchor). Got {shorten(anchors)}."
-            )
-        X_anchor, y_anchor = anchors
-        X_anchor = cast("Any", validate_data(self, X_anchor, allow_nd=True, reset=False))
-        return as_inputs(X_anchor), read_true_labels(y_anchor, len(X_anchor), self.classes_)
+        others = np.full(len(classes) - len(rows), -1)
+        return Anchors(inputs, classes, np.concatenate([rows, others]), anchors_are == "random")
 
     def _make_trainer(
         self, X: NDArray[Any], method: Method, options: training.Options, device: torch.device
@@ -467,6 +516,40 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         )
         self.transitions_ = dict(transitions) if isinstance(transitions, Mapping) else {}
         return transitions
+
+    def _accuracy_at_anchors(self, trainer: Trainer, anchors: Anchors) -> Estimate | None:
+        """Estimate the accuracy from anchors that the networks of cross-fitting have not seen.
+
+        The classifier, which was trained on all examples and all anchors, is better than these
+        networks. The difference is estimated from its own probabilities for examples that it was
+        not trained on, and half of it is added to the standard error.
+        """
+        assert self.habit_ is not None
+        probs, at_anchors = self.habit_.judgements, self.habit_.at_anchors
+        if probs is None or at_anchors is None:
+            return None
+        usable = ~np.isnan(at_anchors[:, 0])
+        if usable.sum() < _FEWEST_RANDOM_ANCHORS:
+            return None
+        at_anchors, true = at_anchors[usable], anchors.y[usable]
+        weights, strata = class_weights(true, probs.mean(axis=0))
+        shift = 0.0
+        rows = np.flatnonzero(trainer.is_held_out)
+        if len(rows):
+            log_probs = trainer.log_probs(self.network_, trainer.pick(rows, rows))
+            own = np.exp(log_probs)
+            shift = float(
+                (own.max(axis=1) - own[np.arange(len(rows)), probs[rows].argmax(1)]).mean()
+            )
+        return few_labels_estimate(
+            (at_anchors.argmax(axis=1) == true).astype(np.float64),
+            weights,
+            strata,
+            at_anchors.max(axis=1),
+            probs.max(axis=1),
+            shift=shift,
+            shift_error=shift / 2,
+        )
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict the true class of each example."""

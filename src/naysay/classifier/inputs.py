@@ -96,6 +96,31 @@ def read_true_labels(y_anchor: Any, n_anchors: int, classes: NDArray[Any]) -> ND
     return _encode(labels, classes, name="y_anchor")
 
 
+def read_known_classes(
+    true_labels: Any, n_examples: int, classes: NDArray[Any]
+) -> NDArray[np.int64]:
+    """Turn true classes, most of which may be missing, into indices; -1 where they are missing."""
+    values = np.ma.filled(true_labels, -1) if np.ma.isMaskedArray(true_labels) else true_labels
+    labels = np.asarray(values, dtype=None if hasattr(values, "dtype") else object)
+    if labels.shape != (n_examples,):
+        raise InvalidLabels(
+            f"true_labels must have one entry for each of the {n_examples} examples of X, NaN, "
+            f"None or -1 where the class is not known. Got shape {labels.shape}."
+        )
+    is_known = np.array([each is not None and each == each for each in labels.tolist()], dtype=bool)
+    if -1 not in classes.tolist():
+        is_known &= np.array([each != -1 for each in labels.tolist()], dtype=bool)
+    known = np.full(n_examples, -1)
+    if is_known.any():
+        given = labels[is_known]
+        if np.issubdtype(given.dtype, np.floating) and not np.issubdtype(
+            classes.dtype, np.floating
+        ):
+            given = given.astype(np.int64)  # integers became floats to make room for NaN
+        known[is_known] = _encode(np.array(given.tolist()), classes, name="true_labels")
+    return known
+
+
 def align(
     Q: TransitionMatrix,
     classes: Sequence[Any] | NDArray[Any],

@@ -172,12 +172,13 @@ class Trainer:
         examples: Examples,
         targets: Targets,
         loss: nn.Module,
-        anchors: tuple[NDArray[Any], NDArray[np.int64]],
+        X_anchor: NDArray[Any],
+        y_anchor: NDArray[np.int64],
         *,
         repeats: int = 1,
     ) -> tuple[Examples, nn.Module]:
         """Add the anchors to the examples, `repeats` times each, and adapt the loss to both."""
-        X, true = (np.repeat(each, repeats, axis=0) for each in anchors)
+        X, true = (np.repeat(each, repeats, axis=0) for each in (X_anchor, y_anchor))
         if targets.of_true_class is None:
             labels = pair_labels(examples.labels, torch.as_tensor(true, device=self.device))
             loss = MixedLabelLoss(loss)

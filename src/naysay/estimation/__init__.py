@@ -5,6 +5,7 @@ The functions take predictions of any model; none of them trains a model or need
 
 from naysay.estimation.anchors import calibrate, choose_anchors, from_anchors
 from naysay.estimation.interval import Uncertainty, uncertainty
+from naysay.estimation.pairs import combine_with_pairs
 from naysay.estimation.prior import class_prior
 from naysay.estimation.refinement import refine
 from naysay.estimation.structure import from_structure
@@ -14,6 +15,7 @@ __all__ = [
     "calibrate",
     "choose_anchors",
     "class_prior",
+    "combine_with_pairs",
     "from_anchors",
     "from_structure",
     "refine",

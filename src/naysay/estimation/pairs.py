@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, logsumexp
 
-from naysay._base.checks import check_label_indices, check_seed
+from naysay._base.checks import check_seed
 from naysay._base.errors import InvalidLabels
-from naysay.estimation.interval import Uncertainty, intervals_from_samples
 from naysay.transition import TransitionMatrix, as_transition_matrix
 
 _CONCENTRATIONS = np.geomspace(1, 1000, 13)  # pseudo-labels per row that an estimate may be worth
@@ -27,13 +26,6 @@ class Combined(NamedTuple):
     agree with it as well as chance allows."""
 
 
-def count_pairs(true_labels: ArrayLike, comp_labels: ArrayLike, n_classes: int) -> NDArray[np.int64]:
-    """Count pairs of a true class (row) and a complementary label (column), given as indices."""
-    counts = np.zeros((n_classes, n_classes), dtype=np.int64)
-    np.add.at(counts, (np.asarray(true_labels), np.asarray(comp_labels)), 1)
-    return counts
-
-
 def combine_with_pairs(
     Q: TransitionMatrix | ArrayLike,
     counts: ArrayLike,
@@ -48,8 +40,8 @@ def combine_with_pairs(
     A pair is a draw from the row of its class, whatever the model that gave the estimate is worth.
     The rows have Dirichlet priors around the estimate,
 
-    .. math:: Q_k ∼ \text{Dirichlet}(s \hat Q_k), \qquad
-              Q_k \mid \text{pairs} ∼ \text{Dirichlet}(s \hat Q_k + N_k)
+    .. math:: Q_k \sim \text{Dirichlet}(s \hat Q_k), \qquad
+              Q_k \mid \text{pairs} \sim \text{Dirichlet}(s \hat Q_k + N_k)
 
     and the weight s is weighted by the marginal likelihood of the pairs: an estimate that predicts
     the pairs is worth many of them, a biased one few. With probability one half beforehand the
@@ -73,15 +65,16 @@ def combine_with_pairs(
     --------
     >>> Q = TransitionMatrix.with_zeros(4, 2, seed=0)
     >>> true = np.repeat(np.arange(4), 10)
-    >>> counts = count_pairs(true, Q.sample(true, seed=0), 4)
+    >>> counts = np.zeros((4, 4))
+    >>> np.add.at(counts, (true, Q.sample(true, seed=0)), 1)
     >>> combine_with_pairs(Q, counts).matrix == Q
     True
     >>> combine_with_pairs(TransitionMatrix.uniform(4), counts).worth < 50
     True
     """
     estimate = as_transition_matrix(Q, allow_diagonal=allow_diagonal)
-    N = np.asarray(counts, dtype=np.float64)
-    if not allow_diagonal and N.diagonal().any():
+    pairs = np.asarray(counts, dtype=np.float64)
+    if not allow_diagonal and pairs.diagonal().any():
         raise InvalidLabels(
             "Some examples have their true class as complementary label, so annotators make "
             "mistakes. Allow for them: allow_diagonal=True (--allow-diagonal)."
@@ -92,12 +85,13 @@ def combine_with_pairs(
     if not allow_diagonal:
         uniform = np.asarray(TransitionMatrix.uniform(n_classes))
     center = (1 - _FLOOR) * np.asarray(estimate) + _FLOOR * uniform
+    slab = [_log_marginal(pairs, s * center) for s in _CONCENTRATIONS]
+    spike = float((pairs[pairs > 0] * np.log(center[pairs > 0])).sum())
     log_weights = np.array(
-        [np.log((1 - _EXACT) / len(_CONCENTRATIONS)) + _log_marginal(N, s * center) for s in _CONCENTRATIONS]
-        + [np.log(_EXACT) + float((N[N > 0] * np.log(center[N > 0])).sum())]
+        [each + np.log((1 - _EXACT) / len(slab)) for each in slab] + [spike + np.log(_EXACT)]
     )
     weights = np.exp(log_weights - logsumexp(log_weights))
-    drawn = np.broadcast_to(np.asarray(estimate), (1, n_classes, n_classes)) if Q_samples is None else np.asarray(Q_samples)
+    drawn = np.asarray(estimate)[None] if Q_samples is None else np.asarray(Q_samples)
     samples = np.empty((n_samples, n_classes, n_classes))
     kinds = rng.choice(len(weights), n_samples, p=weights)
     for number, kind in enumerate(kinds):
@@ -106,19 +100,20 @@ def combine_with_pairs(
             samples[number] = of_estimate
             continue
         s = _CONCENTRATIONS[kind]
-        shape = s * ((1 - _FLOOR) * of_estimate + _FLOOR * uniform) + N
+        shape = s * ((1 - _FLOOR) * of_estimate + _FLOOR * uniform) + pairs
         gammas = rng.gamma(np.where(shape > 0, shape, 1)) * (shape > 0)
         samples[number] = gammas / gammas.sum(axis=1, keepdims=True)
-    if weights[-1] > 0.5 or not N.any():
+    if weights[-1] > 0.5 or not pairs.any():
         return Combined(estimate, samples, float("inf"))
-    slab = weights[:-1] / weights[:-1].sum()
-    mean = sum(
-        weight * (s * center + N) / (s + N.sum(axis=1, keepdims=True))
-        for weight, s in zip(slab, _CONCENTRATIONS, strict=True)
+    shares = weights[:-1] / weights[:-1].sum()
+    n_pairs = pairs.sum(axis=1, keepdims=True)
+    means = [(s * center + pairs) / (s + n_pairs) for s in _CONCENTRATIONS]
+    matrix = TransitionMatrix(
+        np.tensordot(shares, np.stack(means), 1),
+        estimate.classes if estimate.has_names else None,
+        allow_diagonal=allow_diagonal,
     )
-    names = estimate.classes if estimate.has_names else None
-    matrix = TransitionMatrix(mean, names, allow_diagonal=allow_diagonal)
-    return Combined(matrix, samples, float(np.exp(slab @ np.log(_CONCENTRATIONS))))
+    return Combined(matrix, samples, float(np.exp(shares @ np.log(_CONCENTRATIONS))))
 
 
 def _log_marginal(counts: NDArray[np.float64], shape: NDArray[np.float64]) -> float:

@@ -309,7 +309,7 @@ class _Trial:
         if self.held_out is not None:
             labels = self.held_out.labels.cpu().numpy()
             scored = self.trainer.log_probs(network, self.held_out), labels
-        probs = calibrated(score_anchors(self.trainer, network, anchors), scored)
+        probs = calibrated(score_anchors(self.trainer, network, anchors[0]), scored)
         self.Q = self.estimated = from_anchors(probs, anchors[1], self.data.n_classes)
 
     def outcome(

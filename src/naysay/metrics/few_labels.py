@@ -93,7 +93,7 @@ def accuracy_with_few_labels(
     g = all_g = None
     if scores is not None and all_scores is not None:
         g, all_g = check_scores(scores, "scores", len(true)), check_scores(all_scores, "all_scores")
-    weights, strata = _weights(true, class_shares)
+    weights, strata = class_weights(true, class_shares)
     return few_labels_estimate(
         (true == predicted).astype(np.float64), weights, strata, g, all_g, confidence=confidence
     )
@@ -110,7 +110,7 @@ def check_scores(values: ArrayLike, name: str, n: int | None = None) -> NDArray[
     return array
 
 
-def _weights(
+def class_weights(
     true: NDArray[Any], class_shares: ArrayLike | Mapping[Any, float] | None
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Compute the weight of each example, which sum to 1, and the stratum that it was drawn in."""

@@ -41,18 +41,14 @@ class Agreement:
         """What refutes the matrix; None if nothing does."""
         if not self.refuted:
             return None
-        if self.p_frequencies is not None and self.p_frequencies < LEVEL:
-            found = f"no class shares explain how often each label occurs ({self._p(self.p_frequencies)})"
-        else:
-            assert self.p_predictions is not None
-            found = (
-                "no class shares explain how often each label occurs with each predicted class "
-                f"({self._p(self.p_predictions)})"
-            )
-        return f"the labels refute the transition matrix: {found}"
-
-    def _p(self, value: float) -> str:
-        return format_p_value(value)
+        p_value, of_what = self.p_frequencies, ""
+        if p_value is None or p_value >= LEVEL:
+            p_value, of_what = self.p_predictions, " among the examples of each predicted class"
+        assert p_value is not None
+        return (
+            "the labels refute the transition matrix: no class shares explain how often each label "
+            f"occurs{of_what} ({format_p_value(p_value)})"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values for JSON."""
@@ -149,8 +145,6 @@ def check_matrix(
     )
 
 
-
-
 def p_value_of_mixtures(
     counts: NDArray[np.int64],
     Q: NDArray[np.float64],
@@ -175,7 +169,9 @@ def p_value_of_mixtures(
         expected = np.broadcast_to(mixtures, (_N_SIMULATED, *mixtures.shape))
     else:
         drawn = Q_samples[rng.integers(len(Q_samples), size=_N_SIMULATED)]
-        expected = _nearest_mixtures(np.broadcast_to(observed, (len(drawn), *observed.shape)), drawn)
+        expected = _nearest_mixtures(
+            np.broadcast_to(observed, (len(drawn), *observed.shape)), drawn
+        )
     simulated = rng.multinomial(totals, _normalise(expected)).astype(np.float64)
     statistics = _deviance(simulated, _nearest_mixtures(simulated, Q)).sum(axis=-1)
     # statistics that are equal up to rounding count as equal: exact fits are all near zero
