@@ -1,6 +1,6 @@
 """Compute the losses of many networks in as few calls as possible."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -20,24 +20,20 @@ class Losses:
     """
 
     def __init__(self, losses: Sequence[TrainingLoss], labels: Sequence[Tensor]) -> None:
-        single = [loss.per_example(given) for loss, given in zip(losses, labels, strict=True)]
-        groups: dict[Hashable, list[int]] = {}
-        for number, loss in enumerate(single):
-            key = number if loss is None else _settings(loss, without_q=loss.takes_stack)
-            groups.setdefault(key, []).append(number)
+        single: list[Any] = [
+            loss.per_example(given) for loss, given in zip(losses, labels, strict=True)
+        ]
         self.parts: list[tuple[int, TrainingLoss]] = []
         self.order: list[int] = []
-        for numbers in groups.values():
-            same = [loss for number in numbers if (loss := single[number]) is not None]
-            if not same:
-                self._add(numbers, losses[numbers[0]])
-                continue
-            for positions, loss in _with_one_loss(same, labels[numbers[0]].device):
-                self._add([numbers[position] for position in positions], loss)
-
-    def _add(self, numbers: list[int], loss: TrainingLoss) -> None:
-        self.order += numbers
-        self.parts.append((len(numbers), loss))
+        for numbers in _grouped(single, range(len(single)), may_stack=True):
+            parts = _grouped(single, numbers)
+            if len(parts) > 1 and can_stack(matrices := [single[n].Q for n in numbers]):
+                single[numbers[0]].Q = stack_columns(matrices, labels[numbers[0]].device)
+                parts = [numbers]
+            for part in parts:
+                one = single[part[0]]
+                self.order += part
+                self.parts.append((len(part), losses[part[0]] if one is None else one))
 
     def train(self, mode: bool) -> None:
         """Put all losses in training or in evaluation mode."""
@@ -67,27 +63,21 @@ def _each(call: Callable[..., Tensor], logits: Tensor, labels: Tensor) -> Tensor
     return values.reshape(len(logits), -1).mean(1)  # of one value, or one per example
 
 
-def _settings(loss: TrainingLoss, *, without_q: bool) -> Hashable:
-    """Collect the settings of a loss, which are equal for losses that compute the same."""
-    left_out = {"training", "Q"} if without_q else {"training"}
-    public = {name: value for name, value in vars(loss).items() if not name.startswith("_")}
-    key = (type(loss), *((name, public[name]) for name in sorted(public.keys() - left_out)))
-    try:
-        hash(key)
-    except TypeError:
-        return (type(loss), id(loss))
-    return key
-
-
-def _with_one_loss(
-    losses: Sequence[Any], device: torch.device
-) -> list[tuple[list[int], TrainingLoss]]:
-    """Group losses per example that one call can compute, each group with the loss to call."""
-    by_settings: dict[Hashable, list[int]] = {}
-    for number, loss in enumerate(losses):
-        by_settings.setdefault(_settings(loss, without_q=False), []).append(number)
-    groups = list(by_settings.values())
-    if len(groups) > 1 and can_stack([loss.Q for loss in losses]):
-        losses[0].Q = stack_columns([loss.Q for loss in losses], device)
-        groups = [list(range(len(losses)))]
-    return [(numbers, losses[numbers[0]]) for numbers in groups]
+def _grouped(
+    single: Sequence[TrainingLoss | None], numbers: Iterable[int], *, may_stack: bool = False
+) -> list[list[int]]:
+    """Group losses with equal settings, or equal but for their matrices if they can be stacked."""
+    groups: dict[Hashable, list[int]] = {}
+    for number in numbers:
+        loss = single[number]
+        key: Hashable = number
+        if loss is not None:
+            left_out = {"training", "Q"} if may_stack and loss.takes_stack else {"training"}
+            public = {name for name in vars(loss) if not name.startswith("_")} - left_out
+            key = (type(loss), *((name, vars(loss)[name]) for name in sorted(public)))
+            try:
+                hash(key)
+            except TypeError:
+                key = number
+        groups.setdefault(key, []).append(number)
+    return list(groups.values())

@@ -6,7 +6,7 @@ optimiser and the moving average take a few operations, whatever the number of n
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -15,39 +15,25 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from naysay.ensemble.losses import Losses
+from naysay.training.loop import Options
 from naysay.training.step import MakeOptimiser, Tables, compiler
 
-
-class Update(Protocol):
-    """An optimiser of rows of weights, each with its own learning rate and weight decay."""
-
-    def numbers(
-        self, rates: NDArray[np.float64], decays: NDArray[np.float64], first_step: int
-    ) -> list[NDArray[np.float64]]:
-        """Compute the numbers of each step, each of the shape of `rates`, (n_steps, n_rows)."""
-        ...
-
-    def __call__(self, rows: Tensor, gradient: Tensor, numbers: Sequence[Tensor]) -> None:
-        """Take one step with numbers of shape (n_rows, 1); change rows and gradient in place."""
-        ...
+Floats = NDArray[np.float64]
 
 
 class AdamUpdate:
-    """Adam, or AdamW if weight decay is decoupled from the gradient, as in torch."""
+    """Adam or AdamW, as `like` is, with a learning rate and a weight decay for each row."""
 
-    def __init__(
-        self, rows: Tensor, *, betas: tuple[float, float], epsilon: float, decoupled: bool
-    ) -> None:
-        self.betas = betas
-        self.epsilon = epsilon
-        self.decoupled = decoupled
-        self.mean = torch.zeros_like(rows)
-        self.square = torch.zeros_like(rows)
+    def __init__(self, rows: Tensor, like: torch.optim.Optimizer) -> None:
+        self.betas, self.epsilon = like.defaults["betas"], like.defaults["eps"]
+        self.decoupled = isinstance(like, torch.optim.AdamW)
+        self.mean, self.square = torch.zeros_like(rows), torch.zeros_like(rows)
 
-    def numbers(
-        self, rates: NDArray[np.float64], decays: NDArray[np.float64], first_step: int
-    ) -> list[NDArray[np.float64]]:
-        """Compute step, epsilon and decay; step and epsilon include the bias correction."""
+    def numbers(self, rates: Floats, decays: Floats, first_step: int) -> list[Floats]:
+        """Compute step, epsilon and decay; step and epsilon include the bias correction.
+
+        The rates, and each of the numbers, have shape (n_steps, n_rows).
+        """
         step = first_step + 1 + np.arange(len(rates))[:, None]
         first, second = (1 - beta**step for beta in self.betas)
         every = np.ones_like(rates)
@@ -55,7 +41,7 @@ class AdamUpdate:
         return [-rates * np.sqrt(second) / first, self.epsilon * np.sqrt(second) * every, decay]
 
     def __call__(self, rows: Tensor, gradient: Tensor, numbers: Sequence[Tensor]) -> None:
-        """Take one step with all rows of weights."""
+        """Take one step with numbers of shape (n_rows, 1); change rows and gradient in place."""
         step, epsilon, decay = numbers
         if self.decoupled:
             rows.mul_(decay)
@@ -67,15 +53,13 @@ class AdamUpdate:
 
 
 class SGDUpdate:
-    """Stochastic gradient descent with Nesterov momentum, as in torch."""
+    """Stochastic gradient descent with Nesterov momentum; see `AdamUpdate`."""
 
-    def __init__(self, rows: Tensor, *, momentum: float) -> None:
-        self.momentum = momentum
+    def __init__(self, rows: Tensor, like: torch.optim.Optimizer) -> None:
+        self.momentum = like.defaults["momentum"]
         self.velocity = torch.zeros_like(rows)
 
-    def numbers(
-        self, rates: NDArray[np.float64], decays: NDArray[np.float64], first_step: int
-    ) -> list[NDArray[np.float64]]:
+    def numbers(self, rates: Floats, decays: Floats, first_step: int) -> list[Floats]:
         """Compute step and decay."""
         return [-rates, decays * np.ones_like(rates)]
 
@@ -87,18 +71,14 @@ class SGDUpdate:
         rows.addcmul_(gradient.add_(self.velocity, alpha=self.momentum), step)
 
 
-def make_update(make: MakeOptimiser, rows: Tensor) -> Update:
-    """Make the update of rows of weights that corresponds to an optimiser of one network.
+def make_update(make: MakeOptimiser, rows: Tensor) -> AdamUpdate | SGDUpdate:
+    """Make the update of rows of weights that corresponds to one of `training.step.OPTIMISERS`.
 
     The settings are those of an optimiser that `make` makes, so that they are defined in one place.
-    `make` must be one of `naysay.training.step.OPTIMISERS`.
     """
     optimiser = make([{"params": [rows]}], lr=1.0, weight_decay=0.0)
-    settings = optimiser.defaults
-    if isinstance(optimiser, torch.optim.SGD):
-        return SGDUpdate(rows, momentum=settings["momentum"])
-    decoupled = isinstance(optimiser, torch.optim.AdamW)
-    return AdamUpdate(rows, betas=settings["betas"], epsilon=settings["eps"], decoupled=decoupled)
+    update = SGDUpdate if isinstance(optimiser, torch.optim.SGD) else AdamUpdate
+    return update(rows, optimiser)
 
 
 _torch: Any = torch  # operations on lists of tensors have no type stubs
@@ -117,8 +97,7 @@ class Networks:
     def __init__(self, networks: Sequence[nn.Module], device: torch.device) -> None:
         first = networks[0]
         self.module = copy.deepcopy(first)
-        self.shapes = [parameter.shape for parameter in first.parameters()]
-        self.names = [name for name, _ in first.named_parameters()]
+        self.shapes = {name: parameter.shape for name, parameter in first.named_parameters()}
         buffers = [dict(each.named_buffers()) for each in networks]
         self.buffers = {name: torch.stack([each[name] for each in buffers]) for name in buffers[0]}
         self.forward: Callable[[dict[str, Tensor], Tensor], Tensor]
@@ -135,7 +114,7 @@ class Networks:
 
     def rows_of(self, networks: Sequence[nn.Module]) -> Tensor:
         """Copy the weights of all networks to a matrix, with zeros between parameters."""
-        length = sum(-(-shape.numel() // _ALIGNED) * _ALIGNED for shape in self.shapes)
+        length = sum(-(-shape.numel() // _ALIGNED) * _ALIGNED for shape in self.shapes.values())
         rows = next(networks[0].parameters()).detach().new_zeros(len(networks), length)
         with torch.no_grad():
             for number, network in enumerate(networks):
@@ -147,14 +126,14 @@ class Networks:
         """Split rows of weights into views, one per parameter, of shape (n_networks, …)."""
         parts = []
         start = 0
-        for shape in self.shapes:
+        for shape in self.shapes.values():
             parts.append(rows[:, start : start + shape.numel()].view(-1, *shape))
             start += -(-shape.numel() // _ALIGNED) * _ALIGNED
         return parts
 
     def __call__(self, parameters: Sequence[Tensor], inputs: Tensor) -> Tensor:
         """Compute logits (n_networks, N, K) of inputs (n_networks, N, …)."""
-        return self.forward(dict(zip(self.names, parameters, strict=True)), inputs)
+        return self.forward(dict(zip(self.shapes, parameters, strict=True)), inputs)
 
     def _by_itself(self, parameters: dict[str, Tensor], inputs: Tensor) -> Tensor:
         return cast("Any", self.module).forward_many(self.buffers | parameters, inputs)
@@ -204,22 +183,17 @@ class ManyStep:
         rows: Tensor,
         X: Tensor,
         stream_of: Tensor,
-        update: Update,
-        *,
-        max_norm: float | None,
-        bfloat16: bool,
-        compiled: bool,
+        options: Options,
     ) -> None:
         self.networks = networks
         self.losses = losses
         self.rows = rows
         self.X = X
         self.stream_of = stream_of
-        self.update = update
-        self.max_norm = max_norm
-        self.uses_bfloat16 = bfloat16
+        self.options = options
+        self.update = make_update(options.optimiser, rows)
         # the losses are not compiled: each matrix would need a compilation of its own
-        compile_ = compiler(compiled)
+        compile_ = compiler(options.compile)
         self.next_batch = compile_(self._next_batch)
         self.training_logits = compile_(self.logits)
         self.take_step = compile_(self._take_step)
@@ -227,13 +201,13 @@ class ManyStep:
         self.parameters = [part.detach().requires_grad_() for part in networks.split(rows)]
         self.gradient = torch.zeros_like(rows)
         self.gradients = networks.split(self.gradient)
-        self.total = torch.zeros(len(rows), device=rows.device)  # sum of losses
+        self.total = torch.zeros(len(rows), device=rows.device)  # sums of the losses of an epoch
         self.tables = Tables()
 
     def logits(self, parameters: Sequence[Tensor], index: Tensor) -> Tensor:
         """Compute logits (n_networks, N, K) of the examples with indices (n_networks, N)."""
         inputs = self.X.index_select(0, index.flatten()).unflatten(0, index.shape)
-        with torch.autocast(inputs.device.type, torch.bfloat16, enabled=self.uses_bfloat16):
+        with torch.autocast(inputs.device.type, torch.bfloat16, enabled=self.options.bfloat16):
             return self.networks(parameters, inputs.float()).float()
 
     def __call__(self) -> None:
@@ -253,15 +227,9 @@ class ManyStep:
         *of_update, of_average = numbers
         with torch.no_grad():
             _torch._foreach_copy_(self.gradients, gradients)
-            if self.max_norm is not None:
+            if self.options.max_norm is not None:
                 norms = torch.linalg.vector_norm(self.gradient, dim=1, keepdim=True)
-                self.gradient *= (self.max_norm / (norms + 1e-6)).clamp_max(1)
+                self.gradient *= (self.options.max_norm / (norms + 1e-6)).clamp_max(1)
             self.update(self.rows, self.gradient, of_update)
             self.averages.lerp_(self.rows, of_average)
             self.total += losses
-
-    def take_total(self) -> Tensor:
-        """Return the sums of the losses since the last call."""
-        total = self.total.clone()
-        self.total.zero_()
-        return total

@@ -14,16 +14,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = [
-    "Batch",
-    "Examples",
-    "batch_size_of",
-    "batches",
-    "derive_seed",
-    "epoch_order",
-    "fetch_ahead",
-]
-
 Batch = tuple[Tensor, Tensor]  # inputs and labels, on the device
 
 
