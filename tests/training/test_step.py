@@ -171,7 +171,8 @@ def run(make_step, make=adamw, **options):
         shares = [(epoch + number / N_STEPS) / 3 for number in range(N_STEPS)]
         order = torch.randperm(len(X), generator=torch.Generator().manual_seed(epoch))
         step.run_epoch(order, [0.1 * one_cycle(share) for share in shares], shares)
-        totals.append(step.take_total())
+        totals.append(step.total.clone())
+        step.total.zero_()
     averaged = torch.cat([each.flatten() for each in averages.averages])
     return weights_of(network), averaged, torch.stack(totals), averages.n_steps
 

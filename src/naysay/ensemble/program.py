@@ -16,8 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from naysay._base.errors import InvalidInput
-from naysay.ensemble.losses import Losses
-from naysay.ensemble.step import ManyStep, Networks
+from naysay.ensemble.step import Losses, ManyStep, Networks
 from naysay.losses.protocol import as_training_loss
 from naysay.training import Options
 from naysay.training.batches import Examples, batch_size_of, epoch_order

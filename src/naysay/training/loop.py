@@ -215,7 +215,8 @@ def fit(
             fastest = torch.backends.cudnn.flags(enabled=True, benchmark=True)
             with seeded(derive_seed(options.seed, epoch, 1 + rank), device), fastest:
                 step.run_epoch(order_here, rates, shares)
-            record = {"epoch": epoch + 1, "loss": processes.mean(step.take_total()) / n_batches}
+            record = {"epoch": epoch + 1, "loss": processes.mean(step.total) / n_batches}
+            step.total.zero_()
             record["samples_per_second"] = len(order) / (time.perf_counter() - start)
             _check_finite(record)
             averaged = None

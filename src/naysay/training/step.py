@@ -232,7 +232,7 @@ class Step:
         self.set_progress = set_progress
         self.parameters = [p for group in optimiser.param_groups for p in group["params"]]
         self.descend = _plain_step(optimiser)
-        self.total = torch.zeros((), device=examples.device)  # sum of losses
+        self.total = torch.zeros((), device=examples.device)  # sum of the losses of an epoch
         self.share = torch.zeros((), device=examples.device)  # of training done, for a CUDA graph
 
     def run_epoch(self, order: Tensor, rates: Sequence[float], shares: Sequence[float]) -> None:
@@ -265,12 +265,6 @@ class Step:
         self.descend()
         self.averages.update()
         self.total += loss.detach()
-
-    def take_total(self) -> Tensor:
-        """Return the sum of the losses since the last call."""
-        total = self.total.clone()
-        self.total.zero_()
-        return total
 
 
 class CapturedStep(Step):
@@ -333,14 +327,17 @@ def make_optimiser(
 
 def adamw(groups: Any, *, lr: Any, weight_decay: float) -> torch.optim.Optimizer:
     """Make AdamW: Adam with decoupled weight decay."""
-    settings = {"lr": lr, "weight_decay": weight_decay, "capturable": _is_captured(lr)}
-    return torch.optim.AdamW(groups, fused=True, **settings)
+    return _make_adam(torch.optim.AdamW, groups, lr=lr, weight_decay=weight_decay)
 
 
 def adam(groups: Any, *, lr: Any, weight_decay: float) -> torch.optim.Optimizer:
     """Make Adam, with weight decay as part of the gradient, as in the paper."""
-    settings = {"lr": lr, "weight_decay": weight_decay, "capturable": _is_captured(lr)}
-    return torch.optim.Adam(groups, fused=True, **settings)
+    return _make_adam(torch.optim.Adam, groups, lr=lr, weight_decay=weight_decay)
+
+
+def _make_adam(kind: MakeOptimiser, groups: Any, *, lr: Any, **settings: Any) -> Any:
+    is_captured = isinstance(lr, Tensor) and lr.is_cuda
+    return kind(groups, lr=lr, fused=True, capturable=is_captured, **settings)
 
 
 def sgd(groups: Any, *, lr: Any, weight_decay: float) -> torch.optim.Optimizer:
@@ -348,10 +345,6 @@ def sgd(groups: Any, *, lr: Any, weight_decay: float) -> torch.optim.Optimizer:
     return torch.optim.SGD(
         groups, lr=lr, weight_decay=weight_decay, momentum=0.9, nesterov=True, fused=True
     )
-
-
-def _is_captured(lr: Any) -> bool:
-    return isinstance(lr, Tensor) and lr.is_cuda
 
 
 #: The optimisers by name; these are also the ones that `naysay.ensemble` supports.
