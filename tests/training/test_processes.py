@@ -155,15 +155,16 @@ def examples_with_infinity():
 
 
 def test_a_classifier_trains_in_two_processes_and_they_agree(tmp_path):
-    first, second = run_together(tmp_path / "init", fit_classifier, tmp_path / "checkpoint")
+    folder = tmp_path / "checkpoint"
+    first, second = run_together(tmp_path / "init", fit_classifier, folder, epochs=4)
     assert_equal(first, second)
-    assert sorted(os.listdir(tmp_path / "checkpoint")) == [f"{n}.safetensors" for n in NETWORKS]
-    again, _ = run_together(tmp_path / "again", fit_classifier, tmp_path / "checkpoint")
+    assert sorted(os.listdir(folder)) == [f"{n}.safetensors" for n in NETWORKS]
+    again, _ = run_together(tmp_path / "again", fit_classifier, folder, epochs=4)
     assert_equal(again, first)
 
 
 def test_a_classifier_without_dropout_is_that_of_one_process(tmp_path):
-    changes = {"network": trainings.flat_network, "epochs": 6, "validation_fraction": 0.2}
+    changes = {"network": trainings.flat_network, "epochs": 3, "validation_fraction": 0.2}
     alone = fit_classifier(**changes)
     first, _ = run_together(tmp_path / "init", fit_classifier, **changes)
     assert_close(first, alone)

@@ -14,8 +14,7 @@ from torch.utils._pytree import tree_leaves
 
 import trainings
 from members import make_members, weights_of
-from naysay import ensemble, training
-from naysay._base.errors import NaysayWarning
+from naysay import NaysayWarning, ensemble, training
 from naysay.ensemble import program
 from naysay.losses import TrainingLoss
 from naysay.networks import MLP

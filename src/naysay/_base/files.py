@@ -41,15 +41,6 @@ def replacing(path: str | Path, *, usual: str = "file", durable: bool = False) -
     A file that one process writes repeatedly, such as a checkpoint, should be `durable`: it is
     flushed to disk before it is renamed, so that it survives a crash of the machine, and temporary
     files that killed processes have left behind are removed.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with replacing(Path(folder, "a.txt")) as part:
-    ...         _ = part.write_text("whole")
-    ...     [file.name for file in Path(folder).iterdir()]
-    ['a.txt']
     """
     target = check_target(path, usual=usual).resolve()  # a link stays a link
     prefix = f".{target.name}-"

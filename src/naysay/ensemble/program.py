@@ -1,8 +1,7 @@
 """Fit many small networks at once, such as all trials and settings of an experiment.
 
-Small networks spend most of their time on launching operations. Here each operation computes all
-networks. Every network has its own examples, labels, matrix, learning rate, weight decay and seed,
-and ends with the same weights, to rounding, as if it had been trained alone.
+Small networks spend most of their time on launching operations; here each operation computes all
+networks. Every network has its own examples, labels, matrix, learning rate, weight decay and seed.
 """
 
 import math
@@ -107,12 +106,6 @@ def _shared_facts(member: Member) -> dict[str, Any]:
     return facts | {k: v for k, v in vars(member.options).items() if k not in _FREE}
 
 
-# Largest number of held-out examples in one evaluation, of all members together and of each; the
-# activations of images need much memory.
-_AT_ONCE = 2**18
-_AT_ONCE_OF_ONE = 4096
-
-
 def fit_many(
     members: Sequence[Member],
     *,
@@ -171,10 +164,8 @@ def fit_many(
         records = program.run_epoch()
         on_epoch({numbers[place]: record for place, record in sorted(records.items())})
     program.write_back()
-    histories: list[list[EpochRecord]] = [[] for _ in members]
-    for number, history in zip(numbers, program.histories, strict=True):
-        histories[number] = history.records
-    return histories
+    histories = dict(zip(numbers, program.histories, strict=True))
+    return [histories[number].records for number in range(len(members))]
 
 
 def best_of(
@@ -324,7 +315,8 @@ class _Program:
         """Compute the held-out loss of the averaged weights of each member."""
         self._train(False)
         averaged = self.networks.split(self.step.averages)
-        size = min(max(1, _AT_ONCE // len(index)), _AT_ONCE_OF_ONE)
+        # few examples at once, because the activations of images need much memory
+        size = min(max(1, 2**18 // len(index)), 4096)
         parts = index.split(size, dim=1)
         logits = torch.cat([self.step.logits(averaged, part) for part in parts], 1)
         return self.losses.held_out(logits, labels).tolist()

@@ -1,8 +1,5 @@
 """Fit one network, in one loop.
 
-A loss is any callable ``loss(logits, labels)`` that returns a scalar. Whatever else a loss may ask
-for is declared in `naysay.losses.TrainingLoss`.
-
 Under ``torchrun``, with `torch.distributed` initialised, processes share each batch and average
 their gradients. Every process must be given the same examples and options, and ends with the same
 records and the same weights.
@@ -231,12 +228,13 @@ def fit(
                 _check_finite(record)
                 record |= measure(logits, held_out.labels)
             record["seconds"] = time.perf_counter() - start
-            state.add(record, averaged)
+            if state.history.add(record):  # the least held-out loss so far
+                state.kept = averaged
             if checkpoint is not None and rank == 0:
                 state.write(checkpoint, fingerprint)
             on_epoch(record)
     if state.history.records:
-        final = state.final()
+        final = averages.state() if state.kept is None else state.kept
         processes.agree(final)
         objective.load_state_dict(final)
     objective.eval()

@@ -20,7 +20,7 @@ def count() -> int:
 
 
 def rank() -> int:
-    """Return the number of this process; only process 0 reads and writes checkpoints."""
+    """Look up the number of this process; only process 0 reads and writes checkpoints."""
     return distributed.get_rank() if count() > 1 else 0
 
 

@@ -18,7 +18,7 @@ from naysay._base.errors import InvalidModelFile
 from naysay._base.files import replacing
 from naysay.training import processes
 from naysay.training.batches import Examples
-from naysay.training.history import EpochRecord, History
+from naysay.training.history import History
 from naysay.training.step import Averages
 from naysay.transition import TransitionMatrix
 
@@ -111,12 +111,7 @@ _FORMAT = "naysay checkpoint 1"
 
 
 def write_checkpoint(path: str | Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
-    """Replace the checkpoint at `path`, atomically.
-
-    If the process is killed at any moment, the old or the new checkpoint is complete. A temporary
-    file that a killed process has left is removed by the next call. `facts` must be values that
-    JSON can store.
-    """
+    """Replace the checkpoint at `path` atomically; JSON must be able to store the facts."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     # copies, because safetensors refuses tensors that share memory or are not contiguous
@@ -162,10 +157,7 @@ def _content_checksum(text: str, tensors: dict[str, Tensor]) -> int:
 
 
 class State:
-    """Training state that can be resumed.
-
-    It has the records and the best weights so far, and everything that the next step starts from.
-    """
+    """Training state that can be resumed: what the next epoch starts from, and the best weights."""
 
     def __init__(
         self, objective: nn.Module, optimiser: torch.optim.Optimizer, averages: Averages
@@ -174,16 +166,7 @@ class State:
         self.optimiser = optimiser
         self.averages = averages
         self.history = History()
-        self.kept: dict[str, Tensor] | None = None
-
-    def add(self, record: EpochRecord, averaged: dict[str, Tensor] | None) -> None:
-        """Add the record of an epoch, and keep its averaged weights if it is the best so far."""
-        if self.history.add(record):
-            self.kept = averaged
-
-    def final(self) -> dict[str, Tensor]:
-        """Return the weights to end with: those of the best epoch, or the averaged ones."""
-        return self.averages.state() if self.kept is None else self.kept
+        self.kept: dict[str, Tensor] | None = None  # averaged weights of the best epoch
 
     def write(self, path: str | Path, fingerprint: dict[str, Any]) -> None:
         """Write the state to a checkpoint."""

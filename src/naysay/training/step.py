@@ -150,7 +150,7 @@ class Objective(nn.Module):
 
 
 def compiler(compiled: bool) -> Callable[[Any], Any]:
-    """Return a function that compiles its argument, or the identity if `compiled` is False.
+    """Choose a function that compiles its argument, or the identity if `compiled` is False.
 
     Code is compiled for each batch size: there are few, and code for all sizes is slower.
     """
@@ -305,9 +305,9 @@ class CapturedStep(Step):
 
 
 def _plain_step(optimiser: torch.optim.Optimizer) -> Callable[[], Any]:
-    """Return the step function of an optimiser.
+    """Choose the fastest step function of an optimiser.
 
-    For torch's own optimisers it leaves out the hooks and the profiling around the step, which
+    That of torch's own optimisers leaves out the hooks and the profiling around the step, which
     take a noticeable share of the time of small networks.
     """
     if type(optimiser) not in (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD):
