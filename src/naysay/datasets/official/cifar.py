@@ -23,8 +23,6 @@ from naysay.datasets.official.entry import (
     read_checked,
 )
 
-__all__ = ["read_batches", "read_pickle"]
-
 _IMAGE = (3, 32, 32)
 _MOST_BYTES = 1 << 28  # the largest file, the training set of CIFAR-100, has 155 MB
 
@@ -79,14 +77,7 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 def read_pickle(content: bytes, file: FoundFile) -> dict[str, Any]:
-    """Read the dict in a pickle of plain data; errors name `file`.
-
-    Raises
-    ------
-    InvalidData
-        If the pickle refers to anything but byte arrays, dicts, lists, text and numbers, which
-        the message names and which is neither imported nor run, or if it is not a pickle.
-    """
+    """Read the dict in a pickle of plain data; anything else is neither imported nor run."""
     try:
         loaded = _PlainUnpickler(io.BytesIO(content), encoding="bytes").load()
     except _Refused as refused:
@@ -107,16 +98,17 @@ def read_pickle(content: bytes, file: FoundFile) -> dict[str, Any]:
 def read_batches(
     entry: Entry, files: Sequence[FoundFile], *, labels_key: str, names_key: str
 ) -> Contents:
-    """Read the training batches, the test batch and the names of the classes, in that order.
-
-    Returns
-    -------
-    Contents
-        Images uint8 (n_samples, 3, 32, 32) with channels red, green, blue.
-    """
+    """Read the training batches, the test batch and the names of the classes, in that order."""
     *batches, meta = files
     content, meta_record = read_checked(meta, at_most=_MOST_BYTES)
-    classes = _class_names(entry, meta, read_pickle(content, meta), names_key)
+    fields = read_pickle(content, meta)
+    names = fields.get(names_key)
+    if not isinstance(names, list) or len(names) != entry.n_classes:
+        raise meta.invalid(
+            f"must hold a list '{names_key}' of {entry.n_classes} names",
+            f"It holds {shorten(fields)}",
+        )
+    classes = tuple(name.decode() if isinstance(name, bytes) else str(name) for name in names)
     X_train = np.empty((entry.n_train, *_IMAGE), np.uint8)
     X_test = np.empty((entry.n_test or 0, *_IMAGE), np.uint8)
 
@@ -161,15 +153,3 @@ def _read_batch(
         raise file.invalid(f"must hold labels 0..{entry.n_classes - 1}", "It holds others")
     target[:] = images.values.reshape(target.shape)
     return labels
-
-
-def _class_names(
-    entry: Entry, file: FoundFile, meta: dict[str, Any], names_key: str
-) -> tuple[str, ...]:
-    names = meta.get(names_key)
-    if not isinstance(names, list) or len(names) != entry.n_classes:
-        raise file.invalid(
-            f"must hold a list '{names_key}' of {entry.n_classes} names",
-            f"It holds {shorten(meta)}",
-        )
-    return tuple(name.decode() if isinstance(name, bytes) else str(name) for name in names)

@@ -24,22 +24,12 @@ from naysay.datasets.official.entry import (
     read_checked,
 )
 
-__all__ = ["download_missing"]
-
 _CHUNK_BYTES = 1 << 16
 _MOST_BYTES = 1 << 28  # limit for one file; the largest has 155 MB
 
 
 def download_missing(entry: Entry, folder: Path) -> None:
-    """Download the missing files of a data set, also those for which a stand-in is present.
-
-    Raises
-    ------
-    DatasetUnavailable
-        If no server can be reached, or each answers with an error.
-    InvalidData
-        If a downloaded file differs from the published one; it is not kept.
-    """
+    """Download the missing files of a data set, also those for which a stand-in is present."""
     official = {file.path: file for file in entry.files}
     for download in entry.downloads:
         if all(has_file(entry, official[path], folder) for path in download.gives):
@@ -143,19 +133,17 @@ def _unpack(download: Download, arrived: Path, staging: Path) -> Path:
         arrived.rename(target)
     elif download.folder is not None:  # the whole archive is kept, with the authors' layout
         unpack(arrived, download.archive, ready)
-        _refuse_incomplete(download, arrived, ready)
+        for path in download.gives:
+            if not (ready / path).is_file():
+                raise InvalidData(
+                    f"{arrived.name} must hold {path}. It does not. Nothing was kept."
+                )
     else:
         unpacked = staging / "unpacked"
         unpack(arrived, download.archive, unpacked)
         for path in download.gives:
             _pick(arrived, unpacked, path, ready / path)
     return ready
-
-
-def _refuse_incomplete(download: Download, archive: Path, ready: Path) -> None:
-    missing = [path for path in download.gives if not (ready / path).is_file()]
-    if missing:
-        raise InvalidData(f"{archive.name} must hold {missing[0]}. It does not. Nothing was kept.")
 
 
 def _pick(archive: Path, unpacked: Path, path: str, target: Path) -> None:
