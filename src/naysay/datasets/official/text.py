@@ -1,7 +1,7 @@
 """Read tables of numbers in text files, one example per line: USPS and the UCI data sets."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
