@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from naysay._base.errors import InvalidData
+from naysay import InvalidData
 from naysay.datasets.official import archives
 from naysay.datasets.official.archives import decompress, unpack
 

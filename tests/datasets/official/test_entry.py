@@ -4,8 +4,7 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from naysay import datasets
-from naysay._base.errors import DatasetUnavailable, InvalidInput, NaysayError
+from naysay import DatasetUnavailable, InvalidInput, NaysayError, datasets
 from naysay.datasets.official.registry import REGISTRY
 
 NAMES = (

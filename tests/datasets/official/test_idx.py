@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from naysay import datasets
-from naysay._base.errors import InvalidData
+from naysay import InvalidData, datasets
 from naysay.datasets.official.entry import FoundFile, OfficialFile, md5_of, read_content
 from naysay.datasets.official.idx import parse_idx
 from naysay.datasets.official.registry import REGISTRY

@@ -5,8 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from naysay import datasets
-from naysay._base.errors import InvalidData
+from naysay import InvalidData, datasets
 from naysay.datasets.official import text
 from naysay.datasets.official.entry import OfficialFile
 from naysay.datasets.official.registry import REGISTRY

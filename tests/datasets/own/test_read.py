@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from naysay import InvalidInput, InvalidLabels, InvalidModelFile, NaysayError
-from naysay._base.errors import InvalidData
+from naysay import InvalidData, InvalidInput, InvalidLabels, InvalidModelFile, NaysayError
 from naysay.datasets.own import read_features, read_own, recipe_from_dict
 
 CSV = """age,colour,not,is,who
