@@ -24,7 +24,6 @@ from naysay.datasets.official.entry import (
 )
 
 _IMAGE = (3, 32, 32)
-_MOST_BYTES = 1 << 28  # the largest file, the training set of CIFAR-100, has 155 MB
 
 
 class _ByteArray:
@@ -100,7 +99,7 @@ def read_batches(
 ) -> Contents:
     """Read the training batches, the test batch and the names of the classes, in that order."""
     *batches, meta = files
-    content, meta_record = read_checked(meta, at_most=_MOST_BYTES)
+    content, meta_record = read_checked(meta)
     fields = read_pickle(content, meta)
     names = fields.get(names_key)
     if not isinstance(names, list) or len(names) != entry.n_classes:
@@ -114,7 +113,7 @@ def read_batches(
 
     def load(index: int) -> tuple[list[int], SourceFile]:
         file = batches[index]
-        content, record = read_checked(file, at_most=_MOST_BYTES)
+        content, record = read_checked(file)
         n_batch = entry.n_train // (len(batches) - 1)
         is_test = index == len(batches) - 1
         target = X_test if is_test else X_train[index * n_batch : (index + 1) * n_batch]

@@ -18,6 +18,7 @@ HOW_TO_GET_IT = (
     "On a connected machine run: naysay data fetch {name}\n"
     "Or set NAYSAY_DATA (or data_dir=, --data-dir) to a folder that holds it."
 )
+MOST_BYTES = 1 << 28  # of one file; the largest, the training set of CIFAR-100, has 155 MB
 _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_FORMAT = 31  # zlib's code for a gzip header and trailer and the largest window
 
@@ -252,7 +253,7 @@ def _gunzip(file: FoundFile, raw: bytes, at_most: int) -> bytes:
     return content
 
 
-def read_content(file: FoundFile, *, at_most: int) -> bytes:
+def read_content(file: FoundFile, *, at_most: int = MOST_BYTES) -> bytes:
     """Read a file of at most `at_most` bytes, decompressing it if it is gzipped."""
     raw = file.path.read_bytes()
     content = _gunzip(file, raw, at_most) if raw.startswith(_GZIP_MAGIC) else raw
@@ -263,7 +264,7 @@ def read_content(file: FoundFile, *, at_most: int) -> bytes:
     return content
 
 
-def read_checked(file: FoundFile, *, at_most: int) -> tuple[bytes, SourceFile]:
+def read_checked(file: FoundFile, *, at_most: int = MOST_BYTES) -> tuple[bytes, SourceFile]:
     """Read a file, compare it with its published md5 if there is one, and describe it."""
     content = read_content(file, at_most=at_most)
     found, published = md5_of(content), file.official.md5
@@ -273,3 +274,15 @@ def read_checked(file: FoundFile, *, at_most: int) -> tuple[bytes, SourceFile]:
             f"The md5 of its content is {found}, so it is damaged or altered",
         )
     return content, SourceFile(file.path, found, "published md5" if published else "counts")
+
+
+def read_text(file: FoundFile, *, encoding: str) -> tuple[str, SourceFile]:
+    """Read and check a text file, and describe it."""
+    content, record = read_checked(file)
+    try:
+        return content.decode(encoding), record
+    except UnicodeDecodeError as error:
+        raise file.invalid(
+            f"must be text in {encoding}",
+            f"Byte {error.start:,} is 0x{content[error.start]:02x}",
+        ) from None

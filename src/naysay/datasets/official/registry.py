@@ -38,8 +38,7 @@ def _idx(
     *,
     folders: tuple[str, ...],
     mirrors: tuple[str, ...],
-    content_md5s: tuple[str, ...],
-    gzip_md5s: tuple[str, ...],
+    md5s: tuple[tuple[str, str], ...],  # of the content and of the gzip file
     **description: Any,
 ) -> Entry:
     return Entry(
@@ -52,7 +51,7 @@ def _idx(
                 also=tuple(f"{where}/{file}{end}" for where in folders for end in (".gz", ""))[1:],
                 md5=md5,
             )
-            for file, md5 in zip(_IDX_FILES, content_md5s, strict=True)
+            for file, (md5, _) in zip(_IDX_FILES, md5s, strict=True)
         ),
         downloads=tuple(
             Download(
@@ -60,7 +59,7 @@ def _idx(
                 gives=(f"{folders[0]}/{file}.gz",),
                 known_hash=f"md5:{md5}",
             )
-            for file, md5 in zip(_IDX_FILES, gzip_md5s, strict=True)
+            for file, (_, md5) in zip(_IDX_FILES, md5s, strict=True)
         ),
         reader=idx.read_images,
         **description,
@@ -132,17 +131,11 @@ _ENTRIES = (
             "http://yann.lecun.com/exdb/mnist",
             "https://ossci-datasets.s3.amazonaws.com/mnist",
         ),
-        content_md5s=(
-            "6bbc9ace898e44ae57da46a324031adb",
-            "a25bea736e30d166cdddb491f175f624",
-            "2646ac647ad5339dbf082846283269ea",
-            "27ae3e4e09519cfbb04c329615203637",
-        ),
-        gzip_md5s=(
-            "f68b3c2dcbeaaa9fbdd348bbdeb94873",
-            "d53e105ee54ea40749a09fcbcd1e9432",
-            "9fb629c4189551a2d022fa330f9573f3",
-            "ec29112dd5afa0611ce80d1b7f02629c",
+        md5s=(
+            ("6bbc9ace898e44ae57da46a324031adb", "f68b3c2dcbeaaa9fbdd348bbdeb94873"),
+            ("a25bea736e30d166cdddb491f175f624", "d53e105ee54ea40749a09fcbcd1e9432"),
+            ("2646ac647ad5339dbf082846283269ea", "9fb629c4189551a2d022fa330f9573f3"),
+            ("27ae3e4e09519cfbb04c329615203637", "ec29112dd5afa0611ce80d1b7f02629c"),
         ),
         classes=_DIGITS,
         source="http://yann.lecun.com/exdb/mnist",
@@ -154,17 +147,11 @@ _ENTRIES = (
         # The last one is the folder of Debian's package dataset-fashion-mnist.
         folders=("fashion-mnist", "FashionMNIST/raw", "/usr/share/datasets/fashion-mnist"),
         mirrors=("http://fashion-mnist.s3-website.eu-central-1.amazonaws.com",),
-        content_md5s=(
-            "f4a8712d7a061bf5bd6d2ca38dc4d50a",
-            "9018921c3c673c538a1fc5bad174d6f9",
-            "8181f5470baa50b63fa0f6fddb340f0a",
-            "15d484375f8d13e6eb1aabb0c3f46965",
-        ),
-        gzip_md5s=(
-            "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
-            "25c81989df183df01b3e8a0aad5dffbe",
-            "bef4ecab320f06d8554ea6380940ec79",
-            "bb300cfdad3c16e7a12a480ee83cd310",
+        md5s=(
+            ("f4a8712d7a061bf5bd6d2ca38dc4d50a", "8d4fb7e6c68d591d4c3dfef9ec88bf0d"),
+            ("9018921c3c673c538a1fc5bad174d6f9", "25c81989df183df01b3e8a0aad5dffbe"),
+            ("8181f5470baa50b63fa0f6fddb340f0a", "bef4ecab320f06d8554ea6380940ec79"),
+            ("15d484375f8d13e6eb1aabb0c3f46965", "bb300cfdad3c16e7a12a480ee83cd310"),
         ),
         classes=(
             *("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat"),

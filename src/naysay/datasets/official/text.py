@@ -16,10 +16,8 @@ from naysay.datasets.official.entry import (
     FoundFile,
     SourceFile,
     Split,
-    read_checked,
+    read_text,
 )
-
-_MOST_BYTES = 1 << 28  # ten times the largest of these files
 
 
 @dataclass(frozen=True)
@@ -46,8 +44,11 @@ def read_tables(entry: Entry, files: Sequence[FoundFile], *, layout: TextLayout)
 
 
 def _read_table(entry: Entry, file: FoundFile, layout: TextLayout) -> tuple[Split, SourceFile]:
-    content, record = read_checked(file, at_most=_MOST_BYTES)
-    X, y = _parse(file, _decode(file, content), layout)
+    content, record = read_text(file, encoding="ASCII")
+    lines = [line for line in content.splitlines() if line.strip()]
+    if not lines:
+        raise file.invalid("must hold a table of numbers", "It holds no line with a number")
+    X, y = _parse(file, lines, layout)
     expected, counts = file.official.per_class, np.bincount(y, minlength=entry.n_classes)
     wrong = np.flatnonzero(counts != expected)
     if len(wrong):
@@ -75,20 +76,6 @@ def values_checksum(X: NDArray[Any], y: NDArray[Any]) -> str:
     digest.update(np.ascontiguousarray(X + 0.0, dtype="<f8").tobytes())  # + 0.0 removes minus zero
     digest.update(np.ascontiguousarray(y, dtype="<i8").tobytes())
     return digest.hexdigest()
-
-
-def _decode(file: FoundFile, content: bytes) -> list[str]:
-    try:
-        text = content.decode("ascii")
-    except UnicodeDecodeError as error:
-        raise file.invalid(
-            "must be plain text in ASCII",
-            f"Byte {error.start:,} is 0x{content[error.start]:02x}",
-        ) from None
-    lines = [line for line in text.splitlines() if not line.isspace() and line]
-    if not lines:
-        raise file.invalid("must hold a table of numbers", "It holds no line with a number")
-    return lines
 
 
 def _parse(

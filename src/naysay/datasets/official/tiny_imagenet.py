@@ -24,13 +24,12 @@ from naysay.datasets.official.entry import (
     FoundFile,
     Split,
     md5_of,
-    read_checked,
+    read_text,
     user_folder,
 )
 
 _IMAGE = (3, 64, 64)
 _CHUNK = 250  # images that one worker decodes between two updates of the progress bar
-_MOST_BYTES = 1 << 24  # limit for a text file; the largest, words.txt, has 3 MB
 
 
 def read_folder(entry: Entry, files: Sequence[FoundFile]) -> Contents:
@@ -39,13 +38,11 @@ def read_folder(entry: Entry, files: Sequence[FoundFile]) -> Contents:
     The files are ``wnids.txt``, ``words.txt`` and ``val/val_annotations.txt``. Images are mapped
     into memory copy-on-write. Training images are ordered by class, then by number.
     """
-    texts, records = [], []
-    for file in files:
-        content, record = read_checked(file, at_most=_MOST_BYTES)
-        texts.append(_decode(file, content))
-        records.append(record)
+    (wnids_text, words, annotations), records = zip(
+        *(read_text(file, encoding="UTF-8") for file in files), strict=True
+    )
     wnids_file, _, annotations_file = files
-    wnids = texts[0].split()
+    wnids = wnids_text.split()
     if len(set(wnids)) != entry.n_classes:
         raise wnids_file.invalid(
             f"must name {entry.n_classes} classes", f"It names {len(set(wnids))}"
@@ -54,23 +51,14 @@ def read_folder(entry: Entry, files: Sequence[FoundFile]) -> Contents:
     decoded = _decoded_folder(wnids_file.path.parent, fingerprint)
     if not decoded.is_dir():
         train = _list_train(entry, wnids_file, wnids)
-        test = _list_test(entry, annotations_file, texts[2], wnids)
+        test = _list_test(entry, annotations_file, annotations, wnids)
         _decode_all(wnids_file, decoded, train=train, test=test)
     return Contents(
         train=_map_split(wnids_file, decoded, "train", entry.n_train),
         test=_map_split(wnids_file, decoded, "test", entry.n_test or 0),
-        files=tuple(records),
-        classes=_class_names(wnids, texts[1]),
+        files=records,
+        classes=_class_names(wnids, words),
     )
-
-
-def _decode(file: FoundFile, content: bytes) -> str:
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise file.invalid(
-            "must be text in UTF-8", f"Byte {error.start:,} is 0x{content[error.start]:02x}"
-        ) from None
 
 
 def _class_names(wnids: Sequence[str], words: str) -> tuple[str, ...]:

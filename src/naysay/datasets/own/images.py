@@ -110,23 +110,18 @@ def find_labelled_images(folder: str | Path) -> tuple[list[Path], list[str], set
     is the label. An empty folder is a class that no label names.
     """
     root = Path(folder)
-    labels: list[str] = []
-    paths: list[Path] = []
-    for path in find_images(root):
-        inner = path.relative_to(root).parts
-        if len(inner) < 2:
+    rule = f"{root} must contain one folder of images per complementary label."
+    paths, labels = find_images(root), list[str]()
+    for path in paths:
+        label, *inner = path.relative_to(root).parts
+        if not inner:
             raise InvalidData(
-                f"{root} must contain one folder of images per complementary label. The file "
-                f"{path.name!r} is in none of them: move it to the folder of a class that it does "
-                "not belong to."
+                f"{rule} The file {path.name!r} is in none of them: move it to the folder of a "
+                "class that it does not belong to."
             )
-        paths.append(path)
-        labels.append(inner[0])
+        labels.append(label)
     if not paths:
-        raise InvalidData(
-            f"{root} must contain one folder of images per complementary label. It contains no "
-            "image."
-        )
+        raise InvalidData(f"{rule} It contains no image.")
     folders = (entry.name for entry in root.iterdir() if entry.is_dir())
     return paths, labels, {name for name in folders if not name.startswith(".")}
 

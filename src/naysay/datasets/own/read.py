@@ -50,8 +50,6 @@ from naysay.datasets.own.tables import (
     to_text,
 )
 
-__all__ = ["OwnData", "read_anchors", "read_features", "read_own", "recipe_from_dict"]
-
 # Characters per cell. Cells with several labels, a path or an id may be longer than a name.
 _LONGEST_CELL = {"label": 1 << 16, "images": 4096, "example_id": 4096}
 
@@ -404,12 +402,19 @@ def read_anchors(
         X = read_features(data, own.recipe)
         labels = text_cells(values, column, own.classes, len(X), name)
     else:
-        column = true_label
-        if column is None:
-            table = read_table(data, delimiter=delimiter, decimal=decimal)
-            column = _guess_column(table.column_names, own, {*ignored, images}, name)
-        table = read_table(data, text=[column], delimiter=delimiter, decimal=decimal)
-        labels = _read_text(table, column, "true_label", name)
+        if true_label is None:
+            columns = read_table(data, delimiter=delimiter, decimal=decimal).column_names
+            features = own.recipe.columns if isinstance(own.recipe, Recipe) else ()
+            other = {*ignored, images, *(column.name for column in features)}
+            candidates = [column for column in columns if column not in other]
+            if len(candidates) != 1:
+                raise InvalidInput(
+                    "true_label (--anchor-label) must name the column of true classes in "
+                    f"{name}. Candidates are {shorten(candidates or columns)}."
+                )
+            true_label = candidates[0]
+        table = read_table(data, text=[true_label], delimiter=delimiter, decimal=decimal)
+        labels = _read_text(table, true_label, "true_label", name)
         X = read_features(data, own.recipe, images=images, delimiter=delimiter, decimal=decimal)
     true = class_indices(*codes_of(labels), own.classes, "true_label", name)
     if not (true >= 0).any():
@@ -417,17 +422,3 @@ def read_anchors(
             f"{name} must contain at least one true class. All cells of its true classes are empty."
         )
     return X[true >= 0], true[true >= 0]
-
-
-def _guess_column(
-    columns: list[str], own: OwnData, ignored: Collection[str | None], source: str
-) -> str:
-    """Find the only column that can hold the true classes."""
-    used = {column.name for column in own.recipe.columns} if isinstance(own.recipe, Recipe) else ()
-    candidates = [column for column in columns if column not in used and column not in ignored]
-    if len(candidates) == 1:
-        return candidates[0]
-    raise InvalidInput(
-        f"true_label (--anchor-label) must name the column of true classes in {source}. "
-        f"Candidates are {shorten(candidates or columns)}."
-    )

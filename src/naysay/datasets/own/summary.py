@@ -22,6 +22,26 @@ _FRACTION = re.compile(r"-?[0-9]*[.,][0-9]*[1-9]")
 _FEWEST_ROWS = 10  # fewer consecutive numbers may be a coincidence and are not reported as ids
 _MOST_COLUMNS = 3  # columns that are explained one by one in warnings
 _MOST_LINES = 20  # classes or annotators that are listed before the rest is only counted
+# Attributes of a summary that name what is wrong, with the warnings about them.
+_PROBLEMS = {
+    "never_named": "never named as complementary, so these classes cannot be learned",
+    "look_alikes": "these classes differ only in capitals or spaces; check whether they are the "
+    "same",
+    "looks_missing": "this class name usually means a missing value; leave the cell empty if it "
+    "does",
+    "fractions": "class names that are numbers with decimals; check that --label names the right "
+    "column",
+    "all_excluded": "every class is excluded, so at least one answer is wrong",
+    "true_excluded": "the known true class is excluded, so the answer or the true class is wrong",
+    "class_columns": "a feature that holds class names; if these are the true classes, name the "
+    "column in --true-label",
+    "comma_columns": "categories that look like numbers with a decimal comma; pass decimal=',' "
+    "(--decimal ,)",
+    "id_columns": "a feature that counts the rows, like an id; leave it out (--ignore), or group "
+    "rows by it (--id)",
+    "constant_features": "the same value in all examples, which teaches nothing",
+    "dropped_columns": "not used as a feature, because every value is missing",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,44 +114,7 @@ class Summary:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Problems in the data, one sentence each; empty if there are none."""
-        found = [
-            (self.never_named, "never named as complementary, so these classes cannot be learned"),
-            (
-                self.look_alikes,
-                "these classes differ only in capitals or spaces; check whether they are the same",
-            ),
-            (
-                self.looks_missing,
-                "this class name usually means a missing value; leave the cell empty if it does",
-            ),
-            (
-                self.fractions,
-                "class names that are numbers with decimals; check that --label names the right "
-                "column",
-            ),
-            (self.all_excluded, "every class is excluded, so at least one answer is wrong"),
-            (
-                self.true_excluded,
-                "the known true class is excluded, so the answer or the true class is wrong",
-            ),
-            (
-                self.class_columns,
-                "a feature that holds class names; if these are the true classes, name the "
-                "column in --true-label",
-            ),
-            (
-                self.comma_columns,
-                "categories that look like numbers with a decimal comma; pass decimal=',' "
-                "(--decimal ,)",
-            ),
-            (
-                self.id_columns,
-                "a feature that counts the rows, like an id; leave it out (--ignore), or group "
-                "rows by it (--id)",
-            ),
-            (self.constant_features, "the same value in all examples, which teaches nothing"),
-            (tuple(self.dropped_columns), "not used as a feature, because every value is missing"),
-        ]
+        found = [(tuple(getattr(self, name)), meaning) for name, meaning in _PROBLEMS.items()]
         odd = list(self.odd_cells)
         found += [((name,), self.odd_cells[name]) for name in odd[:_MOST_COLUMNS]]
         rest = tuple(odd[_MOST_COLUMNS:])
@@ -216,7 +199,7 @@ def summarise(own: OwnData) -> Summary:
     per_annotator = np.bincount(annotator + 1, minlength=len(own.annotators) + 1).tolist()
     excluded = own.example * own.n_classes + own.label  # one number for each pair
     answers = excluded * len(per_annotator) + annotator + 1
-    n_excluded = np.bincount(np.unique(excluded) // own.n_classes, minlength=own.n_examples)
+    n_excluded = np.bincount(_distinct(excluded) // own.n_classes, minlength=own.n_examples)
     is_wrong = own.label == own.true_labels[own.example]
     comma_columns, odd_cells = _almost_numbers(own, recipe)
     return Summary(
@@ -232,12 +215,12 @@ def summarise(own: OwnData) -> Summary:
         annotators=dict(zip(own.annotators, per_annotator[1:], strict=True)),
         n_unattributed=0 if own.annotator is None else per_annotator[0],
         n_duplicates=_count_duplicates(own.X),
-        n_repeated=len(answers) - len(np.unique(answers)),
+        n_repeated=len(answers) - len(_distinct(answers)),
         missing_values={each.name: each.n_missing for each in recipe.columns if each.n_missing},
         constant_features=_constant_features(own),
         dropped_columns=dict(recipe.dropped),
         all_excluded=_names(own, np.flatnonzero(n_excluded == own.n_classes)),
-        true_excluded=_names(own, np.unique(own.example[is_wrong])),
+        true_excluded=_names(own, _distinct(own.example[is_wrong])),
         class_columns=tuple(
             column.name
             for column in recipe.columns
@@ -255,6 +238,12 @@ def _count_duplicates(X: NDArray[Any]) -> int:
     rows = np.ascontiguousarray(X.reshape(len(X), -1) + 0)  # + 0 turns -0.0 into 0.0
     distinct = {hashlib.blake2b(row, digest_size=16).digest() for row in rows}
     return len(rows) - len(distinct)
+
+
+def _distinct(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Select the distinct numbers, none of which is negative (faster than `numpy.unique`)."""
+    ordered = np.sort(numbers)
+    return ordered[np.diff(ordered, prepend=-1) > 0]
 
 
 def _constant_features(own: OwnData) -> tuple[str, ...]:
