@@ -279,7 +279,7 @@ rows = st.lists(
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "frame"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(rows=rows)
 def test_a_table_written_and_read_back_gives_the_same_answers(tmp_path_factory, kind, rows):
     columns = {

@@ -8,6 +8,7 @@ import io
 import pickle
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -110,18 +111,10 @@ def read_batches(
     classes = tuple(name.decode() if isinstance(name, bytes) else str(name) for name in names)
     X_train = np.empty((entry.n_train, *_IMAGE), np.uint8)
     X_test = np.empty((entry.n_test or 0, *_IMAGE), np.uint8)
-
-    def load(index: int) -> tuple[list[int], SourceFile]:
-        file = batches[index]
-        content, record = read_checked(file)
-        n_batch = entry.n_train // (len(batches) - 1)
-        is_test = index == len(batches) - 1
-        target = X_test if is_test else X_train[index * n_batch : (index + 1) * n_batch]
-        return _read_batch(entry, file, read_pickle(content, file), labels_key, target), record
-
+    targets = [*np.split(X_train, len(batches) - 1), X_test]
     # Threads suffice because reading and hashing release the interpreter lock.
     with ThreadPoolExecutor() as pool:
-        parts = list(pool.map(load, range(len(batches))))
+        parts = list(pool.map(partial(_read_batch, entry, labels_key), batches, targets))
     labels = [np.asarray(batch_labels, dtype=np.int64) for batch_labels, _ in parts]
     records = (*(record for _, record in parts), meta_record)
     train = Split(X_train, np.concatenate(labels[:-1]))
@@ -129,13 +122,11 @@ def read_batches(
 
 
 def _read_batch(
-    entry: Entry,
-    file: FoundFile,
-    batch: dict[str, Any],
-    labels_key: str,
-    target: NDArray[np.uint8],
-) -> list[int]:
-    """Copy the images of a batch into `target` and return their labels."""
+    entry: Entry, labels_key: str, file: FoundFile, target: NDArray[np.uint8]
+) -> tuple[list[int], SourceFile]:
+    """Read the labels of a batch, and copy its images into `target`."""
+    content, record = read_checked(file)
+    batch = read_pickle(content, file)
     images, labels = batch.get("data"), batch.get(labels_key)
     if not isinstance(images, _ByteArray) or not isinstance(labels, list):
         raise file.invalid(
@@ -151,4 +142,4 @@ def _read_batch(
     if not all(isinstance(label, int) and 0 <= label < entry.n_classes for label in labels):
         raise file.invalid(f"must hold labels 0..{entry.n_classes - 1}", "It holds others")
     target[:] = images.values.reshape(target.shape)
-    return labels
+    return labels, record

@@ -111,7 +111,8 @@ def find_labelled_images(folder: str | Path) -> tuple[list[Path], list[str], set
     """
     root = Path(folder)
     rule = f"{root} must contain one folder of images per complementary label."
-    paths, labels = find_images(root), list[str]()
+    paths = find_images(root)
+    labels: list[str] = []
     for path in paths:
         label, *inner = path.relative_to(root).parts
         if not inner:
