@@ -403,7 +403,8 @@ def read_anchors(
         labels = text_cells(values, column, own.classes, len(X), name)
     else:
         if true_label is None:
-            columns = read_table(data, delimiter=delimiter, decimal=decimal).column_names
+            table = read_table(data, delimiter=delimiter, decimal=decimal)
+            columns: list[str] = table.column_names
             features = own.recipe.columns if isinstance(own.recipe, Recipe) else ()
             other = {*ignored, images, *(column.name for column in features)}
             candidates = [column for column in columns if column not in other]
