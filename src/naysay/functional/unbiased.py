@@ -13,7 +13,7 @@ from naysay.functional.batch import (
     flatten_with_columns,
     reduce,
 )
-from naysay.functional.cache import once_per_matrix
+from naysay.functional.columns import once_per_matrix
 from naysay.transition import TransitionMatrix
 
 _WORST_CONDITION = 1e10  # of Q in the 1-norm; above it the inverse is numerically meaningless

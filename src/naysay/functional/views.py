@@ -7,7 +7,7 @@ from torch import Tensor
 from naysay._base.errors import InvalidInput
 from naysay.functional.batch import describe, flatten_logits, flatten_with_columns, reduce
 from naysay.functional.columns import log_share
-from naysay.functional.negative_log import negative_log_q
+from naysay.functional.forward import negative_log_q
 from naysay.functional.several import flatten_evidence
 from naysay.transition import TransitionMatrix
 

@@ -12,8 +12,7 @@ from torch.nn.functional import logsigmoid
 
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
 from naysay._base.checks import check_number
-from naysay.functional.cache import once_per_matrix
-from naysay.functional.columns import columns_of
+from naysay.functional.columns import columns_of, once_per_matrix
 from naysay.losses.protocol import LossWrapper, as_training_loss
 from naysay.losses.shells import TransitionLoss
 from naysay.transition import TransitionMatrix
