@@ -286,9 +286,12 @@ def _dense(
     values = np.ascontiguousarray(values)
     columns = np.ascontiguousarray(values.swapaxes(-1, -2)).reshape(-1, values.shape[-1])
     with np.errstate(divide="ignore"):
-        tables = (values, columns, np.log(columns))
-    tensors = (torch.from_numpy(table).to(device, dtype) for table in tables)
-    return DenseColumns(*tensors, **rest)
+        logs = np.log(columns)
+
+    def to_tensor(table: np.ndarray) -> Tensor:
+        return torch.from_numpy(table).to(device, dtype)
+
+    return DenseColumns(to_tensor(values), to_tensor(columns), to_tensor(logs), **rest)
 
 
 class _SparseMix(torch.autograd.Function):
