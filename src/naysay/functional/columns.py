@@ -80,10 +80,8 @@ class UniformColumns(NamedTuple):
     n_others: int
 
     def log_q_of(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Compute log (1 - p_ȳ) - log (K - 1).
-
-        The probability 1 - p_ȳ is a sum over the other classes, which is exact where p_ȳ is near 1.
-        """
+        """Compute log (1 - p_ȳ) - log (K - 1)."""
+        # the sum over the other classes is exact where p_ȳ is near 1
         others = logits.scatter(1, labels[:, None], -math.inf)
         return log_share(others, None, logits) - math.log(self.n_others)
 
@@ -97,11 +95,9 @@ class UniformColumns(NamedTuple):
         return rest.scatter(1, labels[:, None], -math.inf)
 
     def q(self, probs: Tensor) -> Tensor:
-        """Compute (1 - p) / (K - 1).
-
-        For the most likely class, 1 - p is a sum over the other classes: the difference would be
-        rounded to zero long before the probabilities of the others are.
-        """
+        """Compute (1 - p) / (K - 1)."""
+        # For the most likely class, 1 - p is a sum over the other classes: the difference would be
+        # rounded to zero long before the probabilities of the others are.
         likeliest = probs.argmax(1, keepdim=True)
         rest = probs.scatter(1, likeliest, 0).sum(1, keepdim=True)
         others = (probs.sum(1, keepdim=True) - probs).scatter(1, likeliest, rest)
@@ -169,11 +165,8 @@ class SparseColumns(NamedTuple):
     rule: str
 
     def log_q_of(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Compute log Σ_k Q[k, ȳ] p_k over the non-zero entries of column ȳ.
-
-        Each example looks up as many entries as the longest column has. These are at most K, so
-        this never takes longer than the softmax.
-        """
+        """Compute log Σ_k Q[k, ȳ] p_k over the non-zero entries of column ȳ."""
+        # as many per example as the longest column has, so this takes no longer than the softmax
         entries, outside = self._entries_of(labels)
         log_values = self.log_values[entries].masked_fill(outside, -math.inf)
         return log_share(logits.gather(1, self.classes[entries]), log_values, logits)

@@ -147,14 +147,8 @@ def two_views_likelihood(
               t_k = \frac{1}{2} \sum_{v=1}^{2} \frac{L_k p^{(v)}_k}{\sum_m L_m p^{(v)}_m}
 
     The target of an example about which nothing was observed, L = 1 everywhere, is the mean
-    prediction of both views. The target of an example whose class is known is that class.
-
-    Parameters not listed are those of `two_views` and `likelihood_loss`.
-
-    Parameters
-    ----------
-    log_likelihood : floating point Tensor of the shape of logits
-        log L, as for `likelihood_loss`.
+    prediction of both views. The target of an example whose class is known is that class. The
+    parameters are those of `two_views` and `likelihood_loss`.
 
     References
     ----------

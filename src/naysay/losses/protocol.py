@@ -84,10 +84,7 @@ class TrainingLoss(nn.Module):
 
 
 class LossWrapper(TrainingLoss):
-    """Base class of losses that compute another loss, `loss`, and pass on what it asks for.
-
-    A subclass sets ``loss`` and, from it, ``n_views``.
-    """
+    """Base class of losses that compute another `loss`, which sets ``n_views``."""
 
     loss: TrainingLoss
 

@@ -153,8 +153,7 @@ class PriorMatching(LossWrapper):
     """Any loss, to which `naysay.functional.prior_matching` of the batch is added in training.
 
     In evaluation mode it is the loss alone, so that held-out losses stay comparable. The mean
-    prediction is computed from the `log_scores` of the loss, over all views; examples whose label
-    is `ignore_index` are left out.
+    prediction is computed from the `log_scores` of the loss, over all views.
 
     Parameters
     ----------

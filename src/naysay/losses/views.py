@@ -68,10 +68,8 @@ class PartialOutputConsistency(RampedLoss, TransitionLoss, function=F.partial_ou
 
     In training mode it takes the logits of all views, shape (n_views, N, K); the first view
     defines the target. In evaluation mode it takes logits (N, K) and is the forward-corrected
-    cross-entropy alone.
-
-    The defaults are those of the authors' code: two views besides the first, and a weight that
-    increases over the first 100 of 200 epochs, here with each step and not with each epoch.
+    cross-entropy alone. The defaults are those of the authors' code: two views besides the first,
+    and a weight that increases over the first 100 of 200 epochs, here with each step.
 
     Parameters
     ----------
