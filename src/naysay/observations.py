@@ -64,13 +64,11 @@ class Observations:
                 f"example must hold integers 0..{n_examples - 1}. "
                 f"Got {example.min()} to {example.max()}."
             )
-        for name, value in (
-            ("example", example.astype(np.int64)),
-            ("label", label),
-            ("annotator", annotator),
-            ("n_examples", n_examples),
-        ):
-            object.__setattr__(self, name, value)
+        # the dataclass is frozen
+        object.__setattr__(self, "example", example.astype(np.int64))
+        object.__setattr__(self, "label", label)
+        object.__setattr__(self, "annotator", annotator)
+        object.__setattr__(self, "n_examples", n_examples)
 
     @classmethod
     def from_table(cls, table: Any, *, n_examples: int = -1) -> Self:
@@ -81,12 +79,8 @@ class Observations:
                 f"An observations table must have columns 'example' and 'label', and may have "
                 f"'annotator'. It lacks {shorten(missing)}."
             )
-        return cls(
-            example=table["example"],
-            label=table["label"],
-            annotator=table.get("annotator"),
-            n_examples=n_examples,
-        )
+        columns = {name: table.get(name) for name in ("example", "label", "annotator")}
+        return cls(**columns, n_examples=n_examples)
 
     @classmethod
     def from_ruled_out(cls, ruled_out: ArrayLike) -> Self:
@@ -111,7 +105,8 @@ def log_likelihoods(
     """Compute log P(all answers about an example | class), shape (n_examples, n_classes).
 
     Answers are assumed to be independent given the class. Examples without an answer get zeros:
-    every class is equally compatible with no evidence.
+    every class is equally compatible with no evidence. Answers about an example that are possible
+    for no class contradict each other, which is an error.
 
     Parameters
     ----------
@@ -121,12 +116,6 @@ def log_likelihoods(
         A non-zero diagonal is the probability that an annotator excludes the true class by
         mistake.
 
-    Raises
-    ------
-    InvalidLabels
-        If the answers about an example contradict each other: no class has all of them with
-        positive probability under Q.
-
     Examples
     --------
     >>> answers = Observations(example=[0, 0], label=[1, 2])
@@ -134,9 +123,8 @@ def log_likelihoods(
     array([[0.111, 0.   , 0.   , 0.111]])
     """
     per_annotator = _by_annotator(observations, transition)
-    n_classes = next(iter(per_annotator.values()))[0].n_classes
-    total = np.zeros((observations.n_examples, n_classes))
-    for Q, answers in per_annotator.values():
+    total = np.zeros((observations.n_examples, per_annotator[0][0].n_classes))
+    for Q, answers in per_annotator:
         with np.errstate(divide="ignore"):
             log_columns = np.log(np.asarray(Q).T)
         np.add.at(total, observations.example[answers], log_columns[observations.label[answers]])
@@ -155,10 +143,10 @@ def log_likelihoods(
 
 def _by_annotator(
     observations: Observations, transition: TransitionMatrix | Mapping[str, TransitionMatrix]
-) -> dict[str, tuple[TransitionMatrix, NDArray[np.int64]]]:
+) -> list[tuple[TransitionMatrix, NDArray[np.int64]]]:
     """Look up the matrix and the answers of each annotator."""
     if isinstance(transition, TransitionMatrix):
-        return {"": (transition, np.arange(len(observations.example)))}
+        return [(transition, np.arange(len(observations.example)))]
     if observations.annotator is None:
         raise InvalidInput(
             "A matrix for each annotator needs answers with annotators. Pass Observations with "
@@ -172,6 +160,4 @@ def _by_annotator(
         )
     if len({transition[name].n_classes for name in names}) > 1:
         raise InvalidTransitionMatrix("The matrices of all annotators must have the same classes.")
-    return {
-        name: (transition[name], np.flatnonzero(observations.annotator == name)) for name in names
-    }
+    return [(transition[name], np.flatnonzero(observations.annotator == name)) for name in names]

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import gammainc, gammaincinv, ndtr
 
 from naysay._base.checks import check_count, check_number, check_seed, named
@@ -17,8 +17,7 @@ from naysay.estimation.mixture import (
     raise_zeros,
 )
 from naysay.transition import TransitionMatrix, as_transition_matrix
-
-__all__ = ["Uncertainty", "uncertainty"]
+from naysay.transition.algebra import Floats
 
 _MAX_ROWS = 10_000  # for the calibration of the probabilities
 _ZERO = 1e-12  # smaller entries count as zero
@@ -42,10 +41,10 @@ class Uncertainty:
         estimate, between 0 and 2.
     """
 
-    lower: NDArray[np.float64]
-    upper: NDArray[np.float64]
-    samples: NDArray[np.float64]
-    row_error: NDArray[np.float64]
+    lower: Floats
+    upper: Floats
+    samples: Floats
+    row_error: Floats
     classes: tuple[str, ...]
 
     @property
@@ -149,11 +148,11 @@ def uncertainty(
 class _Posterior:
     """Samples of Q, and mean and shape of a gamma distribution per entry (infinite: fixed)."""
 
-    samples: NDArray[np.float64]
-    mean: NDArray[np.float64]
-    shape: NDArray[np.float64]
+    samples: Floats
+    mean: Floats
+    shape: Floats
 
-    def given(self, estimate: NDArray[np.float64]) -> "_Posterior":
+    def given(self, estimate: Floats) -> "_Posterior":
         """Combine the posterior given the labels with the information in the estimate.
 
         Let s² be the posterior variance given the labels and d the mean squared distance of the
@@ -165,7 +164,8 @@ class _Posterior:
         share.
         """
         fixed = np.isinf(self.shape)
-        squares = np.where(fixed, 0, (estimate - self.mean) ** 2 * self._precision)
+        precision = np.where(fixed, 1, self.shape) / np.maximum(self.mean, _ZERO) ** 2
+        squares = np.where(fixed, 0, (estimate - self.mean) ** 2 * precision)
         n_free = np.maximum((~fixed).sum(axis=1) - 1, 1)  # of each row, which sums to 1
         of_row = squares.sum(axis=1) / n_free
         of_all = squares.sum() / n_free.sum()
@@ -173,24 +173,19 @@ class _Posterior:
         is_far = of_row > 1 + 2 * np.sqrt(2 / n_free)
         shares = np.where(is_far, np.maximum(left, 1 - 1 / np.maximum(of_row, 1)), left)[:, None]
         mean = estimate + shares * (self.mean - estimate)
-        variance = shares / np.where(fixed, 1, self._precision)
+        variance = shares / np.where(fixed, 1, precision)
         possible = ~fixed & (mean > _ZERO)
         shape = np.where(possible, mean**2 / variance, np.inf)
         drawn = np.maximum(mean + np.sqrt(shares) * (self.samples - self.mean), 0)
         return _Posterior(drawn / drawn.sum(axis=2, keepdims=True), mean, shape)
 
-    @property
-    def _precision(self) -> NDArray[np.float64]:
-        """Inverse of the variance of each entry; meaningless for fixed entries."""
-        return np.where(np.isinf(self.shape), 1, self.shape) / np.maximum(self.mean, _ZERO) ** 2
-
-    def half_width(self, estimate: NDArray[np.float64], level: float) -> NDArray[np.float64]:
+    def half_width(self, estimate: Floats, level: float) -> Floats:
         """Find the half-width of intervals around the estimate that have probability `level`."""
         fixed = np.isinf(self.shape)
         shape = np.where(fixed, 1, self.shape)
         scale = np.where(fixed, 1, self.mean) / shape
 
-        def share_within(distance: NDArray[np.float64]) -> NDArray[np.float64]:
+        def share_within(distance: Floats) -> Floats:
             above = gammainc(shape, (estimate + distance) / scale)
             return above - gammainc(shape, np.maximum(estimate - distance, 0) / scale)
 
@@ -205,28 +200,26 @@ class _Posterior:
 def _posterior(
     rows: Rows,
     fit: Fit,
-    prior_counts: NDArray[np.float64],
+    prior_counts: Floats,
     n_samples: int,
     rng: np.random.Generator,
 ) -> _Posterior:
     """Approximate the posterior around its mode: samples, and a distribution per entry."""
     Q = fit.Q
     covariances = [_covariance(rows, fit, prior_counts, label) for label in range(len(Q))]
-    normal = np.stack(
-        [_normal_draws(covariance, n_samples, rng) for covariance in covariances], axis=2
-    )  # (samples, classes, labels)
+    normal = np.empty((n_samples, *Q.shape))
+    for label, covariance in enumerate(covariances):
+        values, vectors = np.linalg.eigh(covariance)
+        scale = vectors * np.sqrt(np.maximum(values, 0))
+        normal[:, :, label] = rng.standard_normal((n_samples, len(Q))) @ scale.T
     # condition on rows that sum to 1: subtract the excess in proportion to the covariance
     share = np.linalg.pinv(np.sum(covariances, axis=0), hermitian=True)
     excess = normal.sum(axis=2) @ share
+    variance = np.empty_like(Q)
     for label, covariance in enumerate(covariances):
         normal[:, :, label] -= excess @ covariance
-    variance = np.stack(
-        [
-            np.maximum((covariance - covariance @ share @ covariance).diagonal(), 0)
-            for covariance in covariances
-        ],
-        axis=1,
-    )
+        left = (covariance - covariance @ share @ covariance).diagonal()
+        variance[:, label] = np.maximum(left, 0)
     possible = (Q > _ZERO) & (variance > 0)
     deviation = np.sqrt(np.where(possible, variance, 1))
     ranks = np.clip(ndtr(normal / deviation), 1e-9, 1 - 1e-9)
@@ -236,9 +229,7 @@ def _posterior(
     return _Posterior(drawn, Q, np.where(possible, shape, np.inf))
 
 
-def _covariance(
-    rows: Rows, fit: Fit, prior_counts: NDArray[np.float64], label: int
-) -> NDArray[np.float64]:
+def _covariance(rows: Rows, fit: Fit, prior_counts: Floats, label: int) -> Floats:
     """Compute the covariance of column `label` of Q, without the constraint on row sums."""
     column = fit.Q[:, label]
     free = column > _ZERO
@@ -251,11 +242,3 @@ def _covariance(
     covariance = np.zeros((len(column), len(column)))
     covariance[np.ix_(free, free)] = np.linalg.pinv(information, hermitian=True)
     return covariance
-
-
-def _normal_draws(
-    covariance: NDArray[np.float64], n_samples: int, rng: np.random.Generator
-) -> NDArray[np.float64]:
-    values, vectors = np.linalg.eigh(covariance)
-    scale = vectors * np.sqrt(np.maximum(values, 0))
-    return rng.standard_normal((n_samples, len(covariance))) @ scale.T

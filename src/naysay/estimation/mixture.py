@@ -23,39 +23,37 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import xlogy
 
-from naysay._base.checks import check_one_label_each, check_probabilities
+from naysay._base.checks import check_one_label_each, check_probabilities, row_slices
+from naysay.transition.algebra import Floats
 
-Floats = NDArray[np.floating[Any]]
+Probs = NDArray[np.floating[Any]]  # float32 stays float32
 
-MAX_DIAGONAL = 0.5  # with larger entries a class and its label could be exchanged
+_MAX_DIAGONAL = 0.5  # with larger entries a class and its label could be exchanged
 _MAX_STEPS = 300  # EM steps
 _MAX_EPSILON = 0.9
 _MIN_EPSILON = 1e-4  # bounds the influence of a single row
 _TEMPERATURES = (0.25, 5.0)  # range of the search
-_CHUNK = 50_000  # rows
 
 
 @dataclass(frozen=True)
 class Rows:
     """Class probabilities with one complementary label per row, sorted by label."""
 
-    probs: Floats
+    probs: Probs
     starts: NDArray[np.int64]
 
     @classmethod
-    def group(cls, probs: Floats, labels: NDArray[np.int64]) -> "Rows":
+    def group(cls, probs: Probs, labels: NDArray[np.int64]) -> "Rows":
         """Sort the rows by their label."""
-        n_classes = probs.shape[1]
-        order = np.argsort(labels, kind="stable")
-        starts = np.concatenate([[0], np.cumsum(np.bincount(labels, minlength=n_classes))])
-        return cls(probs[order], starts)
+        counts = np.bincount(labels, minlength=probs.shape[1])
+        return cls(probs[np.argsort(labels, kind="stable")], np.append(0, np.cumsum(counts)))
 
     @property
     def counts(self) -> NDArray[np.int64]:
         """Number of rows with each label."""
         return np.diff(self.starts)
 
-    def of_label(self, label: int) -> Floats:
+    def of_label(self, label: int) -> Probs:
         """Select the rows with this label."""
         return self.probs[self.starts[label] : self.starts[label + 1]]
 
@@ -69,37 +67,43 @@ class Calibration:
     """Temperature and class weights that correct miscalibrated probabilities."""
 
     temperature: float = 1.0
-    weights: NDArray[np.float64] | None = None
+    weights: Floats | None = None
 
-    def __call__(self, probs: Floats) -> Floats:
+    def __call__(self, probs: Probs) -> Probs:
         """Compute p^(1/T) w, divided by its sum."""
-        tempered = temper(probs, self.temperature)
+        if self.temperature != 1:
+            tempered = np.empty_like(probs)
+            for rows in row_slices(*probs.shape):
+                # dividing by the largest keeps whole rows from underflowing
+                relative = probs[rows] / probs[rows].max(axis=1, keepdims=True)
+                powers = relative ** (1 / self.temperature)
+                tempered[rows] = powers / powers.sum(axis=1, keepdims=True)
+            probs = tempered
         if self.weights is None:
-            return tempered
-        weighted = tempered * self.weights.astype(probs.dtype)
+            return probs
+        weighted = probs * self.weights.astype(probs.dtype)
         weighted /= weighted.sum(axis=1, keepdims=True)
         return weighted
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Fitted matrix, share ε of uninformative rows and class weights, and their likelihood."""
+    """Fitted matrix, share ε of uninformative rows and class weights (None if not fitted)."""
 
-    Q: NDArray[np.float64]
+    Q: Floats
     epsilon: float
-    weights: NDArray[np.float64]
+    weights: Floats | None
     log_likelihood: float
 
 
 def check_rows(
     probs: ArrayLike, comp_labels: ArrayLike, classes: tuple[str, ...]
-) -> tuple[Floats, NDArray[np.int64]]:
-    """Check probabilities, of which float32 stays float32, and one label for each row."""
+) -> tuple[Probs, NDArray[np.int64]]:
+    """Check probabilities and one label for each row."""
     array = check_probabilities(probs, n_classes=len(classes), name="probs")
-    labels = check_one_label_each(
+    return array, check_one_label_each(
         comp_labels, classes, len(array), name="comp_labels", of="row of probs"
     )
-    return array, labels
 
 
 def best_calibration(rows: Rows, fitter: Callable[..., Fit]) -> Calibration:
@@ -137,9 +141,9 @@ def best_calibration(rows: Rows, fitter: Callable[..., Fit]) -> Calibration:
 
 def fit_matrix(
     rows: Rows,
-    start: NDArray[np.float64],
+    start: Floats,
     *,
-    prior_counts: NDArray[np.float64] | None,
+    prior_counts: Floats | None,
     allow_diagonal: bool,
     fit_weights: bool = False,
     tolerance: float = 1e-3,
@@ -158,8 +162,9 @@ def fit_matrix(
     of any EM algorithm, scheme S3.
     Darroch, Ratcliff 1972: Generalized iterative scaling for log-linear models.
     """
-    em = _EM(rows, prior_counts, allow_diagonal, fit_weights)
-    first = em.pack(start, _MIN_EPSILON if allow_diagonal else 0.01, np.ones(len(start)))
+    em = _EM(rows, prior_counts, allow_diagonal)
+    weights = np.ones(len(start)) if fit_weights else None
+    first = em.pack(start, _MIN_EPSILON if allow_diagonal else 0.01, weights)
     for _ in range(_MAX_STEPS // 3):
         second, _ = em.step(first)
         third, likelihood = em.step(second)
@@ -173,8 +178,7 @@ def fit_matrix(
         landed, likelihood_of_leap = em.step(em.bounded(leap, otherwise=third))
         first = landed if likelihood_of_leap >= likelihood else third
     Q, epsilon, weights = em.unpack(first)
-    likelihood = expect(rows, Q, epsilon, weights).log_likelihood
-    return Fit(Q, epsilon, np.ones(len(Q)) if weights is None else weights, likelihood)
+    return Fit(Q, epsilon, weights, expect(rows, Q, epsilon, weights).log_likelihood)
 
 
 @dataclass(frozen=True)
@@ -182,52 +186,43 @@ class _EM:
     """EM steps on a state vector: Q, ε and, if they are fitted, class weights."""
 
     rows: Rows
-    prior_counts: NDArray[np.float64] | None
+    prior_counts: Floats | None
     allow_diagonal: bool
-    fit_weights: bool
 
-    def pack(
-        self, Q: NDArray[np.float64], epsilon: float, weights: NDArray[np.float64] | None
-    ) -> NDArray[np.float64]:
-        state = np.append(Q, epsilon)
-        return np.append(state, weights) if self.fit_weights and weights is not None else state
+    def pack(self, Q: Floats, epsilon: float, weights: Floats | None) -> Floats:
+        return np.concatenate([Q.ravel(), [epsilon], [] if weights is None else weights])
 
-    def unpack(
-        self, state: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], float, NDArray[np.float64] | None]:
+    def unpack(self, state: Floats) -> tuple[Floats, float, Floats | None]:
         n_classes = self.rows.probs.shape[1]
-        size = n_classes**2
-        Q = state[:size].reshape(n_classes, n_classes)
-        return Q, float(state[size]), state[size + 1 :] if self.fit_weights else None
+        Q, epsilon, weights = np.split(state, [n_classes**2, n_classes**2 + 1])
+        return Q.reshape(n_classes, -1), float(epsilon[0]), weights if len(weights) else None
 
-    def step(self, state: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+    def step(self, state: Floats) -> tuple[Floats, float]:
         """Compute the state after one EM step, and the penalised log-likelihood before it."""
         Q, epsilon, weights = self.unpack(state)
         found = expect(self.rows, Q, epsilon, weights)
         counts, likelihood = found.counts, found.log_likelihood
         if weights is not None:
-            named = counts.sum(axis=1)
-            weights = weights * (named + 1) / (found.predicted + 1)  # no weight can reach 0
+            # with one pseudo-count no weight can reach 0
+            weights = weights * (counts.sum(axis=1) + 1) / (found.predicted + 1)
         if self.prior_counts is not None:
             counts = counts + self.prior_counts
             likelihood += float(xlogy(self.prior_counts, Q).sum())
         updated = self.pack(counts, found.n_uninformative / self.rows.counts.sum(), weights)
         return self.bounded(updated, otherwise=state), likelihood
 
-    def bounded(
-        self, state: NDArray[np.float64], *, otherwise: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def bounded(self, state: Floats, *, otherwise: Floats) -> Floats:
         """Normalise the rows of Q, keep ε within bounds, and scale weights to mean 1."""
-        Q, epsilon, weights = self.unpack(state)
-        kept = self.unpack(otherwise)[0]
+        counts, epsilon, weights = self.unpack(state)
+        Q = self.unpack(otherwise)[0]
         if self.prior_counts is not None:
-            kept = normalise(Q, kept, allow_diagonal=self.allow_diagonal)
+            Q = normalise(counts, Q, allow_diagonal=self.allow_diagonal)
         # a free diagonal explains the same labels as ε does, so ε is fixed then
         upper = _MIN_EPSILON if self.allow_diagonal else _MAX_EPSILON
         epsilon = float(np.clip(epsilon, _MIN_EPSILON, upper))
-        return self.pack(kept, epsilon, None if weights is None else weights / weights.mean())
+        return self.pack(Q, epsilon, None if weights is None else weights / weights.mean())
 
-    def distance(self, after: NDArray[np.float64], before: NDArray[np.float64]) -> float:
+    def distance(self, after: Floats, before: Floats) -> float:
         """Compute the largest change of a row of Q (L1), of ten times ε or of a class weight."""
         Q, epsilon, weights = self.unpack(np.abs(after - before))
         return max(Q.sum(axis=1).max(), 10 * epsilon, 0 if weights is None else weights.max())
@@ -236,19 +231,14 @@ class _EM:
 class Expected(NamedTuple):
     """Expected sufficient statistics of one EM step, and the log-likelihood."""
 
-    counts: NDArray[np.float64]  # (class, label)
-    predicted: NDArray[np.float64]  # class probabilities summed over informative rows
+    counts: Floats  # (class, label)
+    predicted: Floats  # class probabilities summed over informative rows
     n_uninformative: float
     log_likelihood: float
 
 
-def expect(
-    rows: Rows, Q: NDArray[np.float64], epsilon: float, weights: NDArray[np.float64] | None = None
-) -> Expected:
-    """Compute the E-step: the expected counts r_ik ∝ w_k p_k(x_i) Q_kȳ, summed by label.
-
-    `weights` are the class weights w, 1 by default.
-    """
+def expect(rows: Rows, Q: Floats, epsilon: float, weights: Floats | None = None) -> Expected:
+    """Compute the E-step: the expected counts r_ik ∝ w_k p_k(x_i) Q_kȳ, summed by label."""
     background = rows.counts / rows.counts.sum()
     counts = np.zeros_like(Q)
     predicted = np.zeros(len(Q))
@@ -270,9 +260,7 @@ def expect(
     return Expected(counts, predicted, n_uninformative, total)
 
 
-def log_likelihoods(
-    rows: Rows, Q: NDArray[np.float64], epsilon: float, background: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def log_likelihoods(rows: Rows, Q: Floats, epsilon: float, background: Floats) -> Floats:
     """Compute log P(ȳ | x) of each row, in the order of `rows`; `background` is b."""
     parts = [
         (1 - epsilon) * (rows.of_label(label) @ Q[:, label].astype(rows.probs.dtype))
@@ -282,44 +270,26 @@ def log_likelihoods(
     return np.log(np.concatenate(parts).astype(np.float64))
 
 
-def temper(probs: Floats, temperature: float) -> Floats:
-    """Compute the probabilities after dividing the logits by `temperature`."""
-    if temperature == 1:
-        return probs
-    powers = np.empty_like(probs)
-    for start in range(0, len(probs), _CHUNK):
-        part = probs[start : start + _CHUNK]
-        # dividing by the largest keeps whole rows from underflowing
-        raised = (part / part.max(axis=1, keepdims=True)) ** (1 / temperature)
-        powers[start : start + _CHUNK] = raised / raised.sum(axis=1, keepdims=True)
-    return powers
-
-
 def raise_zeros(
-    Q: NDArray[np.float64],
+    Q: Floats,
     floor: float,
     *,
-    otherwise: NDArray[np.float64],
+    otherwise: Floats,
     allow_diagonal: bool,
     possible: NDArray[np.bool_] | bool = True,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Raise possible entries of Q to at least `floor`: EM never moves away from zero."""
     raised = np.where(possible, np.maximum(Q, floor), 0)
     return normalise(raised, otherwise, allow_diagonal=allow_diagonal)
 
 
-def normalise(
-    counts: NDArray[np.float64], otherwise: NDArray[np.float64], *, allow_diagonal: bool
-) -> NDArray[np.float64]:
-    """Divide rows by their sums, with a zero or bounded diagonal.
-
-    Rows without any count are those of `otherwise`.
-    """
+def normalise(counts: Floats, otherwise: Floats, *, allow_diagonal: bool) -> Floats:
+    """Divide rows by their sums, with a zero or bounded diagonal; empty rows are `otherwise`."""
     counts = counts.copy()
     diagonal = counts.diagonal().copy()
     np.fill_diagonal(counts, 0)
     others = counts.sum(axis=1)
     if allow_diagonal:
-        np.fill_diagonal(counts, np.minimum(diagonal, others * MAX_DIAGONAL / (1 - MAX_DIAGONAL)))
+        np.fill_diagonal(counts, np.minimum(diagonal, others * _MAX_DIAGONAL / (1 - _MAX_DIAGONAL)))
     totals = counts.sum(axis=1, keepdims=True)
     return np.where(totals > 0, counts / np.where(totals > 0, totals, 1), otherwise)

@@ -33,23 +33,11 @@ def class_prior(
     shrink : bool, default=False
         Shrink the shares towards equal ones (Stein's rule), by the ratio of the expected squared
         error to the squared distance from equal shares. With too few labels the result is equal
-        shares. Q must be invertible.
+        shares. Q must be invertible, because the labels do not determine the shares otherwise.
     Q_samples : array of shape (n_samples, n_classes, n_classes), optional
         Samples of Q if it was estimated, for instance from `uncertainty`. The variation of the
         shares over the samples is added to the expected squared error, as a median because nearly
         singular samples give arbitrary shares. Requires ``shrink=True``.
-
-    Returns
-    -------
-    ndarray of shape (K,)
-        Not negative, sum 1.
-
-    Raises
-    ------
-    InvalidLabels
-        If there is no label, or a label whose column of Q is all zero.
-    InvalidTransitionMatrix
-        If ``shrink=True`` and Q is singular, so that the labels do not determine the shares.
 
     Examples
     --------

@@ -10,6 +10,7 @@ from naysay._base.checks import check_seed
 from naysay.estimation.mixture import (
     Calibration,
     Fit,
+    Probs,
     Rows,
     best_calibration,
     check_rows,
@@ -19,6 +20,7 @@ from naysay.estimation.mixture import (
     raise_zeros,
 )
 from naysay.transition import TransitionMatrix, as_transition_matrix
+from naysay.transition.algebra import Floats
 
 _MAX_CELLS = 2**21  # probabilities used to select a matrix; all rows are used to fit it
 _N_FOLDS = 4
@@ -83,10 +85,6 @@ def refine(
     seed : int or numpy.random.Generator, default=0
         For the folds.
 
-    Returns
-    -------
-    TransitionMatrix
-
     Examples
     --------
     >>> Q = TransitionMatrix.with_zeros(5, seed=1)
@@ -99,12 +97,10 @@ def refine(
     names, n_classes = start.classes, start.n_classes
     array, labels = check_rows(probs, comp_labels, names)
     selected = check_seed(seed).permutation(len(array))[: max(1, _MAX_CELLS // n_classes)]
-    comparison = _CrossValidation(array[selected], labels[selected], allow_diagonal=allow_diagonal)
-    uniform = _uniform_like(start)
+    comparison = _CrossValidation(array[selected], labels[selected], len(array), allow_diagonal)
+    uniform = TransitionMatrix.uniform(n_classes, classes=names)
     must_beat_uniform = from_these_labels and prior is None
-    if must_beat_uniform and not comparison.beats_uniform(
-        start, comparison.score_of(start), len(array)
-    ):
+    if must_beat_uniform and not comparison.beats_uniform(start, comparison.score_of(start)):
         start = uniform
 
     # 1. The reference: the initial matrix, restricted to the support of the prior, or uniform.
@@ -112,7 +108,11 @@ def refine(
     if prior is not None:
         target = as_transition_matrix(prior, allow_diagonal=allow_diagonal)
         possible = (np.asarray(target) > 0) | (np.eye(n_classes, dtype=bool) & allow_diagonal)
-        start = _restrict(start, possible, np.asarray(target))
+        if not possible[np.asarray(start) > 0].all():
+            keeps_diagonal = start.allow_diagonal
+            allowed = np.where(possible, np.asarray(start), 0)
+            allowed = normalise(allowed, np.asarray(target), allow_diagonal=keeps_diagonal)
+            start = TransitionMatrix(allowed, names, allow_diagonal=keeps_diagonal)
     best, score = start, comparison.score_of(start)
     if (possible | np.eye(n_classes, dtype=bool)).all():
         uniform_score = comparison.score_of(uniform)
@@ -138,10 +138,8 @@ def refine(
     some, all_rows = comparison.rows, Rows.group(array, labels)
     begin = grow(fits[winner](some.calibrated(calibration)).Q, _FLOOR / 10 / n_classes)
     values = fits[winner](all_rows.calibrated(calibration), start=begin, tolerance=1e-4).Q
-    fitted = TransitionMatrix(
-        values, names if start.has_names else None, allow_diagonal=allow_diagonal
-    )
-    if must_beat_uniform and not comparison.beats_uniform(fitted, scores[winner], len(array)):
+    fitted = TransitionMatrix(values, names, allow_diagonal=allow_diagonal)
+    if must_beat_uniform and not comparison.beats_uniform(fitted, scores[winner]):
         return uniform
     return fitted
 
@@ -150,16 +148,16 @@ class _CrossValidation:
     """Cross-validated log-likelihoods of labels under different fits to the same rows."""
 
     def __init__(
-        self, probs: NDArray[np.floating], labels: NDArray[np.int64], *, allow_diagonal: bool
+        self, probs: Probs, labels: NDArray[np.int64], n_all: int, allow_diagonal: bool
     ) -> None:
-        self.probs = probs
-        self.labels = labels
+        self.probs, self.labels = probs, labels
+        self.n_all = n_all  # labels, of which those given here are a part
         self.allow_diagonal = allow_diagonal
-        self.scores: dict[bytes, NDArray[np.float64]] = {}  # of fixed matrices
+        self.scores: dict[bytes, Floats] = {}  # of fixed matrices
         self.rows = Rows.group(probs, labels)
         self.fold = np.arange(len(labels)) % _N_FOLDS  # the rows are in random order
 
-    def score_of(self, Q: TransitionMatrix) -> NDArray[np.float64]:
+    def score_of(self, Q: TransitionMatrix) -> Floats:
         """Compute log P(ȳ | x) of each row under a fixed matrix; ε and weights are fitted."""
         values = np.asarray(Q)
         key = values.tobytes()
@@ -170,20 +168,17 @@ class _CrossValidation:
             self.scores[key] = self.score(fixed, best_calibration(self.rows, fixed))
         return self.scores[key]
 
-    def beats_uniform(self, Q: TransitionMatrix, scores: NDArray[np.float64], n_all: int) -> bool:
-        """Test whether Q is far from uniform, or gains more than its number of free entries.
-
-        The scores are of a part of the `n_all` labels, so the threshold is the same part of the
-        number of entries.
-        """
-        uniform = _uniform_like(Q)
+    def beats_uniform(self, Q: TransitionMatrix, scores: Floats) -> bool:
+        """Test whether Q is far from uniform, or gains more than its number of free entries."""
+        uniform = TransitionMatrix.uniform(Q.n_classes)
         if Q.distance(uniform) >= _NEAR_UNIFORM:
             return True
         n_free = Q.n_classes * (Q.n_classes - (1 if self.allow_diagonal else 2))
         gain = (scores - self.score_of(uniform)).sum()
-        return bool(gain > n_free * len(self.labels) / n_all)
+        # the gain is that of a part of the labels, so the threshold is the same part
+        return bool(gain > n_free * len(self.labels) / self.n_all)
 
-    def score(self, fit: Callable[..., Fit], calibration: Calibration) -> NDArray[np.float64]:
+    def score(self, fit: Callable[..., Fit], calibration: Calibration) -> Floats:
         """Compute log P(ȳ | x) of each row with a fit, weights included, on the other folds."""
         probs = Calibration(calibration.temperature)(self.probs)
         fit_weights = calibration.weights is not None
@@ -195,33 +190,14 @@ class _CrossValidation:
             fitted = fit(Rows.group(probs[others], self.labels[others]), fit_weights=fit_weights)
             held_out = held_out[np.argsort(self.labels[held_out], kind="stable")]
             rows = Rows.group(probs[held_out], self.labels[held_out])
-            if fit_weights:
-                rows = rows.calibrated(Calibration(weights=fitted.weights))
+            rows = rows.calibrated(Calibration(weights=fitted.weights))
             # b from the fitted rows: frequencies of held-out labels would leak those labels
             seen = np.bincount(self.labels[others], minlength=probs.shape[1]) + 1
             scores[held_out] = log_likelihoods(rows, fitted.Q, fitted.epsilon, seen / seen.sum())
         return scores
 
 
-def _uniform_like(Q: TransitionMatrix) -> TransitionMatrix:
-    return TransitionMatrix.uniform(Q.n_classes, classes=Q.classes if Q.has_names else None)
-
-
-def _restrict(
-    Q: TransitionMatrix, possible: NDArray[np.bool_], otherwise: NDArray[np.float64]
-) -> TransitionMatrix:
-    """Set impossible entries of Q to zero; rows without a possible entry are from `otherwise`."""
-    values = np.asarray(Q)
-    if possible[values > 0].all():
-        return Q
-    restricted = normalise(
-        np.where(possible, values, 0), otherwise, allow_diagonal=Q.allow_diagonal
-    )
-    names = Q.classes if Q.has_names else None
-    return TransitionMatrix(restricted, names, allow_diagonal=Q.allow_diagonal)
-
-
-def _is_better(scores: NDArray[np.float64], others: NDArray[np.float64]) -> bool:
+def _is_better(scores: Floats, others: Floats) -> bool:
     """Test whether the mean paired difference of scores is significantly above zero."""
     difference = scores - others
     return bool(difference.mean() * np.sqrt(len(difference)) > _Z * difference.std())

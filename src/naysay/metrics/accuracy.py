@@ -19,13 +19,6 @@ from naysay.transition.algebra import (
     joint_counts,
 )
 
-__all__ = [
-    "Estimate",
-    "accuracy_without_labels",
-    "precision_without_labels",
-    "recall_without_labels",
-]
-
 BEYOND_CHANCE = 4  # standard errors outside 0..100 % that chance does not explain
 _ROUNDING = 1e-9
 
@@ -39,9 +32,7 @@ class Estimate:
     """
 
     value: float | None
-    """The estimate; None if only bounds are identified."""
     standard_error: float | None
-    """Standard error of the estimate; None if only bounds are identified."""
     interval: tuple[float, float]
     """Confidence interval, clipped to 0..1."""
     confidence: float
@@ -103,21 +94,11 @@ def accuracy_without_labels(
         estimates from the estimate with Q (the distance that 68 % do not exceed) is added to the
         variance.
 
-    Returns
-    -------
-    Estimate
-        With ``value``, ``standard_error`` and ``interval``.
-
     Warns
     -----
     NaysayWarning
         If the estimate is outside 0..1 by more than chance explains: Q does not describe the
         labels.
-
-    Raises
-    ------
-    InvalidLabels
-        If labels and predictions differ in number, or a label has probability zero under Q.
 
     Examples
     --------
@@ -170,12 +151,8 @@ def precision_without_labels(
 
     The estimate is the mean of Q⁻¹[ȳ, k] over the examples predicted as k, which is unbiased given
     their number. Parameters and bounds for a singular Q are as in `accuracy_without_labels`. A
-    class that is never predicted has the value None and the interval 0..1.
-
-    Returns
-    -------
-    tuple of Estimate
-        One per class; each interval has the given confidence by itself.
+    class that is never predicted has the value None and the interval 0..1. Each interval has the
+    given confidence by itself.
     """
     sample = _Sample(predictions, comp_labels, Q, confidence, Q_samples)
     return tuple(sample.share_correct(shares) for shares in np.eye(len(sample.Q)))
@@ -199,17 +176,8 @@ def recall_without_labels(
     0), the value is None and the interval is 0..1. With few labels a value is therefore given only
     if the share was estimated high, perhaps by chance, and among such values the coverage of the
     intervals is far below `confidence`. Parameters are as in `accuracy_without_labels`; `Q_samples`
-    add to the variance of both means.
-
-    Returns
-    -------
-    tuple of Estimate
-        One per class; each interval has the given confidence by itself.
-
-    Raises
-    ------
-    InvalidTransitionMatrix
-        If Q is singular: the share of a class is then not identified.
+    add to the variance of both means. Q must be invertible, because the share of a class is not
+    identified otherwise. Each interval has the given confidence by itself.
     """
     sample = _Sample(predictions, comp_labels, Q, confidence, Q_samples)
     if sample.inverse is None:
@@ -443,29 +411,20 @@ def _bounding_terms(values: Floats, counts: NDArray[np.int64], z: float) -> tupl
 
 
 def _bounds_of_mean(shares: Floats, terms: Floats, n: int, z: float) -> tuple[float, float]:
-    """Compute an interval for the mean of terms that have these shares in a sample of n.
-
-    The second term of its half-width, as in Bernstein's inequality, allows for terms so rare that
-    the sample may contain none.
-    """
+    """Compute an interval for the mean of terms that have these shares in a sample of n."""
     mean, variance = _moments(shares, terms)
+    # the second term, as in Bernstein's inequality, allows for terms too rare to be in the sample
     half = z * np.sqrt(variance / n) + z**2 * float(np.ptp(terms)) / (2 * n)
     return mean - half, mean + half
 
 
 def _likely_labels(values: Floats, counts: NDArray[np.int64]) -> Floats:
-    """Compute P(label | prediction) for a share of correct predictions and random mistakes.
-
-    The share is the maximum likelihood estimate on a grid.
-    """
-    n_classes = len(values)
-    rest = (values.sum(axis=0, keepdims=True) - values) / (n_classes - 1)
+    """Compute P(label | prediction) for the likeliest share of correct predictions, on a grid."""
+    rest = (values.sum(axis=0, keepdims=True) - values) / (len(values) - 1)  # random mistakes
     candidates = [(a * values + (1 - a) * rest).T for a in np.linspace(0, 0.99, 34)]
     seen = counts > 0
-    likelihoods = []
-    for probabilities in candidates:
-        with np.errstate(divide="ignore"):
-            likelihoods.append((counts[seen] * np.log(probabilities[seen])).sum())
+    with np.errstate(divide="ignore"):
+        likelihoods = [(counts[seen] * np.log(probs[seen])).sum() for probs in candidates]
     return candidates[int(np.argmax(likelihoods))]
 
 

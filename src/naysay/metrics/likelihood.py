@@ -12,8 +12,6 @@ from naysay.metrics.accuracy import accuracy_without_labels
 from naysay.transition import TransitionMatrix, as_transition_matrix
 from naysay.transition.algebra import Floats, check_comp_labels
 
-__all__ = ["accuracy_scorer", "log_likelihood", "log_likelihood_scorer"]
-
 
 def log_likelihood(
     log_probs: ArrayLike, comp_labels: ArrayLike, Q: TransitionMatrix | ArrayLike
@@ -53,7 +51,10 @@ def log_likelihood(
     columns = np.asarray(matrix).T
     total = 0.0
     for rows in row_slices(*scores.shape):
-        total += float(np.sum(_log_shares(_checked(scores[rows], rule), columns[labels[rows]])))
+        part = as_real_numbers(scores[rows], rule, InvalidInput)
+        if not (part <= 1e-6).all():
+            raise InvalidInput(f"{rule}. Got the largest value {part.max():.4g}.")
+        total += float(np.sum(_log_shares(part, columns[labels[rows]])))
     return total / len(scores)
 
 
@@ -70,13 +71,6 @@ def _log_shares(scores: Floats, weights: Floats) -> Floats:
     return shares
 
 
-def _checked(scores: ArrayLike, rule: str) -> Floats:
-    checked = as_real_numbers(scores, rule, InvalidInput)
-    if not (checked <= 1e-6).all():
-        raise InvalidInput(f"{rule}. Got the largest value {checked.max():.4g}.")
-    return checked
-
-
 def log_likelihood_scorer(estimator: Any, X: Any, comp_labels: ArrayLike) -> float:
     """Score a fitted classifier on complementary labels, for ``GridSearchCV(scoring=…)``.
 
@@ -91,12 +85,8 @@ def accuracy_scorer(estimator: Any, X: Any, comp_labels: ArrayLike) -> float:
     """Score a fitted classifier by its accuracy, estimated from complementary labels.
 
     It is used like `log_likelihood_scorer`, which has a smaller variance and therefore ranks
-    models with fewer labels; this score is an accuracy. Greater is better.
-
-    Raises
-    ------
-    InvalidTransitionMatrix
-        If the labels allow bounds only (see `accuracy_without_labels`).
+    models with fewer labels; this score is an accuracy. Greater is better. The labels must
+    identify more than bounds (see `accuracy_without_labels`).
     """
     last = _final_step(estimator)
     labels = _as_indices(comp_labels, last.classes_)

@@ -14,8 +14,6 @@ from naysay.observations import Observations
 from naysay.transition import TransitionMatrix, as_transition_matrix
 from naysay.transition.algebra import Floats
 
-__all__ = ["Annotator", "Annotators", "annotators"]
-
 _MAX_STEPS = 20  # EM steps
 _TOLERANCE = 1e-4
 _INITIAL_ERROR_RATE = 0.02  # start of the diagonal if Q has none
@@ -42,15 +40,8 @@ class Annotator:
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values for JSON."""
-        return {
-            "name": self.name,
-            "n_answers": self.n_answers,
-            "bias": self.bias,
-            "distance_from_uniform": self.distance_from_uniform,
-            "error_rate": self.error_rate,
-            "standard_error": self.standard_error,
-            "transition": np.asarray(self.transition).tolist(),
-        }
+        figures = {name: value for name, value in vars(self).items() if name != "transition"}
+        return {**figures, "transition": np.asarray(self.transition).tolist()}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -104,11 +95,10 @@ def annotators(
     probabilities should be calibrated and out of sample: mistakes of an overconfident model look
     like mistakes of the annotators.
 
-    This function describes annotators: every one gets a matrix and an error rate, with a fixed
-    amount of shrinkage. To train with a matrix per annotator, prefer
-    ``ComplementaryClassifier(transition="estimate")``, which applies `estimation.refine` to the
-    answers of each annotator: it calibrates the probabilities, chooses the amount of shrinkage by
-    cross-validation, and keeps the common matrix unless another one is significantly better.
+    To train with a matrix per annotator, prefer ``ComplementaryClassifier(transition="estimate")``,
+    which applies `estimation.refine` to the answers of each annotator: it calibrates the
+    probabilities, chooses the amount of shrinkage by cross-validation, and keeps the common matrix
+    unless another one is significantly better.
 
     Parameters
     ----------
@@ -123,11 +113,6 @@ def annotators(
     allow_diagonal : bool, default=True
         Whether annotators may exclude the true class by mistake. If False and the diagonal of Q is
         zero, the diagonals of all matrices are zero.
-
-    Returns
-    -------
-    Annotators
-        Sorted by decreasing error rate.
 
     Examples
     --------
@@ -155,13 +140,21 @@ def annotators(
     start = np.asarray(matrix)
     if allow_diagonal and not start.diagonal().any():
         start = (1 - _INITIAL_ERROR_RATE) * start + _INITIAL_ERROR_RATE * np.eye(matrix.n_classes)
-    answers = _by_annotator(array[observations.example], indices, codes)
+    order = np.argsort(codes, kind="stable")
+    ends = np.cumsum(np.bincount(codes))[:-1]
+    answers = [
+        Rows.group(array[observations.example[part]], indices[part])
+        for part in np.split(order, ends)
+    ]
     pooled = _fit(answers, start, np.zeros_like(start))
     uniform = np.asarray(TransitionMatrix.uniform(matrix.n_classes))
     listed = []
     for name, rows in zip(names.tolist(), answers, strict=True):
         values = _fit([rows], pooled, strength * pooled)
-        weights = _class_shares(rows, values)
+        weights = _expected_counts([rows], values).sum(axis=1)  # of the classes
+        if not weights.any():  # no answer is possible under the model
+            weights = np.ones_like(weights)
+        weights = weights / weights.sum()
         rate, error = _error_rate(rows, values) if start.diagonal().any() else (0.0, 0.0)
         listed.append(
             Annotator(
@@ -178,16 +171,6 @@ def annotators(
         listed=tuple(sorted(listed, key=lambda each: -each.error_rate)),
         pooled=TransitionMatrix(pooled, matrix.classes, allow_diagonal=may_err),
     )
-
-
-def _by_annotator(
-    probs: NDArray[Any], labels: NDArray[np.int64], annotator: NDArray[np.int64]
-) -> list[Rows]:
-    """Group the answers by annotator, and those of each annotator by label."""
-    order = np.argsort(annotator, kind="stable")
-    ends = np.cumsum(np.bincount(annotator))[:-1]
-    parts = zip(np.split(probs[order], ends), np.split(labels[order], ends), strict=True)
-    return [Rows.group(*part) for part in parts]
 
 
 def _fit(answers: list[Rows], start: Floats, prior_counts: Floats) -> Floats:
@@ -211,14 +194,6 @@ def _expected_counts(answers: list[Rows], values: Floats) -> Floats:
             probs, column = rows.of_label(label), values[:, label]
             counts[:, label] += column * (_inverse_likelihood(probs, column) @ probs)
     return counts
-
-
-def _class_shares(rows: Rows, values: Floats) -> Floats:
-    """Compute the expected share of each class among the annotated examples."""
-    counts = _expected_counts([rows], values).sum(axis=1)
-    if not counts.any():  # no answer is possible under the model: equal weights
-        counts = np.ones_like(counts)
-    return counts / counts.sum()
 
 
 def _inverse_likelihood(probs: NDArray[Any], column: Floats) -> NDArray[Any]:

@@ -13,8 +13,6 @@ from naysay.estimation import class_prior
 from naysay.transition import TransitionMatrix, as_transition_matrix
 from naysay.transition.algebra import Floats, check_comp_labels, invert, joint_counts
 
-__all__ = ["CollapsedClasses", "Finding", "find_collapsed_classes"]
-
 WHAT_TO_DO = "Estimate Q again from anchors (naysay estimate), and check the order of its classes."
 
 _DEAD = 0.2  # limit of the ratio of predicted share and class share
@@ -92,7 +90,8 @@ def find_collapsed_classes(
     A share is significant if its lower confidence bound is above the limit, with Bonferroni's
     correction for all pairs. The probability of any finding for a healthy model is therefore at
     most 1 - `confidence`. The bound allows for labels that are too rare to occur in a small group.
-    If Q is badly conditioned (``Q.diagnose()``), many labels are needed to find anything.
+    If Q is badly conditioned (``Q.diagnose()``), many labels are needed to find anything; a
+    singular Q, with which some classes have the same distribution of labels, is an error.
 
     Parameters
     ----------
@@ -101,14 +100,7 @@ def find_collapsed_classes(
     comp_labels : array of shape (n,)
         As indices, or as names if Q has names.
     Q : TransitionMatrix or array of shape (n_classes, n_classes)
-        Invertible.
     confidence : float, default=0.95
-        Probability of no finding for a healthy model.
-
-    Raises
-    ------
-    InvalidTransitionMatrix
-        If Q is singular: some classes then have the same distribution of labels.
 
     Examples
     --------
@@ -173,19 +165,41 @@ def _findings(
 ) -> list[Finding]:
     """List the findings that lower bounds of the prior and of the composition support."""
     others = composition - np.diag(composition.diagonal())  # row k: predicted as k
-    wrong = _wrong_matrix(prior, others, classes)
-    if wrong is not None:
-        return [wrong]  # all other findings depend on Q
+    crowded = np.flatnonzero(np.maximum(others, 0).sum(axis=1) > 1 + _ROUNDING)
+    if len(crowded) or np.maximum(prior, 0).sum() > 1 + _ROUNDING:
+        names = tuple(classes[k] for k in crowded[:1])
+        whole = f"what is predicted as {names[0]!r}" if names else "these examples"
+        text = (
+            f"Q does not describe these labels: by it, {'other' if names else 'the'} classes would "
+            f"make up more than 100 % of {whole}. {WHAT_TO_DO}"
+        )
+        return [Finding("matrix", names, text)]  # all other findings depend on Q
     dead = shares < _DEAD * prior
-    found = [
-        _lost(int(k), int(others[:, k].argmax()), shares, prior, others, classes)
-        for k in np.flatnonzero(dead)
-    ]
-    found += [
-        finding
-        for k, other in np.argwhere((others > _MERGED) & ~dead & ~dead[:, None]).tolist()
-        if (finding := _confused(k, other, others, classes)) is not None
-    ]
+    found = []
+    for k in np.flatnonzero(dead).tolist():
+        holder = int(others[:, k].argmax())
+        names = (classes[k], classes[holder])
+        facts = (
+            f"{names[0]!r} is predicted for {shares[k]:.1%} of the examples, but at least "
+            f"{prior[k]:.1%} are of it"
+        )
+        if others[holder, k] > _MERGED:
+            text = (
+                f"{facts}: it is merged into {names[1]!r}, of whose predictions it makes up at "
+                f"least {others[holder, k]:.0%}. Train again with another seed, or give a few "
+                "anchors of both."
+            )
+            found.append(Finding("merged", names, text))
+        else:
+            text = (
+                f"{facts}: it is dead. Train again with another seed or a smaller learning rate, "
+                "or give a few anchors of it."
+            )
+            found.append(Finding("dead", names[:1], text))
+    for k, other in np.argwhere((others > _MERGED) & ~dead & ~dead[:, None]).tolist():
+        finding = _confused(k, other, others, classes)
+        if finding is not None:
+            found.append(finding)
     return found
 
 
@@ -193,74 +207,21 @@ def _confused(k: int, other: int, others: Floats, classes: tuple[str, ...]) -> F
     """Describe how two classes are confused; None if the pair in the other order reports it."""
     pair = (classes[k], classes[other])
     there, back = others[k, other], others[other, k]
-    both = (
-        f"at least {there:.0%} of what is predicted as {pair[0]!r} is {pair[1]!r}, and {back:.0%} "
-        "the other way round."
-    )
-    if there > _SWAPPED and back > _SWAPPED:
-        kind, text = (
-            "swapped",
-            (
-                f"{pair[0]!r} and {pair[1]!r} are swapped: {both} "
-                "Check the order of the classes, or give a few anchors of both."
-            ),
+    advice = "Check the order of the classes, or give a few anchors of both."
+    if there > _SWAPPED >= back:
+        text = (
+            f"{pair[0]!r} is misnamed: at least {there:.0%} of what is predicted as it is "
+            f"{pair[1]!r}. {advice}"
         )
-    elif there > _SWAPPED:
-        kind, text = (
-            "misnamed",
-            (
-                f"{pair[0]!r} is misnamed: at least {there:.0%} of what is predicted as it is "
-                f"{pair[1]!r}. Check the order of the classes, or give a few anchors of both."
-            ),
-        )
-    elif _MERGED < back <= _SWAPPED:
-        kind, text = (
-            "merged",
-            (
-                f"{pair[0]!r} and {pair[1]!r} are merged: {both} "
-                "Collect labels that tell them apart, or train again with another seed."
-            ),
-        )
-    else:
+        return Finding("misnamed", pair, text)
+    if k > other or back <= _MERGED or back > _SWAPPED >= there:
         return None
-    return Finding(kind, pair, text) if kind == "misnamed" or k < other else None
-
-
-def _wrong_matrix(prior: Floats, others: Floats, classes: tuple[str, ...]) -> Finding | None:
-    """Report that Q is wrong if lower bounds of shares sum to more than 100 %."""
-    crowded = np.flatnonzero(np.maximum(others, 0).sum(axis=1) > 1 + _ROUNDING)
-    if not len(crowded) and np.maximum(prior, 0).sum() <= 1 + _ROUNDING:
-        return None
-    names = tuple(classes[k] for k in crowded[:1])
-    whole = f"what is predicted as {names[0]!r}" if names else "these examples"
-    return Finding(
-        "matrix",
-        names,
-        "Q does not describe these labels: by it, "
-        f"{'other' if names else 'the'} classes would make up more than 100 % of {whole}. "
-        f"{WHAT_TO_DO}",
+    kind = "swapped"
+    if there <= _SWAPPED:
+        kind = "merged"
+        advice = "Collect labels that tell them apart, or train again with another seed."
+    text = (
+        f"{pair[0]!r} and {pair[1]!r} are {kind}: at least {there:.0%} of what is predicted as "
+        f"{pair[0]!r} is {pair[1]!r}, and {back:.0%} the other way round. {advice}"
     )
-
-
-def _lost(
-    k: int, holder: int, shares: Floats, prior: Floats, others: Floats, classes: tuple[str, ...]
-) -> Finding:
-    """Report that class k is hardly predicted, and which class its examples are predicted as."""
-    facts = (
-        f"{classes[k]!r} is predicted for {shares[k]:.1%} of the examples, but at least "
-        f"{prior[k]:.1%} are of it"
-    )
-    if others[holder, k] > _MERGED:
-        return Finding(
-            "merged",
-            (classes[k], classes[holder]),
-            f"{facts}: it is merged into {classes[holder]!r}, of whose predictions it makes up at "
-            f"least {others[holder, k]:.0%}. Train again with another seed, or give a few anchors "
-            "of both.",
-        )
-    return Finding(
-        "dead",
-        (classes[k],),
-        f"{facts}: it is dead. Train again with another seed or a smaller learning rate, or give "
-        "a few anchors of it.",
-    )
+    return Finding(kind, pair, text)

@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtrc
 
-from naysay._base.checks import check_class_prior, check_label_indices, check_seed, shorten
-from naysay._base.errors import InvalidLabels
+from naysay._base.checks import check_class_prior, check_seed, shorten
 from naysay.estimation import class_prior
 from naysay.transition import TransitionMatrix
+from naysay.transition.algebra import check_comp_labels
 
 __all__ = ["LabelCheck", "NearPair", "check_labels", "nearest_rows"]
 
@@ -125,9 +125,8 @@ class LabelCheck:
             return f"{figures}; not tested for more than {_MAX_CLASSES_SIMULATED} classes"
         figures += f", p = {self.p_value:.2g}"
         if not self.fits:
-            return (
-                f"{figures}: these labels hardly come from Q; furthest off is {self.most_unlike!r}"
-            )
+            figures += ": these labels hardly come from Q; furthest off is"
+            return f"{figures} {self.most_unlike!r}"
         if self.chi_square < 1e-6 and not self.shares_given:
             return f"{figures}: some class shares explain the labels exactly; give a prior to test"
         return f"{figures}: the labels may come from Q"
@@ -160,25 +159,19 @@ def check_labels(
     >>> check_labels([0, 1, 2] * 100, Q, prior=[0.8, 0.1, 0.1]).fits
     False
     """
-    labels = check_label_indices(comp_labels, Q.classes, name="comp_labels")
-    if labels.ndim != 1 or not labels.size:
-        raise InvalidLabels(
-            f"comp_labels must hold at least one label, shape (n,). Got shape {labels.shape}."
-        )
+    labels = check_comp_labels(comp_labels, Q, allow_impossible=True)
     counts = np.bincount(labels, minlength=Q.n_classes)
     values = np.asarray(Q)
     possible = values.any(axis=0)
     shares = class_prior(labels, Q) if prior is None else check_class_prior(prior, Q.n_classes)
     expected = labels.size * shares @ values
     distance = _chi_square(counts, expected)
-    p_value: float | None
+    p_value = None
     if prior is not None:
         n_possible = int((expected > 0).sum())
         p_value = float(chdtrc(n_possible - 1, distance)) if n_possible > 1 else 1.0
         p_value = 0.0 if np.isinf(distance) else p_value
-    elif Q.n_classes > _MAX_CLASSES_SIMULATED:
-        p_value = None
-    else:
+    elif Q.n_classes <= _MAX_CLASSES_SIMULATED:
         p_value = _simulated(distance, labels.size, shares @ values, Q, check_seed(seed))
     with np.errstate(divide="ignore", invalid="ignore"):
         off = np.nan_to_num(np.abs(counts - expected) / np.sqrt(expected))

@@ -10,9 +10,6 @@ from naysay._base.errors import InvalidLabels, InvalidTransitionMatrix
 from naysay.transition import TransitionMatrix, as_transition_matrix
 from naysay.transition.algebra import check_comp_labels
 
-__all__ = ["WrongLabels", "find_wrong_labels"]
-
-
 _SHOWN = 5  # labels in the printed summary
 
 
@@ -27,7 +24,6 @@ class WrongLabels:
     labels: NDArray[np.int64]
     """(n,) labels as class indices, in the order of `indices`."""
     classes: tuple[str, ...]
-    """Class names."""
 
     @property
     def weights(self) -> NDArray[np.float64]:
@@ -99,11 +95,6 @@ def find_wrong_labels(
     Q : TransitionMatrix or array of shape (n_classes, n_classes)
         With a non-zero diagonal: the probability that annotators exclude the true class.
 
-    Raises
-    ------
-    InvalidTransitionMatrix
-        If the diagonal of Q is zero, under which no label is wrong.
-
     Examples
     --------
     >>> Q = [[0.1, 0.9, 0], [0.45, 0.1, 0.45], [0.9, 0, 0.1]]
@@ -112,8 +103,8 @@ def find_wrong_labels(
     ([0, 1], [0.88, 0.02])
     """
     matrix = as_transition_matrix(Q)
-    values = np.asarray(matrix)
-    diagonal = values.diagonal()
+    columns = np.asarray(matrix).T
+    diagonal = columns.diagonal()
     if not diagonal.any():
         raise InvalidTransitionMatrix(
             "Q must have a non-zero diagonal, the share of wrong labels; with a zero diagonal no "
@@ -121,7 +112,6 @@ def find_wrong_labels(
         )
     array = check_probabilities(probs, n_classes=matrix.n_classes, name="probs")
     labels = check_comp_labels(comp_labels, matrix, len(array), of="row of probs")
-    columns = values.T
     wrong = np.empty(len(array))
     for rows in row_slices(*array.shape):
         given = labels[rows]

@@ -1,4 +1,4 @@
-"""Counts of complementary labels and predictions, and the inverse of Q that estimators apply."""
+"""Checks and counts of complementary labels, and the inverse of Q that estimators apply."""
 
 from typing import Any
 
@@ -14,24 +14,20 @@ from naysay._base.checks import (
 from naysay._base.errors import InvalidLabels, InvalidTransitionMatrix
 from naysay.transition.matrix import TransitionMatrix
 
-__all__ = [
-    "Floats",
-    "check_comp_labels",
-    "invert",
-    "invert_samples",
-    "joint_counts",
-]
-
 Floats = NDArray[np.float64]
 
 
 def check_comp_labels(
-    comp_labels: ArrayLike, matrix: TransitionMatrix, n: int | None = None, *, of: str = ""
+    comp_labels: ArrayLike,
+    matrix: TransitionMatrix,
+    n: int | None = None,
+    *,
+    of: str = "",
+    allow_impossible: bool = False,
 ) -> NDArray[np.int64]:
-    """Check complementary labels and convert them to indices.
+    """Check that there is a label, or n of them, one per `of`; convert them to indices.
 
-    There must be at least one label, none whose column of Q is all zero and, if `n` is given,
-    exactly one for each of the n rows that `of` names in the error message.
+    Labels whose column of Q is all zero are refused unless they are allowed.
     """
     if n is not None:
         labels = check_one_label_each(comp_labels, matrix.classes, n, name="comp_labels", of=of)
@@ -41,7 +37,7 @@ def check_comp_labels(
             raise InvalidLabels(
                 f"comp_labels must hold at least one label, shape (n,). Got shape {labels.shape}."
             )
-    if not matrix.is_uniform:
+    if not (matrix.is_uniform or allow_impossible):
         counts = np.bincount(labels, minlength=matrix.n_classes)
         counts[matrix.entries.indices] = 0  # counts that remain belong to labels that cannot occur
         if counts.any():

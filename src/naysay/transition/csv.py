@@ -7,9 +7,8 @@ export them where numbers have a decimal comma, by semicolons or tabs.
 import csv
 import io
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +22,8 @@ _CORNER = "true class"
 _CORNER_WITH_DIAGONAL = "true class (annotators err)"
 
 
-@dataclass(frozen=True)
-class MatrixTable:
-    """Content of a CSV file: values, class names (None without a header), diagonal allowed."""
+class MatrixTable(NamedTuple):
+    """Content of a CSV file; the names are None without a header."""
 
     values: NDArray[np.float64]
     names: list[str] | None
@@ -35,9 +33,7 @@ class MatrixTable:
 def read_matrix(path: str | Path) -> MatrixTable:
     """Read a CSV file; an error names the row that does not hold numbers."""
     try:
-        # without newline="" line ends inside a quoted class name would change
-        with Path(path).open(encoding="utf-8-sig", newline="") as file:
-            text = file.read()
+        text = Path(path).read_bytes().decode("utf-8-sig")  # line ends in quoted names stay
     except UnicodeDecodeError:
         raise InvalidTransitionMatrix(
             f"{path} must be a comma-separated text file in UTF-8. It is not text in UTF-8."
@@ -65,14 +61,20 @@ def write_matrix(
 def parse_matrix(text: str, source: str) -> MatrixTable:
     """Parse CSV text; error messages call it `source`."""
     rows = _rows(text, source)
-    has_header = not _is_number(rows[0][0])
-    body = rows[1:] if has_header else rows
+    has_header = _number(rows[0][0]) is None
+    body = rows[has_header:]
     width = len(rows[0]) - has_header
     values = np.empty((len(body), width))
-    for number, row in enumerate(body, start=1 + has_header):
-        values[number - 1 - has_header] = _numbers(
-            row[1:] if has_header else row, width, f"{source}, row {number},"
-        )
+    for index, row in enumerate(body):
+        cells = row[has_header:]
+        where = f"{source}, row {index + 1 + has_header},"
+        if len(cells) != width:
+            raise InvalidTransitionMatrix(f"{where} must have {width} values. Got {len(cells)}.")
+        numbers = [_number(cell) for cell in cells]
+        if None in numbers:
+            bad = shorten(cells[numbers.index(None)])
+            raise InvalidTransitionMatrix(f"{where} must hold numbers. Got {bad}.")
+        values[index] = numbers
     if not has_header:
         return MatrixTable(values, None, allows_diagonal=False)
     header, first_column = rows[0][1:], [row[0] for row in body]
@@ -95,27 +97,13 @@ def _rows(text: str, source: str, delimiter: str = ",") -> list[list[str]]:
     if delimiter != ",":
         return rows
     # Class names may contain a semicolon; the first cell and numbers cannot.
-    start = "".join(rows[0] if _is_number(rows[0][0]) else rows[0][:1])
+    start = rows[0][0] if _number(rows[0][0]) is None else "".join(rows[0])
     other = next((mark for mark in ";\t" if mark in start), None)
     return rows if other is None else _rows(text, source, other)
 
 
-def _numbers(cells: Sequence[str], width: int, where: str) -> list[float]:
-    if len(cells) != width:
-        raise InvalidTransitionMatrix(f"{where} must have {width} values. Got {len(cells)}.")
-    bad = next((cell for cell in cells if not _is_number(cell)), None)
-    if bad is not None:
-        raise InvalidTransitionMatrix(f"{where} must hold numbers. Got {shorten(bad)}.")
-    return [_number(cell) for cell in cells]
-
-
-def _is_number(cell: str) -> bool:
+def _number(cell: str) -> float | None:
     try:
-        _number(cell)
+        return float(cell.replace(",", "."))  # at most 1: a comma cannot separate thousands
     except ValueError:
-        return False
-    return True
-
-
-def _number(cell: str) -> float:
-    return float(cell.replace(",", "."))  # entries are at most 1: a comma cannot separate thousands
+        return None

@@ -10,8 +10,6 @@ from scipy.sparse import csr_array
 
 from naysay._base.checks import check_class_prior, shorten
 
-__all__ = ["Diagnosis", "diagnose"]
-
 _LARGEST_SVD = 2000  # classes; beyond this a singular value decomposition takes minutes
 
 
@@ -62,15 +60,12 @@ class Diagnosis:
     def __str__(self) -> str:
         n_classes = len(self.classes)
         unknown = f"not computed for more than {_LARGEST_SVD} classes"
+        known = self.rank is not None
         lines = {
-            "rank": unknown if self.rank is None else f"{self.rank} of {n_classes}",
-            "condition number": (
-                unknown if self.condition_number is None else f"{self.condition_number:.4g}"
-            ),
+            "rank": f"{self.rank} of {n_classes}" if known else unknown,
+            "condition number": f"{self.condition_number:.4g}" if known else unknown,
             "smallest singular value": (
-                unknown
-                if self.smallest_singular_value is None
-                else f"{self.smallest_singular_value:.4g}"
+                f"{self.smallest_singular_value:.4g}" if known else unknown
             ),
             "unused labels": (
                 shorten([self.classes[label] for label in self.unused_labels])
@@ -98,7 +93,11 @@ def diagnose(
     """Diagnose a matrix given by its non-zero entries; None stands for the uniform one."""
     n_classes = len(classes)
     pi = check_class_prior(prior, n_classes)
-    singular_values = _singular_values(entries, n_classes)
+    singular_values = None  # largest first
+    if entries is None:  # of (J - I) / (K - 1)
+        singular_values = np.repeat([1.0, 1 / (n_classes - 1)], [1, n_classes - 1])
+    elif n_classes <= _LARGEST_SVD:
+        singular_values = np.linalg.svd(entries.toarray(), compute_uv=False)
     rank = smallest = condition = None
     if singular_values is not None:
         tolerance = singular_values[0] * n_classes * np.finfo(np.float64).eps
@@ -117,22 +116,9 @@ def diagnose(
     )
 
 
-def _singular_values(entries: csr_array | None, n_classes: int) -> NDArray[np.float64] | None:
-    """Compute the singular values, largest first; None if they need too large an array."""
-    if entries is None:  # of (J - I) / (K - 1)
-        return np.repeat([1.0, 1 / (n_classes - 1)], [1, n_classes - 1])
-    if n_classes > _LARGEST_SVD:
-        return None
-    return np.linalg.svd(entries.toarray(), compute_uv=False).astype(np.float64)
-
-
-def _label_prior(
-    entries: csr_array | None, class_prior: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _label_prior(entries: csr_array | None, pi: NDArray[np.float64]) -> NDArray[np.float64]:
     """Compute Qᵀ π."""
-    if entries is None:
-        return (class_prior.sum() - class_prior) / (len(class_prior) - 1)
-    return entries.T @ class_prior
+    return (pi.sum() - pi) / (len(pi) - 1) if entries is None else entries.T @ pi
 
 
 def _information(entries: csr_array | None, pi: NDArray[np.float64]) -> float:

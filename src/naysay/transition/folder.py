@@ -33,11 +33,6 @@ def read_matrices(
     the annotator. All files must have the same classes in the same order. Hidden files and files
     of other types are ignored.
 
-    Raises
-    ------
-    InvalidTransitionMatrix
-        If the folder has no CSV file, a file holds no matrix, or the classes differ.
-
     Examples
     --------
     >>> import tempfile
@@ -51,13 +46,20 @@ def read_matrices(
         raise InvalidTransitionMatrix(
             f"{folder} must be a folder with one CSV file per annotator. It holds none."
         )
-    matrices = {unquote(file.stem): _read(file, allow_diagonal) for file in files}
-    first = next(iter(matrices.values()))
-    for file, Q in zip(files, matrices.values(), strict=True):
-        if Q.classes != first.classes:
+    matrices = {}
+    for file in files:
+        try:
+            Q = TransitionMatrix.read(file, allow_diagonal=allow_diagonal)
+        except InvalidTransitionMatrix as problem:
+            if str(file) in str(problem):
+                raise
+            raise InvalidTransitionMatrix(f"{file}: {problem}") from None
+        matrices[unquote(file.stem)] = Q
+        expected = next(iter(matrices.values())).classes
+        if Q.classes != expected:
             raise InvalidTransitionMatrix(
                 f"All matrices in {folder} must have the same classes, in the same order. "
-                f"{files[0].name} has {shorten(first.classes)}, {file.name} {shorten(Q.classes)}."
+                f"{files[0].name} has {shorten(expected)}, {file.name} {shorten(Q.classes)}."
             )
     return matrices
 
@@ -81,12 +83,3 @@ def check_matrix_folder(folder: str | Path) -> Path:
 def file_name(annotator: str) -> str:
     """Compute the file name for an annotator."""
     return f"{_NOT_IN_NAMES.sub(lambda found: f'%{ord(found[0]):02X}', annotator)}.csv"
-
-
-def _read(file: Path, allow_diagonal: bool) -> TransitionMatrix:
-    try:
-        return TransitionMatrix.read(file, allow_diagonal=allow_diagonal)
-    except InvalidTransitionMatrix as problem:
-        if str(file) in str(problem):
-            raise
-        raise InvalidTransitionMatrix(f"{file}: {problem}") from None

@@ -29,8 +29,6 @@ from naysay.transition.csv import parse_matrix, read_matrix, write_matrix
 from naysay.transition.diagnosis import Diagnosis, diagnose
 from naysay.transition.sampling import distinct_integers, draw_distinct_labels, draw_labels
 
-__all__ = ["PAPER_SETTINGS", "TransitionMatrix", "as_transition_matrix"]
-
 
 class TransitionMatrix:
     """Transition matrix ``Q[i, j] = P(complementary label j | true class i)``.
@@ -46,11 +44,6 @@ class TransitionMatrix:
         Class names, in the order of the rows; ``'0', '1', …`` when left out.
     allow_diagonal : bool, default=False
         Accept labels that exclude the true class by mistake.
-
-    Raises
-    ------
-    InvalidTransitionMatrix
-        If the values are not a transition matrix; the message names the entry or row.
 
     References
     ----------
@@ -72,10 +65,12 @@ class TransitionMatrix:
         self, values: Any, classes: Sequence[str] | None = None, *, allow_diagonal: bool = False
     ) -> None:
         entries, names = check_transition_values(values, classes, allow_diagonal=allow_diagonal)
-        if _is_uniform(entries):
-            self._set(None, names, False)
-        else:
-            self._set(entries, names, allow_diagonal)
+        is_uniform = (
+            entries.nnz == len(names) * (len(names) - 1)
+            and not entries.diagonal().any()
+            and bool((entries.data == entries.data[0]).all())
+        )
+        self._set(None if is_uniform else entries, names, allow_diagonal and not is_uniform)
 
     def _set(self, entries: csr_array | None, names: tuple[str, ...], allow_diagonal: bool) -> None:
         if entries is not None:
@@ -192,15 +187,12 @@ class TransitionMatrix:
 
     def write(self, path: str | Path | TextIO) -> None:
         """Write a CSV file, or to an open text file; `read` restores the matrix exactly."""
-        rows = (self._row(index).tolist() for index in range(self.n_classes))
+        entries, classes = self._entries, np.arange(self.n_classes)
+        if entries is None:
+            rows = (np.where(classes == k, 0, 1 / (len(classes) - 1)).tolist() for k in classes)
+        else:
+            rows = (entries[[k]].toarray()[0].tolist() for k in classes)
         write_matrix(path, self._classes, rows, allows_diagonal=self._allow_diagonal)
-
-    def _row(self, index: int) -> NDArray[np.float64]:
-        if self._entries is not None:
-            return self._entries[[index]].toarray()[0]
-        row = np.full(self.n_classes, 1 / (self.n_classes - 1))
-        row[index] = 0
-        return row
 
     @property
     def n_classes(self) -> int:
@@ -250,15 +242,13 @@ class TransitionMatrix:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TransitionMatrix):
             return NotImplemented
-        if self._classes != other._classes or self.is_uniform != other.is_uniform:
+        if self._classes != other._classes:
             return False
-        if self._entries is None or other._entries is None:
-            return True
-        return (
-            np.array_equal(self._entries.indptr, other._entries.indptr)
-            and np.array_equal(self._entries.indices, other._entries.indices)
-            and np.array_equal(self._entries.data, other._entries.data)
-        )
+        mine, others = self._entries, other._entries
+        if mine is None or others is None:
+            return mine is others
+        parts = ("indptr", "indices", "data")
+        return all(np.array_equal(getattr(mine, part), getattr(others, part)) for part in parts)
 
     def __hash__(self) -> int:
         data = b"" if self._entries is None else self._entries.data.tobytes()
@@ -302,20 +292,14 @@ class TransitionMatrix:
 
         Parameters
         ----------
-        labels : array of true classes, any shape
-            Indices 0..n_classes-1, or class names (then names are returned).
+        labels, seed
+            As for `sample`.
         n_labels : int
             Number of labels per example; every true class must have as many possible labels.
-        seed : int or numpy.random.Generator, default=0
 
         Returns
         -------
         array of shape (*labels.shape, n_labels)
-
-        Raises
-        ------
-        InvalidInput
-            If a true class among `labels` has fewer possible labels.
 
         Examples
         --------
@@ -324,20 +308,21 @@ class TransitionMatrix:
         """
         indices = check_label_indices(labels, self._classes)
         n_labels = check_count(n_labels, "n_labels")
-        rng = check_seed(seed)
         true = indices.ravel()
         if self._entries is None:
             possible = np.full(len(true), self.n_classes - 1)
         else:
             possible = np.diff(self._entries.indptr)[true]
         if len(true) and possible.min() < n_labels:
-            at = int(possible.argmin())
+            fewest = int(possible.argmin())
             raise InvalidInput(
                 "n_labels must be at most the number of labels that each class can get. "
-                f"Class {named(int(true[at]), self._classes)} can get {possible[at]}, and "
+                f"Class {named(int(true[fewest]), self._classes)} can get {possible[fewest]}, and "
                 f"{n_labels} were asked for."
             )
-        drawn = draw_distinct_labels(self._entries, self.n_classes, true, n_labels, rng)
+        drawn = draw_distinct_labels(
+            self._entries, self.n_classes, true, n_labels, check_seed(seed)
+        )
         return self._as_given(drawn.reshape(*indices.shape, n_labels), labels)
 
     def _as_given(self, drawn: NDArray[np.int64], labels: ArrayLike) -> NDArray[Any]:
@@ -388,11 +373,6 @@ def as_transition_matrix(Q: Any, *, allow_diagonal: bool = True) -> TransitionMa
     allow_diagonal : bool, default=True
         Whether labels may name the true class by mistake. If False, a non-zero diagonal is an
         error for a `TransitionMatrix` too.
-
-    Raises
-    ------
-    InvalidTransitionMatrix
-        If the values are not a transition matrix, or have a diagonal that is not allowed.
     """
     if isinstance(Q, TransitionMatrix):
         if Q.allow_diagonal and not allow_diagonal:
@@ -408,12 +388,3 @@ def _rebuild(
     if entries is None:
         return TransitionMatrix.uniform(len(classes), classes=classes)
     return TransitionMatrix(entries, classes, allow_diagonal=allow_diagonal)
-
-
-def _is_uniform(entries: csr_array) -> bool:
-    n_classes = len(entries.indptr) - 1
-    return (
-        entries.nnz == n_classes * (n_classes - 1)
-        and not entries.diagonal().any()
-        and bool((entries.data == entries.data[0]).all())
-    )

@@ -3,15 +3,11 @@
 A matrix is given by its non-zero entries; None stands for the uniform matrix.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 _CHUNK = 1 << 20  # numbers drawn at once, which bounds the working memory
-
-Sampler = Callable[[NDArray[np.int64], np.random.Generator], NDArray[np.int64]]
 
 
 def draw_labels(
@@ -20,44 +16,32 @@ def draw_labels(
     true: NDArray[np.int64],
     rng: np.random.Generator,
 ) -> NDArray[np.int64]:
-    """Draw one label from the row of each true class, shape (n,)."""
-    draw = _uniform_sampler(n_classes) if entries is None else _table_sampler(entries)
-    drawn = np.empty_like(true)
-    for start in range(0, len(true), _CHUNK):
-        chunk = slice(start, start + _CHUNK)
-        drawn[chunk] = draw(true[chunk], rng)
-    return drawn
+    """Draw one label from the row of each true class, shape (n,).
 
-
-def _uniform_sampler(n_classes: int) -> Sampler:
-    def draw(true: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-        other = rng.integers(n_classes - 1, size=len(true))
-        return other + (other >= true)  # skips the true class
-
-    return draw
-
-
-def _table_sampler(entries: csr_array) -> Sampler:
-    """Invert the distribution functions of all rows with one binary search.
-
-    The cumulative probabilities of row i, shifted by i, are laid end to end. They form one
-    increasing table of the non-zero entries, so that an impossible label cannot be drawn.
+    One binary search inverts the distribution functions of all rows: the cumulative probabilities
+    of row i, shifted by i, are laid end to end. They form one increasing table of the non-zero
+    entries, so that an impossible label cannot be drawn.
     """
-    row_of = np.repeat(np.arange(len(entries.indptr) - 1), np.diff(entries.indptr))
+    drawn = np.empty_like(true)
+    chunks = [slice(start, start + _CHUNK) for start in range(0, len(true), _CHUNK)]
+    if entries is None:
+        for chunk in chunks:
+            other = rng.integers(n_classes - 1, size=len(true[chunk]))
+            drawn[chunk] = other + (other >= true[chunk])  # skips the true class
+        return drawn
+    row_of = np.repeat(np.arange(n_classes), np.diff(entries.indptr))
     total = np.cumsum(entries.data)
     before = np.concatenate([[0.0], total])[entries.indptr[:-1]]
     within_row = total - before[row_of]
     last = entries.indptr[1:] - 1
     # rows sum to 1 up to rounding; in the table each must end at exactly 1
     table = row_of + np.minimum(within_row / within_row[last][row_of], 1)
-    labels = np.asarray(entries.indices, np.int64)
-
-    def draw(true: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-        position = np.searchsorted(table, true + rng.random(len(true)), side="right")
+    for chunk in chunks:
+        rows = true[chunk]
+        position = np.searchsorted(table, rows + rng.random(len(rows)), side="right")
         # i + u can round up to i + 1, which belongs to the next row
-        return labels[np.minimum(position, last[true])]
-
-    return draw
+        drawn[chunk] = entries.indices[np.minimum(position, last[rows])]
+    return drawn
 
 
 def draw_distinct_labels(
