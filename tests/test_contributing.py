@@ -55,8 +55,9 @@ def house(tmp_path_factory):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, root / name)
-    blocks = re.findall(r"^```python\n# ([\w./]+)(?:, in ([\w ]+))?\n(.*?)^```", STEPS, re.S | re.M)
-    assert len(blocks) == STEPS.count("```python")
+    block = r"^```(?:python|csv)\n# ([\w./]+)(?:, in ([\w ]+))?\n(.*?)^```"
+    blocks = re.findall(block, STEPS, re.S | re.M)
+    assert len(blocks) == STEPS.count("```python") + STEPS.count("```csv")
     for name, place, text in blocks:
         put(root / name, place, text)
     page = root / "docs" / "methods.md"
@@ -73,6 +74,9 @@ def house(tmp_path_factory):
 
 def put(path, place, text):
     """Insert text into a module: into what `place` names, after its imports, or at its end."""
+    if path.suffix == ".csv":
+        path.write_text(path.read_text("utf-8") + text, "utf-8")
+        return
     lines = path.read_text("utf-8").splitlines(keepends=True)
     nodes = ast.parse("".join(lines)).body
     if not place:

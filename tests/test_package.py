@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import naysay
-from naysay._base.moved import MOVED
+from naysay._base.versions import MOVED
 
 
 def test_public_names_are_sorted_and_all_load():

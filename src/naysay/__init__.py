@@ -18,7 +18,7 @@ from naysay._base.errors import (
     NoAnchorPoints,
     NotIdentifiable,
 )
-from naysay._base.moved import MOVED, redirect_moved_modules
+from naysay._base.versions import MOVED, redirect_moved_modules
 
 __version__ = "0.1.0"
 

@@ -105,7 +105,8 @@ def log_likelihoods(
     """Compute log P(all answers about an example | class), shape (n_examples, n_classes).
 
     Answers are assumed to be independent given the class. Examples without an answer get zeros:
-    every class is equally compatible with no evidence.
+    every class is equally compatible with no evidence. Answers about an example that are possible
+    for no class contradict each other, which is an error.
 
     Parameters
     ----------
@@ -114,12 +115,6 @@ def log_likelihoods(
     transition : TransitionMatrix, or one for each annotator by name
         A non-zero diagonal is the probability that an annotator excludes the true class by
         mistake.
-
-    Raises
-    ------
-    InvalidLabels
-        If the answers about an example contradict each other: no class has all of them with
-        positive probability under Q.
 
     Examples
     --------

@@ -21,9 +21,9 @@ from members import (
     make_Q,
     weights_of,
 )
-from naysay import InvalidInput
+from naysay import InvalidInput, TransitionMatrix
 from naysay.ensemble import Member, best_of, fit_many
-from naysay.ensemble.losses import Losses
+from naysay.ensemble.step import Losses
 from naysay.losses import (
     ForwardCrossEntropy,
     SurrogateLog,
@@ -61,6 +61,14 @@ def test_the_loss_of_all_equals_that_of_each_for_every_method(name):
     gradients = [torch.autograd.grad(each.sum(), logits)[0] for each in (found, expected)]
     torch.testing.assert_close(*gradients)
     assert len(together.parts) == (4 if name in ("backward", "nn", "ga", "scarce", "cpe-i") else 1)
+
+
+def test_matrices_with_a_label_that_never_occurs_are_not_stacked():
+    unused = TransitionMatrix([[0, 1, 0], [0, 0, 1], [0, 1, 0]])
+    full = [TransitionMatrix.without_zeros(3, shares=(0.7, 0.3), seed=seed) for seed in (0, 1)]
+    labels = [torch.tensor([1, 2])] * 3
+    together = Losses([ForwardCrossEntropy(Q) for Q in (*full, unused)], labels)
+    assert [size for size, _ in together.parts] == [1, 1, 1]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ TRUE_MATRICES = pytest.mark.parametrize(
 
 
 def coverage(make, sharpness, estimate):
-    """Return how often the interval of an entry holds the true one, over 20 sets of labels."""
+    """Compute how often an interval contains the true entry, over 20 sets of labels."""
     hits = []
     for seed in range(20):
         Q = make(seed)
@@ -36,7 +36,7 @@ def from_labels_alone(probs, comp_labels, Q, seed):
 
 
 def from_anchors_alone(probs, comp_labels, Q, seed):
-    """Return what about 40 answers at anchors of each class give, which knows nothing of labels."""
+    """Estimate Q from about 40 answers at anchors of each class, independently of the labels."""
     rng = np.random.default_rng(seed)
     return np.stack([rng.dirichlet(40 * row + 1e-9) for row in np.asarray(Q)])
 

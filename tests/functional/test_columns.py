@@ -10,7 +10,7 @@ from loss_cases import with_gradient
 from naysay import InvalidLabels, TransitionMatrix
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
 from naysay.functional.columns import can_stack, columns_of, stack_columns
-from naysay.functional.negative_log import fused_mean_or_none, negative_log_q
+from naysay.functional.forward import fused_mean_or_none, negative_log_q
 
 MATRICES = {
     "uniform, few": TransitionMatrix.uniform(4),  # in a table, class by class

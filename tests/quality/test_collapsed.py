@@ -14,7 +14,7 @@ from simulated import animals, draw
 
 
 def collapse(true, probs, how):
-    """Return probabilities of a model that is broken in one way."""
+    """Create the probabilities of a model that is broken in one way."""
     broken = probs.copy()
     if how == "merged":  # every bat is taken for an ape
         broken[:, 0] += broken[:, 1]

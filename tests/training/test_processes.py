@@ -1,17 +1,18 @@
 """Two processes train as one does on the joined batch; they agree, and only the first writes."""
 
 import os
-import subprocess
-import sys
+import signal
 from functools import partial
 
 import numpy as np
 import pytest
 import torch
+from torch import distributed
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 import trainings
 from naysay import InvalidInput, InvalidModelFile, TransitionMatrix, training
-from places import SUPPORT
 from trainings import NETWORKS, examples_of, fit, fit_classifier, run_together
 
 TIMES = {"seconds", "samples_per_second"}
@@ -154,15 +155,16 @@ def examples_with_infinity():
 
 
 def test_a_classifier_trains_in_two_processes_and_they_agree(tmp_path):
-    first, second = run_together(tmp_path / "init", fit_classifier, tmp_path / "checkpoint")
+    folder = tmp_path / "checkpoint"
+    first, second = run_together(tmp_path / "init", fit_classifier, folder, epochs=4)
     assert_equal(first, second)
-    assert sorted(os.listdir(tmp_path / "checkpoint")) == [f"{n}.safetensors" for n in NETWORKS]
-    again, _ = run_together(tmp_path / "again", fit_classifier, tmp_path / "checkpoint")
+    assert sorted(os.listdir(folder)) == [f"{n}.safetensors" for n in NETWORKS]
+    again, _ = run_together(tmp_path / "again", fit_classifier, folder, epochs=4)
     assert_equal(again, first)
 
 
 def test_a_classifier_without_dropout_is_that_of_one_process(tmp_path):
-    changes = {"network": trainings.flat_network, "epochs": 6, "validation_fraction": 0.2}
+    changes = {"network": trainings.flat_network, "epochs": 3, "validation_fraction": 0.2}
     alone = fit_classifier(**changes)
     first, _ = run_together(tmp_path / "init", fit_classifier, **changes)
     assert_close(first, alone)
@@ -184,46 +186,43 @@ def test_a_frozen_layer_is_no_obstacle(tmp_path):
 
 # --- under torchrun --------------------------------------------------------------------------
 
-SCRIPT = """
-import os, signal, sys
-import torch
-from torch import distributed
-import trainings
 
-def on_epoch(record):
-    if sys.argv[1] == "killed" and os.environ["RANK"] == "1" and record["epoch"] == 3:
-        os.kill(os.getpid(), signal.SIGKILL)
-    seen.append(record["epoch"])
+def fit_under_torchrun(folder, is_killed):
+    """Train in each process of torchrun; the second one is killed in epoch 3 if asked for."""
+    distributed.init_process_group("gloo")
+    rank = distributed.get_rank()
+    seen = []
 
-seen = []
-distributed.init_process_group("gloo")
-outcome = trainings.fit("dropout", "run.safetensors", on_epoch=on_epoch)
-torch.save((outcome, seen), f"result-{os.environ['RANK']}")
-distributed.destroy_process_group()
-"""
+    def on_epoch(record):
+        if is_killed and rank == 1 and record["epoch"] == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        seen.append(record["epoch"])
+
+    outcome = fit("dropout", folder / "run.safetensors", on_epoch=on_epoch)
+    torch.save((outcome, seen), folder / f"result-{rank}")
+    distributed.destroy_process_group()
 
 
-def torchrun(folder, word):
-    """Run the script in two processes; return how it ended."""
-    (folder / "script.py").write_text(SCRIPT)
-    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    places = [str(SUPPORT), os.environ.get("PYTHONPATH", "")]
-    return subprocess.run(
-        [sys.executable, *command, "script.py", word],
-        cwd=folder,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(places)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
+def torchrun(*arguments):
+    """Launch two processes as the torchrun command does, but without importing torch anew."""
+    config = LaunchConfig(
+        min_nodes=1,
+        max_nodes=1,
+        nproc_per_node=2,
+        max_restarts=0,
+        rdzv_backend="c10d",
+        rdzv_endpoint="localhost:0",
+        start_method="forkserver",
     )
+    elastic_launch(config, fit_under_torchrun)(*arguments)
 
 
-def test_what_was_killed_under_torchrun_goes_on_when_it_is_run_again(tmp_path):
-    assert torchrun(tmp_path, "killed").returncode != 0
+def test_what_was_killed_under_torchrun_goes_on_when_it_is_run_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGUSR2")  # leave pytest its Ctrl-C
+    with pytest.raises(ChildFailedError):
+        torchrun(tmp_path, True)
     assert not list(tmp_path.glob("result-*"))
-    again = torchrun(tmp_path, "whole")
-    assert again.returncode == 0, again.stderr
+    torchrun(tmp_path, False)
     whole, _ = run_together(tmp_path / "init", fit, "dropout")
     for rank in range(2):
         resumed, seen = torch.load(tmp_path / f"result-{rank}", weights_only=False)

@@ -128,7 +128,7 @@ def is_writing(folder, since):
 @pytest.mark.parametrize("case", CHILD_CASES)
 def test_killed_at_random_moments_it_ends_the_same(case, path, tmp_path):
     moments = random.Random(case)
-    slow = {"epochs": 30, "batch_size": 8}
+    slow = {"epochs": 20, "batch_size": 8}
     n_killed = 0
     for _ in range(3):
         child = trainings.start(fit, tmp_path / "result", case, path, **slow)
@@ -147,7 +147,7 @@ def test_killed_while_writing_the_old_checkpoint_is_there_and_nothing_piles_up(t
     folder.mkdir()
     path = folder / "run.safetensors"
     n_left = 0
-    for _ in range(3):
+    for _ in range(2):
         before = leftovers(folder)
         child = trainings.start(fit, result, "large", path)
         trainings.kill_when(child, is_writing(folder, since=before))

@@ -14,8 +14,7 @@ from torch.utils._pytree import tree_leaves
 
 import trainings
 from members import make_members, weights_of
-from naysay import ensemble, training
-from naysay._base.errors import NaysayWarning
+from naysay import NaysayWarning, ensemble, training
 from naysay.ensemble import program
 from naysay.losses import TrainingLoss
 from naysay.networks import MLP
@@ -171,7 +170,8 @@ def run(make_step, make=adamw, **options):
         shares = [(epoch + number / N_STEPS) / 3 for number in range(N_STEPS)]
         order = torch.randperm(len(X), generator=torch.Generator().manual_seed(epoch))
         step.run_epoch(order, [0.1 * one_cycle(share) for share in shares], shares)
-        totals.append(step.take_total())
+        totals.append(step.total.clone())
+        step.total.zero_()
     averaged = torch.cat([each.flatten() for each in averages.averages])
     return weights_of(network), averaged, torch.stack(totals), averages.n_steps
 

@@ -31,13 +31,8 @@ def named(index: int, classes: Sequence[str]) -> str:
 
 def check_n_classes(n_classes: Any) -> int:
     """Check that the number of classes is an integer of at least two, and return it as an int."""
-    if isinstance(n_classes, bool) or not isinstance(n_classes, int | np.integer):
-        raise InvalidInput(f"n_classes must be an integer. Got {n_classes!r}.")
-    if n_classes < 2:
-        raise InvalidInput(
-            f"n_classes must be at least 2: one class leaves nothing to exclude. Got {n_classes}."
-        )
-    return int(n_classes)
+    reason = ": one class leaves nothing to exclude"
+    return check_count(n_classes, "n_classes", least=2, reason=reason)
 
 
 def check_class_names(classes: Any, n_classes: int) -> tuple[str, ...]:
@@ -73,15 +68,14 @@ def check_transition_values(
     _refuse_entries(matrix, names, ~np.isfinite(matrix.data), "must have finite entries")
     _refuse_entries(matrix, names, matrix.data < 0, "must not have negative entries")
     _check_row_sums(matrix, names)
-    if not allow_diagonal:
-        diagonal = matrix.diagonal()
-        if diagonal.any():
-            i = int(np.flatnonzero(diagonal)[0])
-            raise InvalidTransitionMatrix(
-                "Q must have a zero diagonal: a complementary label never names the true class. "
-                f"Q[{named(i, names)}, {named(i, names)}] is {diagonal[i]:.4g}. "
-                "If annotators err, pass allow_diagonal=True."
-            )
+    diagonal = matrix.diagonal()
+    if diagonal.any() and not allow_diagonal:
+        i = int(np.flatnonzero(diagonal)[0])
+        raise InvalidTransitionMatrix(
+            "Q must have a zero diagonal: a complementary label never names the true class. "
+            f"Q[{named(i, names)}, {named(i, names)}] is {diagonal[i]:.4g}. "
+            "If annotators err, pass allow_diagonal=True."
+        )
     return matrix, names
 
 
@@ -216,8 +210,7 @@ def check_probabilities(
 ) -> NDArray[np.floating[Any]]:
     """Check that the rows of an ``(n, n_classes)`` array are probability vectors.
 
-    float32 arrays keep their precision; all other input becomes float64. The check converts a
-    part of the rows at a time, because a float64 copy of a million rows is large.
+    float32 arrays keep their precision; all other input becomes float64.
     """
     if isinstance(probs, np.ndarray) and probs.dtype == np.float32:
         array = probs
@@ -228,7 +221,7 @@ def check_probabilities(
             f"{name} must have one row per example and one column per class, shape "
             f"(n, {'n_classes' if n_classes is None else n_classes}). Got shape {array.shape}."
         )
-    for rows in row_slices(*array.shape):
+    for rows in row_slices(*array.shape):  # in parts: a float64 copy of a million rows is large
         part = array[rows].astype(np.float64, copy=False)
         if not np.isfinite(part).all() or (part < 0).any():
             raise InvalidInput(
@@ -304,10 +297,10 @@ def check_seed(seed: Any) -> np.random.Generator:
         ) from None
 
 
-def check_count(value: Any, name: str, *, least: int = 1) -> int:
+def check_count(value: Any, name: str, *, least: int = 1, reason: str = "") -> int:
     """Check that a value is an integer of at least `least`, and return it as an int."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise InvalidInput(f"{name} must be an integer of at least {least}. Got {value!r}.")
+        raise InvalidInput(f"{name} must be an integer of at least {least}{reason}. Got {value!r}.")
     return int(value)
 
 
@@ -324,11 +317,8 @@ def _cut(text: str) -> str:
     return line if len(line) <= 60 else line[:57] + "…"
 
 
-_CHUNK = 1 << 20  # elements; 8 MB in float64, which fit into the cache of the processor
-
-
 def row_slices(n_rows: int, n_columns: int) -> Iterator[slice]:
     """Yield slices that together cover all rows, of about a million elements each."""
-    size = max(1, _CHUNK // max(1, n_columns))
+    size = max(1, 2**20 // max(1, n_columns))  # 8 MB in float64 fit into a processor's cache
     for start in range(0, n_rows, size):
         yield slice(start, min(start + size, n_rows))

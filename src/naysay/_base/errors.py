@@ -1,32 +1,7 @@
 """The exceptions and warnings of naysay.
 
-NaysayError
-├── InvalidTransitionMatrix (ValueError)  Q is not a transition matrix, or has other classes
-├── InvalidLabels           (ValueError)  labels out of range, of a wrong type, impossible under Q
-├── InvalidInput            (ValueError)  features, probabilities or a parameter out of range
-├── InvalidData             (ValueError)  a file or table is damaged or has the wrong format
-├── NoAnchorPoints          (ValueError)  a class has no example whose true class is known
-├── NotIdentifiable         (ValueError)  the labels do not determine which class is which
-├── DatasetUnavailable      (OSError)     a data set is not on disk and could not be downloaded
-└── InvalidModelFile        (ValueError)  a saved model is damaged, foreign, or of a newer version
-
-NaysayWarning (UserWarning)               the result is valid, but there is something to know
-
 Each error also inherits from the built-in exception that a caller would expect.
 """
-
-__all__ = [
-    "DatasetUnavailable",
-    "InvalidData",
-    "InvalidInput",
-    "InvalidLabels",
-    "InvalidModelFile",
-    "InvalidTransitionMatrix",
-    "NaysayError",
-    "NaysayWarning",
-    "NoAnchorPoints",
-    "NotIdentifiable",
-]
 
 
 class NaysayError(Exception):

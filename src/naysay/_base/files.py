@@ -10,16 +10,11 @@ from pathlib import Path
 
 from naysay._base.errors import InvalidInput
 
-__all__ = ["check_folder", "check_target", "replacing", "replacing_folder"]
-
 
 def check_target(path: str | Path, *, usual: str = "file") -> Path:
     """Check that a file can be written at `path`, before a long computation.
 
-    Raises
-    ------
-    InvalidInput
-        If the path is a folder or a device, or is in a folder that does not exist.
+    `usual` is a usual name of such a file, which the error suggests if `path` is a folder.
     """
     target = Path(path)
     if target.is_dir():
@@ -43,25 +38,9 @@ def check_target(path: str | Path, *, usual: str = "file") -> Path:
 def replacing(path: str | Path, *, usual: str = "file", durable: bool = False) -> Iterator[Path]:
     """Yield a temporary path beside `path`, and rename it to `path` when the block ends.
 
-    Parameters
-    ----------
-    path : str or Path
-        The file to write. If it is a link, the file it points to is replaced.
-    usual : str
-        A usual name of such a file, suggested by the error that is raised if `path` is a folder.
-    durable : bool, default=False
-        For a file that one process writes repeatedly, such as a checkpoint. The new file is
-        flushed to disk before it is renamed, so that it survives a crash of the machine, and
-        temporary files that killed processes have left behind are removed.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with replacing(Path(folder, "a.txt")) as part:
-    ...         _ = part.write_text("whole")
-    ...     [file.name for file in Path(folder).iterdir()]
-    ['a.txt']
+    A file that one process writes repeatedly, such as a checkpoint, should be `durable`: it is
+    flushed to disk before it is renamed, so that it survives a crash of the machine, and temporary
+    files that killed processes have left behind are removed.
     """
     target = check_target(path, usual=usual).resolve()  # a link stays a link
     prefix = f".{target.name}-"
@@ -86,16 +65,13 @@ def replacing(path: str | Path, *, usual: str = "file", durable: bool = False) -
 def check_folder(path: str | Path, *, of: Callable[[Path], bool], what: str) -> Path:
     """Check that a folder can be written at `path`, before a long computation.
 
-    Parameters
-    ----------
-    of : callable
-        Takes the path of an existing folder that is not empty, and decides whether it may be
-        replaced.
-    what : str
-        Description of a folder that may be replaced, for the error message.
+    An existing folder may be replaced if it is empty or `of` returns True for it; `what` describes
+    such a folder for the error message.
     """
     target = Path(path)
-    if target.exists() and not (_is_empty(target) or of(target)):
+    # the current folder, which has no name here, cannot be replaced even if it is empty
+    is_empty = bool(target.name) and target.is_dir() and not any(target.iterdir())
+    if target.exists() and not (is_empty or of(target)):
         raise InvalidInput(
             f"{target} must be a new folder or {what}. It exists and is neither; nothing was "
             "written. Choose another path."
@@ -103,17 +79,12 @@ def check_folder(path: str | Path, *, of: Callable[[Path], bool], what: str) -> 
     return target
 
 
-def _is_empty(target: Path) -> bool:
-    """Check whether a folder is empty; the current folder cannot be replaced and counts as full."""
-    return bool(target.name) and target.is_dir() and not any(target.iterdir())
-
-
 @contextmanager
 def replacing_folder(path: str | Path, *, of: Callable[[Path], bool], what: str) -> Iterator[Path]:
     """Yield a temporary folder, and rename it to `path` when the block ends.
 
-    A folder that exists at `path` is replaced. Missing parent folders are created. The parameters
-    are those of `check_folder`.
+    A folder that exists at `path` is replaced if `check_folder` allows it. Missing parent folders
+    are created.
     """
     target = check_folder(path, of=of, what=what)
     scratch = target.with_name(f".{target.name}-{secrets.token_hex(8)}")

@@ -1,5 +1,6 @@
 """Progress bars for tasks that take seconds, shown only if standard error is a terminal."""
 
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Self
@@ -40,20 +41,17 @@ def epoch_bar(
     """Show the progress of a training; yield a callback that takes the record of each epoch."""
     with _make_progress(None, TextColumn("{task.fields[facts]}"), enabled=enabled) as bar:
         task = bar.add_task(description, total=n_epochs, facts="")
-        # The bar is set to the number of the epoch because a resumed training starts later.
-        yield lambda record: bar.update(
-            task, completed=int(record["epoch"]), facts=_summary(record)
-        )
 
+        def show(record: dict[str, float]) -> None:
+            facts = [f"loss {record.get('held_out_loss', record['loss']):.3f}"]
+            if "held_out_accuracy" in record:
+                facts.append(f"accuracy about {record['held_out_accuracy']:.0%}")
+            if "samples_per_second" in record:
+                facts.append(f"{record['samples_per_second']:,.0f}/s")
+            # The bar is set to the number of the epoch because a resumed training starts later.
+            bar.update(task, completed=int(record["epoch"]), facts=", ".join(facts))
 
-def _summary(record: dict[str, float]) -> str:
-    """Format the loss, the accuracy estimated without true labels, and the speed."""
-    facts = [f"loss {record.get('held_out_loss', record['loss']):.3f}"]
-    if "held_out_accuracy" in record:
-        facts.append(f"accuracy about {record['held_out_accuracy']:.0%}")
-    if "samples_per_second" in record:
-        facts.append(f"{record['samples_per_second']:,.0f}/s")
-    return ", ".join(facts)
+        yield show
 
 
 @contextmanager
@@ -61,14 +59,8 @@ def run_bar(description: str, n_runs: int) -> Iterator[Callable[[str], None]]:
     """Show the progress of several runs; yield a callback that takes the title of each run."""
     with _make_progress() as bar:
         task = bar.add_task(description, total=n_runs)
-        n_started = 0
-
-        def start(title: str) -> None:
-            nonlocal n_started
-            bar.update(task, description=title, completed=n_started)
-            n_started += 1
-
-        yield start
+        numbers = itertools.count()
+        yield lambda title: bar.update(task, description=title, completed=next(numbers))
 
 
 @contextmanager

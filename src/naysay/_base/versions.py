@@ -1,25 +1,67 @@
-"""Versions of naysay and of the packages it computes with."""
+"""Versions of naysay and its dependencies, and the modules that moved between versions."""
 
-import platform
+import importlib
+import sys
+import warnings
 from collections.abc import Sequence
-from importlib import metadata
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 
-from naysay import __version__
+#: Documented modules of version 0.1 and their present names.
+MOVED = {
+    "naysay.augmentation": "naysay.training.augmentation",
+    "naysay.datasets.anchors": "naysay.datasets.own.read",
+    "naysay.datasets.summary": "naysay.datasets.own.summary",
+    "naysay.datasets.tasks": "naysay.experiments.tasks",
+    "naysay.inspection": "naysay.quality.inspection",
+    "naysay.matrix_folder": "naysay.transition.folder",
+    "naysay.references": "naysay.methods.references",
+    "naysay.schedules": "naysay.training.schedules",
+    "naysay.suites": "naysay.experiments.suites",
+}
 
-__all__ = ["used_versions"]
 
-_PACKAGES = ("numpy", "scipy", "scikit-learn", "torch")
+class _Redirection(MetaPathFinder, Loader):
+    """Import the present module, with a deprecation warning, when its old name is imported."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        return ModuleSpec(fullname, self) if fullname in MOVED else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        new_name = MOVED[spec.name]
+        warnings.warn(
+            f"{spec.name} has moved to {new_name}. The old name will be removed in version 2.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        module = importlib.import_module(new_name)
+        spec.loader_state = module.__spec__  # saved because the import system replaces it
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        if module.__spec__ is not None:
+            module.__spec__ = module.__spec__.loader_state
 
 
-def used_versions(packages: Sequence[str] = _PACKAGES) -> dict[str, str | None]:
-    """Look up the versions of naysay, Python and some packages without importing the packages.
+def redirect_moved_modules() -> None:
+    """Make the modules of `MOVED` importable by their old names."""
+    if not any(isinstance(finder, _Redirection) for finder in sys.meta_path):
+        sys.meta_path.append(_Redirection())
 
-    The version of a package that is not installed under its name is None.
-    """
-    versions: dict[str, str | None] = {
-        "naysay": __version__,
-        "python": platform.python_version(),
-    }
+
+def used_versions(
+    packages: Sequence[str] = ("numpy", "scipy", "scikit-learn", "torch"),
+) -> dict[str, str | None]:
+    """Look up the versions of naysay, Python and packages, which are None if not installed."""
+    import platform  # here, because every import of naysay loads this module
+    from importlib import metadata
+
+    from naysay import __version__
+
+    versions: dict[str, str | None] = {"naysay": __version__, "python": platform.python_version()}
     for package in packages:
         try:
             versions[package] = metadata.version(package)

@@ -8,8 +8,8 @@ True
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from naysay.datasets.official import DatasetInfo, describe, fetch, is_on_disk, load, names
 from naysay.datasets.official.entry import Dataset, Provenance, SourceFile, Split, data_folder
-from naysay.datasets.official.load import DatasetInfo, describe, fetch, is_on_disk, load, names
 
 if TYPE_CHECKING:
     from naysay.datasets.own import OwnData, read_features, read_own

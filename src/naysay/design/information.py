@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-Array = NDArray[np.float64]
+from naysay.transition.algebra import Floats
 
 _TARGET = 0.05  # error rate at which schemes are compared
 _OPTIMAL = 1.01  # tolerance of the optimality condition of shares
@@ -84,22 +84,21 @@ class SchemeDiagnosis:
         return "\n".join(f"  {key:<18}{value}" for key, value in lines.items())
 
 
-def compare_with_uniform(columns: Array, weights: Array, prior: Array) -> SchemeDiagnosis:
+def compare_with_uniform(columns: Floats, weights: Floats, prior: Floats) -> SchemeDiagnosis:
     """Compare the information in the answers with that of uniform labels."""
     n_classes = len(prior)
     everywhere = np.ones(n_classes)
     uniform = (1 - np.eye(n_classes)) / (n_classes - 1)
     rank_of_all = rank(columns, weights)
-    variances = np.full(n_classes - 1, np.inf)
+    variances, condition = np.full(n_classes - 1, np.inf), float("inf")
     if rank_of_all == n_classes:
         variances = _variances(columns, weights, prior)
+        condition = float(variances[-1] / variances[0])
     uniform_variances = _variances(uniform, everywhere, prior)
     return SchemeDiagnosis(
         n_classes=n_classes,
         rank=rank_of_all,
-        condition_number=(
-            float(variances[-1] / variances[0]) if rank_of_all == n_classes else float("inf")
-        ),
+        condition_number=condition,
         uniform_condition_number=float(uniform_variances[-1] / uniform_variances[0]),
         bits_per_label=bits(columns, weights, prior),
         uniform_bits_per_label=bits(uniform, everywhere, prior),
@@ -112,22 +111,20 @@ def compare_with_uniform(columns: Array, weights: Array, prior: Array) -> Scheme
     )
 
 
-def bits(columns: Array, weights: Array, prior: Array) -> float:
+def bits(columns: Floats, weights: Floats, prior: Floats) -> float:
     """Compute the mutual information I(class; answer | question) in bits."""
     answers = prior @ columns
-    given_class = prior @ (
-        columns * np.log2(columns, out=np.zeros_like(columns), where=columns > 0)
-    )
+    given_class = prior @ (columns * np.log2(np.where(columns > 0, columns, 1)))
     marginal = answers * np.log2(np.where(answers > 0, answers, 1))
     return max(0.0, float(weights @ (given_class - marginal)))
 
 
-def rank(columns: Array, weights: Array) -> int:
+def rank(columns: Floats, weights: Floats) -> int:
     """Compute the rank of all matrices side by side; n_classes if all classes are identified."""
     return int(np.linalg.matrix_rank(_gram(columns, weights), hermitian=True))
 
 
-def covariance(columns: Array, weights: Array, prior: Array) -> Array:
+def covariance(columns: Floats, weights: Floats, prior: Floats) -> Floats:
     r"""Compute n times the asymptotic covariance of class shares estimated from n answers.
 
     .. math:: V = M^{-1} - π π^\top, \quad M = \sum_a \frac{w_a}{(c_a^\top π)} c_a c_a^\top
@@ -139,8 +136,8 @@ def covariance(columns: Array, weights: Array, prior: Array) -> Array:
 
 
 def best_shares(
-    columns: Array, question: NDArray[np.int64], prior: Array, *, n_rounds: int
-) -> Array:
+    columns: Floats, question: NDArray[np.int64], prior: Floats, *, n_rounds: int
+) -> Floats:
     """Compute the share of examples per question that minimises the total variance (A-optimal).
 
     ``question`` is the question that each column is an answer to. In the multiplicative algorithm
@@ -160,7 +157,7 @@ def best_shares(
     return shares
 
 
-def examples_if_clear(columns: Array, weights: Array, prior: Array) -> float:
+def examples_if_clear(columns: Floats, weights: Floats, prior: Floats) -> float:
     r"""Compute the number of examples of one class that identify this class.
 
     This is the n at which the Bhattacharyya union bound on the error of the most likely class,
@@ -170,8 +167,9 @@ def examples_if_clear(columns: Array, weights: Array, prior: Array) -> float:
     falls to 5 %, or to a twentieth of its value for n = 0 if that is less. It is infinite if two
     classes have the same distribution of answers.
     """
-    overlaps = _gram(np.sqrt(columns), weights)[np.triu_indices(len(prior), 1)]
-    masses = np.sqrt(np.outer(prior, prior))[np.triu_indices(len(prior), 1)]
+    pairs = np.triu_indices(len(prior), 1)
+    overlaps = _gram(np.sqrt(columns), weights)[pairs]
+    masses = np.sqrt(np.outer(prior, prior))[pairs]
     if overlaps.max() >= 1 - 1e-12:
         return float("inf")
     logs = np.log(np.maximum(overlaps, 1e-300))
@@ -179,25 +177,22 @@ def examples_if_clear(columns: Array, weights: Array, prior: Array) -> float:
     low, high = 0.0, float(np.log(target / masses.sum()) / logs.max())
     while high - low > 1e-4 * high:
         middle = (low + high) / 2
-        if masses @ np.exp(middle * logs) > target:
-            low = middle
-        else:
-            high = middle
+        too_few = masses @ np.exp(middle * logs) > target
+        low, high = (middle, high) if too_few else (low, middle)
     return high
 
 
-def _variances(columns: Array, weights: Array, prior: Array) -> Array:
+def _variances(columns: Floats, weights: Floats, prior: Floats) -> Floats:
     """Compute the variances of class shares along the principal axes, in increasing order."""
-    axes = np.linalg.eigvalsh(covariance(columns, weights, prior))
-    return np.asarray(axes[1:], dtype=np.float64)
+    return np.asarray(np.linalg.eigvalsh(covariance(columns, weights, prior))[1:], np.float64)
 
 
-def _common(columns: Array) -> Array:
+def _common(columns: Floats) -> Floats:
     """Guess the most frequent value of each column; results are exact for any guess."""
     return np.median(columns[:: max(1, len(columns) // 9)], axis=0)
 
 
-def _gram(columns: Array, weights: Array) -> Array:
+def _gram(columns: Floats, weights: Floats) -> Floats:
     """Compute Σ w c cᵀ over columns, fast if most entries of a column are equal."""
     common = _common(columns)
     differences = csr_array(columns - common)

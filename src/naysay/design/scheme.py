@@ -27,18 +27,16 @@ from naysay._base.checks import (
 from naysay._base.errors import InvalidData, InvalidInput
 from naysay._base.files import replacing
 from naysay.design import information
-from naysay.design.blocks import balanced_lists
 from naysay.observations import Observations
 from naysay.transition import TransitionMatrix
-
-__all__ = ["ANY_WRONG", "FIRST_WRONG", "Instruction", "Scheme", "propose"]
-
-Array = NDArray[np.float64]
+from naysay.transition.algebra import Floats
 
 _MAX_CELLS = 2 * 10**8  # classes times labels offered in all lists: 1.6 GB
 _MAX_CELLS_ON_DISK = 2 * 10**7  # of all matrices together: about 100 MB of text
 _ENOUGH = 0.95  # more lists must lower the variance to less than this share of it
 _MAX_PER_CLASS = 4  # lists for each class
+_EXCHANGES = 20  # tried per position in a list
+_MAX_EXCHANGES = 100_000  # in total, about a second
 
 
 @dataclass(frozen=True)
@@ -57,17 +55,17 @@ class Instruction:
 
     name: str
     text: str
-    answers: Callable[[Sequence[int], int], NDArray[np.float64]]
+    answers: Callable[[Sequence[int], int], Floats]
 
 
-def _any_wrong(offered: Sequence[int], n_classes: int) -> NDArray[np.float64]:
+def _any_wrong(offered: Sequence[int], n_classes: int) -> Floats:
     values = np.full((n_classes, len(offered)), 1 / len(offered))
     values[offered] = 1 / (len(offered) - 1)
     values[offered, range(len(offered))] = 0
     return values
 
 
-def _first_wrong(offered: Sequence[int], n_classes: int) -> NDArray[np.float64]:
+def _first_wrong(offered: Sequence[int], n_classes: int) -> Floats:
     values = np.zeros((n_classes, len(offered)))
     values[:, 0] = 1
     values[offered[0], :2] = 0, 1
@@ -101,8 +99,8 @@ class Scheme:
 
     classes: tuple[str, ...]
     lists: NDArray[np.int64]
-    shares: NDArray[np.float64]
-    prior: NDArray[np.float64]
+    shares: Floats
+    prior: Floats
     instruction: Instruction
 
     @property
@@ -122,31 +120,25 @@ class Scheme:
     @cached_property
     def matrices(self) -> dict[str, TransitionMatrix]:
         """Transition matrix of each group by name, for ``transition=``."""
-        return {
-            name: self._matrix(self.instruction.answers(offered, len(self.classes)), offered)
-            for name, offered in zip(self.names, self.lists.tolist(), strict=True)
-        }
-
-    def _matrix(self, answers: NDArray[np.float64], offered: list[int]) -> TransitionMatrix:
-        row, place = np.nonzero(answers)
-        entries = (answers[row, place], (row, np.asarray(offered)[place]))
-        return TransitionMatrix(
-            coo_array(entries, (len(self.classes), len(self.classes))).tocsr(),
-            self.classes,
-            allow_diagonal=bool((np.asarray(offered)[place] == row).any()),
-        )
+        n_classes, matrices = len(self.classes), {}
+        for name, offered in zip(self.names, self.lists, strict=True):
+            answers = self.instruction.answers(offered.tolist(), n_classes)
+            row, place = np.nonzero(answers)
+            entries = (answers[row, place], (row, offered[place]))
+            matrices[name] = TransitionMatrix(
+                coo_array(entries, (n_classes, n_classes)).tocsr(),
+                self.classes,
+                allow_diagonal=bool((offered[place] == row).any()),
+            )
+        return matrices
 
     @property
     def pooled(self) -> TransitionMatrix:
         """Matrix of all answers together, for methods that use one matrix."""
-        total = sum(
-            share * Q.entries for share, Q in zip(self.shares, self.matrices.values(), strict=True)
-        )
-        return TransitionMatrix(
-            total,
-            self.classes,
-            allow_diagonal=any(Q.allow_diagonal for Q in self.matrices.values()),
-        )
+        matrices = self.matrices.values()
+        total = sum(share * Q.entries for share, Q in zip(self.shares, matrices, strict=True))
+        may_err = any(Q.allow_diagonal for Q in matrices)
+        return TransitionMatrix(total, self.classes, allow_diagonal=may_err)
 
     def diagnose(self) -> information.SchemeDiagnosis:
         """Compute the information in the answers under the class prior, against uniform labels."""
@@ -229,26 +221,20 @@ class Scheme:
         path = Path(folder) / "scheme.json"
         try:
             facts = json.loads(path.read_text("utf-8"))
-            built_in = {each.name: each for each in (ANY_WRONG, FIRST_WRONG)}
             name = facts["instruction"]["name"]
-            chosen = instruction or built_in.get(name)
-            if chosen is None:
-                raise InvalidInput(
-                    f"{path} was made with the instruction {name!r}. Pass it as instruction=."
-                )
-            return cls(
-                classes=tuple(facts["classes"]),
-                lists=np.asarray(facts["lists"], dtype=np.int64),
-                shares=np.asarray(facts["shares"]),
-                prior=np.asarray(facts["prior"]),
-                instruction=chosen,
-            )
+            built_in = {each.name: each for each in (ANY_WRONG, FIRST_WRONG)}.get(name)
+            classes, lists = tuple(facts["classes"]), np.asarray(facts["lists"], dtype=np.int64)
+            shares, prior = np.asarray(facts["shares"]), np.asarray(facts["prior"])
         except (KeyError, TypeError, ValueError) as error:
-            if isinstance(error, InvalidInput):
-                raise
             raise InvalidData(
                 f"{path} must be a scheme that naysay wrote. Got {error!r}. Propose it again."
             ) from None
+        chosen = instruction or built_in
+        if chosen is None:
+            raise InvalidInput(
+                f"{path} was made with the instruction {name!r}. Pass it as instruction=."
+            )
+        return cls(classes=classes, lists=lists, shares=shares, prior=prior, instruction=chosen)
 
     def __repr__(self) -> str:
         n_groups, n_offered = self.lists.shape
@@ -281,17 +267,11 @@ def propose(
     prior : array of shape (n_classes,), optional
         Class prior; uniform by default.
     classes : sequence of str, optional
-        Class names.
     instruction : Instruction, default=ANY_WRONG
     n_groups : int, optional
         Number of lists; by default one to four per class, as long as more lists lower the
         variance.
     seed : int or numpy.random.Generator, default=0
-
-    Raises
-    ------
-    InvalidInput
-        If no such scheme exists; the message suggests what to change.
 
     Examples
     --------
@@ -334,7 +314,7 @@ def propose(
 
 
 def _best_lists(
-    prior: Array,
+    prior: Floats,
     n_offered: int,
     numbers: Sequence[int],
     instruction: Instruction,
@@ -346,7 +326,7 @@ def _best_lists(
     for number in numbers:
         if number * n_offered * n_classes > _MAX_CELLS:
             break
-        lists = balanced_lists(n_classes, n_offered, number, rng)
+        lists = _balanced_lists(n_classes, n_offered, number, rng)
         columns, group = _columns(lists, instruction, n_classes)
         weights = np.full(len(group), 1 / number)
         if information.rank(columns, weights) < n_classes:
@@ -364,9 +344,75 @@ def _best_lists(
     return best
 
 
+def _balanced_lists(
+    n_classes: int, n_offered: int, n_lists: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Create balanced lists of distinct labels, shape (n_lists, n_offered).
+
+    All labels are offered, and come first, equally often, up to one or two: each position gets the
+    label offered least often so far, ties broken at random. Labels are then exchanged between lists
+    to balance how often each pair of labels occurs in the same list: the more balanced the pairs,
+    the more precisely all differences between classes are estimated.
+    """
+    lists = np.empty((n_lists, n_offered), dtype=np.int64)
+    decks = [rng.permutation(n_classes) for _ in range(-(-n_lists // n_classes))]
+    lists[:, 0] = np.concatenate(decks)[:n_lists]
+    offers = np.bincount(lists[:, 0], minlength=n_classes).astype(np.float64)
+    for offered in lists:
+        for place in range(1, n_offered):
+            chances = offers + rng.random(n_classes)
+            chances[offered[:place]] = np.inf
+            offered[place] = int(chances.argmin())
+            offers[offered[place]] += 1
+    if n_classes > 2 and n_offered < n_classes and n_lists > 1:
+        lists = _balance_pairs(lists, n_classes, rng)
+    return lists
+
+
+def _balance_pairs(
+    lists: NDArray[np.int64], n_classes: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Exchange labels between lists if that lowers the sum of squared pair counts.
+
+    The first label of each list stays, so that all labels come first equally often.
+    """
+    n_lists, n_offered = lists.shape
+    counts = np.zeros((n_classes, n_classes), dtype=np.int64)
+    for offered in lists:
+        counts[np.ix_(offered, offered)] += 1
+    meetings = counts.tolist()  # Python lists are faster than arrays for single entries
+    members = [set(offered) for offered in lists.tolist()]
+    places_of = lists.tolist()
+    n_trials = min(_EXCHANGES * lists.size, _MAX_EXCHANGES)
+    pairs = rng.integers(n_lists, size=(n_trials, 2)).tolist()
+    places = rng.integers(1, n_offered, size=(n_trials, 2)).tolist()
+    for (one, other), (place, other_place) in zip(pairs, places, strict=True):
+        leaving, coming = places_of[one][place], places_of[other][other_place]
+        if coming in members[one] or leaving in members[other]:
+            continue
+        # labels that are in both lists do not change the sum
+        here = list(members[one] - members[other] - {leaving})
+        there = list(members[other] - members[one] - {coming})
+        of_coming, of_leaving = meetings[coming], meetings[leaving]
+        change = sum(of_coming[label] - of_leaving[label] for label in here)
+        change -= sum(of_coming[label] - of_leaving[label] for label in there)
+        if change + len(here) + len(there) >= 0:  # half of the change of the sum of squares
+            continue
+        for labels, sign in ((here, 1), (there, -1)):
+            for label in labels:
+                of_coming[label] += sign
+                meetings[label][coming] += sign
+                of_leaving[label] -= sign
+                meetings[label][leaving] -= sign
+        places_of[one][place], places_of[other][other_place] = coming, leaving
+        members[one] = members[one] - {leaving} | {coming}
+        members[other] = members[other] - {coming} | {leaving}
+    return np.array(places_of, dtype=np.int64)
+
+
 def _columns(
     lists: NDArray[np.int64], instruction: Instruction, n_classes: int
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+) -> tuple[Floats, NDArray[np.int64]]:
     """Compute P(answer | class) for the answers to all lists side by side, and their lists."""
     listed = [np.asarray(instruction.answers(each, n_classes)) for each in lists.tolist()]
     shape = (n_classes, lists.shape[1])

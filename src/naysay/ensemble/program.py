@@ -1,14 +1,13 @@
 """Fit many small networks at once, such as all trials and settings of an experiment.
 
-Small networks spend most of their time on launching operations. Here each operation computes all
-networks. Every network has its own examples, labels, matrix, learning rate, weight decay and seed,
-and ends with the same weights, to rounding, as if it had been trained alone.
+Small networks spend most of their time on launching operations; here each operation computes all
+networks. Every network has its own examples, labels, matrix, learning rate, weight decay and seed.
 """
 
 import math
 import time
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,16 +15,13 @@ import torch
 from torch import Tensor, nn
 
 from naysay._base.errors import InvalidInput
-from naysay.ensemble.losses import Losses
-from naysay.ensemble.step import ManyStep, Networks, make_update
-from naysay.losses.protocol import TrainingLoss, as_training_loss
+from naysay.ensemble.step import Losses, ManyStep, Networks
+from naysay.losses.protocol import as_training_loss
 from naysay.training import Options
 from naysay.training.batches import Examples, batch_size_of, epoch_order
 from naysay.training.history import EpochRecord, History, least_held_out_loss
 from naysay.training.loop import Loss
 from naysay.training.step import OPTIMISERS, Captured, CudaRecorder, average_weights
-
-__all__ = ["Member", "best_of", "fit_many"]
 
 _FREE = ("lr", "weight_decay", "seed", "patience")  # options in which members may differ
 
@@ -41,14 +37,26 @@ class Member:
     held_out: Examples | None = None
 
 
-def check_members(members: Sequence[Member]) -> None:
+def _check_members(members: Sequence[Member]) -> None:
     """Check that all members can be trained together."""
     if not members:
         raise InvalidInput("members must have at least one Member. It is empty.")
     if len({id(each.network) for each in members}) < len(members):
         raise InvalidInput("Each member must have a network of its own, but two members share one.")
     first = members[0]
-    _check_network(first.network)
+    kind = type(first.network).__name__
+    for module in first.network.modules():
+        if isinstance(module, nn.modules.dropout._DropoutNd) and module.p > 0:
+            raise InvalidInput(
+                "Networks of fit_many must have no dropout, because its random numbers would "
+                f"differ from those of a single network. {kind} has {module}; make it with "
+                "dropout=0."
+            )
+        if isinstance(module, nn.modules.batchnorm._NormBase):
+            raise InvalidInput(
+                "Networks of fit_many must have no layer that collects statistics in training. "
+                f"{kind} has {type(module).__name__}; train it with training.fit."
+            )
     if first.options.optimiser not in OPTIMISERS.values():
         raise InvalidInput(
             "The optimiser of fit_many must be adamw, adam or sgd of naysay.training. Got "
@@ -56,7 +64,18 @@ def check_members(members: Sequence[Member]) -> None:
         )
     expected = _shared_facts(first)
     for number, member in enumerate(members):
-        _check_loss(as_training_loss(member.loss), number)
+        loss = as_training_loss(member.loss)
+        needs = {
+            "parameters to train": any(True for _ in loss.parameters()),
+            "several views": loss.n_views > 1,
+            "the progress of training": loss.needs_progress,
+        }
+        for what, is_needed in needs.items():
+            if is_needed:
+                raise InvalidInput(
+                    f"Losses of fit_many must need logits and labels only. {type(loss).__name__} "
+                    f"of member {number} needs {what}; train it with training.fit."
+                )
         for name, fact in _shared_facts(member).items():
             if fact != expected[name]:
                 raise InvalidInput(
@@ -77,7 +96,6 @@ def _shared_facts(member: Member) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "network": str(member.network),
         "shapes of weights": [tuple(each.shape) for each in member.network.parameters()],
-        "number of examples": len(member.examples),
         "presence of held-out examples": member.held_out is not None,
     }
     for kind, examples in (("", member.examples), ("held-out ", member.held_out)):
@@ -85,43 +103,7 @@ def _shared_facts(member: Member) -> dict[str, Any]:
             facts[f"number of {kind}examples"] = len(examples)
             facts[f"kind of {kind}inputs"] = (examples.X.dtype, tuple(examples.X.shape[1:]))
             facts[f"kind of {kind}labels"] = (examples.labels.dtype, examples.labels.shape[1:])
-    shared = (field.name for field in fields(Options) if field.name not in _FREE)
-    return facts | {name: getattr(member.options, name) for name in shared}
-
-
-def _check_network(network: nn.Module) -> None:
-    for module in network.modules():
-        if isinstance(module, nn.modules.dropout._DropoutNd) and module.p > 0:
-            raise InvalidInput(
-                "Networks of fit_many must have no dropout, because its random numbers would "
-                f"differ from those of a single network. {type(network).__name__} has {module}; "
-                "make it with dropout=0."
-            )
-        if isinstance(module, nn.modules.batchnorm._NormBase):
-            raise InvalidInput(
-                "Networks of fit_many must have no layer that collects statistics in training. "
-                f"{type(network).__name__} has {type(module).__name__}; train it with training.fit."
-            )
-
-
-def _check_loss(loss: TrainingLoss, number: int) -> None:
-    needs = {
-        "parameters to train": any(True for _ in loss.parameters()),
-        "several views": loss.n_views > 1,
-        "the progress of training": loss.needs_progress,
-    }
-    for what, is_needed in needs.items():
-        if is_needed:
-            raise InvalidInput(
-                f"Losses of fit_many must need logits and labels only. {type(loss).__name__} of "
-                f"member {number} needs {what}; train it with training.fit."
-            )
-
-
-# Largest number of held-out examples in one evaluation, of all members together and of each; the
-# activations of images need much memory.
-_AT_ONCE = 2**18
-_AT_ONCE_OF_ONE = 4096
+    return facts | {k: v for k, v in vars(member.options).items() if k not in _FREE}
 
 
 def fit_many(
@@ -129,9 +111,9 @@ def fit_many(
     *,
     on_epoch: Callable[[dict[int, EpochRecord]], None] = lambda records: None,
 ) -> list[list[EpochRecord]]:
-    """Train all networks in place, at the same time, and return the history of each.
+    """Train all networks in place, at the same time, and return the records of each.
 
-    Each network and its history are, to rounding, the result of
+    Each network and its history, one record per epoch, are, to rounding, the result of
     ``training.fit(network, examples, loss, options, held_out=held_out)``. A member that stops
     early keeps its weights while the others continue. Training uses no true label.
 
@@ -150,16 +132,6 @@ def fit_many(
     on_epoch : callable
         Called after each epoch with the records of the members that were still training, by their
         number. The times in a record are those of all members together.
-
-    Returns
-    -------
-    list of list of dict
-        The history of each member, with one record per epoch.
-
-    Raises
-    ------
-    InvalidInput
-        If members cannot be trained together.
 
     Examples
     --------
@@ -180,30 +152,30 @@ def fit_many(
     [2, 2, 2]
     """
     members = list(members)
-    check_members(members)
-    losses = Losses(
-        [as_training_loss(each.loss) for each in members], [_all_labels(each) for each in members]
-    )
+    _check_members(members)
+    labels = [
+        torch.cat([each.labels for each in (member.examples, member.held_out) if each is not None])
+        for member in members
+    ]
+    losses = Losses([as_training_loss(each.loss) for each in members], labels)
     numbers = losses.order  # members with the same loss stand together
     program = _Program([members[number] for number in numbers], losses)
     while program.active:
         records = program.run_epoch()
         on_epoch({numbers[place]: record for place, record in sorted(records.items())})
     program.write_back()
-    histories: list[list[EpochRecord]] = [[] for _ in members]
-    for number, history in zip(numbers, program.histories, strict=True):
-        histories[number] = history.records
-    return histories
+    histories = dict(zip(numbers, program.histories, strict=True))
+    return [histories[number].records for number in range(len(members))]
 
 
 def best_of(
     histories: Sequence[Sequence[EpochRecord]], groups: Sequence[Hashable]
 ) -> dict[Hashable, int]:
-    """Choose the member with the least held-out loss in each group.
+    """Choose the member with the least held-out loss in each group; return its number by group.
 
     The choice uses complementary labels only. The members of a group must have the same loss and
     the same held-out labels, as the settings of one trial have. Members that diverged are not
-    chosen.
+    chosen; an `InvalidInput` is raised if all members of a group did.
 
     Parameters
     ----------
@@ -211,16 +183,6 @@ def best_of(
         Histories as `fit_many` returns them.
     groups : sequence
         The group of each member, for instance its trial.
-
-    Returns
-    -------
-    dict
-        The number of the chosen member, by group.
-
-    Raises
-    ------
-    InvalidInput
-        If a history has no held-out loss, or all members of a group diverged.
 
     Examples
     --------
@@ -241,9 +203,8 @@ def best_of(
                 f"Selection needs held-out labels, but history {number} has no held-out loss. "
                 "Pass held_out= to every member, and train for at least one epoch."
             )
-        best[group] = min(
-            best.get(group, (math.inf, number)), (least_held_out_loss(history), number)
-        )
+        candidate = (least_held_out_loss(history), number)
+        best[group] = min(best.get(group, candidate), candidate)
     for group, (least, _) in best.items():
         if math.isinf(least):
             raise InvalidInput(
@@ -257,25 +218,24 @@ class _Program:
     """The state of training all members, in the order of `Losses`."""
 
     def __init__(self, members: Sequence[Member], losses: Losses) -> None:
-        first = members[0]
         self.members = members
         self.losses = losses
-        self.options = first.options
-        self.device = first.examples.device
-        self.n = len(first.examples)
+        self.options = members[0].options
+        self.device = members[0].examples.device
+        self.n = len(members[0].examples)
         self.n_batches, self.size = batch_size_of(self.n, self.options.batch_size)
 
         held_out = [each.held_out for each in members if each.held_out is not None]
-        numbers: list[int] = []
         X, index = _pool([each.examples for each in members] + held_out)
-        stream_of: dict[Hashable, int] = {}  # members with equal data and seed share batches
+        numbers: dict[Hashable, int] = {}  # members with equal data and seed share batches
+        stream_of: list[int] = []
         self.streams: list[tuple[Tensor, Tensor, int]] = []
         for member, rows_of_member in zip(members, index, strict=False):
             examples, seed = member.examples, member.options.seed
             key = (id(examples.X), id(examples.rows), id(examples.labels), seed)
-            if stream_of.setdefault(key, len(self.streams)) == len(self.streams):
+            if numbers.setdefault(key, len(self.streams)) == len(self.streams):
                 self.streams.append((rows_of_member, examples.labels, seed))
-            numbers.append(stream_of[key])
+            stream_of.append(numbers[key])
         self.held_out: tuple[Tensor, Tensor] | None = None
         if held_out:
             labels = torch.stack([each.labels for each in held_out])
@@ -284,21 +244,10 @@ class _Program:
         networks = [each.network for each in members]
         self.networks = Networks(networks, self.device)
         rows = self.networks.rows_of(networks)
-        self.update = make_update(self.options.optimiser, rows)
-        self.step = ManyStep(
-            self.networks,
-            losses,
-            rows,
-            X,
-            torch.tensor(numbers, device=self.device),
-            self.update,
-            max_norm=self.options.max_norm,
-            bfloat16=self.options.bfloat16,
-            compiled=self.options.compile,
-        )
-        captures = self.device.type == "cuda" and self.options.capture
+        streams = torch.tensor(stream_of, device=self.device)
+        self.step = ManyStep(self.networks, losses, rows, X, streams, self.options)
         self.run_step: Callable[[], None] = self.step
-        if captures:
+        if self.device.type == "cuda" and self.options.capture:
             self.run_step = Captured(self.step, CudaRecorder(self.device))
 
         self.rates = np.array([each.options.lr for each in members], dtype=np.float64)
@@ -308,7 +257,7 @@ class _Program:
         self.epoch = 0
         self.active = list(range(len(members))) if self.options.epochs else []
         if self.active:
-            self.coming = self._batches()
+            self.coming = self._tables()
 
     def run_epoch(self) -> dict[int, EpochRecord]:
         """Train for one epoch; return the records of the members that are still training."""
@@ -319,15 +268,12 @@ class _Program:
             self.run_step()
         self.epoch += 1
         if self.epoch < self.options.epochs:
-            self.coming = self._batches()  # prepared while a GPU is still computing
-        losses = (self.step.take_total() / self.n_batches).tolist()
-        seconds = time.perf_counter() - start
+            self.coming = self._tables()  # prepared while a GPU is still computing
+        losses = (self.step.total / self.n_batches).tolist()
+        self.step.total.zero_()
+        speed = self.n_batches * self.size / (time.perf_counter() - start)
         records: dict[int, EpochRecord] = {
-            number: {
-                "epoch": self.epoch,
-                "loss": losses[number],
-                "samples_per_second": self.n_batches * self.size / seconds,
-            }
+            number: {"epoch": self.epoch, "loss": losses[number], "samples_per_second": speed}
             for number in self.active
         }
         if self.held_out is not None:
@@ -335,23 +281,18 @@ class _Program:
             for number, record in records.items():
                 record["held_out_loss"] = held_out_losses[number]
         seconds = time.perf_counter() - start
-        for record in records.values():
-            record["seconds"] = seconds
-        improved = [
-            number for number, record in records.items() if self.histories[number].add(record)
-        ]
+        improved, self.active = [], []
+        for number, record in records.items():
+            history = self.histories[number]
+            if history.add(record | {"seconds": seconds}):
+                improved.append(number)
+            if not history.is_over(self.options.epochs, self.members[number].options.patience):
+                self.active.append(number)
         self.kept[improved] = self.step.averages[improved]
-        self.active = [
-            number
-            for number in self.active
-            if not self.histories[number].is_over(
-                self.options.epochs, self.members[number].options.patience
-            )
-        ]
-        return records
+        return {number: self.histories[number].records[-1] for number in records}
 
-    def _batches(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Prepare the indices, labels and numbers of the epoch; the first axis is the step."""
+    def _tables(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Prepare the indices, labels and numbers of an epoch; the first axis is the step."""
         total = self.n_batches * self.size
         seeds = list({seed: None for _, _, seed in self.streams})
         orders = torch.stack([epoch_order(self.n, total, seed, self.epoch) for seed in seeds])
@@ -361,24 +302,21 @@ class _Program:
             torch.stack(each).unflatten(1, (self.n_batches, self.size)).transpose(0, 1)
             for each in zip(*ordered, strict=True)
         )
-        return index, labels, self._numbers()
-
-    def _numbers(self) -> Tensor:
-        """Compute the numbers of update and average, shape (n_batches, …, n_members, 1)."""
         done = self.epoch * self.n_batches
         share = (self.epoch + np.arange(self.n_batches) / self.n_batches) / self.options.epochs
         factors = np.array([self.options.schedule(each) for each in share.tolist()])
-        numbers = self.update.numbers(factors[:, None] * self.rates, self.decays, done)
+        numbers = self.step.update.numbers(factors[:, None] * self.rates, self.decays, done)
         weight = np.array(average_weights(self.options.average, done, self.n_batches))
         numbers.append(np.broadcast_to(weight[:, None], numbers[0].shape))
-        return torch.from_numpy(np.stack(numbers, 1)[..., None]).to(self.step.rows)
+        return index, labels, torch.from_numpy(np.stack(numbers, 1)[..., None]).to(self.step.rows)
 
     @torch.no_grad()
     def _evaluate(self, index: Tensor, labels: Tensor) -> list[float]:
         """Compute the held-out loss of the averaged weights of each member."""
         self._train(False)
         averaged = self.networks.split(self.step.averages)
-        size = min(max(1, _AT_ONCE // len(index)), _AT_ONCE_OF_ONE)
+        # few examples at once, because the activations of images need much memory
+        size = min(max(1, 2**18 // len(index)), 4096)
         parts = index.split(size, dim=1)
         logits = torch.cat([self.step.logits(averaged, part) for part in parts], 1)
         return self.losses.held_out(logits, labels).tolist()
@@ -397,11 +335,6 @@ class _Program:
             member.network.eval()
             if isinstance(member.loss, nn.Module):
                 member.loss.eval()
-
-
-def _all_labels(member: Member) -> Tensor:
-    labels = member.examples.labels
-    return labels if member.held_out is None else torch.cat([labels, member.held_out.labels])
 
 
 def _pool(examples: Sequence[Examples]) -> tuple[Tensor, list[Tensor]]:

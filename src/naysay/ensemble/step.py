@@ -5,8 +5,8 @@ optimiser and the moving average take a few operations, whatever the number of n
 """
 
 import copy
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol, cast
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -14,40 +14,27 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from naysay.ensemble.losses import Losses
+from naysay.functional.columns import can_stack, stack_columns
+from naysay.losses.protocol import TrainingLoss
+from naysay.training.loop import Options
 from naysay.training.step import MakeOptimiser, Tables, compiler
 
-
-class Update(Protocol):
-    """An optimiser of rows of weights, each with its own learning rate and weight decay."""
-
-    def numbers(
-        self, rates: NDArray[np.float64], decays: NDArray[np.float64], first_step: int
-    ) -> list[NDArray[np.float64]]:
-        """Compute the numbers of each step, each of the shape of `rates`, (n_steps, n_rows)."""
-        ...
-
-    def __call__(self, rows: Tensor, gradient: Tensor, numbers: Sequence[Tensor]) -> None:
-        """Take one step with numbers of shape (n_rows, 1); change rows and gradient in place."""
-        ...
+Floats = NDArray[np.float64]
 
 
 class AdamUpdate:
-    """Adam, or AdamW if weight decay is decoupled from the gradient, as in torch."""
+    """Adam or AdamW, as `like` is, with a learning rate and a weight decay for each row."""
 
-    def __init__(
-        self, rows: Tensor, *, betas: tuple[float, float], epsilon: float, decoupled: bool
-    ) -> None:
-        self.betas = betas
-        self.epsilon = epsilon
-        self.decoupled = decoupled
-        self.mean = torch.zeros_like(rows)
-        self.square = torch.zeros_like(rows)
+    def __init__(self, rows: Tensor, like: torch.optim.Optimizer) -> None:
+        self.betas, self.epsilon = like.defaults["betas"], like.defaults["eps"]
+        self.decoupled = isinstance(like, torch.optim.AdamW)
+        self.mean, self.square = torch.zeros_like(rows), torch.zeros_like(rows)
 
-    def numbers(
-        self, rates: NDArray[np.float64], decays: NDArray[np.float64], first_step: int
-    ) -> list[NDArray[np.float64]]:
-        """Compute step, epsilon and decay; step and epsilon include the bias correction."""
+    def numbers(self, rates: Floats, decays: Floats, first_step: int) -> list[Floats]:
+        """Compute step, epsilon and decay; step and epsilon include the bias correction.
+
+        The rates, and each of the numbers, have shape (n_steps, n_rows).
+        """
         step = first_step + 1 + np.arange(len(rates))[:, None]
         first, second = (1 - beta**step for beta in self.betas)
         every = np.ones_like(rates)
@@ -55,7 +42,7 @@ class AdamUpdate:
         return [-rates * np.sqrt(second) / first, self.epsilon * np.sqrt(second) * every, decay]
 
     def __call__(self, rows: Tensor, gradient: Tensor, numbers: Sequence[Tensor]) -> None:
-        """Take one step with all rows of weights."""
+        """Take one step with numbers of shape (n_rows, 1); change rows and gradient in place."""
         step, epsilon, decay = numbers
         if self.decoupled:
             rows.mul_(decay)
@@ -67,15 +54,13 @@ class AdamUpdate:
 
 
 class SGDUpdate:
-    """Stochastic gradient descent with Nesterov momentum, as in torch."""
+    """Stochastic gradient descent with Nesterov momentum; see `AdamUpdate`."""
 
-    def __init__(self, rows: Tensor, *, momentum: float) -> None:
-        self.momentum = momentum
+    def __init__(self, rows: Tensor, like: torch.optim.Optimizer) -> None:
+        self.momentum = like.defaults["momentum"]
         self.velocity = torch.zeros_like(rows)
 
-    def numbers(
-        self, rates: NDArray[np.float64], decays: NDArray[np.float64], first_step: int
-    ) -> list[NDArray[np.float64]]:
+    def numbers(self, rates: Floats, decays: Floats, first_step: int) -> list[Floats]:
         """Compute step and decay."""
         return [-rates, decays * np.ones_like(rates)]
 
@@ -87,18 +72,14 @@ class SGDUpdate:
         rows.addcmul_(gradient.add_(self.velocity, alpha=self.momentum), step)
 
 
-def make_update(make: MakeOptimiser, rows: Tensor) -> Update:
-    """Make the update of rows of weights that corresponds to an optimiser of one network.
+def make_update(make: MakeOptimiser, rows: Tensor) -> AdamUpdate | SGDUpdate:
+    """Make the update of rows of weights that corresponds to one of `training.step.OPTIMISERS`.
 
     The settings are those of an optimiser that `make` makes, so that they are defined in one place.
-    `make` must be one of `naysay.training.step.OPTIMISERS`.
     """
     optimiser = make([{"params": [rows]}], lr=1.0, weight_decay=0.0)
-    settings = optimiser.defaults
-    if isinstance(optimiser, torch.optim.SGD):
-        return SGDUpdate(rows, momentum=settings["momentum"])
-    decoupled = isinstance(optimiser, torch.optim.AdamW)
-    return AdamUpdate(rows, betas=settings["betas"], epsilon=settings["eps"], decoupled=decoupled)
+    update = SGDUpdate if isinstance(optimiser, torch.optim.SGD) else AdamUpdate
+    return update(rows, optimiser)
 
 
 _torch: Any = torch  # operations on lists of tensors have no type stubs
@@ -117,8 +98,7 @@ class Networks:
     def __init__(self, networks: Sequence[nn.Module], device: torch.device) -> None:
         first = networks[0]
         self.module = copy.deepcopy(first)
-        self.shapes = [parameter.shape for parameter in first.parameters()]
-        self.names = [name for name, _ in first.named_parameters()]
+        self.shapes = {name: parameter.shape for name, parameter in first.named_parameters()}
         buffers = [dict(each.named_buffers()) for each in networks]
         self.buffers = {name: torch.stack([each[name] for each in buffers]) for name in buffers[0]}
         self.forward: Callable[[dict[str, Tensor], Tensor], Tensor]
@@ -135,7 +115,7 @@ class Networks:
 
     def rows_of(self, networks: Sequence[nn.Module]) -> Tensor:
         """Copy the weights of all networks to a matrix, with zeros between parameters."""
-        length = sum(-(-shape.numel() // _ALIGNED) * _ALIGNED for shape in self.shapes)
+        length = sum(-(-shape.numel() // _ALIGNED) * _ALIGNED for shape in self.shapes.values())
         rows = next(networks[0].parameters()).detach().new_zeros(len(networks), length)
         with torch.no_grad():
             for number, network in enumerate(networks):
@@ -147,14 +127,14 @@ class Networks:
         """Split rows of weights into views, one per parameter, of shape (n_networks, …)."""
         parts = []
         start = 0
-        for shape in self.shapes:
+        for shape in self.shapes.values():
             parts.append(rows[:, start : start + shape.numel()].view(-1, *shape))
             start += -(-shape.numel() // _ALIGNED) * _ALIGNED
         return parts
 
     def __call__(self, parameters: Sequence[Tensor], inputs: Tensor) -> Tensor:
         """Compute logits (n_networks, N, K) of inputs (n_networks, N, …)."""
-        return self.forward(dict(zip(self.names, parameters, strict=True)), inputs)
+        return self.forward(dict(zip(self.shapes, parameters, strict=True)), inputs)
 
     def _by_itself(self, parameters: dict[str, Tensor], inputs: Tensor) -> Tensor:
         return cast("Any", self.module).forward_many(self.buffers | parameters, inputs)
@@ -189,6 +169,79 @@ class Networks:
             torch.cuda.current_stream().wait_stream(stream)
 
 
+class Losses:
+    """The losses of many networks, computed in as few calls as possible.
+
+    Losses that have a copy `per_example` are computed in one call for all networks whose losses
+    have the same settings; their matrices may differ if the loss ``takes_stack``. Any other loss
+    is called for each network. The attribute `order` lists the networks in the order in which
+    logits and labels must be given.
+    """
+
+    def __init__(self, losses: Sequence[TrainingLoss], labels: Sequence[Tensor]) -> None:
+        single: list[Any] = [
+            loss.per_example(given) for loss, given in zip(losses, labels, strict=True)
+        ]
+        self.parts: list[tuple[int, TrainingLoss]] = []
+        self.order: list[int] = []
+        for numbers in _grouped(single, range(len(single)), may_stack=True):
+            parts = _grouped(single, numbers)
+            if len(parts) > 1 and can_stack(matrices := [single[n].Q for n in numbers]):
+                single[numbers[0]].Q = stack_columns(matrices, labels[numbers[0]].device)
+                parts = [numbers]
+            for part in parts:
+                one = single[part[0]]
+                self.order += part
+                self.parts.append((len(part), losses[part[0]] if one is None else one))
+
+    def train(self, mode: bool) -> None:
+        """Put all losses in training or in evaluation mode."""
+        for _, loss in self.parts:
+            loss.train(mode)
+
+    def __call__(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Compute the loss of each network, shape (n_networks,)."""
+        return self._call([loss for _, loss in self.parts], logits, labels)
+
+    def held_out(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Compute the loss by which epochs of each network are compared, shape (n_networks,)."""
+        return self._call([loss.held_out for _, loss in self.parts], logits, labels)
+
+    def _call(
+        self, calls: Sequence[Callable[..., Tensor]], logits: Tensor, labels: Tensor
+    ) -> Tensor:
+        if len(calls) == 1:
+            return _each(calls[0], logits, labels)
+        sizes = [size for size, _ in self.parts]
+        parts = zip(calls, logits.split(sizes), labels.split(sizes), strict=True)
+        return torch.cat([_each(*part) for part in parts])
+
+
+def _each(call: Callable[..., Tensor], logits: Tensor, labels: Tensor) -> Tensor:
+    values = call(logits.flatten(0, 1), labels.flatten(0, 1))
+    return values.reshape(len(logits), -1).mean(1)  # of one value, or one per example
+
+
+def _grouped(
+    single: Sequence[TrainingLoss | None], numbers: Iterable[int], *, may_stack: bool = False
+) -> list[list[int]]:
+    """Group losses with equal settings, or equal but for their matrices if they can be stacked."""
+    groups: dict[Hashable, list[int]] = {}
+    for number in numbers:
+        loss = single[number]
+        key: Hashable = number
+        if loss is not None:
+            left_out = {"training", "Q"} if may_stack and loss.takes_stack else {"training"}
+            public = {name for name in vars(loss) if not name.startswith("_")} - left_out
+            key = (type(loss), *((name, vars(loss)[name]) for name in sorted(public)))
+            try:
+                hash(key)
+            except TypeError:
+                key = number
+        groups.setdefault(key, []).append(number)
+    return list(groups.values())
+
+
 class ManyStep:
     """One training step of all networks: forward, backward, clipping, optimiser and average.
 
@@ -204,22 +257,17 @@ class ManyStep:
         rows: Tensor,
         X: Tensor,
         stream_of: Tensor,
-        update: Update,
-        *,
-        max_norm: float | None,
-        bfloat16: bool,
-        compiled: bool,
+        options: Options,
     ) -> None:
         self.networks = networks
         self.losses = losses
         self.rows = rows
         self.X = X
         self.stream_of = stream_of
-        self.update = update
-        self.max_norm = max_norm
-        self.uses_bfloat16 = bfloat16
+        self.options = options
+        self.update = make_update(options.optimiser, rows)
         # the losses are not compiled: each matrix would need a compilation of its own
-        compile_ = compiler(compiled)
+        compile_ = compiler(options.compile)
         self.next_batch = compile_(self._next_batch)
         self.training_logits = compile_(self.logits)
         self.take_step = compile_(self._take_step)
@@ -227,13 +275,13 @@ class ManyStep:
         self.parameters = [part.detach().requires_grad_() for part in networks.split(rows)]
         self.gradient = torch.zeros_like(rows)
         self.gradients = networks.split(self.gradient)
-        self.total = torch.zeros(len(rows), device=rows.device)  # sum of losses
+        self.total = torch.zeros(len(rows), device=rows.device)  # sums of the losses of an epoch
         self.tables = Tables()
 
     def logits(self, parameters: Sequence[Tensor], index: Tensor) -> Tensor:
         """Compute logits (n_networks, N, K) of the examples with indices (n_networks, N)."""
         inputs = self.X.index_select(0, index.flatten()).unflatten(0, index.shape)
-        with torch.autocast(inputs.device.type, torch.bfloat16, enabled=self.uses_bfloat16):
+        with torch.autocast(inputs.device.type, torch.bfloat16, enabled=self.options.bfloat16):
             return self.networks(parameters, inputs.float()).float()
 
     def __call__(self) -> None:
@@ -253,15 +301,9 @@ class ManyStep:
         *of_update, of_average = numbers
         with torch.no_grad():
             _torch._foreach_copy_(self.gradients, gradients)
-            if self.max_norm is not None:
+            if self.options.max_norm is not None:
                 norms = torch.linalg.vector_norm(self.gradient, dim=1, keepdim=True)
-                self.gradient *= (self.max_norm / (norms + 1e-6)).clamp_max(1)
+                self.gradient *= (self.options.max_norm / (norms + 1e-6)).clamp_max(1)
             self.update(self.rows, self.gradient, of_update)
             self.averages.lerp_(self.rows, of_average)
             self.total += losses
-
-    def take_total(self) -> Tensor:
-        """Return the sums of the losses since the last call."""
-        total = self.total.clone()
-        self.total.zero_()
-        return total

@@ -3,12 +3,11 @@
 The functions take predictions of any model; none of them trains a model or needs torch.
 """
 
-from naysay.estimation.anchors import calibrate, choose_anchors, from_anchors
+from naysay.estimation.anchors import calibrate, choose_anchors, from_anchors, from_structure
 from naysay.estimation.interval import Uncertainty, uncertainty
 from naysay.estimation.pairs import combine_with_pairs
 from naysay.estimation.prior import class_prior
 from naysay.estimation.refinement import refine
-from naysay.estimation.structure import from_structure
 
 __all__ = [
     "Uncertainty",

@@ -177,7 +177,8 @@ class _Posterior:
         share.
         """
         fixed = np.isinf(self.shape)
-        squares = np.where(fixed, 0, (estimate - self.mean) ** 2 * self._precision)
+        precision = np.where(fixed, 1, self.shape) / np.maximum(self.mean, _ZERO) ** 2
+        squares = np.where(fixed, 0, (estimate - self.mean) ** 2 * precision)
         n_free = np.maximum((~fixed).sum(axis=1) - 1, 1)  # of each row, which sums to 1
         of_row = squares.sum(axis=1) / n_free
         of_all = squares.sum() / n_free.sum()
@@ -185,16 +186,11 @@ class _Posterior:
         is_far = of_row > 1 + 2 * np.sqrt(2 / n_free)
         shares = np.where(is_far, np.maximum(left, 1 - 1 / np.maximum(of_row, 1)), left)[:, None]
         mean = estimate + shares * (self.mean - estimate)
-        variance = shares / np.where(fixed, 1, self._precision)
+        variance = shares / np.where(fixed, 1, precision)
         possible = ~fixed & (mean > _ZERO)
         shape = np.where(possible, mean**2 / variance, np.inf)
         drawn = np.maximum(mean + np.sqrt(shares) * (self.samples - self.mean), 0)
         return _Posterior(drawn / drawn.sum(axis=2, keepdims=True), mean, shape)
-
-    @property
-    def _precision(self) -> Floats:
-        """Inverse of the variance of each entry; meaningless for fixed entries."""
-        return np.where(np.isinf(self.shape), 1, self.shape) / np.maximum(self.mean, _ZERO) ** 2
 
     def half_width(self, estimate: Floats, level: float) -> Floats:
         """Find the half-width of intervals around the estimate that have probability `level`."""

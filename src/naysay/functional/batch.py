@@ -8,27 +8,17 @@ from torch import Tensor
 
 from naysay._base.checks import impossible_label
 from naysay._base.errors import InvalidInput, InvalidLabels
-from naysay.functional.columns import (
-    Columns,
-    DenseColumns,
-    SparseColumns,
-    StackedColumns,
-    columns_of,
-)
+from naysay.functional.columns import Columns, DenseColumns, UniformColumns, columns_of
 from naysay.transition import TransitionMatrix, as_transition_matrix
 
 
 class Batch(NamedTuple):
-    """A checked and flattened batch.
+    """A checked and flattened batch."""
 
-    ``logits`` has shape (n, K) and ``labels`` shape (n,). ``included`` marks the examples that are
-    not ignored and is None if none is; ``shape`` is the shape of the labels before flattening.
-    """
-
-    logits: Tensor
-    labels: Tensor
-    included: Tensor | None
-    shape: torch.Size
+    logits: Tensor  # shape (n, K)
+    labels: Tensor  # shape (n,)
+    included: Tensor | None  # which examples are not ignored; None if none is ignored
+    shape: torch.Size  # of the labels before they were flattened
 
     def at_labels(self, values: Tensor) -> Tensor:
         """Select the value at each example's label from values of shape (n, K)."""
@@ -70,14 +60,15 @@ def flatten_with_columns(
     logits: Tensor,
     comp_labels: Tensor,
     ignore_index: int,
-    Q: TransitionMatrix | StackedColumns | ArrayLike,
+    Q: TransitionMatrix | DenseColumns | ArrayLike,
 ) -> tuple[Batch, Columns]:
     """Flatten a batch, check that each label can occur under Q, and get the columns of Q."""
-    matrix = Q if isinstance(Q, StackedColumns) else as_transition(Q)
+    matrix = Q if isinstance(Q, DenseColumns) else as_transition(Q)
     batch = flatten(logits, comp_labels, ignore_index, matrix.n_classes)
+    if isinstance(matrix, DenseColumns):  # a stack of matrices
+        return batch, matrix
     columns = columns_of(matrix, batch.logits.dtype, batch.logits.device)
-    # a tuple of types, because the compiler of torch 2.6 does not know their union
-    if isinstance(columns, (DenseColumns, SparseColumns)) and columns.unused is not None:
+    if not isinstance(columns, UniformColumns) and columns.unused is not None:
         labels = batch.labels
         if batch.included is not None:  # a label that can occur replaces those of ignored examples
             labels = labels.where(batch.included, columns.unused.int().argmin())
@@ -86,8 +77,7 @@ def flatten_with_columns(
             torch.ops.aten._assert_async.msg(~impossible.any(), columns.rule)
         elif impossible.any():
             label = int(labels[impossible][0])
-            n_rows = int((labels == label).sum())
-            raise impossible_label(label, n_rows, as_transition(Q).classes)
+            raise impossible_label(label, int((labels == label).sum()), matrix.classes)
         batch = Batch(batch.logits, labels, batch.included, batch.shape)
     return batch, columns
 
@@ -179,6 +169,7 @@ def reduce(
     if reduction not in ("mean", "sum", "none"):
         raise InvalidInput(f"reduction must be 'mean', 'sum' or 'none'. Got {reduction!r}.")
     n_classes = batch.logits.shape[1]
+    weights = None
     if weight is not None:
         if not isinstance(weight, Tensor) or weight.shape != (n_classes,):
             raise InvalidInput(
@@ -191,8 +182,6 @@ def reduce(
         else:
             weights = (excluded * weight).sum(1) / excluded.sum(1)
         losses = losses * weights
-    else:
-        weights = None
     if batch.included is not None:
         losses = losses.where(batch.included, 0)
         weights = batch.included.to(losses) if weights is None else weights.where(batch.included, 0)

@@ -4,25 +4,30 @@ Every form offers the same operations on a batch, with p = softmax(logits) and q
 
 - ``log_q_of(logits, labels)`` computes log q_ȳ, shape (n,);
 - ``q(probs)`` computes q, shape (n, K);
-- ``log_likelihoods(logits, labels)`` looks up the columns log Q[:, ȳ], shape (n, K).
+- ``log_likelihoods(logits, labels)`` looks up the columns log Q[:, ȳ], shape (n, K);
+- ``joint(probs, labels, axis)``, which the sparse form lacks, computes the products Q[k, ȳ] p_k
+  with the classes along that axis; those of the uniform form still lack the factor 1 / (K - 1).
 
-All forms but the sparse one also offer ``joint(probs, labels, axis)``, the products Q[k, ȳ] p_k up
-to the factor ``scale``, with the classes along that axis; `naysay.functional.negative_log` uses
-them. A K×K array is built only if Q is small or dense. The forms are named tuples because
+A K×K array is built only if Q is small or dense. The forms are named tuples because
 `torch.compile` can trace these without a graph break.
 """
 
+import ctypes
 import math
-from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
+import weakref
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from naysay._base.checks import named
-from naysay.functional.cache import once_per_matrix
 from naysay.transition import TransitionMatrix
+
+T = TypeVar("T")
+Make = Callable[[TransitionMatrix, torch.dtype, torch.device], T]
 
 # Up to this number of classes a full table, 8 MB in float64, is faster than sparse entries.
 _LARGEST_TABLE = 1000
@@ -31,6 +36,43 @@ _SMALLEST_CLOSED_FORM = 16
 _LARGEST_STACK = 1 << 24  # entries of all stacked matrices together, 64 MB in float32
 _MIX_CHUNK = 1 << 24  # elements gathered at once when all of q is computed from sparse entries
 
+# The key is the identity of the matrix, because hashing a matrix reads all of its entries. The
+# tensors of a matrix are deleted together with the matrix.
+_made: dict[int, dict[Any, Any]] = {}
+
+
+def once_per_matrix(make: Make[T]) -> Make[T]:
+    """Decorate ``make(Q, dtype, device)`` so that it runs once per matrix, precision and device."""
+
+    @wraps(make)
+    def get(Q: TransitionMatrix, dtype: torch.dtype, device: torch.device) -> T:
+        if torch.compiler.is_compiling():
+            return _get_at(id(Q), make, dtype, device)
+        return _get(Q, make, dtype, device)
+
+    return get
+
+
+def _get(Q: TransitionMatrix, make: Make[T], dtype: torch.dtype, device: torch.device) -> T:
+    if id(Q) not in _made:
+        _made[id(Q)] = {}
+        weakref.finalize(Q, _made.pop, id(Q))
+    made = _made[id(Q)]
+    key = (make, dtype, device)
+    if key not in made:
+        with torch.inference_mode(False):  # inference tensors cannot be trained with
+            made[key] = make(Q, dtype, device)
+    return made[key]
+
+
+# Compiled code treats the result as a constant, which is right because Q is immutable. The compiler
+# of torch 2.6 cannot pass an object to such a function, but it can pass ``id(Q)``, and it compiles
+# again when it meets a matrix with another identity. Q is alive here: the caller holds it.
+@torch.compiler.assume_constant_result
+def _get_at(address: int, make: Make[T], dtype: torch.dtype, device: torch.device) -> T:
+    Q = cast("TransitionMatrix", ctypes.cast(address, ctypes.py_object).value)
+    return _get(Q, make, dtype, device)
+
 
 class UniformColumns(NamedTuple):
     """The closed form of a uniform matrix with many classes, which needs no table."""
@@ -38,10 +80,8 @@ class UniformColumns(NamedTuple):
     n_others: int
 
     def log_q_of(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Compute log (1 - p_ȳ) - log (K - 1).
-
-        The probability 1 - p_ȳ is a sum over the other classes, which is exact where p_ȳ is near 1.
-        """
+        """Compute log (1 - p_ȳ) - log (K - 1)."""
+        # the sum over the other classes is exact where p_ȳ is near 1
         others = logits.scatter(1, labels[:, None], -math.inf)
         return log_share(others, None, logits) - math.log(self.n_others)
 
@@ -49,22 +89,15 @@ class UniformColumns(NamedTuple):
         """Compute p_k for the classes other than ȳ, and 0 for ȳ; the classes are along the axis."""
         return probs.scatter(axis, labels.unsqueeze(axis), 0)
 
-    @property
-    def scale(self) -> float:
-        """Number by which the result of `joint` must be divided."""
-        return self.n_others
-
     def log_likelihoods(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Look up log Q[k, ȳ] for every class k, shape (n, K)."""
         rest = torch.full_like(logits, -math.log(self.n_others))
         return rest.scatter(1, labels[:, None], -math.inf)
 
     def q(self, probs: Tensor) -> Tensor:
-        """Compute (1 - p) / (K - 1).
-
-        For the most likely class, 1 - p is a sum over the other classes: the difference would be
-        rounded to zero long before the probabilities of the others are.
-        """
+        """Compute (1 - p) / (K - 1)."""
+        # For the most likely class, 1 - p is a sum over the other classes: the difference would be
+        # rounded to zero long before the probabilities of the others are.
         likeliest = probs.argmax(1, keepdim=True)
         rest = probs.scatter(1, likeliest, 0).sum(1, keepdim=True)
         others = (probs.sum(1, keepdim=True) - probs).scatter(1, likeliest, rest)
@@ -72,36 +105,50 @@ class UniformColumns(NamedTuple):
 
 
 class DenseColumns(NamedTuple):
-    """Q as a full table, and its columns and their logarithms as tables with a row per label."""
+    """Q as a full table, and its columns and their logarithms as tables with a row per label.
+
+    The tables may also be those of several matrices, see `stack_columns`. The batch then consists
+    of equal parts, one per matrix, and ``starts`` holds the first row of each matrix.
+    """
 
     values: Tensor
     columns: Tensor
     log_columns: Tensor
-    unused: Tensor | None
-    rule: str
+    unused: Tensor | None = None
+    rule: str = ""
+    starts: Tensor | None = None
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return self.columns.shape[1]
 
     def log_q_of(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Compute log Σ_k Q[k, ȳ] p_k."""
-        return log_share(logits, self.log_columns[labels], logits)
+        return log_share(logits, self.log_columns[self._rows_of(labels)], logits)
 
     def joint(self, probs: Tensor, labels: Tensor, axis: int) -> Tensor:
         """Compute Q[k, ȳ] p_k for every class k; the classes are along the axis."""
-        table = self.columns if axis else self.values
-        return table.index_select(1 - axis, labels).mul_(probs)
-
-    @property
-    def scale(self) -> float:
-        """Number by which the result of `joint` must be divided."""
-        return 1
+        by_class = self.values if self.starts is None else self.columns.t()
+        table = self.columns if axis else by_class
+        return table.index_select(1 - axis, self._rows_of(labels)).mul_(probs)
 
     def log_likelihoods(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Look up log Q[k, ȳ] for every class k, shape (n, K)."""
-        return self.log_columns[labels]
+        return self.log_columns[self._rows_of(labels)]
 
     def q(self, probs: Tensor) -> Tensor:
         """Compute Qᵀ p, in full precision even inside `torch.autocast`."""
         with torch.autocast(probs.device.type, enabled=False):
-            return probs @ self.values
+            if self.starts is None:
+                return probs @ self.values
+            parts = probs.unflatten(0, (len(self.values), -1))
+            return torch.bmm(parts, self.values).flatten(0, 1)
+
+    def _rows_of(self, labels: Tensor) -> Tensor:
+        if self.starts is None:
+            return labels
+        return (labels.view(len(self.starts), -1) + self.starts).view(-1)
 
 
 class SparseColumns(NamedTuple):
@@ -118,11 +165,8 @@ class SparseColumns(NamedTuple):
     rule: str
 
     def log_q_of(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Compute log Σ_k Q[k, ȳ] p_k over the non-zero entries of column ȳ.
-
-        Each example looks up as many entries as the longest column has. These are at most K, so
-        this never takes longer than the softmax.
-        """
+        """Compute log Σ_k Q[k, ȳ] p_k over the non-zero entries of column ȳ."""
+        # as many per example as the longest column has, so this takes no longer than the softmax
         entries, outside = self._entries_of(labels)
         log_values = self.log_values[entries].masked_fill(outside, -math.inf)
         return log_share(logits.gather(1, self.classes[entries]), log_values, logits)
@@ -147,52 +191,7 @@ class SparseColumns(NamedTuple):
         return cast("Tensor", _SparseMix.apply(probs, self.classes, self.labels, self.values))
 
 
-class StackedColumns(NamedTuple):
-    """The columns of several matrices, a row per matrix and label.
-
-    The batch consists of equal parts, one per matrix and in the same order. A stack can be passed
-    in place of Q to losses that read only its columns. `stack_columns` builds it.
-    """
-
-    values: Tensor
-    columns: Tensor
-    log_columns: Tensor
-    starts: Tensor
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes."""
-        return self.values.shape[2]
-
-    def _rows_of(self, labels: Tensor) -> Tensor:
-        return (labels.view(len(self.starts), -1) + self.starts).view(-1)
-
-    def log_q_of(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Compute log Σ_k Q[k, ȳ] p_k."""
-        return log_share(logits, self.log_columns[self._rows_of(labels)], logits)
-
-    def joint(self, probs: Tensor, labels: Tensor, axis: int) -> Tensor:
-        """Compute Q[k, ȳ] p_k for every class k; the classes are along the axis."""
-        table = self.columns if axis else self.columns.t()
-        return table.index_select(1 - axis, self._rows_of(labels)).mul_(probs)
-
-    @property
-    def scale(self) -> float:
-        """Number by which the result of `joint` must be divided."""
-        return 1
-
-    def log_likelihoods(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Look up log Q[k, ȳ] for every class k, shape (n, K)."""
-        return self.log_columns[self._rows_of(labels)]
-
-    def q(self, probs: Tensor) -> Tensor:
-        """Compute Qᵀ p, in full precision even inside `torch.autocast`."""
-        with torch.autocast(probs.device.type, enabled=False):
-            parts = probs.unflatten(0, (len(self.values), -1))
-            return torch.bmm(parts, self.values).flatten(0, 1)
-
-
-Columns = UniformColumns | DenseColumns | SparseColumns | StackedColumns
+Columns = UniformColumns | DenseColumns | SparseColumns
 
 
 def log_share(terms: Tensor, log_weights: Tensor | None, logits: Tensor) -> Tensor:
@@ -214,15 +213,9 @@ def _largest(terms: Tensor) -> Tensor:
     return terms.detach().amax(1, keepdim=True).clamp_min(torch.finfo(terms.dtype).min)
 
 
-def columns_of(
-    Q: TransitionMatrix | StackedColumns, dtype: torch.dtype, device: torch.device
-) -> Columns:
-    """Get the columns of Q in the form that suits its structure."""
-    return Q if isinstance(Q, StackedColumns) else _columns_of_one(Q, dtype, device)
-
-
 @once_per_matrix
-def _columns_of_one(Q: TransitionMatrix, dtype: torch.dtype, device: torch.device) -> Columns:
+def columns_of(Q: TransitionMatrix, dtype: torch.dtype, device: torch.device) -> Columns:
+    """Get the columns of Q in the form that suits its structure."""
     if Q.is_uniform and Q.n_classes >= _SMALLEST_CLOSED_FORM:
         return UniformColumns(Q.n_classes - 1)
 
@@ -236,16 +229,7 @@ def _columns_of_one(Q: TransitionMatrix, dtype: torch.dtype, device: torch.devic
     unused = to_tensor(counts == 0) if never else None
     rule = f"comp_labels must never be class {', '.join(never)}, whose column of Q is all zero"
     if Q.n_classes <= _LARGEST_TABLE or entries.nnz > Q.n_classes**2 // 4:
-        values = entries.toarray()
-        with np.errstate(divide="ignore"):
-            log_columns = np.log(values.T)
-        return DenseColumns(
-            values=to_tensor(values).to(dtype),
-            columns=to_tensor(values.T).to(dtype),
-            log_columns=to_tensor(log_columns).to(dtype),
-            unused=unused,
-            rule=rule,
-        )
+        return _dense(entries.toarray(), dtype, device, unused=unused, rule=rule)
     return SparseColumns(
         starts=to_tensor(entries.indptr[:-1].astype(np.int64)),
         counts=to_tensor(counts.astype(np.int64)),
@@ -269,8 +253,10 @@ def can_stack(matrices: Sequence[TransitionMatrix]) -> bool:
     )
 
 
-def stack_columns(matrices: Sequence[TransitionMatrix], device: torch.device) -> StackedColumns:
+def stack_columns(matrices: Sequence[TransitionMatrix], device: torch.device) -> DenseColumns:
     """Stack matrices, one for each of several equal parts of a batch, in float32.
+
+    The stack can be passed in place of Q to losses that read only its columns.
 
     Examples
     --------
@@ -282,15 +268,23 @@ def stack_columns(matrices: Sequence[TransitionMatrix], device: torch.device) ->
     True
     """
     values = np.stack([np.asarray(Q, dtype=np.float64) for Q in matrices])
-    n_classes = values.shape[2]
-    by_label = values.transpose(0, 2, 1).reshape(-1, n_classes)
+    starts = torch.arange(0, values[..., 0].size, values.shape[2], device=device)[:, None]
+    return _dense(values, torch.float32, device, starts=starts)
+
+
+def _dense(
+    values: np.ndarray, dtype: torch.dtype, device: torch.device, **rest: Any
+) -> DenseColumns:
+    """Tabulate a matrix, or several matrices of shape (M, K, K)."""
+    values = np.ascontiguousarray(values)
+    columns = np.ascontiguousarray(values.swapaxes(-1, -2)).reshape(-1, values.shape[-1])
     with np.errstate(divide="ignore"):
-        tables = (values, by_label, np.log(by_label))
-    starts = torch.arange(0, len(by_label), n_classes, device=device)
-    return StackedColumns(
-        *(torch.from_numpy(table).to(device, torch.float32) for table in tables),
-        starts=starts[:, None],
-    )
+        logs = np.log(columns)
+
+    def to_tensor(table: np.ndarray) -> Tensor:
+        return torch.from_numpy(table).to(device, dtype)
+
+    return DenseColumns(to_tensor(values), to_tensor(columns), to_tensor(logs), **rest)
 
 
 class _SparseMix(torch.autograd.Function):

@@ -106,15 +106,10 @@ def prior_matching(logits: Tensor, prior: Tensor, *, counted: Tensor | None = No
     Parameters
     ----------
     logits : Tensor of shape (N, K) or (N, K, d1, …)
-        With float16 and bfloat16 the divergence is computed and returned in float32.
     prior : Tensor of shape (K,)
         Probability of each class; see `naysay.estimation.class_prior`.
     counted : bool Tensor of shape (N,) or (N, d1, …), optional
         Examples that enter the mean, by default all. If there are none the divergence is 0.
-
-    Returns
-    -------
-    Tensor of shape ()
 
     References
     ----------

@@ -83,15 +83,13 @@ def partial_label(
 
     .. math:: \ell(f, ȳ) = \psi\Big(\frac{1}{K - 1} \sum_{k ≠ ȳ} f_k\Big) + \psi(-f_ȳ)
 
-    ψ is a loss on one margin. The source does not fix it; the default here is the logistic loss.
-    The loss does not use Q.
-
-    Parameters not listed are those of `forward_cross_entropy`.
+    The loss does not use Q. Parameters not listed are those of `forward_cross_entropy`.
 
     Parameters
     ----------
     binary_loss : callable, default=logistic
-        ψ, a function that maps margins of any shape to losses of the same shape.
+        ψ, a loss on one margin, which maps margins of any shape to losses of the same shape. The
+        source does not fix it.
 
     References
     ----------
@@ -118,15 +116,7 @@ def multi_label(
 
     .. math:: \ell(f, ȳ) = \sum_{k ≠ ȳ} \psi(f_k) + \psi(-f_ȳ)
 
-    ψ is a loss on one margin. The source does not fix it; the default here is the logistic loss.
-    The loss does not use Q.
-
-    Parameters not listed are those of `forward_cross_entropy`.
-
-    Parameters
-    ----------
-    binary_loss : callable, default=logistic
-        ψ, a function that maps margins of any shape to losses of the same shape.
+    The loss does not use Q. The parameters are those of `partial_label`.
 
     References
     ----------
@@ -153,25 +143,14 @@ def one_versus_rest_risk(
               (1 - π_k) \, \mathrm{mean}_{i: ȳ_i = k} ψ(f_k(x_i)) \big|
 
     Examples with the label ȳ = k are negatives of class k, and all examples serve as unlabelled
-    ones. ψ is a loss on one margin and :math:`π_k` is the probability of class k. Q is not needed:
-    the examples with label k are assumed to be a random sample of those outside class k. The mean
-    over a label that does not occur in the batch is 0.
+    ones. Q is not needed: the examples with label k are assumed to be a random sample of those
+    outside class k. The mean over a label that does not occur in the batch is 0, and so is the risk
+    of an empty batch. Parameters not listed are those of `partial_label`, among them ψ.
 
     Parameters
     ----------
-    logits : Tensor of shape (N, K) or (N, K, d1, …)
-    comp_labels : integer Tensor of shape (N,) or (N, d1, …)
     prior : Tensor of shape (K,)
         Class prior π, which `naysay.estimation.class_prior` estimates from the labels.
-    binary_loss : callable, default=logistic
-        ψ, a function that maps margins of any shape to losses of the same shape.
-    ignore_index : int, default=-100
-        Examples with this label are ignored.
-
-    Returns
-    -------
-    Tensor of shape ()
-        The risk is 0 for an empty batch.
 
     References
     ----------

@@ -21,24 +21,16 @@ def several_labels_absolute_error(
     .. math:: \ell(f, Ȳ) = \frac{K - 1}{|Ȳ|} \cdot 2 \Big(1 - \sum_{k ∉ Ȳ} p_k\Big), \quad
               p = \mathrm{softmax}(f)
 
+    Parameters not listed are those of `forward_cross_entropy`.
+
     Parameters
     ----------
-    logits : Tensor of shape (N, K) or (N, K, d1, …)
-        With float16 and bfloat16 the loss is computed and returned in float32.
     ruled_out : bool Tensor of the shape of logits, or integer Tensor of shape (N,) or (N, d1, …)
         The classes that each example does not belong to. An integer stands for one class. An
-        example without any such class is ignored.
+        example without any such class is ignored. If all classes of an example are ruled out,
+        `InvalidLabels` is raised, or on a GPU and in compiled code an assertion on the device.
     weight : Tensor of shape (K,), optional
         Weight of each complementary label. The weight of a set is the mean over its labels.
-    ignore_index : int, default=-100
-        Examples with this integer label are ignored.
-    reduction : {"mean", "sum", "none"}, default="mean"
-
-    Raises
-    ------
-    InvalidLabels
-        If all classes of an example are ruled out. On a GPU and in compiled code it is an
-        assertion on the device instead.
 
     References
     ----------
@@ -133,15 +125,14 @@ def _flatten_sets(logits: Tensor, ruled_out: Tensor, ignore_index: int) -> tuple
     # an ignored example excludes the first class, so that every formula stays finite
     first = torch.arange(sets.shape[1], device=flat.device) == 0
     sets = sets.where(included[:, None], first)
-    shape = torch.Size((*logits.shape[:1], *logits.shape[2:]))
-    return Batch(flat, sets.int().argmax(1), included, shape), sets
+    labels = sets.int().argmax(1)
+    return Batch(flat, labels, included, logits.shape[:1] + logits.shape[2:]), sets
 
 
 def _reduce_sets(
     losses: Tensor, batch: Batch, excluded: Tensor, weight: Tensor | None, reduction: str
 ) -> Tensor:
-    size = excluded.sum(1)
-    losses = losses * (excluded.shape[1] - 1) / size
+    losses = losses * (excluded.shape[1] - 1) / excluded.sum(1)
     return reduce(losses, batch, weight, reduction, excluded=excluded)
 
 
@@ -156,19 +147,14 @@ def likelihood_loss(logits: Tensor, log_likelihood: Tensor, *, reduction: str = 
     several independent labels is the product of such columns, each from the Q of its annotator.
     If nothing was observed it is 1 everywhere, and the loss is 0.
 
+    Parameters not listed are those of `forward_cross_entropy`.
+
     Parameters
     ----------
-    logits : Tensor of shape (N, K) or (N, K, d1, …)
-        With float16 and bfloat16 the loss is computed and returned in float32.
     log_likelihood : floating point Tensor of the shape of logits
         log L, which is -inf where a class is impossible. See `naysay.observations.log_likelihoods`.
-    reduction : {"mean", "sum", "none"}, default="mean"
-
-    Raises
-    ------
-    InvalidLabels
-        If an example has no possible class. On a GPU and in compiled code it is an assertion on
-        the device instead.
+        If an example has no possible class, `InvalidLabels` is raised, or on a GPU and in compiled
+        code an assertion on the device.
 
     References
     ----------
@@ -210,5 +196,4 @@ def flatten_evidence(logits: Tensor, log_likelihood: Tensor) -> tuple[Batch, Ten
             f"or NaN, in {int(impossible.sum())} of {len(flat)} rows, first in row "
             f"{int(impossible.nonzero()[0])}."
         )
-    shape = torch.Size((*logits.shape[:1], *logits.shape[2:]))
-    return Batch(flat, evidence.argmax(1), None, shape), evidence
+    return Batch(flat, evidence.argmax(1), None, logits.shape[:1] + logits.shape[2:]), evidence

@@ -13,7 +13,7 @@ from naysay.functional.batch import (
     flatten_with_columns,
     reduce,
 )
-from naysay.functional.cache import once_per_matrix
+from naysay.functional.columns import once_per_matrix
 from naysay.transition import TransitionMatrix
 
 _WORST_CONDITION = 1e10  # of Q in the 1-norm; above it the inverse is numerically meaningless
@@ -34,13 +34,8 @@ def backward_cross_entropy(
 
     Its mean over labels ȳ drawn from row y of Q is :math:`l_y`. It is not bounded below, so a
     flexible network overfits it. For a uniform Q it has the closed form
-    :math:`\sum_k l_k - (K - 1) l_ȳ` ("free"), which needs no matrix. The parameters are those of
-    `forward_cross_entropy`.
-
-    Raises
-    ------
-    InvalidTransitionMatrix
-        If Q is singular.
+    :math:`\sum_k l_k - (K - 1) l_ȳ` ("free"), which needs no matrix. Any other Q must be
+    invertible. The parameters are those of `forward_cross_entropy`.
 
     References
     ----------
@@ -69,26 +64,16 @@ def non_negative_risk(
 
     :math:`R_k` estimates the contribution of class k to the ordinary risk, which cannot be
     negative, and :math:`l_k = -\log \mathrm{softmax}(f)_k`. The maximum is taken for each true
-    class k, not for each complementary label j.
+    class k, not for each complementary label j. The risk of an empty batch is 0.
 
     Parameters
     ----------
     logits, comp_labels, Q, ignore_index
-        See `forward_cross_entropy`.
+        As in `forward_cross_entropy`; Q must be invertible.
     prior : Tensor of shape (K,), optional
         Class prior π, which gives the label prior :math:`\barπ = Q^\top π`. A label that does not
         occur in the batch contributes 0. By default :math:`\barπ` are the frequencies in the batch;
         in small batches their chance alone makes some :math:`R_k` negative.
-
-    Returns
-    -------
-    Tensor of shape ()
-        The risk is 0 for an empty batch.
-
-    Raises
-    ------
-    InvalidTransitionMatrix
-        If Q is singular.
 
     References
     ----------
@@ -116,11 +101,6 @@ def gradient_ascent_risk(
     :math:`\sum_k \max(R_k, 0)`, which can be compared between batches and epochs. The gradient is
     that of the expression above. The two agree where no :math:`R_k` is negative. The parameters
     are those of `non_negative_risk`.
-
-    Raises
-    ------
-    InvalidTransitionMatrix
-        If Q is singular.
 
     References
     ----------

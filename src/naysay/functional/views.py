@@ -7,7 +7,7 @@ from torch import Tensor
 from naysay._base.errors import InvalidInput
 from naysay.functional.batch import describe, flatten_logits, flatten_with_columns, reduce
 from naysay.functional.columns import log_share
-from naysay.functional.negative_log import negative_log_q
+from naysay.functional.forward import negative_log_q
 from naysay.functional.several import flatten_evidence
 from naysay.transition import TransitionMatrix
 
@@ -147,14 +147,8 @@ def two_views_likelihood(
               t_k = \frac{1}{2} \sum_{v=1}^{2} \frac{L_k p^{(v)}_k}{\sum_m L_m p^{(v)}_m}
 
     The target of an example about which nothing was observed, L = 1 everywhere, is the mean
-    prediction of both views. The target of an example whose class is known is that class.
-
-    Parameters not listed are those of `two_views` and `likelihood_loss`.
-
-    Parameters
-    ----------
-    log_likelihood : floating point Tensor of the shape of logits
-        log L, as for `likelihood_loss`.
+    prediction of both views. The target of an example whose class is known is that class. The
+    parameters are those of `two_views` and `likelihood_loss`.
 
     References
     ----------

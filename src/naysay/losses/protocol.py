@@ -28,9 +28,8 @@ class TrainingLoss(nn.Module):
         1, the loss receives logits of shape (n_views, N, K) in training mode, and logits of shape
         (N, K) in evaluation mode.
     takes_stack : bool, default=False
-        Whether the loss uses only the columns of its matrix ``Q``. Then ``Q`` may be a
-        `naysay.functional.columns.StackedColumns`, so that one call computes the losses of many
-        networks with different matrices.
+        Whether the loss uses only the columns of its matrix ``Q``. Then ``Q`` may be a stack of
+        matrices, so that one call computes the losses of many networks with different matrices.
 
     Examples
     --------
@@ -85,10 +84,7 @@ class TrainingLoss(nn.Module):
 
 
 class LossWrapper(TrainingLoss):
-    """Base class of losses that compute another loss, `loss`, and pass on what it asks for.
-
-    A subclass sets ``loss`` and, from it, ``n_views``.
-    """
+    """Base class of losses that compute another `loss`, which sets ``n_views``."""
 
     loss: TrainingLoss
 

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self
 
 from numpy.typing import ArrayLike
 from torch import Tensor
@@ -13,65 +13,69 @@ from naysay.transition import TransitionMatrix
 
 
 class FunctionLoss(TrainingLoss):
-    """Base class: calls `function` with the logits, the labels and all `_arguments`."""
+    """Base class: calls a function with logits, labels and the attributes that `_passed` names.
+
+    The function is a keyword of the class, ``class Name(FunctionLoss, function=...)``.
+    """
 
     function: ClassVar[Callable[..., Tensor]]
+    _passed: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(self, ignore_index: int) -> None:
-        super().__init__()
-        self.ignore_index = ignore_index
+    def __init_subclass__(cls, function: Callable[..., Tensor] | None = None) -> None:
+        if function is not None:
+            cls.function = staticmethod(function)
 
     def _arguments(self) -> dict[str, Any]:
-        return {"ignore_index": self.ignore_index}
+        return {name: getattr(self, name) for name in self._passed}
 
     def forward(self, logits: Tensor, comp_labels: Tensor) -> Tensor:
         """Compute the loss of logits (N, K, …) and labels (N, …)."""
         return type(self).function(logits, comp_labels, **self._arguments())
 
-    def extra_repr(self) -> str:
-        """Describe the settings for ``repr``."""
-        return f"ignore_index={self.ignore_index}"
+
+class ReducedLoss(FunctionLoss):
+    """A loss with a value for each example, which are reduced."""
+
+    _passed = ("reduction",)
+    reduction: str
+
+    def per_example(self, labels: Tensor) -> Self | None:
+        """Make a copy without reduction, if this loss is a mean over examples."""
+        if self.reduction != "mean":
+            return None
+        copied = copy.copy(self)
+        copied.reduction = "none"
+        return copied
 
 
-class ExampleLoss(FunctionLoss):
-    """A loss that has a value for each example, which are weighted and reduced."""
+class ExampleLoss(ReducedLoss):
+    """A loss on integer labels, with a value for each example, which are weighted and reduced."""
 
+    _passed = ("weight", "ignore_index", "reduction")
     weight: Tensor | None
 
     def __init__(
         self, *, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean"
     ) -> None:
-        super().__init__(ignore_index)
+        super().__init__()
         self.register_buffer("weight", weight)
+        self.ignore_index = ignore_index
         self.reduction = reduction
-
-    def _arguments(self) -> dict[str, Any]:
-        return {**super()._arguments(), "weight": self.weight, "reduction": self.reduction}
 
     def per_example(self, labels: Tensor) -> Self | None:
         """Make a copy without reduction, unless the mean is weighted or ignores examples."""
         is_weighted = self.weight is not None or bool((labels == self.ignore_index).any())
-        return None if is_weighted else _unreduced(self)
+        return None if is_weighted else super().per_example(labels)
 
     def extra_repr(self) -> str:
         """Describe the settings for ``repr``."""
-        return f"{super().extra_repr()}, reduction={self.reduction!r}"
-
-
-_Reduced = TypeVar("_Reduced", "ExampleLoss", "LikelihoodLoss")
-
-
-def _unreduced(loss: _Reduced) -> _Reduced | None:
-    """Copy a loss that is a mean over examples, without the mean."""
-    if loss.reduction != "mean":
-        return None
-    copied = copy.copy(loss)
-    copied.reduction = "none"
-    return copied
+        return f"ignore_index={self.ignore_index}, reduction={self.reduction!r}"
 
 
 class TransitionLoss(ExampleLoss):
     """A loss per example that uses Q."""
+
+    _passed = ("Q", *ExampleLoss._passed)
 
     def __init__(
         self,
@@ -84,9 +88,6 @@ class TransitionLoss(ExampleLoss):
         super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction)
         self.Q = F.as_transition(Q)
 
-    def _arguments(self) -> dict[str, Any]:
-        return {**super()._arguments(), "Q": self.Q}
-
     def extra_repr(self) -> str:
         """Describe the settings for ``repr``."""
         return f"{self.Q!r}, {super().extra_repr()}"
@@ -94,6 +95,8 @@ class TransitionLoss(ExampleLoss):
 
 class MarginLoss(ExampleLoss):
     """A loss per example that sums a binary loss over margins."""
+
+    _passed = ("binary_loss", *ExampleLoss._passed)
 
     def __init__(
         self,
@@ -106,14 +109,27 @@ class MarginLoss(ExampleLoss):
         super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction)
         self.binary_loss = binary_loss
 
-    def _arguments(self) -> dict[str, Any]:
-        return {**super()._arguments(), "binary_loss": self.binary_loss}
 
+class Risk(FunctionLoss):
+    """A risk estimated from a batch as a whole."""
 
-class TransitionRisk(FunctionLoss):
-    """A risk estimated from a batch as a whole that uses Q."""
-
+    _passed = ("prior", "ignore_index")
     prior: Tensor | None
+
+    def __init__(self, prior: Tensor | None, ignore_index: int) -> None:
+        super().__init__()
+        self.register_buffer("prior", prior)
+        self.ignore_index = ignore_index
+
+    def extra_repr(self) -> str:
+        """Describe the settings for ``repr``."""
+        return f"ignore_index={self.ignore_index}"
+
+
+class TransitionRisk(Risk):
+    """A risk of a batch that uses Q."""
+
+    _passed = ("Q", *Risk._passed)
 
     def __init__(
         self,
@@ -122,19 +138,15 @@ class TransitionRisk(FunctionLoss):
         prior: Tensor | None = None,
         ignore_index: int = -100,
     ) -> None:
-        super().__init__(ignore_index)
+        super().__init__(prior, ignore_index)
         self.Q = F.as_transition(Q)
-        self.register_buffer("prior", prior)
-
-    def _arguments(self) -> dict[str, Any]:
-        return {**super()._arguments(), "Q": self.Q, "prior": self.prior}
 
     def extra_repr(self) -> str:
         """Describe the settings for ``repr``."""
         return f"{self.Q!r}, {super().extra_repr()}"
 
 
-class ForwardCrossEntropy(TransitionLoss):
+class ForwardCrossEntropy(TransitionLoss, function=F.forward_cross_entropy):
     """Module form of `naysay.functional.forward_cross_entropy`.
 
     Examples
@@ -145,29 +157,26 @@ class ForwardCrossEntropy(TransitionLoss):
     tensor(4.0360)
     """
 
-    function = staticmethod(F.forward_cross_entropy)
     takes_stack = True
 
 
-class ForwardSquaredError(TransitionLoss):
+class ForwardSquaredError(TransitionLoss, function=F.forward_squared_error):
     """Module form of `naysay.functional.forward_squared_error`."""
 
-    function = staticmethod(F.forward_squared_error)
     takes_stack = True
 
 
-class ForwardAbsoluteError(TransitionLoss):
+class ForwardAbsoluteError(TransitionLoss, function=F.forward_absolute_error):
     """Module form of `naysay.functional.forward_absolute_error`."""
 
-    function = staticmethod(F.forward_absolute_error)
     takes_stack = True
 
 
-class ForwardGeneralisedCrossEntropy(TransitionLoss):
+class ForwardGeneralisedCrossEntropy(TransitionLoss, function=F.forward_generalised_cross_entropy):
     """Module form of `naysay.functional.forward_generalised_cross_entropy`."""
 
-    function = staticmethod(F.forward_generalised_cross_entropy)
     takes_stack = True
+    _passed = ("gamma", *TransitionLoss._passed)
 
     def __init__(
         self,
@@ -181,15 +190,12 @@ class ForwardGeneralisedCrossEntropy(TransitionLoss):
         super().__init__(Q, weight=weight, ignore_index=ignore_index, reduction=reduction)
         self.gamma = gamma
 
-    def _arguments(self) -> dict[str, Any]:
-        return {**super()._arguments(), "gamma": self.gamma}
 
-
-class ForwardLoss(TransitionLoss):
+class ForwardLoss(TransitionLoss, function=F.forward_loss):
     """Module form of `naysay.functional.forward_loss`."""
 
-    function = staticmethod(F.forward_loss)
     takes_stack = True
+    _passed = ("base", *TransitionLoss._passed)
 
     def __init__(
         self,
@@ -203,138 +209,90 @@ class ForwardLoss(TransitionLoss):
         super().__init__(Q, weight=weight, ignore_index=ignore_index, reduction=reduction)
         self.base = base
 
-    def _arguments(self) -> dict[str, Any]:
-        return {**super()._arguments(), "base": self.base}
 
-
-class LikelihoodLoss(TrainingLoss):
+class LikelihoodLoss(ReducedLoss, function=F.likelihood_loss):
     """Module form of `naysay.functional.likelihood_loss`."""
 
     def __init__(self, *, reduction: str = "mean") -> None:
         super().__init__()
         self.reduction = reduction
 
-    def forward(self, logits: Tensor, log_likelihood: Tensor) -> Tensor:
+    def forward(self, logits: Tensor, log_likelihood: Tensor) -> Tensor:  # pyright: ignore
         """Compute the loss of logits (N, K, …) and log-likelihoods of the same shape."""
-        return F.likelihood_loss(logits, log_likelihood, reduction=self.reduction)
-
-    def per_example(self, labels: Tensor) -> Self | None:
-        """Make a copy without reduction."""
-        return _unreduced(self)
+        return super().forward(logits, log_likelihood)
 
 
-class PairwiseComparison(ExampleLoss):
+class PairwiseComparison(ExampleLoss, function=F.pairwise_comparison):
     """Module form of `naysay.functional.pairwise_comparison`."""
 
-    function = staticmethod(F.pairwise_comparison)
 
-
-class OneVersusAll(ExampleLoss):
+class OneVersusAll(ExampleLoss, function=F.one_versus_all):
     """Module form of `naysay.functional.one_versus_all`."""
 
-    function = staticmethod(F.one_versus_all)
 
-
-class PartialLabel(MarginLoss):
+class PartialLabel(MarginLoss, function=F.partial_label):
     """Module form of `naysay.functional.partial_label`."""
 
-    function = staticmethod(F.partial_label)
 
-
-class MultiLabel(MarginLoss):
+class MultiLabel(MarginLoss, function=F.multi_label):
     """Module form of `naysay.functional.multi_label`."""
 
-    function = staticmethod(F.multi_label)
 
-
-class OneVersusRestRisk(FunctionLoss):
+class OneVersusRestRisk(Risk, function=F.one_versus_rest_risk):
     """Module form of `naysay.functional.one_versus_rest_risk`."""
 
-    function = staticmethod(F.one_versus_rest_risk)
-    prior: Tensor
+    _passed = ("binary_loss", *Risk._passed)
 
     def __init__(
         self, prior: Tensor, *, binary_loss: F.BinaryLoss = F.logistic, ignore_index: int = -100
     ) -> None:
-        super().__init__(ignore_index)
-        self.register_buffer("prior", prior)
+        super().__init__(prior, ignore_index)
         self.binary_loss = binary_loss
 
-    def _arguments(self) -> dict[str, Any]:
-        return {
-            **super()._arguments(),
-            "prior": self.prior,
-            "binary_loss": self.binary_loss,
-        }
 
-
-class SeveralLabelsAbsoluteError(ExampleLoss):
+class SeveralLabelsAbsoluteError(ExampleLoss, function=F.several_labels_absolute_error):
     """Module form of `naysay.functional.several_labels_absolute_error`."""
 
-    function = staticmethod(F.several_labels_absolute_error)
 
-
-class SeveralLabelsExponential(ExampleLoss):
+class SeveralLabelsExponential(ExampleLoss, function=F.several_labels_exponential):
     """Module form of `naysay.functional.several_labels_exponential`."""
 
-    function = staticmethod(F.several_labels_exponential)
 
-
-class SeveralLabelsLog(ExampleLoss):
+class SeveralLabelsLog(ExampleLoss, function=F.several_labels_log):
     """Module form of `naysay.functional.several_labels_log`."""
 
-    function = staticmethod(F.several_labels_log)
 
-
-class SurrogateLog(ExampleLoss):
+class SurrogateLog(ExampleLoss, function=F.surrogate_log):
     """Module form of `naysay.functional.surrogate_log`."""
 
-    function = staticmethod(F.surrogate_log)
 
-
-class SurrogateExponential(ExampleLoss):
+class SurrogateExponential(ExampleLoss, function=F.surrogate_exponential):
     """Module form of `naysay.functional.surrogate_exponential`."""
 
-    function = staticmethod(F.surrogate_exponential)
 
-
-class ReversedSoftmax(ExampleLoss):
+class ReversedSoftmax(ExampleLoss, function=F.reversed_softmax):
     """Module form of `naysay.functional.reversed_softmax`."""
 
-    function = staticmethod(F.reversed_softmax)
 
-
-class WeightedReversedSoftmax(ExampleLoss):
+class WeightedReversedSoftmax(ExampleLoss, function=F.weighted_reversed_softmax):
     """Module form of `naysay.functional.weighted_reversed_softmax`."""
 
-    function = staticmethod(F.weighted_reversed_softmax)
 
-
-class OrderPreserving(ExampleLoss):
+class OrderPreserving(ExampleLoss, function=F.order_preserving):
     """Module form of `naysay.functional.order_preserving`."""
 
-    function = staticmethod(F.order_preserving)
 
-
-class WeightedOrderPreserving(ExampleLoss):
+class WeightedOrderPreserving(ExampleLoss, function=F.weighted_order_preserving):
     """Module form of `naysay.functional.weighted_order_preserving`."""
 
-    function = staticmethod(F.weighted_order_preserving)
 
-
-class BackwardCrossEntropy(TransitionLoss):
+class BackwardCrossEntropy(TransitionLoss, function=F.backward_cross_entropy):
     """Module form of `naysay.functional.backward_cross_entropy`."""
 
-    function = staticmethod(F.backward_cross_entropy)
 
-
-class NonNegativeRisk(TransitionRisk):
+class NonNegativeRisk(TransitionRisk, function=F.non_negative_risk):
     """Module form of `naysay.functional.non_negative_risk`."""
 
-    function = staticmethod(F.non_negative_risk)
 
-
-class GradientAscentRisk(TransitionRisk):
+class GradientAscentRisk(TransitionRisk, function=F.gradient_ascent_risk):
     """Module form of `naysay.functional.gradient_ascent_risk`."""
-
-    function = staticmethod(F.gradient_ascent_risk)

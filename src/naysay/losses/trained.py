@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import torch
@@ -12,23 +11,19 @@ from torch.nn.functional import logsigmoid
 
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
 from naysay._base.checks import check_number
-from naysay.functional.cache import once_per_matrix
-from naysay.functional.columns import columns_of
+from naysay.functional.columns import columns_of, once_per_matrix
 from naysay.losses.protocol import LossWrapper, as_training_loss
-from naysay.losses.shells import TransitionLoss
+from naysay.losses.shells import ExampleLoss, TransitionLoss
 from naysay.transition import TransitionMatrix
 
 # range, as a share of the bound, in which a bounded diagonal starts, so that it can be trained
 _INSIDE = (0.05, 0.95)
 
 
-class ComplementaryCrossEntropy(TransitionLoss):
+class ComplementaryCrossEntropy(TransitionLoss, function=F.complementary_cross_entropy):
     """Module form of `naysay.functional.complementary_cross_entropy`; Q is used to predict."""
 
-    function = staticmethod(F.complementary_cross_entropy)
-
-    def _arguments(self) -> dict[str, Any]:
-        return {name: value for name, value in super()._arguments().items() if name != "Q"}
+    _passed = ExampleLoss._passed
 
     def log_scores(self, logits: Tensor) -> Tensor:
         """Compute scores (N, K) by how near each row of Q is to P(Ȳ | x)."""
@@ -36,7 +31,7 @@ class ComplementaryCrossEntropy(TransitionLoss):
         return F.nearest_row_scores(logits.softmax(1), rows)
 
 
-class NearestRowForwardCrossEntropy(TransitionLoss):
+class NearestRowForwardCrossEntropy(TransitionLoss, function=F.forward_cross_entropy):
     """`ForwardCrossEntropy` that decides by the row of Q nearest to Qᵀ p ("CPE-F").
 
     References
@@ -45,18 +40,15 @@ class NearestRowForwardCrossEntropy(TransitionLoss):
     https://doi.org/10.1007/978-3-031-33377-4_36
     """
 
-    function = staticmethod(F.forward_cross_entropy)
     takes_stack = True
 
     def log_scores(self, logits: Tensor) -> Tensor:
         """Compute scores (N, K) by how near each row of Q is to P(Ȳ | x)."""
-        columns = columns_of(self.Q, logits.dtype, logits.device)
-        return F.nearest_row_scores(
-            columns.q(logits.softmax(1)), _rows_of(self.Q, logits.dtype, logits.device)
-        )
+        label_probs = columns_of(self.Q, logits.dtype, logits.device).q(logits.softmax(1))
+        return F.nearest_row_scores(label_probs, _rows_of(self.Q, logits.dtype, logits.device))
 
 
-class TrainedForwardCrossEntropy(TransitionLoss):
+class TrainedForwardCrossEntropy(TransitionLoss, function=F.trained_forward_cross_entropy):
     """Module form of `naysay.functional.trained_forward_cross_entropy`, with a trained matrix.
 
     The matrix is initialised with Q and trained together with the network; each row is a softmax.
@@ -86,7 +78,7 @@ class TrainedForwardCrossEntropy(TransitionLoss):
     True
     """
 
-    function = staticmethod(F.trained_forward_cross_entropy)
+    _passed = ("log_Q", *ExampleLoss._passed)
     impossible: Tensor
     start: Tensor
 
@@ -145,11 +137,6 @@ class TrainedForwardCrossEntropy(TransitionLoss):
         divergence = (torch.xlogy(self.start, self.start) - self.start * log_Q).sum(1).mean()
         return loss + self.pull * divergence
 
-    def _arguments(self) -> dict[str, Any]:
-        arguments = {**super()._arguments(), "log_Q": self.log_Q}
-        del arguments["Q"]
-        return arguments
-
     def log_scores(self, logits: Tensor) -> Tensor:
         """Compute scores (N, K) by how near each row of the matrix is to P(Ȳ | x)."""
         rows = self.log_Q.to(logits).softmax(1)
@@ -166,8 +153,7 @@ class PriorMatching(LossWrapper):
     """Any loss, to which `naysay.functional.prior_matching` of the batch is added in training.
 
     In evaluation mode it is the loss alone, so that held-out losses stay comparable. The mean
-    prediction is computed from the `log_scores` of the loss, over all views; examples whose label
-    is `ignore_index` are left out.
+    prediction is computed from the `log_scores` of the loss, over all views.
 
     Parameters
     ----------

@@ -1,5 +1,8 @@
 """Losses on several views of each example, with the schedule of their consistency weight."""
 
+from collections.abc import Callable
+from typing import Any, ClassVar
+
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
@@ -8,20 +11,21 @@ from naysay import functional as F  # noqa: N812  (torch's own name for such a m
 from naysay._base.checks import check_count, check_number
 from naysay._base.errors import InvalidInput
 from naysay.functional.views import check_target
-from naysay.losses.protocol import TrainingLoss
-from naysay.losses.shells import LikelihoodLoss, TransitionLoss
+from naysay.losses.shells import FunctionLoss, LikelihoodLoss, TransitionLoss
 from naysay.transition import TransitionMatrix
 
 _TEMPERATURES = tuple(2 ** (step / 4) for step in range(-4, 11))  # from 0.5 to 5.7
 
 
-class RampedLoss(TrainingLoss):
+class RampedLoss(FunctionLoss):
     """A loss of several views, whose consistency has weight `consistency` after a linear ramp.
 
-    The progress of training, which determines the weight, is not part of the state of the loss:
-    training sets it before each step.
+    In training mode it takes logits (n_views, N, K). In evaluation mode it takes logits (N, K) and
+    calls `function_of_one_view`. The progress of training, which determines the weight, is not part
+    of the state of the loss: training sets it before each step.
     """
 
+    function_of_one_view: ClassVar[Callable[..., Tensor]] = staticmethod(F.forward_cross_entropy)
     consistency: float
     ramp: float
     _progress: float | Tensor = 1.0  # private, so that fingerprints of trainings ignore it
@@ -39,31 +43,33 @@ class RampedLoss(TrainingLoss):
         """
         return torch.stack([self(logits / each, labels) for each in _TEMPERATURES]).amin(0)
 
-    def _consistency_now(self) -> float | Tensor:
-        """Compute the weight of the consistency, which increases linearly from 0."""
-        share = self._progress / self.ramp
-        return self.consistency * (
-            share.clamp_max(1) if isinstance(share, Tensor) else min(1.0, share)
-        )
-
-    def _check_views(self, logits: Tensor) -> None:
-        """Check that the logits are those of all views."""
+    def forward(self, logits: Tensor, comp_labels: Tensor) -> Tensor:
+        """Compute the loss of logits (n_views, N, K), or (N, K) in evaluation mode."""
+        arguments = self._arguments()
+        if not self.training:
+            return type(self).function_of_one_view(logits, comp_labels, **arguments)
         if not isinstance(logits, Tensor) or logits.ndim < 3 or len(logits) != self.n_views:
             raise InvalidInput(
                 f"logits must be those of all views, shape ({self.n_views}, N, K), in training "
                 "mode. Call eval() for logits of shape (N, K)."
             )
+        share = self._progress / self.ramp
+        share = share.clamp_max(1) if isinstance(share, Tensor) else min(1.0, share)
+        arguments |= self._other_views(logits) | {"consistency": self.consistency * share}
+        return type(self).function(logits[0], comp_labels, **arguments)
+
+    def _other_views(self, logits: Tensor) -> dict[str, Any]:
+        """Name the arguments that depend on the views after the first one."""
+        raise NotImplementedError
 
 
-class PartialOutputConsistency(RampedLoss, TransitionLoss):
+class PartialOutputConsistency(RampedLoss, TransitionLoss, function=F.partial_output_consistency):
     """Module form of `naysay.functional.partial_output_consistency`, with its schedule.
 
     In training mode it takes the logits of all views, shape (n_views, N, K); the first view
     defines the target. In evaluation mode it takes logits (N, K) and is the forward-corrected
-    cross-entropy alone.
-
-    The defaults are those of the authors' code: two views besides the first, and a weight that
-    increases over the first 100 of 200 epochs, here with each step and not with each epoch.
+    cross-entropy alone. The defaults are those of the authors' code: two views besides the first,
+    and a weight that increases over the first 100 of 200 epochs, here with each step.
 
     Parameters
     ----------
@@ -74,8 +80,6 @@ class PartialOutputConsistency(RampedLoss, TransitionLoss):
     ramp : float, default=0.5
         Share of training over which this weight increases linearly from 0.
     """
-
-    function = staticmethod(F.partial_output_consistency)
 
     def __init__(
         self,
@@ -93,21 +97,30 @@ class PartialOutputConsistency(RampedLoss, TransitionLoss):
         self.consistency = consistency
         self.ramp = check_number(ramp, "ramp", above=0)
 
-    def forward(self, logits: Tensor, comp_labels: Tensor) -> Tensor:
-        """Compute the loss of logits (n_views, N, K), or (N, K) in evaluation mode."""
-        if not self.training:
-            return F.forward_cross_entropy(logits, comp_labels, **self._arguments())
-        self._check_views(logits)
-        return F.partial_output_consistency(
-            logits[0],
-            comp_labels,
-            view_logits=logits[1:],
-            consistency=self._consistency_now(),
-            **self._arguments(),
-        )
+    def _other_views(self, logits: Tensor) -> dict[str, Any]:
+        return {"view_logits": logits[1:]}
 
 
-class TwoViews(RampedLoss, TransitionLoss):
+class _TwoViews(RampedLoss):
+    """A loss of two views with a common target."""
+
+    n_views = 2
+    target: str
+
+    def _set_schedule(self, consistency: float, ramp: float, target: str) -> None:
+        if isinstance(consistency, bool) or not isinstance(consistency, int | float):
+            raise InvalidInput(f"consistency must be a number. Got {consistency!r}.")
+        if not 0 <= consistency <= 1:
+            raise InvalidInput(f"consistency must be from 0 to 1. Got {consistency!r}.")
+        self.consistency = float(consistency)
+        self.ramp = check_number(ramp, "ramp", above=0)
+        self.target = check_target(target)
+
+    def _other_views(self, logits: Tensor) -> dict[str, Any]:
+        return {"other_logits": logits[1], "target": self.target}
+
+
+class TwoViews(_TwoViews, TransitionLoss, function=F.two_views):
     """Module form of `naysay.functional.two_views`, with its schedule.
 
     In training mode it takes the logits of both views, shape (2, N, K). In evaluation mode it
@@ -125,16 +138,12 @@ class TwoViews(RampedLoss, TransitionLoss):
 
     Examples
     --------
-    >>> import torch
     >>> loss = TwoViews(TransitionMatrix.uniform(3))
     >>> loss.set_progress(0.0)  # in the first step, only the labels count
     >>> views, labels = torch.tensor([[[0.0, 4.0, 0.0]], [[4.0, 0.0, 0.0]]]), torch.tensor([1])
     >>> loss(views, labels), F.forward_cross_entropy(views.flatten(0, 1), labels.repeat(2), loss.Q)
     (tensor(2.3735), tensor(2.3735))
     """
-
-    function = staticmethod(F.two_views)
-    n_views = 2
 
     def __init__(
         self,
@@ -148,32 +157,16 @@ class TwoViews(RampedLoss, TransitionLoss):
         reduction: str = "mean",
     ) -> None:
         super().__init__(Q, weight=weight, ignore_index=ignore_index, reduction=reduction)
-        self.consistency = _check_share(consistency)
-        self.ramp = check_number(ramp, "ramp", above=0)
-        self.target = check_target(target)
-
-    def forward(self, logits: Tensor, comp_labels: Tensor) -> Tensor:
-        """Compute the loss of logits (2, N, K), or (N, K) in evaluation mode."""
-        if not self.training:
-            return F.forward_cross_entropy(logits, comp_labels, **self._arguments())
-        self._check_views(logits)
-        return F.two_views(
-            logits[0],
-            comp_labels,
-            other_logits=logits[1],
-            consistency=self._consistency_now(),
-            target=self.target,
-            **self._arguments(),
-        )
+        self._set_schedule(consistency, ramp, target)
 
 
-class TwoViewsLikelihood(RampedLoss, LikelihoodLoss):
+class TwoViewsLikelihood(_TwoViews, LikelihoodLoss, function=F.two_views_likelihood):
     """Module form of `naysay.functional.two_views_likelihood`, with the schedule of `TwoViews`.
 
     In evaluation mode it takes logits (N, K) and is `naysay.functional.likelihood_loss`.
     """
 
-    n_views = 2
+    function_of_one_view = staticmethod(F.likelihood_loss)
 
     def __init__(
         self,
@@ -184,28 +177,8 @@ class TwoViewsLikelihood(RampedLoss, LikelihoodLoss):
         reduction: str = "mean",
     ) -> None:
         super().__init__(reduction=reduction)
-        self.consistency = _check_share(consistency)
-        self.ramp = check_number(ramp, "ramp", above=0)
-        self.target = check_target(target)
+        self._set_schedule(consistency, ramp, target)
 
-    def forward(self, logits: Tensor, log_likelihood: Tensor) -> Tensor:
+    def forward(self, logits: Tensor, log_likelihood: Tensor) -> Tensor:  # pyright: ignore
         """Compute the loss of logits (2, N, K), or (N, K) in evaluation mode."""
-        if not self.training:
-            return super().forward(logits, log_likelihood)
-        self._check_views(logits)
-        return F.two_views_likelihood(
-            logits[0],
-            log_likelihood,
-            other_logits=logits[1],
-            consistency=self._consistency_now(),
-            target=self.target,
-            reduction=self.reduction,
-        )
-
-
-def _check_share(consistency: float) -> float:
-    if isinstance(consistency, bool) or not isinstance(consistency, int | float):
-        raise InvalidInput(f"consistency must be a number. Got {consistency!r}.")
-    if not 0 <= consistency <= 1:
-        raise InvalidInput(f"consistency must be from 0 to 1. Got {consistency!r}.")
-    return float(consistency)
+        return super().forward(logits, log_likelihood)

@@ -8,6 +8,7 @@ import difflib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -15,8 +16,6 @@ from naysay import losses
 from naysay._base.errors import InvalidInput
 from naysay.methods.references import REFERENCES, linked
 from naysay.transition import TransitionMatrix
-
-__all__ = ["METHODS", "Method", "Setting", "find_method", "markdown_references", "markdown_table"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,22 +89,13 @@ class Method:
         return ", ".join(word for word, applies in facts.items() if applies)
 
 
-def _without_transition(make: Callable[[], nn.Module]) -> Callable[[Setting], nn.Module]:
-    """Construct a loss that uses neither Q nor the class prior."""
-    return lambda setting: make()
+def _with_transition(make: Callable[[TransitionMatrix], nn.Module]) -> dict[str, Any]:
+    """Declare that the loss uses Q, and construct it."""
+    return {"needs_transition": True, "make_loss": lambda setting: make(setting.Q)}
 
 
-def _with_transition(
-    make: Callable[[TransitionMatrix], nn.Module],
-) -> Callable[[Setting], nn.Module]:
-    """Construct a loss that uses Q."""
-    return lambda setting: make(setting.Q)
-
-
-def _with_prior(
-    make: Callable[[TransitionMatrix, Tensor], nn.Module],
-) -> Callable[[Setting], nn.Module]:
-    """Construct a loss that uses the class prior, and possibly Q."""
+def _with_prior(make: Callable[[TransitionMatrix, Tensor], nn.Module]) -> dict[str, Any]:
+    """Declare that the loss uses the class prior, and construct it from Q and the prior."""
 
     def make_loss(setting: Setting) -> nn.Module:
         if setting.prior is None:
@@ -115,17 +105,8 @@ def _with_prior(
             )
         return make(setting.Q, setting.prior)
 
-    return make_loss
+    return {"needs_prior": True, "make_loss": make_loss}
 
-
-_YU = "Yu et al. 2018"
-_ISHIDA_2017 = "Ishida et al. 2017"
-_ISHIDA_2019 = "Ishida et al. 2019"
-_CHOU = "Chou et al. 2020"
-_FENG = "Feng et al. 2020"
-_GAO = "Gao & Zhang 2021"
-_LIU = "Liu et al. 2023"
-_LIN = "Lin & Lin 2023"
 
 METHODS: dict[str, Method] = {
     method.name: method
@@ -134,76 +115,71 @@ METHODS: dict[str, Method] = {
             name="forward",
             summary="Predicts the class, and through Q the given label, with the cross-entropy.",
             when="First choice for any transition matrix.",
-            source=_YU,
-            needs_transition=True,
+            source="Yu et al. 2018",
             make_evidence_loss=losses.LikelihoodLoss,
-            make_loss=_with_transition(losses.ForwardCrossEntropy),
+            **_with_transition(losses.ForwardCrossEntropy),
         ),
         Method(
             name="forward-mse",
             summary="Like forward, with the squared error, which is bounded.",
             when="Q is known, and some labels are wrong.",
-            source=_YU,
-            needs_transition=True,
-            make_loss=_with_transition(losses.ForwardSquaredError),
+            source="Yu et al. 2018",
+            **_with_transition(losses.ForwardSquaredError),
         ),
         Method(
             name="forward-mae",
             summary="Like forward, with the absolute error, which is bounded and slow to train.",
             when="Q is known, there are few classes, and many labels are wrong.",
-            source=f"{_YU}; Ghosh et al. 2017",
-            needs_transition=True,
-            make_loss=_with_transition(losses.ForwardAbsoluteError),
+            source="Yu et al. 2018; Ghosh et al. 2017",
+            **_with_transition(losses.ForwardAbsoluteError),
         ),
         Method(
             name="forward-gce",
             summary="Like forward, with the generalised cross-entropy, a compromise of the two.",
             when="Q is known, and some labels are wrong. It trains faster than forward-mae.",
-            source=f"{_YU}; Zhang & Sabuncu 2018",
-            needs_transition=True,
-            make_loss=_with_transition(losses.ForwardGeneralisedCrossEntropy),
+            source="Yu et al. 2018; Zhang & Sabuncu 2018",
+            **_with_transition(losses.ForwardGeneralisedCrossEntropy),
         ),
         Method(
             name="pc",
             summary="Compares each class with the excluded one.",
             when="Uniform labels. The first published method, for comparison.",
-            source=_ISHIDA_2017,
-            make_loss=_without_transition(losses.PairwiseComparison),
+            source="Ishida et al. 2017",
+            make_loss=lambda setting: losses.PairwiseComparison(),
         ),
         Method(
             name="ova",
             summary="Solves a binary problem for each class, with the sigmoid loss.",
             when="Uniform labels, for comparison.",
-            source=_ISHIDA_2017,
-            make_loss=_without_transition(losses.OneVersusAll),
+            source="Ishida et al. 2017",
+            make_loss=lambda setting: losses.OneVersusAll(),
         ),
         Method(
             name="pl",
             summary="Treats the mean of all other classes as the candidate.",
             when="A baseline from learning with partial labels, for comparison.",
             source="Cour et al. 2011",
-            make_loss=_without_transition(losses.PartialLabel),
+            make_loss=lambda setting: losses.PartialLabel(),
         ),
         Method(
             name="ml",
             summary="Treats all other classes as true labels.",
             when="A baseline from multi-label learning, for comparison.",
             source="Read et al. 2011",
-            make_loss=_without_transition(losses.MultiLabel),
+            make_loss=lambda setting: losses.MultiLabel(),
         ),
         Method(
             name="backward",
             summary="Estimates the risk on true labels without bias, with the inverse of Q.",
             when="Small or linear models and an invertible Q. Flexible networks overfit it.",
-            source=f"{_ISHIDA_2019}; Patrini et al. 2017",
-            needs_transition=True,
-            make_loss=_with_transition(losses.BackwardCrossEntropy),
+            source="Ishida et al. 2019; Patrini et al. 2017",
+            **_with_transition(losses.BackwardCrossEntropy),
         ),
         Method(
             name="free",
             summary="Like backward, in the closed form for uniform labels.",
             when="Uniform labels and small or linear models.",
-            source=_ISHIDA_2019,
+            source="Ishida et al. 2019",
             make_loss=lambda setting: losses.BackwardCrossEntropy(
                 TransitionMatrix.uniform(setting.Q.n_classes)
             ),
@@ -212,147 +188,138 @@ METHODS: dict[str, Method] = {
             name="nn",
             summary="Like backward, with a non-negative risk for each true class.",
             when="Like backward, for networks. Use large batches.",
-            source=_ISHIDA_2019,
+            source="Ishida et al. 2019",
             needs_transition=True,
-            needs_prior=True,
-            make_loss=_with_prior(lambda Q, prior: losses.NonNegativeRisk(Q, prior=prior)),
+            **_with_prior(lambda Q, prior: losses.NonNegativeRisk(Q, prior=prior)),
         ),
         Method(
             name="ga",
             summary="Like backward, with gradient ascent where the risk of a class is negative.",
             when="Like nn, if that still overfits.",
-            source=_ISHIDA_2019,
+            source="Ishida et al. 2019",
             needs_transition=True,
-            needs_prior=True,
-            make_loss=_with_prior(lambda Q, prior: losses.GradientAscentRisk(Q, prior=prior)),
+            **_with_prior(lambda Q, prior: losses.GradientAscentRisk(Q, prior=prior)),
         ),
         Method(
             name="scl-nl",
             summary="Lowers the probability of the excluded class: -log(1 - p).",
             when="Uniform labels, for which it equals forward.",
-            source=_CHOU,
-            make_loss=_without_transition(losses.SurrogateLog),
+            source="Chou et al. 2020",
+            make_loss=lambda setting: losses.SurrogateLog(),
         ),
         Method(
             name="scl-exp",
             summary="Lowers the probability of the excluded class: exp(p).",
             when="Uniform labels, some of which are wrong. The loss is bounded.",
-            source=_CHOU,
-            make_loss=_without_transition(losses.SurrogateExponential),
+            source="Chou et al. 2020",
+            make_loss=lambda setting: losses.SurrogateExponential(),
         ),
         Method(
             name="mcl-mae",
             summary="Applies the absolute error to the probability of the remaining classes.",
             when="Several labels per example, some of which are wrong, and few classes.",
-            source=_FENG,
+            source="Feng et al. 2020",
             takes_several=True,
-            make_loss=_without_transition(losses.SeveralLabelsAbsoluteError),
+            make_loss=lambda setting: losses.SeveralLabelsAbsoluteError(),
         ),
         Method(
             name="mcl-exp",
             summary="Applies the exponential loss to the probability of the remaining classes.",
             when="Several labels per example, chosen uniformly, some of which are wrong.",
-            source=_FENG,
+            source="Feng et al. 2020",
             takes_several=True,
-            make_loss=_without_transition(losses.SeveralLabelsExponential),
+            make_loss=lambda setting: losses.SeveralLabelsExponential(),
         ),
         Method(
             name="mcl-log",
             summary="Applies the log loss to the probability of the remaining classes.",
             when="Several labels per example, chosen uniformly.",
-            source=_FENG,
+            source="Feng et al. 2020",
             takes_several=True,
-            make_loss=_without_transition(losses.SeveralLabelsLog),
+            make_loss=lambda setting: losses.SeveralLabelsLog(),
         ),
         Method(
             name="l-uw",
             summary="Applies the cross-entropy to the softmax of 1 - p.",
             when="Uniform labels, for comparison.",
-            source=_GAO,
-            make_loss=_without_transition(losses.ReversedSoftmax),
+            source="Gao & Zhang 2021",
+            make_loss=lambda setting: losses.ReversedSoftmax(),
         ),
         Method(
             name="l-w",
             summary="Like l-uw, with examples weighted by 1 - p of the excluded class.",
             when="Uniform labels, for comparison.",
-            source=_GAO,
-            make_loss=_without_transition(losses.WeightedReversedSoftmax),
+            source="Gao & Zhang 2021",
+            make_loss=lambda setting: losses.WeightedReversedSoftmax(),
         ),
         Method(
             name="op",
             summary="Applies the cross-entropy to the negated logits, which preserves their order.",
             when="Uniform labels, if only the predicted class matters.",
-            source=_LIU,
-            make_loss=_without_transition(losses.OrderPreserving),
+            source="Liu et al. 2023",
+            make_loss=lambda setting: losses.OrderPreserving(),
         ),
         Method(
             name="op-w",
             summary="Like op, with more weight on examples whose excluded class is most likely.",
             when="Uniform labels, for comparison.",
-            source=_LIU,
-            make_loss=_without_transition(losses.WeightedOrderPreserving),
+            source="Liu et al. 2023",
+            make_loss=lambda setting: losses.WeightedOrderPreserving(),
         ),
         Method(
             name="scarce",
             summary="Separates each class from the rest, with negative and unlabelled examples.",
             when="Some labels are more frequent than others, independently of the true class.",
             source="Wang et al. 2024",
-            needs_prior=True,
-            make_loss=_with_prior(lambda Q, prior: losses.OneVersusRestRisk(prior)),
+            **_with_prior(lambda Q, prior: losses.OneVersusRestRisk(prior)),
         ),
         Method(
             name="cpe-i",
             summary="Predicts the given label. The nearest row of Q decides the class.",
             when="For comparison. Training does not use Q, so Q can be replaced afterwards.",
-            source=_LIN,
-            needs_transition=True,
-            make_loss=_with_transition(losses.ComplementaryCrossEntropy),
+            source="Lin & Lin 2023",
+            **_with_transition(losses.ComplementaryCrossEntropy),
         ),
         Method(
             name="cpe-f",
             summary="Trains like forward. The nearest row of Q decides the class.",
             when="Like forward. Its authors find it more robust to noisy labels.",
-            source=_LIN,
-            needs_transition=True,
-            make_loss=_with_transition(losses.NearestRowForwardCrossEntropy),
+            source="Lin & Lin 2023",
+            **_with_transition(losses.NearestRowForwardCrossEntropy),
         ),
         Method(
             name="cpe-t",
             summary="Like cpe-f, with a Q that is trained as well, starting from the given one.",
             when="Q is known approximately. The trained matrix is learned_transition_.",
-            source=_LIN,
-            needs_transition=True,
-            make_loss=_with_transition(losses.TrainedForwardCrossEntropy),
+            source="Lin & Lin 2023",
+            **_with_transition(losses.TrainedForwardCrossEntropy),
         ),
         Method(
             name="pocr",
             summary="Like forward, with other views consistent with the posterior given the label.",
             when="Like forward, for images and many epochs, which take three times as long.",
             source="Wang et al. 2021",
-            needs_transition=True,
             needs_augmentation=True,
-            make_loss=_with_transition(losses.PartialOutputConsistency),
+            **_with_transition(losses.PartialOutputConsistency),
         ),
         Method(
             name="two-views",
             summary="naysay's own: like forward, with the mean posterior of two views as target.",
             when="Like forward, for images, without dropout. Needs many epochs of twice the time.",
             source="Wang et al. 2021; Berthelot et al. 2019",
-            needs_transition=True,
             make_evidence_loss=losses.TwoViewsLikelihood,
             needs_augmentation=True,
-            make_loss=_with_transition(losses.TwoViews),
+            **_with_transition(losses.TwoViews),
         ),
         Method(
             name="weak-to-strong",
             summary="Like forward; a strongly augmented view learns from a weakly augmented one.",
             when="First choice for photos, without dropout. Needs many epochs of twice the time.",
             source="Wang et al. 2021; Sohn et al. 2020",
-            needs_transition=True,
             make_evidence_loss=partial(losses.TwoViewsLikelihood, target="first"),
             needs_augmentation=True,
             needs_strong_view=True,
-            make_loss=_with_transition(partial(losses.TwoViews, target="first")),
+            **_with_transition(partial(losses.TwoViews, target="first")),
         ),
     )
 }

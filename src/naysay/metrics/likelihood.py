@@ -51,7 +51,10 @@ def log_likelihood(
     columns = np.asarray(matrix).T
     total = 0.0
     for rows in row_slices(*scores.shape):
-        total += float(np.sum(_log_shares(_checked(scores[rows], rule), columns[labels[rows]])))
+        part = as_real_numbers(scores[rows], rule, InvalidInput)
+        if not (part <= 1e-6).all():
+            raise InvalidInput(f"{rule}. Got the largest value {part.max():.4g}.")
+        total += float(np.sum(_log_shares(part, columns[labels[rows]])))
     return total / len(scores)
 
 
@@ -66,13 +69,6 @@ def _log_shares(scores: Floats, weights: Floats) -> Floats:
     if low.any():
         shares[low] = logsumexp(scores[low], axis=1, b=weights[low])
     return shares
-
-
-def _checked(scores: ArrayLike, rule: str) -> Floats:
-    checked = as_real_numbers(scores, rule, InvalidInput)
-    if not (checked <= 1e-6).all():
-        raise InvalidInput(f"{rule}. Got the largest value {checked.max():.4g}.")
-    return checked
 
 
 def log_likelihood_scorer(estimator: Any, X: Any, comp_labels: ArrayLike) -> float:

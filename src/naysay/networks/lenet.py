@@ -58,11 +58,10 @@ class LeNet5(ImageNetwork):
         return self.last(self.layers(self.standardised(inputs)))
 
     def forward_many(self, state: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
-        """Compute the logits of M networks of this shape at once, (M, N, n_classes).
+        """Compute the logits of M networks at once, (M, N, n_classes), as `MLP.forward_many` does.
 
-        `state` holds the weights and buffers of all networks by name, each of shape (M, …), and
-        inputs have shape (M, N, …). Convolutions are products of image rows with a matrix of
-        weights, which is faster on a GPU than grouped convolutions. Biases are added after pooling.
+        Convolutions are products of image rows with a matrix of weights, which is faster on a GPU
+        than grouped convolutions. Biases are added after pooling.
         """
         mean, scale = (state[name][:, None] for name in ("mean", "scale"))
         images = pad((inputs - mean).div_(scale), (2, 2, 2, 2))
@@ -117,9 +116,8 @@ class _UnfoldRows(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        parts = (
-            gradients[0].transpose(2, 3).unbind(4)
-        )  # one for each of the k rows, (M, N, C, H', W)
+        # one part for each of the k rows, (M, N, C, H', W)
+        parts = gradients[0].transpose(2, 3).unbind(4)
         last = ctx.size - 1
         moved = [pad(part, (0, 0, number, last - number)) for number, part in enumerate(parts)]
         return torch.stack(moved).sum(0), None

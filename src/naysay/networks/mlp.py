@@ -134,9 +134,8 @@ class MLP(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Compute the logits, shape (N, n_classes)."""
-        return self.layers(
-            (inputs.flatten(1) - self.mean).div_(self.scale)
-        )  # in place, which is faster
+        standardised = (inputs.flatten(1) - self.mean).div_(self.scale)  # in place is faster
+        return self.layers(standardised)
 
     def forward_many(self, state: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
         """Compute the logits of M networks of this shape at once, (M, N, n_classes).

@@ -39,12 +39,10 @@ class BatchNorm2d(nn.BatchNorm2d):
         variance = (values.square().mean((0, 2, 3)) - mean.square()).clamp_min(0)
         with torch.no_grad():
             n = values.numel() / len(mean)
-            for running, found in (
-                (self.running_mean, mean),
-                (self.running_var, variance * (n / (n - 1))),
-            ):
+            unbiased = variance * (n / (n - 1))
+            for running, value in ((self.running_mean, mean), (self.running_var, unbiased)):
                 if running is not None:
-                    running.lerp_(found, self.momentum or 0.0)
+                    running.lerp_(value, self.momentum or 0.0)
         scale = self.weight * (variance + self.eps).rsqrt()
         shift = self.bias - mean * scale
         return (values * scale[:, None, None] + shift[:, None, None]).to(images.dtype)
@@ -95,16 +93,14 @@ class _ResNet(ImageNetwork):
         super().__init__(
             input_shape,
             n_classes,
-            min_side=10
-            - 2 * stem_padding,  # the side is 8 after the stem and 1 after three halvings
+            min_side=10 - 2 * stem_padding,  # the side is 8 after the stem and then halved thrice
             width=width,
             stem_padding=int(stem_padding),
             mirrored=bool(mirrored),
         )
         self.mirrored = bool(mirrored)
-        n_channels = self.input_shape[0]
         self.stem = nn.Sequential(
-            nn.Conv2d(n_channels, width, 3, padding=stem_padding, bias=False),
+            nn.Conv2d(self.input_shape[0], width, 3, padding=stem_padding, bias=False),
             BatchNorm2d(width),
             nn.ReLU(inplace=True),
         ).apply(initialise)

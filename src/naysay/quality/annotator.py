@@ -27,6 +27,8 @@ class Annotator:
 
     name: str
     n_answers: int
+    transition: TransitionMatrix
+    """Transition matrix of the annotator, shrunk towards that of all annotators."""
     bias: float
     """Mean total variation distance of its rows from those of all annotators, 0 to 1."""
     distance_from_uniform: float
@@ -35,12 +37,11 @@ class Annotator:
     """Share of answers that exclude the true class."""
     standard_error: float
     """Standard error of the error rate; 1 if the answers contain no information about it."""
-    transition: TransitionMatrix
-    """Transition matrix of the annotator, shrunk towards that of all annotators."""
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values for JSON."""
-        return {**vars(self), "transition": np.asarray(self.transition).tolist()}
+        figures = {name: value for name, value in vars(self).items() if name != "transition"}
+        return {**figures, "transition": np.asarray(self.transition).tolist()}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

@@ -165,19 +165,41 @@ def _findings(
 ) -> list[Finding]:
     """List the findings that lower bounds of the prior and of the composition support."""
     others = composition - np.diag(composition.diagonal())  # row k: predicted as k
-    wrong = _wrong_matrix(prior, others, classes)
-    if wrong is not None:
-        return [wrong]  # all other findings depend on Q
+    crowded = np.flatnonzero(np.maximum(others, 0).sum(axis=1) > 1 + _ROUNDING)
+    if len(crowded) or np.maximum(prior, 0).sum() > 1 + _ROUNDING:
+        names = tuple(classes[k] for k in crowded[:1])
+        whole = f"what is predicted as {names[0]!r}" if names else "these examples"
+        text = (
+            f"Q does not describe these labels: by it, {'other' if names else 'the'} classes would "
+            f"make up more than 100 % of {whole}. {WHAT_TO_DO}"
+        )
+        return [Finding("matrix", names, text)]  # all other findings depend on Q
     dead = shares < _DEAD * prior
-    found = [
-        _lost(int(k), int(others[:, k].argmax()), shares, prior, others, classes)
-        for k in np.flatnonzero(dead)
-    ]
-    found += [
-        finding
-        for k, other in np.argwhere((others > _MERGED) & ~dead & ~dead[:, None]).tolist()
-        if (finding := _confused(k, other, others, classes)) is not None
-    ]
+    found = []
+    for k in np.flatnonzero(dead).tolist():
+        holder = int(others[:, k].argmax())
+        names = (classes[k], classes[holder])
+        facts = (
+            f"{names[0]!r} is predicted for {shares[k]:.1%} of the examples, but at least "
+            f"{prior[k]:.1%} are of it"
+        )
+        if others[holder, k] > _MERGED:
+            text = (
+                f"{facts}: it is merged into {names[1]!r}, of whose predictions it makes up at "
+                f"least {others[holder, k]:.0%}. Train again with another seed, or give a few "
+                "anchors of both."
+            )
+            found.append(Finding("merged", names, text))
+        else:
+            text = (
+                f"{facts}: it is dead. Train again with another seed or a smaller learning rate, "
+                "or give a few anchors of it."
+            )
+            found.append(Finding("dead", names[:1], text))
+    for k, other in np.argwhere((others > _MERGED) & ~dead & ~dead[:, None]).tolist():
+        finding = _confused(k, other, others, classes)
+        if finding is not None:
+            found.append(finding)
     return found
 
 
@@ -203,43 +225,3 @@ def _confused(k: int, other: int, others: Floats, classes: tuple[str, ...]) -> F
         f"{pair[0]!r} is {pair[1]!r}, and {back:.0%} the other way round. {advice}"
     )
     return Finding(kind, pair, text)
-
-
-def _wrong_matrix(prior: Floats, others: Floats, classes: tuple[str, ...]) -> Finding | None:
-    """Report that Q is wrong if lower bounds of shares sum to more than 100 %."""
-    crowded = np.flatnonzero(np.maximum(others, 0).sum(axis=1) > 1 + _ROUNDING)
-    if not len(crowded) and np.maximum(prior, 0).sum() <= 1 + _ROUNDING:
-        return None
-    names = tuple(classes[k] for k in crowded[:1])
-    whole = f"what is predicted as {names[0]!r}" if names else "these examples"
-    return Finding(
-        "matrix",
-        names,
-        "Q does not describe these labels: by it, "
-        f"{'other' if names else 'the'} classes would make up more than 100 % of {whole}. "
-        f"{WHAT_TO_DO}",
-    )
-
-
-def _lost(
-    k: int, holder: int, shares: Floats, prior: Floats, others: Floats, classes: tuple[str, ...]
-) -> Finding:
-    """Report that class k is hardly predicted, and which class its examples are predicted as."""
-    facts = (
-        f"{classes[k]!r} is predicted for {shares[k]:.1%} of the examples, but at least "
-        f"{prior[k]:.1%} are of it"
-    )
-    if others[holder, k] > _MERGED:
-        return Finding(
-            "merged",
-            (classes[k], classes[holder]),
-            f"{facts}: it is merged into {classes[holder]!r}, of whose predictions it makes up at "
-            f"least {others[holder, k]:.0%}. Train again with another seed, or give a few anchors "
-            "of both.",
-        )
-    return Finding(
-        "dead",
-        (classes[k],),
-        f"{facts}: it is dead. Train again with another seed or a smaller learning rate, or give "
-        "a few anchors of it.",
-    )

@@ -200,7 +200,7 @@ def strong_for(inputs: Tensor) -> Augment:
 
 
 def of_each_view(augments: Augments, n_views: int) -> tuple[Augment, ...]:
-    """Return one augmentation for each view; the last one is repeated if there are too few.
+    """Assign an augmentation to each view; the last one is repeated if there are too few.
 
     Examples
     --------

@@ -14,16 +14,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = [
-    "Batch",
-    "Examples",
-    "batch_size_of",
-    "batches",
-    "derive_seed",
-    "epoch_order",
-    "fetch_ahead",
-]
-
 Batch = tuple[Tensor, Tensor]  # inputs and labels, on the device
 
 
@@ -108,11 +98,6 @@ def epoch_order(n: int, total: int, seed: int, epoch: int) -> Tensor:
 
     The order depends on seed and epoch alone, so that training can be resumed at any epoch,
     repeated on any device and run for many models at once.
-
-    Examples
-    --------
-    >>> epoch_order(3, 4, seed=0, epoch=0).bincount().max().item()
-    2
     """
     generator = torch.Generator().manual_seed(derive_seed(seed, epoch))
     order = torch.randperm(n, generator=generator)

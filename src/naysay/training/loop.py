@@ -1,8 +1,5 @@
 """Fit one network, in one loop.
 
-A loss is any callable ``loss(logits, labels)`` that returns a scalar. Whatever else a loss may ask
-for is declared in `naysay.losses.TrainingLoss`.
-
 Under ``torchrun``, with `torch.distributed` initialised, processes share each batch and average
 their gradients. Every process must be given the same examples and options, and ends with the same
 records and the same weights.
@@ -38,7 +35,7 @@ from naysay.training.step import (
     make_optimiser,
 )
 
-__all__ = ["Loss", "Options", "fit", "predict_logits", "seeded", "single_thread_if_small"]
+Loss = Callable[[Tensor, Tensor], Tensor]
 
 # Number of weights times number of examples in a batch from which a second thread is useful: below
 # 1e7 it hardly changed the time, at 3e7 it saved a fifth (benchmarks/results/threads.jsonl).
@@ -64,9 +61,6 @@ def single_thread_if_small(network: nn.Module, batch_size: int) -> Iterator[None
         yield
     finally:
         torch.set_num_threads(n_threads)
-
-
-Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +133,8 @@ def fit(
 
     The final weights are a moving average, which is less noisy than the weights of the last step.
     With held-out examples, they are the average at the epoch of least held-out loss, and training
-    stops `patience` epochs after it. Training uses no true label.
+    stops `patience` epochs after it. Training uses no true label. An `InvalidInput` is raised if
+    the loss is no longer finite.
 
     Parameters
     ----------
@@ -165,35 +160,23 @@ def fit(
         the initial weights of the network are then ignored. The file is not removed when training
         is done, so that the same call then returns the result at once.
     on_epoch : callable
-        Called with the record of each epoch that is trained by this call.
-
-    Returns
-    -------
-    list of dict
-        One record per epoch, those of a checkpoint included.
-
-    Raises
-    ------
-    InvalidInput
-        If there are no examples, or the loss is no longer finite.
+        Called with the record of each epoch that is trained by this call. The records that are
+        returned include those of a checkpoint.
     """
     if not len(examples):
         raise InvalidInput("There must be examples to train on; none is left. Hold out fewer.")
     device = examples.device
+    on_gpu = device.type == "cuda"
     module = as_training_loss(loss)
     objective = Objective(
         network, module, augment, bfloat16=options.bfloat16, compiled=options.compile
     )
-    if device.type == "cuda" and examples.X.ndim == 4:
+    if on_gpu and examples.X.ndim == 4:
         # convolutions on a GPU are faster in this format; torch's type stubs lack this call
         cast("Any", objective).to(memory_format=torch.channels_last)
-    on_gpu = device.type == "cuda"
+    lr = torch.tensor(options.lr, device=device) if on_gpu else options.lr
     optimiser = make_optimiser(
-        options.optimiser,
-        network,
-        module,
-        lr=torch.tensor(options.lr, device=device) if on_gpu else options.lr,
-        weight_decay=options.weight_decay,
+        options.optimiser, network, module, lr=lr, weight_decay=options.weight_decay
     )
     fingerprint: dict[str, Any] = {}
     n_processes = processes.count()
@@ -205,16 +188,9 @@ def fit(
     # DistributedDataParallel gives all processes the weights of the first one
     shared = objective if n_processes == 1 else DistributedDataParallel(objective)
     averages = Averages(objective, options.average, device)
-    captures = on_gpu and options.capture and n_processes == 1
-    make_step = CapturedStep if captures else Step
-    step = make_step(
-        shared,
-        optimiser,
-        averages,
-        examples,
-        max_norm=options.max_norm,
-        set_progress=module.set_progress,
-    )
+    make_step = CapturedStep if on_gpu and options.capture and n_processes == 1 else Step
+    hooks = {"max_norm": options.max_norm, "set_progress": module.set_progress}
+    step = make_step(shared, optimiser, averages, examples, **hooks)
     evaluated_network, evaluated_loss = copy.deepcopy((network, module))
     evaluated = nn.ModuleDict({"network": evaluated_network, "loss": evaluated_loss}).eval()
 
@@ -236,9 +212,9 @@ def fit(
             fastest = torch.backends.cudnn.flags(enabled=True, benchmark=True)
             with seeded(derive_seed(options.seed, epoch, 1 + rank), device), fastest:
                 step.run_epoch(order_here, rates, shares)
-            record = {"epoch": epoch + 1, "loss": processes.mean(step.take_total()) / n_batches}
-            seconds = time.perf_counter() - start
-            record["samples_per_second"] = len(order) / seconds
+            record = {"epoch": epoch + 1, "loss": processes.mean(step.total) / n_batches}
+            step.total.zero_()
+            record["samples_per_second"] = len(order) / (time.perf_counter() - start)
             _check_finite(record)
             averaged = None
             if held_out is not None:
@@ -252,12 +228,13 @@ def fit(
                 _check_finite(record)
                 record |= measure(logits, held_out.labels)
             record["seconds"] = time.perf_counter() - start
-            state.add(record, averaged)
+            if state.history.add(record):  # the least held-out loss so far
+                state.kept = averaged
             if checkpoint is not None and rank == 0:
                 state.write(checkpoint, fingerprint)
             on_epoch(record)
     if state.history.records:
-        final = state.final()
+        final = averages.state() if state.kept is None else state.kept
         processes.agree(final)
         objective.load_state_dict(final)
     objective.eval()

@@ -15,17 +15,18 @@ T = TypeVar("T")
 
 def count() -> int:
     """Count the processes that train together."""
-    return distributed.get_world_size() if _are_several() else 1
+    is_shared = distributed.is_available() and distributed.is_initialized()
+    return distributed.get_world_size() if is_shared else 1
 
 
 def rank() -> int:
-    """Return the number of this process; only process 0 reads and writes checkpoints."""
-    return distributed.get_rank() if _are_several() else 0
+    """Look up the number of this process; only process 0 reads and writes checkpoints."""
+    return distributed.get_rank() if count() > 1 else 0
 
 
 def mean(value: Tensor) -> float:
     """Average a value over all processes."""
-    if _are_several():
+    if count() > 1:
         distributed.all_reduce(value)
         value /= count()
     return value.item()
@@ -33,14 +34,14 @@ def mean(value: Tensor) -> float:
 
 def agree(state: dict[str, Tensor]) -> None:
     """Copy the state of process 0 to all others, which differ in the statistics of batch norm."""
-    if _are_several():
+    if count() > 1:
         for tensor in state.values():
             distributed.broadcast(tensor, src=0)
 
 
 def from_first(read: Callable[[], T]) -> T:
     """Call `read` in process 0 and return its result, or raise its error, in every process."""
-    if not _are_several():
+    if count() == 1:
         return read()
     outcome: list[Any] = [None]
     if rank() == 0:
@@ -56,7 +57,7 @@ def from_first(read: Callable[[], T]) -> T:
 
 def check_same(facts: dict[str, Any]) -> None:
     """Check that all processes were given the same; otherwise they could wait forever."""
-    if not _are_several():
+    if count() == 1:
         return
     of_all: list[Any] = [None] * count()
     distributed.all_gather_object(of_all, facts)
@@ -66,11 +67,3 @@ def check_same(facts: dict[str, Any]) -> None:
             f"{', '.join(different)}. Give all of them the same data and the same seed "
             "(random_state)."
         )
-
-
-def _are_several() -> bool:
-    return (
-        distributed.is_available()
-        and distributed.is_initialized()
-        and distributed.get_world_size() > 1
-    )

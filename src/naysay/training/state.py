@@ -18,12 +18,13 @@ from naysay._base.errors import InvalidModelFile
 from naysay._base.files import replacing
 from naysay.training import processes
 from naysay.training.batches import Examples
-from naysay.training.history import EpochRecord, History
-from naysay.training.schedules import Schedule
+from naysay.training.history import History
 from naysay.training.step import Averages
 from naysay.transition import TransitionMatrix
 
 _ROWS = 1000  # rows of X whose checksum is compared
+_BY_HAND = ("optimiser", "schedule", "capture", "compile")  # described separately, or irrelevant
+_OF_HARDWARE = ("lr", "initial_lr", "params", "capturable", "foreach", "fused")
 
 
 def fingerprint_of(
@@ -40,21 +41,25 @@ def fingerprint_of(
     Processes that train together must have the same fingerprint, and so must a training and the
     checkpoint from which it is resumed. Large objects are represented by checksums.
     """
-    by_hand = ("optimiser", "schedule", "capture", "compile")  # described below, or irrelevant
+    groups = [
+        {name: repr(value) for name, value in group.items() if name not in _OF_HARDWARE}
+        for group in optimiser.state_dict()["param_groups"]
+    ]
+    shapes = [(name, list(value.shape)) for name, value in network.state_dict().items()]
     return {
-        **{name: value for name, value in options.items() if name not in by_hand},
-        "optimiser": of_optimiser(optimiser),
-        "schedule": of_schedule(options["schedule"]),
-        **of_examples(examples),
-        **{f"held-out {name}": value for name, value in of_examples(held_out).items()},
-        "network": of_network(network),
+        **{name: value for name, value in options.items() if name not in _BY_HAND},
+        "optimiser": [type(optimiser).__name__, *groups],
+        "schedule": _checksum(np.array([options["schedule"](n / 1000) for n in range(1001)])),
+        **_of_examples(examples),
+        **{f"held-out {name}": value for name, value in _of_examples(held_out).items()},
+        "network": _checksum(f"{network} {shapes}"),
         "loss": of_loss(loss),
         "processes": processes.count(),
-        "augment": of_value(augment),
+        "augment": _of_value(augment),
     }
 
 
-def of_examples(examples: Examples | None) -> dict[str, Any]:
+def _of_examples(examples: Examples | None) -> dict[str, Any]:
     """Describe the labels and, because there may be very many, a sample of the inputs."""
     if examples is None:
         return {"X": None, "labels": None}
@@ -65,86 +70,48 @@ def of_examples(examples: Examples | None) -> dict[str, Any]:
     }
 
 
-def of_optimiser(optimiser: torch.optim.Optimizer) -> list[Any]:
-    """Describe the class and the settings of an optimiser, without the learning rate."""
-    settings = [
-        {name: repr(value) for name, value in group.items() if name not in _OF_HARDWARE}
-        for group in optimiser.state_dict()["param_groups"]
-    ]
-    return [type(optimiser).__name__, *settings]
-
-
-_OF_HARDWARE = ("lr", "initial_lr", "params", "capturable", "foreach", "fused")
-
-
-def of_schedule(schedule: Schedule) -> int:
-    """Compute a checksum of the values of a schedule, which may be any function."""
-    return zlib.crc32(np.array([schedule(part / 1000) for part in range(1001)]).tobytes())
-
-
-def of_network(network: nn.Module) -> int:
-    """Compute a checksum of the structure of a network, without its weights."""
-    shapes = [(name, list(value.shape)) for name, value in network.state_dict().items()]
-    return _text_checksum(f"{network} {shapes}")
-
-
 def of_loss(loss: nn.Module) -> int:
     """Compute a checksum of the settings, parameters and buffers of a loss."""
     settings = [
-        (type(part).__name__, name, of_value(value))
+        (type(part).__name__, name, _of_value(value))
         for part in loss.modules()
         for name, value in vars(part).items()
         if not name.startswith("_") and name != "training"
     ]
     tensors = [*loss.named_parameters(), *loss.named_buffers()]
-    return _text_checksum(f"{settings} {[(name, _checksum(value)) for name, value in tensors]}")
+    return _checksum(f"{settings} {[(name, _checksum(value)) for name, value in tensors]}")
 
 
-def of_value(value: Any) -> Any:
+def _of_value(value: Any) -> Any:
     """Describe a setting in values that JSON can store: functions by name, arrays as checksums."""
     if isinstance(value, partial):
-        return [of_value(value.func), of_value(value.args), of_value(value.keywords)]
+        return [_of_value(value.func), _of_value(value.args), _of_value(value.keywords)]
     if isinstance(value, Mapping):
-        return {str(name): of_value(each) for name, each in value.items()}
+        return {str(name): _of_value(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
-        return [of_value(each) for each in value]
-    if isinstance(value, Tensor):
+        return [_of_value(each) for each in value]
+    if isinstance(value, Tensor | np.ndarray):
         return _checksum(value)
-    if isinstance(value, np.ndarray):
-        return zlib.crc32(value.tobytes())
     if isinstance(value, TransitionMatrix) and not value.is_uniform:
         stored = value.entries
-        return of_value([stored.data, stored.indices, stored.indptr])
+        return _of_value([stored.data, stored.indices, stored.indptr])
     return getattr(value, "__qualname__", re.sub(r" at 0x[0-9a-f]+", "", repr(value)))
 
 
-def _checksum(tensor: Tensor) -> int:
-    values = tensor.detach().cpu().contiguous()
-    return zlib.crc32(values.flatten().view(torch.uint8).numpy().tobytes())
-
-
-def _text_checksum(text: str) -> int:
-    return zlib.crc32(text.encode())
+def _checksum(value: Any, start: int = 0) -> int:
+    """Compute the CRC-32 of a text, a tensor or an array, which continues that of `start`."""
+    if isinstance(value, Tensor):  # without a copy, because it may be large
+        value = value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy()
+    else:
+        value = value.encode() if isinstance(value, str) else value.tobytes()
+    return zlib.crc32(value, start)
 
 
 _FORMAT = "naysay checkpoint 1"
 
 
 def write_checkpoint(path: str | Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
-    """Replace the checkpoint at `path`, atomically.
-
-    If the process is killed at any moment, the old or the new checkpoint is complete. A temporary
-    file that a killed process has left is removed by the next call.
-
-    Parameters
-    ----------
-    path : path
-        The checkpoint file; its folder is created if necessary.
-    tensors : dict of Tensor
-        Tensors by name.
-    facts : dict
-        Everything else, in values that JSON can store.
-    """
+    """Replace the checkpoint at `path` atomically; JSON must be able to store the facts."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     # copies, because safetensors refuses tensors that share memory or are not contiguous
@@ -183,19 +150,14 @@ def read_checkpoint(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]
 
 def _content_checksum(text: str, tensors: dict[str, Tensor]) -> int:
     """Compute a checksum of the whole content, to detect damage."""
-    total = zlib.crc32(text.encode())
+    total = _checksum(text)
     for name, tensor in sorted(tensors.items()):
-        total = zlib.crc32(name.encode(), total)
-        bytes_of: Any = tensor.flatten().view(torch.uint8).numpy()
-        total = zlib.crc32(bytes_of, total)
+        total = _checksum(tensor, _checksum(name, total))
     return total
 
 
 class State:
-    """Training state that can be resumed.
-
-    It has the records and the best weights so far, and everything that the next step starts from.
-    """
+    """Training state that can be resumed: what the next epoch starts from, and the best weights."""
 
     def __init__(
         self, objective: nn.Module, optimiser: torch.optim.Optimizer, averages: Averages
@@ -204,22 +166,13 @@ class State:
         self.optimiser = optimiser
         self.averages = averages
         self.history = History()
-        self.kept: dict[str, Tensor] | None = None
-
-    def add(self, record: EpochRecord, averaged: dict[str, Tensor] | None) -> None:
-        """Add the record of an epoch, and keep its averaged weights if it is the best so far."""
-        if self.history.add(record):
-            self.kept = averaged
-
-    def final(self) -> dict[str, Tensor]:
-        """Return the weights to end with: those of the best epoch, or the averaged ones."""
-        return self.averages.state() if self.kept is None else self.kept
+        self.kept: dict[str, Tensor] | None = None  # averaged weights of the best epoch
 
     def write(self, path: str | Path, fingerprint: dict[str, Any]) -> None:
         """Write the state to a checkpoint."""
-        tensors = _named("weights", self.objective.state_dict())
-        tensors |= _named("averages", self.averages.state())
-        tensors |= _named("kept", self.kept or {})
+        parts = {"averages": self.averages.state(), "kept": self.kept or {}}
+        parts["weights"] = self.objective.state_dict()
+        tensors = {f"{part}.{name}": parts[part][name] for part in parts for name in parts[part]}
         numbers: dict[str, Any] = {}
         of_optimiser = self.optimiser.state_dict()
         for index, state in of_optimiser["state"].items():
@@ -259,29 +212,24 @@ class State:
 
     def _restore(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
         """Copy the contents of a checkpoint; contents that do not fit raise some error."""
-        device = self.averages.weight.device
-        weights = self.objective.state_dict()
-        averages, kept = (_part(name, tensors) for name in ("averages", "kept"))
-        for part in (averages, kept):
-            if part or part is averages:
-                _check_shapes(part, weights)
+        averages, kept = _part("averages", tensors), _part("kept", tensors)
+        shapes = _shapes(self.objective.state_dict())
+        if _shapes(averages) != shapes or (kept and _shapes(kept) != shapes):
+            raise ValueError("its weights have other names or shapes than those of the network")
         self.objective.load_state_dict(_part("weights", tensors))
         for name, average in zip(self.averages.names, self.averages.averages, strict=True):
             average.copy_(averages[name])
         self.averages.n_steps = int(facts["n_steps"])
+        device = self.averages.weight.device
         self.kept = {name: value.to(device) for name, value in kept.items()} or None
         self.history = History(dict(record) for record in facts["history"])
-        if [each["epoch"] for each in self.history.records] != [
-            *range(1, 1 + len(self.history.records))
-        ]:
-            raise ValueError("its records are not those of the epochs")
-        self._restore_optimiser(_part("optimiser", tensors), facts)
-
-    def _restore_optimiser(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+        for number, record in enumerate(self.history.records, 1):
+            if record["epoch"] != number:
+                raise ValueError("its records are not those of the epochs")
         present = self.optimiser.state_dict()
         parameters = [p for group in self.optimiser.param_groups for p in group["params"]]
         states: dict[int, dict[str, Any]] = {}
-        for key, value in (tensors | _part("optimiser", facts["optimiser"])).items():
+        for key, value in _part("optimiser", tensors | facts["optimiser"]).items():
             index, name = key.split(".", 1)
             states.setdefault(int(index), {})[name] = value
             shape = parameters[int(index)].shape
@@ -294,27 +242,15 @@ class State:
         self.optimiser.load_state_dict({"state": states, "param_groups": groups})
 
 
-def _named(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {f"{prefix}.{name}": tensor for name, tensor in tensors.items()}
-
-
 def _part(prefix: str, values: dict[str, Any]) -> dict[str, Any]:
     start = f"{prefix}."
-    return {
-        name.removeprefix(start): value for name, value in values.items() if name.startswith(start)
-    }
+    return {name[len(start) :]: values[name] for name in values if name.startswith(start)}
+
+
+def _shapes(tensors: dict[str, Tensor]) -> dict[str, torch.Size]:
+    return {name: tensor.shape for name, tensor in tensors.items()}
 
 
 def _numbers(group: dict[str, Any]) -> dict[str, Any]:
     """Select the numbers in a parameter group, without the rate, which each step sets."""
     return {k: v for k, v in group.items() if type(v) in (int, float) and k != "lr"}
-
-
-def _check_shapes(tensors: dict[str, Tensor], like: dict[str, Tensor]) -> None:
-    if tensors.keys() != like.keys():
-        raise ValueError(f"it lacks or adds {', '.join(sorted(tensors.keys() ^ like.keys())[:3])}")
-    for name, tensor in tensors.items():
-        if tensor.shape != like[name].shape:
-            raise ValueError(
-                f"{name} has shape {tuple(tensor.shape)}, not {tuple(like[name].shape)}"
-            )

@@ -3,8 +3,9 @@
 import inspect
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,30 +22,18 @@ Work = Callable[[], None]
 _WARM_UPS = 3
 
 
-class Recorder(Protocol):
-    """Interface of what records work to replay it: CUDA graphs, or a stand-in in tests."""
-
-    def run_aside(self, work: Work) -> None:
-        """Run the work now, in the same surroundings as a capture."""
-        ...
-
-    def capture(self, work: Work) -> Work:
-        """Record the work and return a function that replays it; the work is not done yet."""
-        ...
-
-
 class CudaRecorder:
-    """Recorder of CUDA graphs, on a stream of its own.
+    """Recorder of work, to replay it: of CUDA graphs, on a stream of its own.
 
     Torch does not reuse the memory of one stream for another, so a new stream for each call would
-    allocate the memory of a step anew each time.
+    allocate the memory of a step anew each time. In tests another class takes its place.
     """
 
     def __init__(self, device: torch.device) -> None:
         self.stream = torch.cuda.Stream(device)
 
     def run_aside(self, work: Work) -> None:
-        """Run the work on the stream of the recorder."""
+        """Run the work now, on the stream of the recorder."""
         here = torch.cuda.current_stream(self.stream.device)
         self.stream.wait_stream(here)
         with torch.cuda.stream(self.stream):
@@ -52,7 +41,7 @@ class CudaRecorder:
         here.wait_stream(self.stream)
 
     def capture(self, work: Work) -> Work:
-        """Capture the work in a graph, which has memory of its own, and return its replay."""
+        """Record the work, without doing it, and return a function that replays it."""
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=self.stream):  # frees the memory of the warm-up
             work()
@@ -67,7 +56,7 @@ class Captured:
     warning.
     """
 
-    def __init__(self, work: Work, recorder: Recorder) -> None:
+    def __init__(self, work: Work, recorder: CudaRecorder) -> None:
         self.work = work
         self.recorder = recorder
         self.n_calls = 0  # in this process: a resumed training needs a warm-up too
@@ -79,19 +68,16 @@ class Captured:
             self.recorder.run_aside(self.work)
             return
         if self.n_calls == _WARM_UPS + 1:
-            self._capture()
+            try:
+                self.work = self.recorder.capture(self.work)
+            except RuntimeError as error:
+                warnings.warn(
+                    "This network or loss cannot be captured in a CUDA graph, so training is "
+                    f"slower: {str(error).splitlines()[0]}",
+                    NaysayWarning,
+                    stacklevel=2,
+                )
         self.work()
-
-    def _capture(self) -> None:
-        try:
-            self.work = self.recorder.capture(self.work)
-        except RuntimeError as error:
-            warnings.warn(
-                "This network or loss cannot be captured in a CUDA graph, so training is slower: "
-                f"{str(error).splitlines()[0]}",
-                NaysayWarning,
-                stacklevel=3,
-            )
 
 
 class Tables:
@@ -147,29 +133,26 @@ class Objective(nn.Module):
         # in a tuple, because otherwise its weights would be registered twice
         self.call_network = (compiler(compiled)(network),)
         self.loss = loss
-        self.uses_bfloat16 = bfloat16
+        # nullcontext ignores its argument and takes less time than an autocast that is disabled
+        self.precision = partial(torch.autocast, dtype=torch.bfloat16) if bfloat16 else nullcontext
         # a tuple, so that augmentations which are modules are no part of the state
         self.augments = of_each_view(augment, loss.n_views)
 
     def forward(self, inputs: Tensor, labels: Tensor) -> Tensor:
         """Compute the loss of a batch."""
-        if not self.uses_bfloat16:
-            return self.loss(self._logits(inputs.float()).float(), labels)
-        with torch.autocast(inputs.device.type, torch.bfloat16):
-            logits = self._logits(inputs.float())
+        inputs = inputs.float()
+        with self.precision(inputs.device.type):
+            views = [augment(inputs) for augment in self.augments]
+            logits = self.call_network[0](views[0] if len(views) == 1 else torch.cat(views))
+        if len(views) > 1:
+            logits = logits.unflatten(0, (len(views), len(inputs)))
         return self.loss(logits.float(), labels)
-
-    def _logits(self, inputs: Tensor) -> Tensor:
-        views = [augment(inputs) for augment in self.augments]
-        if len(views) == 1:
-            return self.call_network[0](views[0])
-        return self.call_network[0](torch.cat(views)).unflatten(0, (len(views), len(inputs)))
 
 
 def compiler(compiled: bool) -> Callable[[Any], Any]:
-    """Return a function that compiles its argument, or the identity if `compiled` is False.
+    """Choose a function that compiles its argument, or the identity if `compiled` is False.
 
-    The code is compiled for each batch size, because there are few and code for any size is slower.
+    Code is compiled for each batch size: there are few, and code for all sizes is slower.
     """
     return partial(torch.compile, dynamic=False) if compiled else lambda work: work
 
@@ -201,7 +184,13 @@ class Averages:
         self.averages = [value.clone() for value in self.current]
         self.counters = {k: v for k, v in state.items() if not v.is_floating_point()}
         self.weight = torch.zeros((), device=device)
-        self.by_descent = _AverageByDescent(self.averages, self.current, self.weight)
+        # Gradient ascent along the current values with weight decay 1 is a moving average:
+        # average -= weight * (average - value). Torch has no other fused operation on lists of
+        # tensors that reads its weight from the device without synchronising.
+        for average, value in zip(self.averages, self.current, strict=True):
+            average.grad = value
+        settings = {"lr": self.weight, "weight_decay": 1.0, "maximize": True, "fused": True}
+        self.by_ascent = torch.optim.SGD(self.averages, **settings)
         self.can_sync = device.type == "cpu"  # reading a number there costs nothing
 
     def begin_epoch(self, n_steps: int) -> list[float]:
@@ -214,26 +203,12 @@ class Averages:
         if self.can_sync:
             _torch._foreach_lerp_(self.averages, self.current, self.weight.item())
         else:
-            self.by_descent.step()
+            self.by_ascent.step()
 
     def state(self) -> dict[str, Tensor]:
         """Copy the averages by name, and the integer buffers, which are not averaged."""
         averaged = dict(zip(self.names, self.averages, strict=True))
         return {name: value.clone() for name, value in (averaged | self.counters).items()}
-
-
-class _AverageByDescent(torch.optim.SGD):
-    """A moving average whose weight is a tensor on the device, in one fused operation.
-
-    Gradient ascent along the current values with weight decay 1 is such an average:
-    ``average -= weight * (average - value)``. Torch has no other fused operation on lists of
-    tensors that reads such a weight without synchronising.
-    """
-
-    def __init__(self, averages: list[Tensor], values: list[Tensor], weight: Tensor) -> None:
-        for average, value in zip(averages, values, strict=True):
-            average.grad = value
-        super().__init__(averages, lr=weight, weight_decay=1.0, maximize=True, fused=True)
 
 
 class Step:
@@ -257,7 +232,7 @@ class Step:
         self.set_progress = set_progress
         self.parameters = [p for group in optimiser.param_groups for p in group["params"]]
         self.descend = _plain_step(optimiser)
-        self.total = torch.zeros((), device=examples.device)  # sum of losses
+        self.total = torch.zeros((), device=examples.device)  # sum of the losses of an epoch
         self.share = torch.zeros((), device=examples.device)  # of training done, for a CUDA graph
 
     def run_epoch(self, order: Tensor, rates: Sequence[float], shares: Sequence[float]) -> None:
@@ -271,7 +246,11 @@ class Step:
 
     def set_numbers(self, rate: Any, weight: Any, share: Any) -> None:
         """Set learning rate, weight in the average and share of training done."""
-        set_rate(self.optimiser, rate)
+        for group in self.optimiser.param_groups:
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate)  # in place, because a captured step reads it
+            else:
+                group["lr"] = rate
         self.averages.weight.fill_(weight)
         self.set_progress(self.share.fill_(share) if self.share.is_cuda else share)
 
@@ -287,12 +266,6 @@ class Step:
         self.averages.update()
         self.total += loss.detach()
 
-    def take_total(self) -> Tensor:
-        """Return the sum of the losses since the last call."""
-        total = self.total.clone()
-        self.total.zero_()
-        return total
-
 
 class CapturedStep(Step):
     """The same step, captured in one CUDA graph and replayed.
@@ -301,7 +274,7 @@ class CapturedStep(Step):
     counts the steps. Inputs that are stored elsewhere are copied to one buffer, batch by batch.
     """
 
-    def __init__(self, *arguments: Any, recorder: Recorder | None = None, **options: Any) -> None:
+    def __init__(self, *arguments: Any, recorder: Any = None, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.tables = Tables()
         self.batch: Batch | None = None  # buffer for inputs that are stored elsewhere
@@ -332,9 +305,9 @@ class CapturedStep(Step):
 
 
 def _plain_step(optimiser: torch.optim.Optimizer) -> Callable[[], Any]:
-    """Return the step function of an optimiser.
+    """Choose the fastest step function of an optimiser.
 
-    For torch's own optimisers it leaves out the hooks and the profiling around the step, which
+    That of torch's own optimisers leaves out the hooks and the profiling around the step, which
     take a noticeable share of the time of small networks.
     """
     if type(optimiser) not in (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD):
@@ -354,14 +327,17 @@ def make_optimiser(
 
 def adamw(groups: Any, *, lr: Any, weight_decay: float) -> torch.optim.Optimizer:
     """Make AdamW: Adam with decoupled weight decay."""
-    settings = {"lr": lr, "weight_decay": weight_decay, "capturable": _is_captured(lr)}
-    return torch.optim.AdamW(groups, fused=True, **settings)
+    return _make_adam(torch.optim.AdamW, groups, lr=lr, weight_decay=weight_decay)
 
 
 def adam(groups: Any, *, lr: Any, weight_decay: float) -> torch.optim.Optimizer:
     """Make Adam, with weight decay as part of the gradient, as in the paper."""
-    settings = {"lr": lr, "weight_decay": weight_decay, "capturable": _is_captured(lr)}
-    return torch.optim.Adam(groups, fused=True, **settings)
+    return _make_adam(torch.optim.Adam, groups, lr=lr, weight_decay=weight_decay)
+
+
+def _make_adam(kind: MakeOptimiser, groups: Any, *, lr: Any, **settings: Any) -> Any:
+    is_captured = isinstance(lr, Tensor) and lr.is_cuda
+    return kind(groups, lr=lr, fused=True, capturable=is_captured, **settings)
 
 
 def sgd(groups: Any, *, lr: Any, weight_decay: float) -> torch.optim.Optimizer:
@@ -371,18 +347,5 @@ def sgd(groups: Any, *, lr: Any, weight_decay: float) -> torch.optim.Optimizer:
     )
 
 
-def _is_captured(lr: Any) -> bool:
-    return isinstance(lr, Tensor) and lr.is_cuda
-
-
 #: The optimisers by name; these are also the ones that `naysay.ensemble` supports.
 OPTIMISERS: dict[str, MakeOptimiser] = {"adamw": adamw, "adam": adam, "sgd": sgd}
-
-
-def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
-    """Set the learning rate; a tensor, which a captured step reads, is changed in place."""
-    for group in optimiser.param_groups:
-        if isinstance(group["lr"], Tensor):
-            group["lr"].fill_(rate)
-        else:
-            group["lr"] = rate

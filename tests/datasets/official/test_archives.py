@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from naysay._base.errors import InvalidData
+from naysay import InvalidData
 from naysay.datasets.official import archives
 from naysay.datasets.official.archives import decompress, unpack
 
@@ -212,7 +212,7 @@ def test_other_data_are_refused(data, problem):
         decompress(data, at_most=1000)
 
 
-@settings(deadline=None)  # the machine may be busy
+@settings(max_examples=60, deadline=None)  # the machine may be busy
 @given(st.binary(max_size=200), st.sampled_from([0x90, 0x10, 0x8A]))
 def test_any_bytes_give_bytes_or_a_value_error(data, flags):
     try:

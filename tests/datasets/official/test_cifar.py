@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from naysay import datasets
-from naysay._base.errors import InvalidData
+from naysay import InvalidData, datasets
 from naysay.datasets.official.cifar import read_batches, read_pickle
 from naysay.datasets.official.entry import FoundFile, OfficialFile, md5_of
 from naysay.datasets.official.registry import REGISTRY

@@ -7,8 +7,7 @@ import zipfile
 import pytest
 from rich.progress import Progress
 
-from naysay import datasets
-from naysay._base.errors import DatasetUnavailable, InvalidData
+from naysay import DatasetUnavailable, InvalidData, datasets
 from naysay.datasets.official import download
 from naysay.datasets.official.entry import Download, OfficialFile, md5_of
 from small_table import TABLE, WRONG, load

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from naysay import datasets
-from naysay._base.errors import InvalidData
+from naysay import InvalidData, datasets
 from naysay.datasets.official.entry import FoundFile, OfficialFile, md5_of, read_content
 from naysay.datasets.official.idx import parse_idx
 from naysay.datasets.official.registry import REGISTRY
@@ -167,7 +166,7 @@ def test_what_is_no_idx_file_is_refused(tmp_path, found, content, problem):
         parse_idx(content, found(tmp_path / "file"))
 
 
-@settings(deadline=None)  # the machine may be busy
+@settings(max_examples=30, deadline=None)  # the machine may be busy
 @given(hnp.arrays(np.uint8, hnp.array_shapes(max_dims=4, max_side=5)))
 def test_parse_is_the_inverse_of_write(array):
     np.testing.assert_array_equal(parse_idx(as_idx(array), MADE), array)

@@ -6,8 +6,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 
-from naysay import datasets
-from naysay._base.errors import InvalidData
+from naysay import InvalidData, datasets
 from naysay.datasets.official.registry import REGISTRY
 
 REAL = ("mnist", "usps", "waveform1", "waveform2", "satimage", "pendigits", "drive", "letter")

@@ -5,8 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from naysay import datasets
-from naysay._base.errors import InvalidData
+from naysay import InvalidData, datasets
 from naysay.datasets.official import text
 from naysay.datasets.official.entry import OfficialFile
 from naysay.datasets.official.registry import REGISTRY
@@ -97,8 +96,8 @@ HUGE = "9" * 5_000_000
         ([LINES[0], "1,2,3"], "must have labels '0', '1', '2'. Line 2 has 3"),
         ([LINES[0], "1,2,1.5"], "must have labels '0', '1', '2'. Line 2 has 1.5"),
         (LINES[:3], "must hold 4 examples, 2 of class 0. It holds 3, 1 of that class"),
-        ("\n".join(LINES).encode("utf-16"), "must be plain text in ASCII. Byte 0 is 0xff"),
-        (b"1,2,0\n1,2\xe9,1", "must be plain text in ASCII. Byte 9 is 0xe9"),
+        ("\n".join(LINES).encode("utf-16"), "must be text in ASCII. Byte 0 is 0xff"),
+        (b"1,2,0\n1,2\xe9,1", "must be text in ASCII. Byte 9 is 0xe9"),
         (b"1,2,0\n1,2\x00,1", "must have a number in cell 2 of line 2"),
         (gzip.compress("\n".join(LINES).encode())[:-9], "must be a whole gzip file"),
     ],

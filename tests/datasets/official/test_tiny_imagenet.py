@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from naysay import datasets
-from naysay._base.errors import InvalidData
+from naysay import InvalidData, datasets
 from naysay.datasets.official import tiny_imagenet
 from naysay.datasets.official.registry import REGISTRY
 

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from naysay import InvalidInput, NaysayError
-from naysay._base.errors import InvalidData
+from naysay import InvalidData, InvalidInput, NaysayError
 from naysay.datasets.own import read_features, read_own
 
 

@@ -7,8 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from PIL import Image
 
-from naysay import InvalidInput, InvalidModelFile
-from naysay._base.errors import InvalidData
+from naysay import InvalidData, InvalidInput, InvalidModelFile
 from naysay.datasets.own import read_features, read_own, recipe_from_dict
 from naysay.datasets.own.images import ImageRecipe, find_images, plan_images, resolve_paths
 
@@ -83,10 +82,10 @@ def test_relative_paths_must_stay_inside_the_folder_of_the_table(tmp_path):
     assert len(read_own(inside / "t.csv", label="not", images="f").X) == 1
     for name in ("../secret.png", "link.png", "x/../../secret.png"):
         with pytest.raises(InvalidData, match=r"must stay inside its folder. Data row 8 has"):
-            resolve_paths(["a.png", name], [3, 7], inside, "t.csv")
+            resolve_paths(["a.png", name], [3, 7], inside / "t.csv", "t.csv")
     for cell in (None, "a\0b"):
         with pytest.raises(InvalidData, match="data row 4 is empty or invalid"):
-            resolve_paths([cell], [3], inside, "t.csv")
+            resolve_paths([cell], [3], inside / "t.csv", "t.csv")
 
 
 def test_a_missing_image_is_named(tmp_path):

@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from naysay import InvalidInput, InvalidLabels, InvalidModelFile, NaysayError
-from naysay._base.errors import InvalidData
+from naysay import InvalidData, InvalidInput, InvalidLabels, InvalidModelFile, NaysayError
 from naysay.datasets.own import read_features, read_own, recipe_from_dict
 
 CSV = """age,colour,not,is,who
@@ -280,7 +279,7 @@ rows = st.lists(
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "frame"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(rows=rows)
 def test_a_table_written_and_read_back_gives_the_same_answers(tmp_path_factory, kind, rows):
     columns = {

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from naysay import InvalidInput, NaysayError
-from naysay._base.errors import InvalidData
+from naysay import InvalidData, InvalidInput, NaysayError
 from naysay.datasets.own import tables
 from naysay.datasets.own.tables import find_column, parse_csv, read_table
 

@@ -17,14 +17,15 @@ from typing import Literal, NamedTuple
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData
 
-__all__ = ["decompress", "unpack"]
-
 _MOST_BYTES = 1 << 30  # the largest archive, CIFAR, unpacks to 186 MB
 # The exceptions that `tarfile` and `zipfile` raise for an archive that they cannot read.
 _DAMAGED = (
     *(tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, lzma.LZMAError, zlib.error),
     *(EOFError, RuntimeError, ValueError),
 )
+_MAGIC = b"\x1f\x9d"  # of files made by `compress`
+_CLEAR = 256  # code that empties the table, in block mode
+_FIRST_WIDTH = 9
 
 
 class _Member(NamedTuple):
@@ -34,15 +35,7 @@ class _Member(NamedTuple):
 
 
 def unpack(archive: Path, kind: Literal["tar", "zip"], into: Path) -> None:
-    """Unpack the plain files of `archive` into the folder `into`.
-
-    Raises
-    ------
-    InvalidData
-        If the archive is damaged, or if a member would be written outside `into` or is not a
-        plain file. The message names the archive and the member. In the second case nothing is
-        written.
-    """
+    """Unpack the plain files of `archive` into the folder `into`, or nothing if one is unsafe."""
     try:
         if kind == "tar":
             with tarfile.open(archive) as tar:
@@ -81,7 +74,13 @@ def _of_zip(info: zipfile.ZipInfo) -> _Member:
 
 def _check_members(archive: Path, members: Sequence[_Member]) -> None:
     for member in members:
-        problem = _problem(member)
+        # This is stricter than the data filter of `tarfile`, which removes a leading slash and
+        # allows links inside the folder.
+        posix, windows = PurePosixPath(member.name), PureWindowsPath(member.name)
+        problem = f"is a {member.kind}" if member.kind in ("link", "device") else ""
+        is_rooted = posix.is_absolute() or windows.drive or windows.root
+        if is_rooted or ".." in (*posix.parts, *windows.parts):
+            problem = "would be written outside its folder"
         if problem:
             raise InvalidData(
                 f"{archive.name} must hold plain files under its own folder. One member {problem}: "
@@ -100,32 +99,12 @@ def _check_members(archive: Path, members: Sequence[_Member]) -> None:
         )
 
 
-def _problem(member: _Member) -> str:
-    """Describe why a member must not be unpacked; the text is empty if it may be."""
-    # This is stricter than the data filter of `tarfile`, which removes a leading slash and allows
-    # links inside the folder.
-    posix, windows = PurePosixPath(member.name), PureWindowsPath(member.name)
-    is_rooted = posix.is_absolute() or windows.drive or windows.root
-    if is_rooted or ".." in (*posix.parts, *windows.parts):
-        return "would be written outside its folder"
-    return f"is a {member.kind}" if member.kind in ("link", "device") else ""
-
-
-_MAGIC = b"\x1f\x9d"
-_CLEAR = 256  # code that empties the table, in block mode
-_FIRST_WIDTH = 9
-
-
 def decompress(data: bytes, *, at_most: int) -> bytes:
     """Decompress a file made by the Unix program `compress` (``.Z``).
 
     The UCI repository still publishes such files, and no library that naysay depends on reads
     them. The format is LZW, with codes of 9 bits at first and of up to 16 bits as the table grows.
-
-    Raises
-    ------
-    ValueError
-        If the data are not in this format, are damaged, or hold more than `at_most` bytes.
+    Data that are damaged or hold more than `at_most` bytes raise a ValueError.
 
     Examples
     --------

@@ -8,6 +8,7 @@ import io
 import pickle
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -23,10 +24,7 @@ from naysay.datasets.official.entry import (
     read_checked,
 )
 
-__all__ = ["read_batches", "read_pickle"]
-
 _IMAGE = (3, 32, 32)
-_MOST_BYTES = 1 << 28  # the largest file, the training set of CIFAR-100, has 155 MB
 
 
 class _ByteArray:
@@ -79,14 +77,7 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 def read_pickle(content: bytes, file: FoundFile) -> dict[str, Any]:
-    """Read the dict in a pickle of plain data; errors name `file`.
-
-    Raises
-    ------
-    InvalidData
-        If the pickle refers to anything but byte arrays, dicts, lists, text and numbers, which
-        the message names and which is neither imported nor run, or if it is not a pickle.
-    """
+    """Read the dict in a pickle of plain data; anything else is neither imported nor run."""
     try:
         loaded = _PlainUnpickler(io.BytesIO(content), encoding="bytes").load()
     except _Refused as refused:
@@ -107,30 +98,23 @@ def read_pickle(content: bytes, file: FoundFile) -> dict[str, Any]:
 def read_batches(
     entry: Entry, files: Sequence[FoundFile], *, labels_key: str, names_key: str
 ) -> Contents:
-    """Read the training batches, the test batch and the names of the classes, in that order.
-
-    Returns
-    -------
-    Contents
-        Images uint8 (n_samples, 3, 32, 32) with channels red, green, blue.
-    """
+    """Read the training batches, the test batch and the names of the classes, in that order."""
     *batches, meta = files
-    content, meta_record = read_checked(meta, at_most=_MOST_BYTES)
-    classes = _class_names(entry, meta, read_pickle(content, meta), names_key)
+    content, meta_record = read_checked(meta)
+    fields = read_pickle(content, meta)
+    names = fields.get(names_key)
+    if not isinstance(names, list) or len(names) != entry.n_classes:
+        raise meta.invalid(
+            f"must hold a list '{names_key}' of {entry.n_classes} names",
+            f"It holds {shorten(fields)}",
+        )
+    classes = tuple(name.decode() if isinstance(name, bytes) else str(name) for name in names)
     X_train = np.empty((entry.n_train, *_IMAGE), np.uint8)
     X_test = np.empty((entry.n_test or 0, *_IMAGE), np.uint8)
-
-    def load(index: int) -> tuple[list[int], SourceFile]:
-        file = batches[index]
-        content, record = read_checked(file, at_most=_MOST_BYTES)
-        n_batch = entry.n_train // (len(batches) - 1)
-        is_test = index == len(batches) - 1
-        target = X_test if is_test else X_train[index * n_batch : (index + 1) * n_batch]
-        return _read_batch(entry, file, read_pickle(content, file), labels_key, target), record
-
+    targets = [*np.split(X_train, len(batches) - 1), X_test]
     # Threads suffice because reading and hashing release the interpreter lock.
     with ThreadPoolExecutor() as pool:
-        parts = list(pool.map(load, range(len(batches))))
+        parts = list(pool.map(partial(_read_batch, entry, labels_key), batches, targets))
     labels = [np.asarray(batch_labels, dtype=np.int64) for batch_labels, _ in parts]
     records = (*(record for _, record in parts), meta_record)
     train = Split(X_train, np.concatenate(labels[:-1]))
@@ -138,13 +122,11 @@ def read_batches(
 
 
 def _read_batch(
-    entry: Entry,
-    file: FoundFile,
-    batch: dict[str, Any],
-    labels_key: str,
-    target: NDArray[np.uint8],
-) -> list[int]:
-    """Copy the images of a batch into `target` and return their labels."""
+    entry: Entry, labels_key: str, file: FoundFile, target: NDArray[np.uint8]
+) -> tuple[list[int], SourceFile]:
+    """Read the labels of a batch, and copy its images into `target`."""
+    content, record = read_checked(file)
+    batch = read_pickle(content, file)
     images, labels = batch.get("data"), batch.get(labels_key)
     if not isinstance(images, _ByteArray) or not isinstance(labels, list):
         raise file.invalid(
@@ -160,16 +142,4 @@ def _read_batch(
     if not all(isinstance(label, int) and 0 <= label < entry.n_classes for label in labels):
         raise file.invalid(f"must hold labels 0..{entry.n_classes - 1}", "It holds others")
     target[:] = images.values.reshape(target.shape)
-    return labels
-
-
-def _class_names(
-    entry: Entry, file: FoundFile, meta: dict[str, Any], names_key: str
-) -> tuple[str, ...]:
-    names = meta.get(names_key)
-    if not isinstance(names, list) or len(names) != entry.n_classes:
-        raise file.invalid(
-            f"must hold a list '{names_key}' of {entry.n_classes} names",
-            f"It holds {shorten(meta)}",
-        )
-    return tuple(name.decode() if isinstance(name, bytes) else str(name) for name in names)
+    return labels, record

@@ -17,6 +17,7 @@ from naysay._base.errors import DatasetUnavailable, InvalidData
 from naysay.datasets.official.archives import decompress, unpack
 from naysay.datasets.official.entry import (
     HOW_TO_GET_IT,
+    MOST_BYTES,
     Download,
     Entry,
     FoundFile,
@@ -24,47 +25,31 @@ from naysay.datasets.official.entry import (
     read_checked,
 )
 
-__all__ = ["download_missing"]
-
 _CHUNK_BYTES = 1 << 16
-_MOST_BYTES = 1 << 28  # limit for one file; the largest has 155 MB
 
 
 def download_missing(entry: Entry, folder: Path) -> None:
-    """Download the missing files of a data set, also those for which a stand-in is present.
-
-    Raises
-    ------
-    DatasetUnavailable
-        If no server can be reached, or each answers with an error.
-    InvalidData
-        If a downloaded file differs from the published one; it is not kept.
-    """
+    """Download the missing files of a data set, also those for which a stand-in is present."""
     official = {file.path: file for file in entry.files}
     for download in entry.downloads:
         if all(has_file(entry, official[path], folder) for path in download.gives):
             continue
-        with _make_staging(entry, download, folder) as staging:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            temporary = tempfile.TemporaryDirectory(dir=folder, prefix=".fetch-")
+        except OSError as error:
+            raise DatasetUnavailable(
+                f"{entry.name} needs {download.gives[0]}, and its folder {folder} must be writable "
+                f"to download it. {error.strerror}.\n"
+                "Choose another folder with NAYSAY_DATA, data_dir= or --data-dir."
+            ) from None
+        with temporary as staging:
             arrived = _retrieve_from_any(entry, download, folder, Path(staging))
             ready = _unpack(download, arrived, Path(staging))
             for path in download.gives:
                 staged = FoundFile(entry.name, official[path], ready / path)
-                read_checked(staged, at_most=_MOST_BYTES)
+                read_checked(staged)
             _move_into_place(download, ready, folder)
-
-
-def _make_staging(
-    entry: Entry, download: Download, folder: Path
-) -> tempfile.TemporaryDirectory[str]:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        return tempfile.TemporaryDirectory(dir=folder, prefix=".fetch-")
-    except OSError as error:
-        raise DatasetUnavailable(
-            f"{entry.name} needs {download.gives[0]}, and its folder {folder} must be writable to "
-            f"download it. {error.strerror}.\n"
-            "Choose another folder with NAYSAY_DATA, data_dir= or --data-dir."
-        ) from None
 
 
 def _retrieve_from_any(entry: Entry, download: Download, folder: Path, staging: Path) -> Path:
@@ -143,19 +128,17 @@ def _unpack(download: Download, arrived: Path, staging: Path) -> Path:
         arrived.rename(target)
     elif download.folder is not None:  # the whole archive is kept, with the authors' layout
         unpack(arrived, download.archive, ready)
-        _refuse_incomplete(download, arrived, ready)
+        for path in download.gives:
+            if not (ready / path).is_file():
+                raise InvalidData(
+                    f"{arrived.name} must hold {path}. It does not. Nothing was kept."
+                )
     else:
         unpacked = staging / "unpacked"
         unpack(arrived, download.archive, unpacked)
         for path in download.gives:
             _pick(arrived, unpacked, path, ready / path)
     return ready
-
-
-def _refuse_incomplete(download: Download, archive: Path, ready: Path) -> None:
-    missing = [path for path in download.gives if not (ready / path).is_file()]
-    if missing:
-        raise InvalidData(f"{archive.name} must hold {missing[0]}. It does not. Nothing was kept.")
 
 
 def _pick(archive: Path, unpacked: Path, path: str, target: Path) -> None:
@@ -167,7 +150,7 @@ def _pick(archive: Path, unpacked: Path, path: str, target: Path) -> None:
         return
     for candidate in sorted(unpacked.rglob(f"{name}.Z")):
         try:
-            target.write_bytes(decompress(candidate.read_bytes(), at_most=_MOST_BYTES))
+            target.write_bytes(decompress(candidate.read_bytes(), at_most=MOST_BYTES))
         except ValueError as error:
             raise InvalidData(
                 f"{candidate.name} in {archive.name} must be a file made by `compress`: {error}. "

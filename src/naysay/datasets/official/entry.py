@@ -14,23 +14,13 @@ from numpy.typing import NDArray
 
 from naysay._base.errors import DatasetUnavailable, InvalidData
 
-__all__ = [
-    "HOW_TO_GET_IT",
-    "Contents",
-    "Dataset",
-    "Download",
-    "Entry",
-    "FoundFile",
-    "OfficialFile",
-    "Provenance",
-    "Reader",
-    "SourceFile",
-    "Split",
-    "data_folder",
-    "has_file",
-    "locate",
-    "user_folder",
-]
+HOW_TO_GET_IT = (
+    "On a connected machine run: naysay data fetch {name}\n"
+    "Or set NAYSAY_DATA (or data_dir=, --data-dir) to a folder that holds it."
+)
+MOST_BYTES = 1 << 28  # of one file; the largest, the training set of CIFAR-100, has 155 MB
+_GZIP_MAGIC = b"\x1f\x8b"
+_GZIP_FORMAT = 31  # zlib's code for a gzip header and trailer and the largest window
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,49 +125,26 @@ class Dataset:
 
 @dataclass(frozen=True)
 class OfficialFile:
-    """One file as its authors publish it.
+    """One file as its authors publish it."""
 
-    Parameters
-    ----------
-    path : str
-        Path of the file in the data folder.
-    also : tuple of str
-        Other paths to look at, relative to the data folder or absolute.
-    md5 : str, optional
-        Published md5 of the uncompressed content (the gzip headers of copies differ).
-    per_class : tuple of int
-        Number of examples of each class, for tables.
-    values_sha256 : str, optional
-        Checksum of the numbers, for tables whose copies differ in spacing and line ends.
-    stand_in : OfficialFile, optional
-        A part of this file that is read when the file itself is missing.
-    note : str
-        What a user of this file should know; it is added to the provenance.
-    """
-
-    path: str
-    also: tuple[str, ...] = ()
-    md5: str | None = None
-    per_class: tuple[int, ...] = ()
-    values_sha256: str | None = None
-    stand_in: "OfficialFile | None" = None
-    note: str = ""
+    path: str  # in the data folder
+    also: tuple[str, ...] = ()  # other paths to look at, relative to the data folder or absolute
+    md5: str | None = None  # of the uncompressed content, because the gzip headers of copies differ
+    per_class: tuple[int, ...] = ()  # number of examples of each class, for tables
+    values_sha256: str | None = None  # of the numbers, for tables whose copies differ in spacing
+    stand_in: "OfficialFile | None" = None  # a part of this file, read if the file is missing
+    note: str = ""  # what a user of this file should know; it is added to the provenance
 
 
 @dataclass(frozen=True)
 class Download:
-    """One file or archive to download, and the files of the data folder that it provides.
+    """One file or archive to download, and the files of the data folder that it provides."""
 
-    `urls` are mirrors of the same file. `known_hash` is None where no hash is published; the
-    files are then verified when they are read. `folder` is the top folder of an archive that is
-    kept whole; from other archives only the files in `gives` are kept.
-    """
-
-    urls: tuple[str, ...]
+    urls: tuple[str, ...]  # mirrors of the same file
     gives: tuple[str, ...]
-    known_hash: str | None = None
+    known_hash: str | None = None  # without it, the files are verified when they are read
     archive: Literal["tar", "zip"] | None = None
-    folder: str | None = None
+    folder: str | None = None  # of an archive that is kept whole; of others, only `gives` is kept
 
 
 @dataclass(frozen=True)
@@ -220,21 +187,10 @@ class Entry:
     licence: str
     citation: str
     classes: tuple[str, ...] = ()
-    numbers: tuple[int, ...] = ()
-
-    @property
-    def class_numbers(self) -> tuple[int, ...]:
-        """Numbers that papers use for the classes: 1, 2, … unless the authors skip one."""
-        return self.numbers or tuple(range(1, self.n_classes + 1))
+    numbers: tuple[int, ...] = ()  # of the classes in papers, if the authors skip one
 
 
 Reader = Callable[[Entry, Sequence[FoundFile]], Contents]
-
-
-HOW_TO_GET_IT = (
-    "On a connected machine run: naysay data fetch {name}\n"
-    "Or set NAYSAY_DATA (or data_dir=, --data-dir) to a folder that holds it."
-)
 
 
 def user_folder() -> Path:
@@ -249,18 +205,17 @@ def data_folder(data_dir: str | Path | None = None) -> Path:
 
 
 def locate(entry: Entry, folder: Path) -> tuple[FoundFile, ...]:
-    """Find the files of a data set in the data folder.
-
-    Raises
-    ------
-    DatasetUnavailable
-        If a file is missing; the message says which one, where naysay looked for it, and how to
-        get it.
-    """
-    found = tuple(_find(entry, official, folder) for official in entry.files)
+    """Find the files of a data set in the data folder, or raise `DatasetUnavailable`."""
+    found = [_find(entry, official, folder) for official in entry.files]
     missing = [file for file, place in zip(entry.files, found, strict=True) if place is None]
     if missing:
-        raise DatasetUnavailable(_describe_missing(entry, missing, folder))
+        more = f" and {len(missing) - 1} more of its files" if len(missing) > 1 else ""
+        elsewhere = [place for place in missing[0].also if PurePosixPath(place).is_absolute()]
+        also = f" (nor at {elsewhere[0]})" if elsewhere else ""
+        raise DatasetUnavailable(
+            f"{entry.name} needs {missing[0].path}{more}, not found in {folder}{also}.\n"
+            + HOW_TO_GET_IT.format(name=entry.name)
+        )
     return tuple(file for file in found if file is not None)
 
 
@@ -271,56 +226,15 @@ def _find(entry: Entry, official: OfficialFile, folder: Path) -> FoundFile | Non
     return _find(entry, official.stand_in, folder) if official.stand_in else None
 
 
-def _describe_missing(entry: Entry, missing: list[OfficialFile], folder: Path) -> str:
-    more = f" and {len(missing) - 1} more of its files" if len(missing) > 1 else ""
-    elsewhere = [place for place in missing[0].also if PurePosixPath(place).is_absolute()]
-    also = f" (nor at {elsewhere[0]})" if elsewhere else ""
-    return (
-        f"{entry.name} needs {missing[0].path}{more}, not found in {folder}{also}.\n"
-        + HOW_TO_GET_IT.format(name=entry.name)
-    )
-
-
 def has_file(entry: Entry, official: OfficialFile, folder: Path) -> bool:
     """Check whether a file itself, and not only its stand-in, is in the data folder."""
     found = _find(entry, official, folder)
     return found is not None and found.official is official
 
 
-_GZIP_MAGIC = b"\x1f\x8b"
-_GZIP_FORMAT = 31  # zlib's code for a gzip header and trailer and the largest window
-
-
 def md5_of(content: bytes) -> str:
     """Compute the md5 of `content`, which detects damage but not deliberate forgery."""
     return hashlib.md5(content, usedforsecurity=False).hexdigest()
-
-
-def read_content(file: FoundFile, *, at_most: int) -> bytes:
-    """Read a file, decompressing it if it is gzipped, whatever its name.
-
-    A content of more than `at_most` bytes is refused, so that a small file cannot fill the
-    memory.
-    """
-    raw = file.path.read_bytes()
-    content = _gunzip(file, raw, at_most) if raw.startswith(_GZIP_MAGIC) else raw
-    if not content:
-        raise file.invalid("must hold data", "It is empty")
-    if len(content) > at_most:
-        raise file.invalid(f"must hold at most {at_most:,} bytes", "It holds more")
-    return content
-
-
-def read_checked(file: FoundFile, *, at_most: int) -> tuple[bytes, SourceFile]:
-    """Read a file, compare it with its published md5 if there is one, and describe it."""
-    content = read_content(file, at_most=at_most)
-    found, published = md5_of(content), file.official.md5
-    if published is not None and found != published:
-        raise file.invalid(
-            f"must have the published md5 {published}",
-            f"The md5 of its content is {found}, so it is damaged or altered",
-        )
-    return content, SourceFile(file.path, found, "published md5" if published else "counts")
 
 
 def _gunzip(file: FoundFile, raw: bytes, at_most: int) -> bytes:
@@ -337,3 +251,38 @@ def _gunzip(file: FoundFile, raw: bytes, at_most: int) -> bytes:
             "must be one gzip file", f"{len(inflater.unused_data):,} bytes follow its end"
         )
     return content
+
+
+def read_content(file: FoundFile, *, at_most: int = MOST_BYTES) -> bytes:
+    """Read a file of at most `at_most` bytes, decompressing it if it is gzipped."""
+    raw = file.path.read_bytes()
+    content = _gunzip(file, raw, at_most) if raw.startswith(_GZIP_MAGIC) else raw
+    if not content:
+        raise file.invalid("must hold data", "It is empty")
+    if len(content) > at_most:
+        raise file.invalid(f"must hold at most {at_most:,} bytes", "It holds more")
+    return content
+
+
+def read_checked(file: FoundFile, *, at_most: int = MOST_BYTES) -> tuple[bytes, SourceFile]:
+    """Read a file, compare it with its published md5 if there is one, and describe it."""
+    content = read_content(file, at_most=at_most)
+    found, published = md5_of(content), file.official.md5
+    if published is not None and found != published:
+        raise file.invalid(
+            f"must have the published md5 {published}",
+            f"The md5 of its content is {found}, so it is damaged or altered",
+        )
+    return content, SourceFile(file.path, found, "published md5" if published else "counts")
+
+
+def read_text(file: FoundFile, *, encoding: str) -> tuple[str, SourceFile]:
+    """Read and check a text file, and describe it."""
+    content, record = read_checked(file)
+    try:
+        return content.decode(encoding), record
+    except UnicodeDecodeError as error:
+        raise file.invalid(
+            f"must be text in {encoding}",
+            f"Byte {error.start:,} is 0x{content[error.start]:02x}",
+        ) from None

@@ -16,20 +16,12 @@ from naysay.datasets.official.entry import (
     read_checked,
 )
 
-__all__ = ["parse_idx", "read_images"]
-
 _UNSIGNED_BYTES = 8  # type code in the idx header
 _IMAGE = (28, 28)
 
 
 def read_images(entry: Entry, files: Sequence[FoundFile]) -> Contents:
-    """Read training images and labels, then test images and labels.
-
-    Returns
-    -------
-    Contents
-        Images uint8 (n_samples, 1, 28, 28).
-    """
+    """Read training images and labels, then test images and labels."""
     train_images, train_labels, test_images, test_labels = files
     train, train_files = _read_split(entry, train_images, train_labels, entry.n_train)
     test, test_files = _read_split(entry, test_images, test_labels, entry.n_test or 0)
@@ -57,7 +49,7 @@ def _read_array(file: FoundFile, shape: tuple[int, ...]) -> tuple[NDArray[Any], 
 
 
 def parse_idx(content: bytes, file: FoundFile) -> NDArray[np.uint8]:
-    """Parse an idx file of unsigned bytes; errors name `file`.
+    """Parse the content of an idx file of unsigned bytes.
 
     The header consists of two zero bytes, the type (8 for unsigned bytes), the number of axes,
     and the length of each axis as a big-endian 32-bit number. The values follow.

@@ -6,7 +6,7 @@ complete.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -24,39 +24,25 @@ from naysay.datasets.official.entry import (
     FoundFile,
     Split,
     md5_of,
-    read_checked,
+    read_text,
     user_folder,
 )
 
-__all__ = ["read_folder"]
-
 _IMAGE = (3, 64, 64)
 _CHUNK = 250  # images that one worker decodes between two updates of the progress bar
-_MOST_BYTES = 1 << 24  # limit for a text file; the largest, words.txt, has 3 MB
 
 
 def read_folder(entry: Entry, files: Sequence[FoundFile]) -> Contents:
     """Read the official folder, whose labelled validation images become the test split.
 
-    Parameters
-    ----------
-    entry : Entry
-    files : sequence of FoundFile
-        ``wnids.txt``, ``words.txt`` and ``val/val_annotations.txt``.
-
-    Returns
-    -------
-    Contents
-        Images uint8 (n_samples, 3, 64, 64), mapped into memory copy-on-write. Training images
-        are ordered by class, then by number. Greyscale images are repeated in each channel.
+    The files are ``wnids.txt``, ``words.txt`` and ``val/val_annotations.txt``. Images are mapped
+    into memory copy-on-write. Training images are ordered by class, then by number.
     """
-    texts, records = [], []
-    for file in files:
-        content, record = read_checked(file, at_most=_MOST_BYTES)
-        texts.append(_decode(file, content))
-        records.append(record)
+    (wnids_text, words, annotations), records = zip(
+        *(read_text(file, encoding="UTF-8") for file in files), strict=True
+    )
     wnids_file, _, annotations_file = files
-    wnids = texts[0].split()
+    wnids = wnids_text.split()
     if len(set(wnids)) != entry.n_classes:
         raise wnids_file.invalid(
             f"must name {entry.n_classes} classes", f"It names {len(set(wnids))}"
@@ -64,24 +50,15 @@ def read_folder(entry: Entry, files: Sequence[FoundFile]) -> Contents:
     fingerprint = md5_of("".join(record.md5 for record in records).encode())[:12]
     decoded = _decoded_folder(wnids_file.path.parent, fingerprint)
     if not decoded.is_dir():
-        root = wnids_file.path.parent
-        train = _list_train(entry, wnids_file, root, wnids)
-        test = _list_test(entry, annotations_file, root, texts[2], wnids)
+        train = _list_train(entry, wnids_file, wnids)
+        test = _list_test(entry, annotations_file, annotations, wnids)
         _decode_all(wnids_file, decoded, train=train, test=test)
-    splits = [
-        _map_split(wnids_file, decoded, part, n_samples)
-        for part, n_samples in (("train", entry.n_train), ("test", entry.n_test or 0))
-    ]
-    return Contents(splits[0], splits[1], tuple(records), _class_names(wnids, texts[1]))
-
-
-def _decode(file: FoundFile, content: bytes) -> str:
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise file.invalid(
-            "must be text in UTF-8", f"Byte {error.start:,} is 0x{content[error.start]:02x}"
-        ) from None
+    return Contents(
+        train=_map_split(wnids_file, decoded, "train", entry.n_train),
+        test=_map_split(wnids_file, decoded, "test", entry.n_test or 0),
+        files=records,
+        classes=_class_names(wnids, words),
+    )
 
 
 def _class_names(wnids: Sequence[str], words: str) -> tuple[str, ...]:
@@ -104,15 +81,16 @@ def _decoded_folder(root: Path, fingerprint: str) -> Path:
 
 
 def _list_train(
-    entry: Entry, file: FoundFile, root: Path, wnids: Sequence[str]
+    entry: Entry, wnids_file: FoundFile, wnids: Sequence[str]
 ) -> list[tuple[Path, int]]:
+    root = wnids_file.path.parent
     per_class = entry.n_train // entry.n_classes
     listed: list[tuple[Path, int]] = []
     for label, wnid in enumerate(wnids):
         folder = root / "train" / wnid / "images"
         images = sorted(folder.glob("*.JPEG"), key=lambda path: (len(path.name), path.name))
         if len(images) != per_class:
-            raise file.invalid(
+            raise wnids_file.invalid(
                 f"must be beside {per_class} images of each class",
                 f"{folder} holds {len(images)}: delete {root}",
             )
@@ -121,7 +99,7 @@ def _list_train(
 
 
 def _list_test(
-    entry: Entry, file: FoundFile, root: Path, annotations: str, wnids: Sequence[str]
+    entry: Entry, file: FoundFile, annotations: str, wnids: Sequence[str]
 ) -> list[tuple[Path, int]]:
     label_of = {wnid: label for label, wnid in enumerate(wnids)}
     listed: list[tuple[Path, int]] = []
@@ -131,7 +109,7 @@ def _list_test(
             raise file.invalid(
                 f"must have an image and its class in line {number}", f"Got {shorten(line)}"
             )
-        listed.append((root / "val" / "images" / cells[0], label_of[cells[1]]))
+        listed.append((file.path.parent / "images" / cells[0], label_of[cells[1]]))
     counts = np.bincount([label for _, label in listed], minlength=entry.n_classes)
     per_class = (entry.n_test or 0) // entry.n_classes
     if (counts != per_class).any():
@@ -152,15 +130,14 @@ def _decode_all(file: FoundFile, decoded: Path, **parts: list[tuple[Path, int]])
         ProgressBar("Decoding Tiny ImageNet", sum(map(len, parts.values()))) as bar,
     ):
         for part, images in parts.items():
-            paths = [path for path, _ in images]
-            X = open_memmap(ready / f"{part}-X.npy", "w+", np.uint8, (len(paths), *_IMAGE))
-            _decode_images(file, paths, X, bar.update)
+            X = open_memmap(ready / f"{part}-X.npy", "w+", np.uint8, (len(images), *_IMAGE))
+            _decode_images(file, [path for path, _ in images], X, bar.update)
             X.flush()
             np.save(ready / f"{part}-y.npy", np.array([label for _, label in images], np.int64))
 
 
 def _decode_images(
-    file: FoundFile, paths: Sequence[Path], X: NDArray[np.uint8], report: Any
+    file: FoundFile, paths: Sequence[Path], X: NDArray[np.uint8], report: Callable[[int], Any]
 ) -> None:
     def decode_chunk(start: int) -> int:
         chunk = paths[start : start + _CHUNK]
@@ -189,17 +166,13 @@ def _decode_image(file: FoundFile) -> NDArray[np.uint8]:
 
 
 def _map_split(file: FoundFile, decoded: Path, part: str, n_samples: int) -> Split:
-    # "c" is copy-on-write: torch gets a writable array, and the file is not changed.
+    folder = FoundFile(file.dataset, file.official, decoded)
     try:
+        # "c" is copy-on-write: torch gets a writable array, and the file is not changed.
         X = np.load(decoded / f"{part}-X.npy", mmap_mode="c", allow_pickle=False)
         y = np.load(decoded / f"{part}-y.npy", allow_pickle=False)
     except (OSError, ValueError) as error:
-        raise _not_decoded(file, decoded, shorten(str(error))) from None
+        raise folder.invalid("must hold the decoded images", shorten(str(error))) from None
     if X.shape != (n_samples, *_IMAGE) or X.dtype != np.uint8 or y.shape != (n_samples,):
-        raise _not_decoded(file, decoded, f"{part} has shape {X.shape}")
+        raise folder.invalid("must hold the decoded images", f"{part} has shape {X.shape}")
     return Split(X, y)
-
-
-def _not_decoded(file: FoundFile, decoded: Path, got: str) -> Exception:
-    broken = FoundFile(file.dataset, file.official, decoded)
-    return broken.invalid("must hold the decoded images", got)

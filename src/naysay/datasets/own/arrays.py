@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput
 
-__all__ = ["find_array", "open_arrays", "read_arrays", "split_features", "text_cells"]
-
 _USUAL_NAMES = {"true_label": "true_labels", "annotator": "annotators", "example_id": "example_ids"}
 
 
@@ -21,13 +19,8 @@ def open_arrays(
 ) -> tuple[dict[str, pa.Array], pa.Table | NDArray[np.uint8], Sequence[str] | None]:
     """Read an array file: its label cells by role, the features of all rows, and the class names.
 
-    Parameters
-    ----------
-    path : Path
-    columns : mapping
-        Names of the arrays by role, for those that do not have the usual names.
-    classes : sequence of str, optional
-        Class names. By default, the array ``classes`` of the file, if there is one.
+    `columns` maps a role to the name of its array if this is not the usual name. The default of
+    `classes` is the array ``classes`` of the file, if there is one.
     """
     source = str(path)
     arrays = read_arrays(path, source)
@@ -36,8 +29,11 @@ def open_arrays(
     if classes is None and "classes" in arrays:
         classes = [str(each) for each in arrays["classes"].ravel().tolist()]
     labels = find_array(arrays, columns.get("label", "labels"), source)
-    label, classes = _label_cells(labels, classes, n_rows, source)
-    cells = {"label": label}
+    if labels.ndim == 2 and labels.dtype == np.bool_:
+        classes = list(map(str, range(labels.shape[1]))) if classes is None else list(classes)
+        cells = {"label": _lists_of_excluded(labels, classes, n_rows, source)}
+    else:
+        cells = {"label": text_cells(labels, "labels", classes, n_rows, source)}
     for role, usual in _USUAL_NAMES.items():
         if role in columns or usual in arrays:
             name = columns.get(role, usual)
@@ -71,25 +67,20 @@ def find_array(arrays: dict[str, NDArray[Any]], name: str, source: str) -> NDArr
 
 def split_features(X: NDArray[Any], source: str) -> pa.Table | NDArray[np.uint8]:
     """Convert X to a table with columns ``x0, x1, …``, or to images (n, channels, h, w)."""
-    if X.ndim in (3, 4):
-        return _check_images(X, source)
-    if X.ndim != 2 or X.dtype.kind not in "biuf" or not X.size:
-        raise InvalidData(
-            f"X of {source} must hold numbers of shape (n, features), or images of shape "
-            f"(n, channels, height, width). Got {X.dtype} of shape {X.shape}."
-        )
-    columns = np.ascontiguousarray(X.T)
-    return pa.table({f"x{index}": column for index, column in enumerate(columns)})
-
-
-def _check_images(X: NDArray[Any], source: str) -> NDArray[np.uint8]:
-    """Check that images are uint8, and add the axis of channels to greyscale images without it."""
+    if X.ndim not in (3, 4):
+        if X.ndim != 2 or X.dtype.kind not in "biuf" or not X.size:
+            raise InvalidData(
+                f"X of {source} must hold numbers of shape (n, features), or images of shape "
+                f"(n, channels, height, width). Got {X.dtype} of shape {X.shape}."
+            )
+        columns = np.ascontiguousarray(X.T)
+        return pa.table({f"x{index}": column for index, column in enumerate(columns)})
     if X.dtype != np.uint8:
         raise InvalidData(
             f"Images in {source} must be of type uint8, with values from 0 to 255. Got {X.dtype}. "
             "If the values are from 0 to 1, save (X * 255).round().astype('uint8')."
         )
-    images = X[:, None] if X.ndim == 3 else X
+    images = X[:, None] if X.ndim == 3 else X  # greyscale images may lack the axis of channels
     if images.shape[1] not in (1, 3) or not images.size:
         is_last = images.shape[3] in (1, 3)
         hint = " The channels are last: save X.transpose(0, 3, 1, 2)." if is_last else ""
@@ -100,25 +91,18 @@ def _check_images(X: NDArray[Any], source: str) -> NDArray[np.uint8]:
     return images
 
 
-def _label_cells(
-    labels: NDArray[Any], classes: Sequence[str] | None, n_rows: int, source: str
-) -> tuple[pa.Array, Sequence[str] | None]:
-    """Convert labels to text, and list the class names.
-
-    A boolean matrix of shape (n, classes) is true for the classes that are excluded.
-    """
-    if labels.ndim != 2 or labels.dtype != np.bool_:
-        return text_cells(labels, "labels", classes, n_rows, source), classes
-    names = list(map(str, range(labels.shape[1]))) if classes is None else list(classes)
-    if labels.shape != (n_rows, len(names)):
+def _lists_of_excluded(
+    excluded: NDArray[np.bool_], classes: list[str], n_rows: int, source: str
+) -> pa.Array:
+    """Convert a boolean matrix of shape (n, classes) to the list of excluded classes per row."""
+    if excluded.shape != (n_rows, len(classes)):
         raise InvalidData(
             f"labels of {source} must have one row per example and one column per class, and "
-            f"therefore the shape ({n_rows}, {len(names)}). Got {labels.shape}."
+            f"therefore the shape ({n_rows}, {len(classes)}). Got {excluded.shape}."
         )
-    excluded = pa.array(np.nonzero(labels)[1])
-    ends = np.concatenate([[0], np.cumsum(labels.sum(axis=1))])
-    named = pa.array(names, pa.large_string()).take(excluded)
-    return pa.LargeListArray.from_arrays(ends, named), names
+    ends = np.concatenate([[0], np.cumsum(excluded.sum(axis=1))])
+    names = pa.array(classes, pa.large_string()).take(pa.array(np.nonzero(excluded)[1]))
+    return pa.LargeListArray.from_arrays(ends, names)
 
 
 def text_cells(
@@ -134,7 +118,19 @@ def text_cells(
             f"have the shape ({n_rows},). Got {values.dtype} of shape {values.shape}."
         )
     if values.dtype.kind in "iu":
-        return _names_of(values, name, classes, source)
+        lowest, highest = int(values.min(initial=0)), int(values.max(initial=0))
+        if lowest < -1 or (classes is not None and highest >= len(classes)):
+            upper = "upwards" if classes is None else f"to {len(classes) - 1}"
+            raise InvalidData(
+                f"{name} of {source} must be integers from 0 {upper}, or -1 for unknown. Got "
+                f"{lowest if lowest < -1 else highest}."
+            )
+        distinct, positions = np.unique(values, return_inverse=True)
+        names = [
+            None if value == -1 else str(value) if classes is None else classes[value]
+            for value in distinct.tolist()
+        ]
+        return pa.array(names, pa.large_string()).take(pa.array(positions))
     if values.dtype.kind == "S":
         try:
             values = np.char.decode(values, "utf-8")
@@ -145,21 +141,3 @@ def text_cells(
             ) from None
     text = [value.strip() or None for value in values.tolist()]
     return pa.array(text, pa.large_string())
-
-
-def _names_of(
-    values: NDArray[Any], name: str, classes: Sequence[str] | None, source: str
-) -> pa.Array:
-    lowest, highest = int(values.min(initial=0)), int(values.max(initial=0))
-    if lowest < -1 or (classes is not None and highest >= len(classes)):
-        upper = "upwards" if classes is None else f"to {len(classes) - 1}"
-        raise InvalidData(
-            f"{name} of {source} must be integers from 0 {upper}, or -1 for unknown. Got "
-            f"{lowest if lowest < -1 else highest}."
-        )
-    distinct, positions = np.unique(values, return_inverse=True)
-    names = [
-        None if value == -1 else str(value) if classes is None else classes[value]
-        for value in distinct.tolist()
-    ]
-    return pa.array(names, pa.large_string()).take(pa.array(positions))

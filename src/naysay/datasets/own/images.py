@@ -20,15 +20,7 @@ from PIL import Image, ImageOps
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput, InvalidModelFile
-
-__all__ = [
-    "ImageRecipe",
-    "digest_files",
-    "find_images",
-    "find_labelled_images",
-    "plan_images",
-    "resolve_paths",
-]
+from naysay.datasets.own.tables import is_frame
 
 _CHANNELS = {"L": 1, "RGB": 3}
 _GREY = {"1", "L", "LA", "I;16", "I;16B", "I;16L", "I"}
@@ -37,15 +29,6 @@ _ROTATED = {5, 6, 7, 8}  # EXIF orientations that swap height and width
 _ORIENTATION = 0x0112
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class ImageHeader:
-    """Properties of an image file that are known without decoding it."""
-
-    height: int
-    width: int
-    is_grey: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,13 +59,6 @@ class ImageRecipe:
         """Decode image files in parallel, to an array of shape (n, channels, height, width)."""
         images = np.empty((len(paths), *self.shape), dtype=np.uint8)
 
-        def decode_into(index: int) -> None:
-            images[index] = self._decode(paths[index])
-
-        _in_threads(decode_into, range(len(paths)))
-        return images
-
-    def _decode(self, path: Path) -> NDArray[np.uint8]:
         def decode(image: Image.Image) -> NDArray[np.uint8]:
             upright = _to_mode(ImageOps.exif_transpose(image), self.mode)
             if upright.size != (self.width, self.height):
@@ -90,7 +66,11 @@ class ImageRecipe:
             pixels = np.asarray(upright)
             return pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
 
-        return _open(path, decode)
+        def decode_into(index: int) -> None:
+            images[index] = _open(paths[index], decode)
+
+        _in_threads(decode_into, range(len(paths)))
+        return images
 
     def to_dict(self) -> dict[str, Any]:
         """Convert the recipe to plain values for JSON."""
@@ -130,36 +110,33 @@ def find_labelled_images(folder: str | Path) -> tuple[list[Path], list[str], set
     is the label. An empty folder is a class that no label names.
     """
     root = Path(folder)
+    rule = f"{root} must contain one folder of images per complementary label."
+    paths = find_images(root)
     labels: list[str] = []
-    paths: list[Path] = []
-    for path in find_images(root):
-        inner = path.relative_to(root).parts
-        if len(inner) < 2:
+    for path in paths:
+        label, *inner = path.relative_to(root).parts
+        if not inner:
             raise InvalidData(
-                f"{root} must contain one folder of images per complementary label. The file "
-                f"{path.name!r} is in none of them: move it to the folder of a class that it does "
-                "not belong to."
+                f"{rule} The file {path.name!r} is in none of them: move it to the folder of a "
+                "class that it does not belong to."
             )
-        paths.append(path)
-        labels.append(inner[0])
+        labels.append(label)
     if not paths:
-        raise InvalidData(
-            f"{root} must contain one folder of images per complementary label. It contains no "
-            "image."
-        )
+        raise InvalidData(f"{rule} It contains no image.")
     folders = (entry.name for entry in root.iterdir() if entry.is_dir())
     return paths, labels, {name for name in folders if not name.startswith(".")}
 
 
 def resolve_paths(
-    cells: Sequence[str | None], rows: Iterable[int], base: Path, source: str
+    cells: Sequence[str | None], rows: Iterable[int], data: Any, source: str
 ) -> list[Path]:
     """Convert the cells of a table to paths of image files.
 
-    Relative paths start at the folder `base` and must stay inside it, also when they are links.
-    Absolute paths are not restricted. `rows` are the rows of the cells, counted from 0.
+    Relative paths start at the folder of the table, or at the current folder for a data frame and
+    for standard input, and must stay inside it, also when they are links. Absolute paths are not
+    restricted. `rows` are the rows of the cells, counted from 0.
     """
-    base = base.resolve()
+    base = (Path() if is_frame(data) else Path(data).parent).resolve()
     paths: list[Path] = []
     for row, cell in zip(rows, cells, strict=True):
         if cell is None or "\0" in cell:
@@ -195,35 +172,28 @@ def plan_images(
     Without `size`, all images must have the same size. Without `mode`, the recipe is greyscale if
     all images are.
     """
-    headers = _in_threads(_read_header, paths)
-    sizes = Counter((header.height, header.width) for header in headers)
-    (height, width), n_usual = sizes.most_common(1)[0]
-    if size is None and len(sizes) > 1:
-        path, other = next(
-            (path, header)
-            for path, header in zip(paths, headers, strict=True)
-            if (header.height, header.width) != (height, width)
-        )
+
+    def read_header(image: Image.Image) -> tuple[tuple[int, int], bool]:
+        width, height = image.size
+        if image.getexif().get(_ORIENTATION) in _ROTATED:
+            height, width = width, height
+        return (height, width), image.mode in _GREY
+
+    headers = _in_threads(lambda path: _open(path, read_header), paths)
+    sizes = [size_of_file for size_of_file, _ in headers]
+    (height, width), n_usual = Counter(sizes).most_common(1)[0]
+    if size is None and n_usual < len(paths):
+        odd = next(i for i, other in enumerate(sizes) if other != (height, width))
         raise InvalidData(
-            f"All images must have the same size. {n_usual} of {len(headers)} are {height}x{width} "
-            f"(height x width), but {path} is {other.height}x{other.width}.\n"
+            f"All images must have the same size. {n_usual} of {len(paths)} are {height}x{width} "
+            f"(height x width), but {paths[odd]} is {sizes[odd][0]}x{sizes[odd][1]}.\n"
             f"Pass size=({height}, {width}) (--size {height} {width}) to resize all images."
         )
     if size is not None:
         height, width = size
     if mode is None:
-        mode = "L" if all(header.is_grey for header in headers) else "RGB"
+        mode = "L" if all(is_grey for _, is_grey in headers) else "RGB"
     return ImageRecipe(height=height, width=width, mode=mode)
-
-
-def _read_header(path: Path) -> ImageHeader:
-    def read(image: Image.Image) -> ImageHeader:
-        width, height = image.size
-        if image.getexif().get(_ORIENTATION) in _ROTATED:
-            height, width = width, height
-        return ImageHeader(height, width, image.mode in _GREY)
-
-    return _open(path, read)
 
 
 def _open(path: Path, use: Callable[[Image.Image], T]) -> T:

@@ -15,13 +15,6 @@ from numpy.typing import NDArray
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput, InvalidLabels, InvalidModelFile
-from naysay.datasets.own.answers import (
-    Answers,
-    check_rows_agree,
-    class_indices,
-    gather_answers,
-    sort_names,
-)
 from naysay.datasets.own.arrays import (
     find_array,
     open_arrays,
@@ -29,7 +22,13 @@ from naysay.datasets.own.arrays import (
     split_features,
     text_cells,
 )
-from naysay.datasets.own.data import OwnData
+from naysay.datasets.own.data import (
+    OwnData,
+    check_rows_agree,
+    class_indices,
+    gather_answers,
+    sort_names,
+)
 from naysay.datasets.own.images import (
     ImageRecipe,
     digest_files,
@@ -44,13 +43,12 @@ from naysay.datasets.own.tables import (
     codes_of,
     find_column,
     is_frame,
+    is_list,
     pc,
     read_table,
     source_name,
     to_text,
 )
-
-__all__ = ["OwnData", "read_anchors", "read_features", "read_own", "recipe_from_dict"]
 
 # Characters per cell. Cells with several labels, a path or an id may be longer than a name.
 _LONGEST_CELL = {"label": 1 << 16, "images": 4096, "example_id": 4096}
@@ -120,10 +118,6 @@ def read_own(
         Convert images to greyscale ("L") or colour. By default, images are greyscale if all
         files are.
 
-    Returns
-    -------
-    OwnData
-
     Raises
     ------
     InvalidData
@@ -132,8 +126,6 @@ def read_own(
         If a parameter is invalid, such as the name of a column that does not exist.
     InvalidLabels
         If a label is not in `classes`, or there is no label.
-    OSError
-        If a file cannot be opened.
 
     Examples
     --------
@@ -154,7 +146,11 @@ def read_own(
     columns = {role: column for role, column in columns.items() if column is not None}
     rows: Any  # a table of features, pixels, the files of a folder, or cells with image paths
     if _is_folder(data):
-        _refuse_columns(columns)
+        for role, column in columns.items():
+            raise InvalidInput(
+                f"{role} must be omitted for a folder of images, because the names of its folders "
+                f"are the labels. Got {column!r}."
+            )
         rows, labels, folders = find_labelled_images(data)
         # A file that is in two folders is one example with two labels.
         cells = {"label": pa.array(labels), "example_id": pa.array(digest_files(rows))}
@@ -175,58 +171,46 @@ def read_own(
             "features must be omitted for images, because the pixels are the features. "
             f"Got {shorten(list(features))}."
         )
-    answers = gather_answers(**cells, classes=classes, separator=separator, source=source)
+    row, example_of_row, answers = gather_answers(
+        **cells, classes=classes, separator=separator, source=source
+    )
+    ids = None
+    if "example_id" in cells:
+        ids = tuple(cells["example_id"].take(pa.array(row)).to_pylist())
     if isinstance(rows, pa.Table):
-        X, recipe = _table_features(rows, answers, categorical, standardise, source)
+        examples = rows if len(row) == len(rows) else rows.take(pa.array(row))
+        recipe = fit_recipe(
+            examples, categorical=categorical, standardise=standardise, source=source
+        )
+        if len(row) != (example_of_row >= 0).sum():  # some examples have several rows
+            for name in rows.column_names:
+                check_rows_agree(rows[name], name, row, example_of_row, source)
+        X = recipe.apply(examples, source=source)
     elif isinstance(rows, np.ndarray):
-        X = rows[answers.row]
+        X = rows[row]
         recipe = ImageRecipe(
             height=X.shape[2], width=X.shape[3], mode="L" if X.shape[1] == 1 else "RGB"
         )
-    else:
-        paths = _image_paths(rows, answers, data, images)
+    else:  # files of dropped rows are never opened
+        if isinstance(rows, list):
+            paths = [rows[each] for each in row]
+            ids = tuple(path.relative_to(data).as_posix() for path in paths)
+        else:
+            check_rows_agree(pa.chunked_array([rows]), str(images), row, example_of_row, source)
+            paths = resolve_paths(rows.take(pa.array(row)).to_pylist(), row, data, source)
         recipe = plan_images(paths, size=size, mode=mode)
         X = recipe.apply(paths)
-    ids = None
-    if isinstance(rows, list):
-        ids = tuple(rows[row].relative_to(data).as_posix() for row in answers.row)
-    elif "example_id" in cells:
-        ids = tuple(cells["example_id"].take(pa.array(answers.row)).to_pylist())
     return OwnData(
-        X=X,
-        classes=answers.classes,
-        example=answers.example,
-        label=answers.label,
-        annotator=answers.annotator,
-        annotators=answers.annotators,
-        true_labels=answers.true_labels,
-        recipe=recipe,
-        source=source,
-        row=answers.row,
-        ids=ids,
-        n_rows=len(answers.example_of_row),
-        n_dropped=answers.n_dropped,
+        X=X, recipe=recipe, source=source, row=row, ids=ids, n_rows=len(example_of_row), **answers
     )
 
 
-def _is_path(data: Any) -> bool:
-    return not is_frame(data) and str(data) != "-"
-
-
 def _is_folder(data: Any) -> bool:
-    return _is_path(data) and Path(data).is_dir()
+    return not is_frame(data) and str(data) != "-" and Path(data).is_dir()
 
 
 def _is_array_file(data: Any) -> bool:
-    return _is_path(data) and Path(data).suffix.lower() == ".npz"
-
-
-def _refuse_columns(columns: Mapping[str, str]) -> None:
-    for role, column in columns.items():
-        raise InvalidInput(
-            f"{role} must be omitted for a folder of images, because the names of its folders are "
-            f"the labels. Got {column!r}."
-        )
+    return not is_frame(data) and Path(data).suffix.lower() == ".npz"
 
 
 def _label_cells(table: pa.Table, columns: Mapping[str, str], source: str) -> dict[str, pa.Array]:
@@ -243,15 +227,12 @@ def _label_cells(table: pa.Table, columns: Mapping[str, str], source: str) -> di
             raise InvalidInput(
                 f"{other} and {role} must be different columns of {source}. Both are {column!r}."
             )
-    found = {
-        role: find_column(table, column, source, role=role) for role, column in columns.items()
-    }
-    return {role: _text(cells, columns[role], role, source) for role, cells in found.items()}
+    return {role: _read_text(table, column, role, source) for role, column in columns.items()}
 
 
-def _text(cells: pa.ChunkedArray, column: str, role: str, source: str) -> pa.Array:
-    is_list = pa.types.is_list(cells.type) or pa.types.is_large_list(cells.type)
-    if role != "label" or not is_list:
+def _read_text(table: pa.Table, column: str, role: str, source: str) -> pa.Array:
+    cells = find_column(table, column, source, role=role)
+    if role != "label" or not is_list(cells.type):
         return to_text(cells, column, source, longest=_LONGEST_CELL.get(role, LONGEST_NAME))
     # A Parquet file can store several labels per cell as a list.
     lists = pc.cast(cells, pa.large_list(cells.type.value_type)).combine_chunks()
@@ -292,42 +273,6 @@ def _feature_columns(
                 "model would learn to copy it. Remove it from features."
             )
     return names
-
-
-def _table_features(
-    table: pa.Table,
-    answers: Answers,
-    categorical: Sequence[str],
-    standardise: bool,
-    source: str,
-) -> tuple[NDArray[np.float32], Recipe]:
-    n_examples = len(answers.row)
-    examples = table if n_examples == len(table) else table.take(pa.array(answers.row))
-    names = table.column_names
-    recipe = fit_recipe(
-        examples, names, categorical=categorical, standardise=standardise, source=source
-    )
-    if n_examples != (answers.example_of_row >= 0).sum():  # some examples have several rows
-        for name in names:
-            check_rows_agree(table[name], name, answers, source)
-    return recipe.apply(examples, source=source), recipe
-
-
-def _image_paths(
-    rows: pa.Array | list[Path], answers: Answers, data: Any, column: str | None
-) -> list[Path]:
-    """Find the image file of each example; files of dropped rows are never opened."""
-    if isinstance(rows, list):
-        return [rows[row] for row in answers.row]
-    source = source_name(data)
-    check_rows_agree(pa.chunked_array([rows]), str(column), answers, source)
-    cells = rows.take(pa.array(answers.row)).to_pylist()
-    return resolve_paths(cells, answers.row, _folder_of(data), source)
-
-
-def _folder_of(data: Any) -> Path:
-    """Find the folder that relative image paths of a table start from."""
-    return Path(data).parent if _is_path(data) else Path.cwd()
 
 
 def read_features(
@@ -386,9 +331,8 @@ def read_features(
             "model was trained on images."
         )
     table = read_table(data, text=[images], delimiter=delimiter, decimal=decimal)
-    cells = _text(find_column(table, images, name, role="images"), images, "images", name)
-    rows = range(table.num_rows)
-    return recipe.apply(resolve_paths(cells.to_pylist(), rows, _folder_of(data), name))
+    cells = _read_text(table, images, "images", name).to_pylist()
+    return recipe.apply(resolve_paths(cells, range(len(cells)), data, name))
 
 
 def recipe_from_dict(values: Mapping[str, Any]) -> Recipe | ImageRecipe:
@@ -458,12 +402,20 @@ def read_anchors(
         X = read_features(data, own.recipe)
         labels = text_cells(values, column, own.classes, len(X), name)
     else:
-        column = true_label
-        if column is None:
+        if true_label is None:
             table = read_table(data, delimiter=delimiter, decimal=decimal)
-            column = _guess_column(table.column_names, own, {*ignored, images}, name)
-        table = read_table(data, text=[column], delimiter=delimiter, decimal=decimal)
-        labels = to_text(find_column(table, column, name, role="true_label"), column, name)
+            columns: list[str] = table.column_names
+            features = own.recipe.columns if isinstance(own.recipe, Recipe) else ()
+            other = {*ignored, images, *(column.name for column in features)}
+            candidates = [column for column in columns if column not in other]
+            if len(candidates) != 1:
+                raise InvalidInput(
+                    "true_label (--anchor-label) must name the column of true classes in "
+                    f"{name}. Candidates are {shorten(candidates or columns)}."
+                )
+            true_label = candidates[0]
+        table = read_table(data, text=[true_label], delimiter=delimiter, decimal=decimal)
+        labels = _read_text(table, true_label, "true_label", name)
         X = read_features(data, own.recipe, images=images, delimiter=delimiter, decimal=decimal)
     true = class_indices(*codes_of(labels), own.classes, "true_label", name)
     if not (true >= 0).any():
@@ -471,17 +423,3 @@ def read_anchors(
             f"{name} must contain at least one true class. All cells of its true classes are empty."
         )
     return X[true >= 0], true[true >= 0]
-
-
-def _guess_column(
-    columns: list[str], own: OwnData, ignored: Collection[str | None], source: str
-) -> str:
-    """Find the only column that can hold the true classes."""
-    used = {column.name for column in own.recipe.columns} if isinstance(own.recipe, Recipe) else ()
-    candidates = [column for column in columns if column not in used and column not in ignored]
-    if len(candidates) == 1:
-        return candidates[0]
-    raise InvalidInput(
-        f"true_label (--anchor-label) must name the column of true classes in {source}. "
-        f"Candidates are {shorten(candidates or columns)}."
-    )

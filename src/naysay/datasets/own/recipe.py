@@ -8,7 +8,7 @@ the same order.
 
 import re
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, NoReturn, Self
 
@@ -28,8 +28,6 @@ from naysay.datasets.own.tables import (
     to_array,
     to_text,
 )
-
-__all__ = ["CategoricalColumn", "NumericColumn", "Recipe", "find_odd_cells", "fit_recipe"]
 
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -151,34 +149,24 @@ class Recipe:
             A table with the columns of the recipe; other columns are ignored.
         source : str
             Name of the table in error messages.
-
-        Raises
-        ------
-        InvalidInput
-            If a column is missing.
-        InvalidData
-            If a column cannot be converted to the type that it has in the training data.
         """
         if not isinstance(table, pa.Table):
             table = read_table(table)
         features = np.empty((table.num_rows, len(self.feature_names)), dtype=np.float32)
-        start = 0
-        for column in self.columns:
-            stop = start + len(column.feature_names)
-            cells = find_column(table, column.name, source)
-            column.write(cells, features[:, start:stop], source)
-            start = stop
+        for column, where in self.spans():
+            column.write(find_column(table, column.name, source), features[:, where], source)
         return features
+
+    def spans(self) -> Iterator[tuple[NumericColumn | CategoricalColumn, slice]]:
+        """Iterate over the columns and the positions of their features in the matrix."""
+        stop = 0
+        for column in self.columns:
+            start, stop = stop, stop + len(column.feature_names)
+            yield column, slice(start, stop)
 
     def describe(self, features: NDArray[np.float32]) -> dict[str, str]:
         """Restore the row that these features come from, as text; missing values are empty."""
-        cells: dict[str, str] = {}
-        start = 0
-        for column in self.columns:
-            stop = start + len(column.feature_names)
-            cells[column.name] = column.describe(features[start:stop])
-            start = stop
-        return cells
+        return {column.name: column.describe(features[where]) for column, where in self.spans()}
 
     def to_dict(self) -> dict[str, Any]:
         """Convert the recipe to plain values for JSON."""
@@ -266,36 +254,22 @@ _NEARLY_ALL = 0.9
 
 def fit_recipe(
     table: pa.Table,
-    names: Sequence[str],
     *,
     categorical: Collection[str] = (),
     standardise: bool = False,
     source: str = "the table",
 ) -> Recipe:
-    """Fit a recipe that converts the named columns to features.
+    """Fit a recipe that converts the columns of a table to features.
 
     Numbers and booleans are numeric, and text is categorical. Text with more than 100 distinct
     values, or with mostly distinct values, is refused, unless the column is in `categorical`: then
     its 100 most frequent values are the categories and the rest are "other".
-
-    Parameters
-    ----------
-    table : pyarrow.Table
-    names : sequence of str
-        Feature columns, in the order of the features.
-    categorical : collection of str
-        Columns to treat as categories, such as codes that are written as numbers.
-    standardise : bool, default=False
-        Scale numeric columns to mean 0 and standard deviation 1.
-    source : str
-        Name of the table in error messages.
     """
     for name in categorical:
         find_column(table, name, source, role="categorical")
     columns: list[NumericColumn | CategoricalColumn] = []
     dropped: list[tuple[str, str]] = []
-    for name in names:
-        cells = find_column(table, name, source, role="features")
+    for name, cells in zip(table.column_names, table.columns, strict=True):
         if cells.null_count == len(cells):
             column = None
         elif name in categorical or is_text(cells.type):
@@ -316,16 +290,8 @@ def fit_recipe(
 def find_odd_cells(counts: Mapping[str, int]) -> tuple[list[str], bool] | None:
     """Find the few values that prevent a column of text from being numeric.
 
-    Parameters
-    ----------
-    counts : mapping
-        Number of occurrences of each value.
-
-    Returns
-    -------
-    odd, has_comma : list of str, bool
-        The values that are not numbers, and whether the others have a decimal comma; None if
-        fewer than 90 % of the cells are numbers.
+    The result is the list of values that are not numbers, and whether the others have a decimal
+    comma. It is None if fewer than 90 % of the cells are numbers. `counts` maps values to cells.
     """
     with_comma = {value for value in counts if _WITH_COMMA.fullmatch(value)}
     plain = {value for value in counts if _NUMBER.fullmatch(value)}

@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,26 @@ _FRACTION = re.compile(r"-?[0-9]*[.,][0-9]*[1-9]")
 _FEWEST_ROWS = 10  # fewer consecutive numbers may be a coincidence and are not reported as ids
 _MOST_COLUMNS = 3  # columns that are explained one by one in warnings
 _MOST_LINES = 20  # classes or annotators that are listed before the rest is only counted
+# Attributes of a summary that name what is wrong, with the warnings about them.
+_PROBLEMS = {
+    "never_named": "never named as complementary, so these classes cannot be learned",
+    "look_alikes": "these classes differ only in capitals or spaces; check whether they are the "
+    "same",
+    "looks_missing": "this class name usually means a missing value; leave the cell empty if it "
+    "does",
+    "fractions": "class names that are numbers with decimals; check that --label names the right "
+    "column",
+    "all_excluded": "every class is excluded, so at least one answer is wrong",
+    "true_excluded": "the known true class is excluded, so the answer or the true class is wrong",
+    "class_columns": "a feature that holds class names; if these are the true classes, name the "
+    "column in --true-label",
+    "comma_columns": "categories that look like numbers with a decimal comma; pass decimal=',' "
+    "(--decimal ,)",
+    "id_columns": "a feature that counts the rows, like an id; leave it out (--ignore), or group "
+    "rows by it (--id)",
+    "constant_features": "the same value in all examples, which teaches nothing",
+    "dropped_columns": "not used as a feature, because every value is missing",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,44 +114,7 @@ class Summary:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Problems in the data, one sentence each; empty if there are none."""
-        found = [
-            (self.never_named, "never named as complementary, so these classes cannot be learned"),
-            (
-                self.look_alikes,
-                "these classes differ only in capitals or spaces; check whether they are the same",
-            ),
-            (
-                self.looks_missing,
-                "this class name usually means a missing value; leave the cell empty if it does",
-            ),
-            (
-                self.fractions,
-                "class names that are numbers with decimals; check that --label names the right "
-                "column",
-            ),
-            (self.all_excluded, "every class is excluded, so at least one answer is wrong"),
-            (
-                self.true_excluded,
-                "the known true class is excluded, so the answer or the true class is wrong",
-            ),
-            (
-                self.class_columns,
-                "a feature that holds class names; if these are the true classes, name the "
-                "column in --true-label",
-            ),
-            (
-                self.comma_columns,
-                "categories that look like numbers with a decimal comma; pass decimal=',' "
-                "(--decimal ,)",
-            ),
-            (
-                self.id_columns,
-                "a feature that counts the rows, like an id; leave it out (--ignore), or group "
-                "rows by it (--id)",
-            ),
-            (self.constant_features, "the same value in all examples, which teaches nothing"),
-            (tuple(self.dropped_columns), "not used as a feature, because every value is missing"),
-        ]
+        found = [(tuple(getattr(self, name)), meaning) for name, meaning in _PROBLEMS.items()]
         odd = list(self.odd_cells)
         found += [((name,), self.odd_cells[name]) for name in odd[:_MOST_COLUMNS]]
         rest = tuple(odd[_MOST_COLUMNS:])
@@ -169,15 +153,13 @@ class Summary:
 
     def facts(self) -> dict[str, str]:
         """Format the single figures as text, in reading order."""
-        spread = (f"{count:,} with {n}" for n, count in sorted(self.labels_per_example.items()))
-        is_table = len(self.shape) == 1
-        size = "x".join(map(str, self.shape))
+        spread = [f"{count:,} with {n}" for n, count in sorted(self.labels_per_example.items())]
         missing = [f"{name} {count:,}" for name, count in self.missing_values.items()]
         facts = {
             "rows": f"{self.n_rows:,}",
             "examples": f"{self.n_examples:,}"
             + (f" ({self.n_dropped:,} without a label dropped)" if self.n_dropped else ""),
-            "features" if is_table else "images": size,
+            "features" if len(self.shape) == 1 else "images": "x".join(map(str, self.shape)),
             "classes": f"{len(self.labels_per_class):,}",
             "answers": f"{self.n_answers:,}",
             "answers per example": _listed(spread),
@@ -213,9 +195,13 @@ def summarise(own: OwnData) -> Summary:
     counts = np.bincount(own.label, minlength=own.n_classes).tolist()
     per_example, n_examples = np.unique(own.labels_per_example, return_counts=True)
     recipe = own.recipe if isinstance(own.recipe, Recipe) else Recipe(columns=())
-    by_annotator = np.array([], dtype=np.int64) if own.annotator is None else own.annotator
+    annotator = np.full(len(own.label), -1) if own.annotator is None else own.annotator
+    per_annotator = np.bincount(annotator + 1, minlength=len(own.annotators) + 1).tolist()
+    excluded = own.example * own.n_classes + own.label  # one number for each pair
+    answers = excluded * len(per_annotator) + annotator + 1
+    n_excluded = np.bincount(_distinct(excluded) // own.n_classes, minlength=own.n_examples)
+    is_wrong = own.label == own.true_labels[own.example]
     comma_columns, odd_cells = _almost_numbers(own, recipe)
-    answered = np.bincount(by_annotator[by_annotator >= 0], minlength=len(own.annotators))
     return Summary(
         source=own.source,
         n_rows=own.n_rows,
@@ -226,15 +212,15 @@ def summarise(own: OwnData) -> Summary:
         labels_per_class=dict(zip(own.classes, counts, strict=True)),
         labels_per_example=dict(zip(per_example.tolist(), n_examples.tolist(), strict=True)),
         n_true_labels=int((own.true_labels >= 0).sum()),
-        annotators=dict(zip(own.annotators, answered.tolist(), strict=True)),
-        n_unattributed=int((by_annotator < 0).sum()),
+        annotators=dict(zip(own.annotators, per_annotator[1:], strict=True)),
+        n_unattributed=0 if own.annotator is None else per_annotator[0],
         n_duplicates=_count_duplicates(own.X),
-        n_repeated=_count_repeated(own),
-        missing_values=_missing_values(recipe),
+        n_repeated=len(answers) - len(_distinct(answers)),
+        missing_values={each.name: each.n_missing for each in recipe.columns if each.n_missing},
         constant_features=_constant_features(own),
         dropped_columns=dict(recipe.dropped),
-        all_excluded=_all_excluded(own),
-        true_excluded=_true_excluded(own),
+        all_excluded=_names(own, np.flatnonzero(n_excluded == own.n_classes)),
+        true_excluded=_names(own, _distinct(own.example[is_wrong])),
         class_columns=tuple(
             column.name
             for column in recipe.columns
@@ -254,29 +240,16 @@ def _count_duplicates(X: NDArray[Any]) -> int:
     return len(rows) - len(distinct)
 
 
-def _count_repeated(own: OwnData) -> int:
-    annotator = np.full(len(own.label), -1) if own.annotator is None else own.annotator
-    answers = np.stack([own.example, own.label, annotator], axis=1)
-    return len(answers) - len(_distinct_rows(answers))
-
-
-def _distinct_rows(rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Select the distinct rows of a matrix, with one sort (faster than `numpy.unique`)."""
-    ordered = rows[np.lexsort(rows.T[::-1])]
-    is_new = np.ones(len(ordered), dtype=bool)
-    is_new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
-    return ordered[is_new]
-
-
-def _missing_values(recipe: Recipe) -> dict[str, int]:
-    return {column.name: column.n_missing for column in recipe.columns if column.n_missing}
+def _distinct(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Select the distinct numbers, none of which is negative (faster than `numpy.unique`)."""
+    ordered = np.sort(numbers)
+    return ordered[np.diff(ordered, prepend=-1) > 0]
 
 
 def _constant_features(own: OwnData) -> tuple[str, ...]:
     if own.n_examples < 2 or not own.feature_names:
         return ()
-    same = np.ptp(own.X, axis=0) == 0
-    return tuple(name for name, is_same in zip(own.feature_names, same, strict=True) if is_same)
+    return tuple(compress(own.feature_names, np.ptp(own.X, axis=0) == 0))
 
 
 def _id_columns(own: OwnData) -> tuple[str, ...]:
@@ -286,20 +259,17 @@ def _id_columns(own: OwnData) -> tuple[str, ...]:
     steps = np.diff(own.X, axis=0)
     whole = (steps == np.floor(steps)) & (steps > 0)
     small = np.median(steps, axis=0) == 1  # dropped rows make larger steps
-    counts_rows = whole.all(axis=0) & small
-    return tuple(name for name, is_id in zip(own.feature_names, counts_rows, strict=True) if is_id)
+    return tuple(compress(own.feature_names, whole.all(axis=0) & small))
 
 
 def _almost_numbers(own: OwnData, recipe: Recipe) -> tuple[tuple[str, ...], dict[str, str]]:
     """Find categorical columns that should be numeric: decimal commas, or a few odd cells."""
     with_comma: list[str] = []
     explained: dict[str, str] = {}
-    stop = 0
-    for column in recipe.columns:
-        start, stop = stop, stop + len(column.feature_names)
+    for column, where in recipe.spans():
         if not isinstance(column, CategoricalColumn) or column.has_other:
             continue  # a column with "other" was requested as categorical by the user
-        has = own.X[:, start : start + len(column.categories)] > 0
+        has = own.X[:, where][:, : len(column.categories)] > 0
         counts = dict(zip(column.categories, np.count_nonzero(has, axis=0).tolist(), strict=True))
         odd, has_comma = find_odd_cells(counts) or ([], False)
         if odd:
@@ -315,32 +285,20 @@ def _almost_numbers(own: OwnData, recipe: Recipe) -> tuple[tuple[str, ...], dict
     return tuple(with_comma), explained
 
 
-def _all_excluded(own: OwnData) -> tuple[str, ...]:
-    pairs = _distinct_rows(np.stack([own.example, own.label], axis=1))
-    n_excluded = np.bincount(pairs[:, 0], minlength=own.n_examples)
-    return _names(own, np.flatnonzero(n_excluded == own.n_classes))
-
-
-def _true_excluded(own: OwnData) -> tuple[str, ...]:
-    wrong = own.label == own.true_labels[own.example]
-    return _names(own, np.unique(own.example[wrong]))
-
-
 def _names(own: OwnData, examples: NDArray[np.int64]) -> tuple[str, ...]:
     return tuple(own.name_of(int(example)) for example in examples)
 
 
-def _listed(items: Any) -> str:
-    listed: Sequence[str] = list(items)
-    more = f", … ({len(listed)} in all)" if len(listed) > _MOST_LINES else ""
-    return ", ".join(listed[:_MOST_LINES]) + more
+def _listed(items: Sequence[str]) -> str:
+    more = f", … ({len(items)} in all)" if len(items) > _MOST_LINES else ""
+    return ", ".join(items[:_MOST_LINES]) + more
 
 
 def _bars(counts: Mapping[str, int]) -> list[str]:
     """Format one line per name with its count and a bar, for the most frequent names."""
-    shown = sorted(counts, key=lambda name: -counts[name])[:_MOST_LINES]
-    if len(counts) <= _MOST_LINES:
-        shown = list(counts)
+    shown = list(counts)
+    if len(counts) > _MOST_LINES:
+        shown = sorted(counts, key=lambda name: -counts[name])[:_MOST_LINES]
     width = min(30, max(map(len, shown), default=0))
     most = max(counts.values(), default=0) or 1
     lines = [

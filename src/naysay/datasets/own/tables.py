@@ -4,6 +4,7 @@ Every error names the file and, where there is one, the line or row.
 """
 
 import codecs
+import contextlib
 import csv
 import difflib
 import io
@@ -23,21 +24,6 @@ from numpy.typing import NDArray
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput
-
-__all__ = [
-    "LONGEST_NAME",
-    "MISSING_WORDS",
-    "codes_of",
-    "find_column",
-    "is_frame",
-    "is_text",
-    "parse_csv",
-    "pc",
-    "read_table",
-    "source_name",
-    "to_array",
-    "to_text",
-]
 
 pc: Any = pyarrow.compute  # its functions are created at import, so type checkers do not know them
 
@@ -63,44 +49,15 @@ def read_table(
 ) -> pa.Table:
     """Read a CSV or Parquet file, standard input (``-``, as CSV) or a data frame.
 
-    A row index that pandas saved as a column is removed, because it is not a feature.
-
-    Parameters
-    ----------
-    data : path or data frame
-        Data frames of pandas and polars and pyarrow tables are accepted.
-    text : collection of str
-        Columns of a CSV file to keep as text, so that class ``007`` stays ``007``.
-    delimiter : str, optional
-        Delimiter of a CSV file. By default it is detected from the header: comma, semicolon or
-        tab.
-    decimal : str, default="."
-        Decimal mark of a CSV file, ``.`` or ``,``.
-
-    Raises
-    ------
-    InvalidData
-        If the file is damaged, empty, or not in the format that its name says.
-    InvalidInput
-        If the file name has an unknown extension.
-    OSError
-        If the file cannot be opened.
-
-    Examples
-    --------
-    >>> import pandas
-    >>> read_table(pandas.DataFrame({"age": [31, 47], "not": ["cat", "dog"]})).column_names
-    ['age', 'not']
+    A row index that pandas saved as a column is removed, because it is not a feature. The columns
+    in `text` stay text, so that class ``007`` stays ``007``; `naysay.datasets.own.read_own`
+    describes the other parameters.
     """
     source = source_name(data)
     if is_frame(data):
         table = _from_frame(data, source)
-    elif str(data) == "-":
-        table = parse_csv(
-            sys.stdin.buffer.read(), source, text=text, delimiter=delimiter, decimal=decimal
-        )
-    elif Path(data).suffix.lower() in _CSV_SUFFIXES:
-        content = Path(data).read_bytes()
+    elif str(data) == "-" or Path(data).suffix.lower() in _CSV_SUFFIXES:
+        content = sys.stdin.buffer.read() if str(data) == "-" else Path(data).read_bytes()
         table = parse_csv(content, source, text=text, delimiter=delimiter, decimal=decimal)
     elif Path(data).suffix.lower() in _PARQUET_SUFFIXES:
         table = _read_parquet(Path(data), source)
@@ -135,24 +92,15 @@ def find_column(
 ) -> pa.ChunkedArray:
     """Find a column by name, or raise an error that lists the columns there are.
 
-    Parameters
-    ----------
-    table : pyarrow.Table
-    name : str
-    source : str
-        Name of the table in error messages.
-    role : str, optional
-        The parameter that names the column. Without it, the column is one that the model was
-        trained on.
+    `role` is the parameter that names the column. Without it, the column is one that the model was
+    trained on.
     """
     names = table.column_names
     if name in names:
         return table[name]
-    rule = (
-        f"{source} must have the columns that the model was trained on"
-        if role is None
-        else f"{role} must name a column of {source}"
-    )
+    rule = f"{role} must name a column of {source}"
+    if role is None:
+        rule = f"{source} must have the columns that the model was trained on"
     hint = ""
     by_lower = {column.lower(): column for column in names}
     close = difflib.get_close_matches(str(name).lower(), by_lower, n=1)
@@ -224,16 +172,7 @@ def parse_csv(
     delimiter: str | None = None,
     decimal: str = ".",
 ) -> pa.Table:
-    """Parse the bytes of a CSV file in UTF-8.
-
-    Parameters
-    ----------
-    data : bytes
-    source : str
-        Name of the file in error messages.
-    text, delimiter, decimal
-        As in `read_table`.
-    """
+    """Parse the bytes of a CSV file in UTF-8, with the parameters of `read_table`."""
     if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
         raise InvalidInput(f"delimiter must be one character, such as ';'. Got {delimiter!r}.")
     if decimal not in (".", ",") or decimal == delimiter:
@@ -244,20 +183,6 @@ def parse_csv(
     data = data.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n")
     if re.search(rb"\S", data) is None:
         raise InvalidData(f"{source} must hold a table with a header. It is empty.")
-    _refuse_nul_bytes(data, source)
-    names, delimiter = _read_header(data, source, delimiter)
-    table = _read_cells(data, source, names, delimiter)
-    if not table.num_rows:
-        raise InvalidData(f"{source} must have rows below its header. It has only the header.")
-    _check_quotes(data, table, source)
-    columns = [
-        table[name] if name in text else _to_numbers_if_possible(table[name], decimal)
-        for name in table.column_names
-    ]
-    return pa.table(columns, names=table.column_names)
-
-
-def _refuse_nul_bytes(data: bytes, source: str) -> None:
     position = data.find(b"\0")
     if position >= 0:
         if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -269,6 +194,16 @@ def _refuse_nul_bytes(data: bytes, source: str) -> None:
             f"{source} must be text in UTF-8. Line {_line(data, position)} holds a NUL byte: the "
             "file is damaged, or it is not a CSV file."
         )
+    names, delimiter = _read_header(data, source, delimiter)
+    table = _read_cells(data, source, names, delimiter)
+    if not table.num_rows:
+        raise InvalidData(f"{source} must have rows below its header. It has only the header.")
+    _check_quotes(data, table, source)
+    columns = [
+        table[name] if name in text else _to_numbers_if_possible(table[name], decimal)
+        for name in table.column_names
+    ]
+    return pa.table(columns, names=table.column_names)
 
 
 def _refuse_encoding(data: bytes, source: str, error: UnicodeDecodeError) -> NoReturn:
@@ -326,7 +261,19 @@ def _read_cells(data: bytes, source: str, names: list[str], delimiter: str) -> p
         # Without threads, the parser counts rows, and the error can name the row.
         return _parse(data, names, delimiter, use_threads=False)
     except pa.ArrowInvalid as error:
-        raise InvalidData(f"{source}: {_explain(str(error), len(names), delimiter)}") from None
+        found = re.search(r"Row #(\d+): Expected \d+ columns, got (\d+)", str(error))
+        if found is None:
+            raise InvalidData(
+                f"{source}: this must be a CSV table, and it cannot be parsed: "
+                f"{shorten(str(error))}."
+            ) from None
+        row, n_cells = found.groups()
+        mark = f"{_DELIMITERS.get(delimiter, 'character')} {delimiter!r}"
+        raise InvalidData(
+            f"{source}: every row must have {len(names)} cells, like the header. Row {row} (the "
+            f"header is row 1) has {n_cells}.\nThe delimiter is the {mark}. Put cells that contain "
+            "it in double quotes, or pass another delimiter= (--delimiter)."
+        ) from None
 
 
 def _parse(data: bytes, names: list[str], delimiter: str, *, use_threads: bool) -> pa.Table:
@@ -360,20 +307,6 @@ def _reader(data: bytes) -> pa.BufferReader:
     return pa.BufferReader(copy.getvalue())
 
 
-def _explain(problem: str, n_columns: int, delimiter: str) -> str:
-    """Explain an error of the parser in terms of rows and cells."""
-    found = re.search(r"Row #(\d+): Expected \d+ columns, got (\d+)", problem)
-    if found is None:
-        return f"this must be a CSV table, and it cannot be parsed: {shorten(problem)}."
-    row, n_cells = found.groups()
-    mark = f"{_DELIMITERS.get(delimiter, 'character')} {delimiter!r}"
-    return (
-        f"every row must have {n_columns} cells, like the header. Row {row} (the header is row "
-        f"1) has {n_cells}.\nThe delimiter is the {mark}. Put cells that contain it in double "
-        "quotes, or pass another delimiter= (--delimiter)."
-    )
-
-
 def _check_quotes(data: bytes, table: pa.Table, source: str) -> None:
     """Refuse a quote that is never closed, which makes the rest of the file one cell."""
     if data.count(b'"') % 2 == 0:
@@ -388,18 +321,14 @@ def _check_quotes(data: bytes, table: pa.Table, source: str) -> None:
 
 def _to_numbers_if_possible(column: pa.ChunkedArray, decimal: str) -> pa.ChunkedArray:
     """Convert a column to float64 or booleans, or leave it unchanged if a cell is neither."""
-    try:
+    with contextlib.suppress(pa.ArrowInvalid):
         return pc.cast(_with_point(column, decimal), pa.float64())
-    except pa.ArrowInvalid:
-        pass
     trimmed = pc.utf8_trim_whitespace(column)
     missing = pc.is_in(trimmed, value_set=pa.array(MISSING_WORDS))
     cells = pc.if_else(missing, pa.scalar(None, pa.string()), trimmed)
     for kind in (pa.float64(), pa.bool_()):
-        try:
+        with contextlib.suppress(pa.ArrowInvalid):
             return pc.cast(_with_point(cells, decimal), kind)
-        except pa.ArrowInvalid:
-            continue
     return column
 
 
@@ -412,11 +341,13 @@ def _with_point(column: pa.ChunkedArray, decimal: str) -> pa.ChunkedArray:
 
 def is_text(kind: pa.DataType) -> bool:
     """Check whether a column of this type holds text."""
-    if pa.types.is_dictionary(kind):
-        return is_text(kind.value_type)
-    return (
-        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-    )
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return kind in (pa.string(), pa.large_string(), pa.string_view())
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Check whether a column of this type holds lists."""
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind)
 
 
 def to_text(
@@ -430,22 +361,15 @@ def to_text(
     """Convert a column to one array of stripped text, with null for empty cells.
 
     Whole numbers are written without a decimal point, so that a column of integers with missing
-    values, which pandas stores as floats, gives ``7`` and not ``7.0``.
-
-    Parameters
-    ----------
-    column : pyarrow.ChunkedArray
-    name, source : str
-        Names of the column and the table in error messages.
-    longest : int
-        Largest number of characters that a cell may have.
-    advice : str
-        What the error for a longer cell tells the user to do.
+    values, which pandas stores as floats, gives ``7`` and not ``7.0``. A cell of more than
+    `longest` characters raises an error that ends with `advice`.
     """
     plain = to_array(column)
     kind = plain.type
     if pa.types.is_floating(kind):
-        plain = _whole_numbers(plain)
+        plain = pc.if_else(pc.is_nan(plain), pa.scalar(None, kind), plain)
+        with contextlib.suppress(pa.ArrowInvalid):
+            plain = pc.cast(plain, pa.int64())
     try:
         text = pc.utf8_trim_whitespace(pc.cast(plain, pa.large_string()))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -481,11 +405,3 @@ def to_array(column: pa.ChunkedArray) -> pa.Array:
         column = pc.cast(column, pa.large_string())  # one array of it can exceed 2 GB
     joined = column.combine_chunks()
     return joined if isinstance(joined, pa.Array) else pa.concat_arrays(joined.chunks)
-
-
-def _whole_numbers(numbers: pa.Array) -> pa.Array:
-    numbers = pc.if_else(pc.is_nan(numbers), pa.scalar(None, numbers.type), numbers)
-    try:
-        return pc.cast(numbers, pa.int64())
-    except pa.ArrowInvalid:
-        return numbers
