@@ -12,7 +12,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -30,7 +30,7 @@ from naysay.observations import Observations
 from naysay.training import Examples
 from naysay.transition import TransitionMatrix
 
-Anchors = tuple[NDArray[np.generic], NDArray[np.int64]]  # inputs, and true classes as indices
+Anchors = tuple[NDArray[Any], NDArray[np.int64]]  # inputs, and true classes as indices
 
 _LEAST_RIGHT = 0.5  # share of the anchors that reliable networks classify correctly
 _FAR = 0.1  # distance of matrices: with nearer ones networks learn much the same
