@@ -168,25 +168,27 @@ NEAR, HALF, FAR = mix(0.05), mix(0.5), mix(1.0)
 
 @pytest.fixture
 def refine(monkeypatch):
-    """Return what is kept, and the matrices that networks learn with, if these are the rounds."""
+    """Fit, and return the estimate and the matrices that networks learn with in these rounds."""
 
     def refine(*rounds):
         learned_with = []
 
-        def cross_fit(Q, Q_samples, name):
+        def cross_fit(trainer, answers, anchors, Q, Q_samples, **options):
             learned_with.append(Q)
-            return np.empty(0), rounds[len(learned_with) - 1][1]
+            return np.full((len(X), 10), 0.1), rounds[len(learned_with) - 1][1]
 
-        def refine_on(probs, is_reliable, answers, first, **options):
-            matrix, _, log_likelihood = rounds[len(learned_with) - 1]
-            known = uncertainty(np.eye(10)[y], Q.sample(y), matrix, n_samples=2)
-            return habit.Refinement(matrix, known, probs, is_reliable, log_likelihood)
-
-        monkeypatch.setattr(habit, "_refine_on", refine_on)
-        found = habit.refine_by_cross_fitting(
-            cross_fit, None, UNIFORM, None, allow_diagonal=False, seed=0
+        monkeypatch.setattr(habit, "from_anchors", lambda *given, **options: UNIFORM)
+        monkeypatch.setattr(habit, "cross_fit", cross_fit)
+        monkeypatch.setattr(
+            habit, "refine", lambda *given, **options: rounds[len(learned_with) - 1][0]
         )
-        return found.matrix, learned_with
+        monkeypatch.setattr(
+            habit, "_log_likelihood", lambda *given: rounds[len(learned_with) - 1][2]
+        )
+        monkeypatch.setattr(habit, "uncertainty", partial(uncertainty, n_samples=2))
+        clf = classifier().set_params(epochs=1)
+        clf.fit(X, Q.sample(y, seed=0), anchors=(X[ANCHORS], y[ANCHORS]))
+        return clf.transition_, learned_with
 
     return refine
 

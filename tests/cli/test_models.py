@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 import naysay
 from naysay import ComplementaryClassifier, TransitionMatrix
 from naysay.cli import app
-from naysay.workflows.example import write_example
+from naysay.workflows.files import write_example
 
 SOURCE = str(Path(naysay.__file__).parents[1])
 

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from naysay import TransitionMatrix
 from naysay.cli import app
 from naysay.transition.folder import write_matrices
-from naysay.workflows.example import write_example
+from naysay.workflows.files import write_example
 
 SECONDS = 20  # more than this is a hang
 MARKS = [b",", b'"', b"\n", b"|", b"\0", b"1e999", b"nan", b";", b"\r", b"\xff"]

@@ -85,13 +85,13 @@ def test_the_report_says_what_was_done(fitted):
 
 def test_the_least_sure_come_first_with_their_row(fitted):
     own, _, clf, report = fitted
-    doubts = [each.doubt for each in report.unsure]
-    assert doubts == sorted(doubts, reverse=True)
-    assert doubts[0] == pytest.approx(1 - clf.predict_proba(own.X).max(axis=1).min())
+    errors = [each.error_probability for each in report.unsure]
+    assert errors == sorted(errors, reverse=True)
+    assert errors[0] == pytest.approx(1 - clf.predict_proba(own.X).max(axis=1).min())
     first = report.unsure[0]
     row = int(first.name.removeprefix("data row ")) - 1
     assert float(first.cells["a"]) == pytest.approx(own.X[row, 0], rel=1e-4)
-    assert first.said == (own.classes[own.comp_labels[row]],)
+    assert first.excluded == (own.classes[own.comp_labels[row]],)
     assert first.guesses[0][1] >= first.guesses[1][1]
 
 

@@ -4,6 +4,7 @@ import copy
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -16,38 +17,35 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from torch import Tensor, nn
 
 from naysay import __version__, training
-from naysay._base.checks import check_count, check_number
+from naysay._base.checks import check_count, check_number, shorten
 from naysay._base.errors import InvalidInput, InvalidModelFile, NaysayWarning, NoAnchorPoints
+from naysay.classifier import model_files
 from naysay.classifier.habit import Anchors, Habit, estimate_habit
 from naysay.classifier.inputs import (
-    check_pair,
+    Transitions,
     is_ruled_out,
+    pool,
     read_labels,
     read_transition,
     read_true_labels,
 )
-from naysay.classifier.model_files import (
-    NetworkFactory,
-    SavedModel,
-    load_model,
-    rebuild_loss,
-    rebuild_recipe,
-    save_model,
-)
-from naysay.classifier.targets import (
-    Transitions,
+from naysay.classifier.model_files import NetworkFactory
+from naysay.classifier.trainer import (
+    Trainer,
     accuracy_measure,
     add_prior_matching,
+    as_inputs,
+    find_device,
     make_targets,
-    pool,
+    place,
+    train_with_restarts,
 )
-from naysay.classifier.trainer import Trainer, as_inputs, find_device, place, train_with_restarts
 from naysay.estimation import class_prior
 from naysay.losses.protocol import as_training_loss
 from naysay.methods import METHODS, Method, Setting, find_method
 from naysay.networks import MLP, Standardising
 from naysay.observations import Observations
-from naysay.training.augmentation import Augment, Augments, default_for, of_each_view, strong_for
+from naysay.training.augmentation import Augments, default_for, of_each_view, strong_for
 from naysay.training.schedules import Schedule, cosine
 from naysay.transition import TransitionMatrix
 
@@ -80,8 +78,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     method : str or Method, default="forward"
-        Learning method, a key of `naysay.methods.METHODS`. ``naysay methods`` lists all methods
-        and what each of them needs.
+        Learning method, a key of `naysay.methods.METHODS`, which ``naysay methods`` lists.
     transition : {"uniform", "estimate"}, TransitionMatrix, array or dict, default="uniform"
         Transition matrix of the complementary labels. ``"uniform"`` assumes that annotators
         exclude all wrong classes equally often. ``"estimate"`` estimates the matrix from anchors,
@@ -107,21 +104,19 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     schedule : callable, default=schedules.cosine
         Learning rate schedule, one of `naysay.training.schedules`.
     max_norm : float, optional
-        Largest norm of the gradient; larger gradients are clipped. A value of 1 prevents large
-        steps after which a class is never predicted again.
+        Largest norm of the gradient; larger gradients are clipped. A value of 1 prevents steps
+        after which a class is never predicted again.
     patience : int, default=20
         Number of epochs without a smaller held-out loss after which training stops.
     match_prior : float, default=0.0
         Weight of a penalty that draws the mean prediction of each batch towards the class prior,
-        which is estimated from the labels. It prevents classes that are never predicted; 0.1 is
-        a good first value. The matrix must be invertible, and batches large enough to contain
-        every class. The networks that refine an estimated matrix are penalised too. See
-        `naysay.losses.PriorMatching`.
+        which is estimated from the labels; see `naysay.losses.PriorMatching`. It prevents classes
+        that are never predicted; 0.1 is a good first value. The matrix must be invertible, and
+        batches large enough to contain every class.
     restarts : int, default=0
-        Maximum number of further trainings, each from new weights, while the held-out labels
-        show that a class is never predicted, merged with another or swapped. The network with
-        the smallest held-out loss is kept. This needs no true label; see
-        `naysay.quality.find_collapsed_classes`.
+        Maximum number of further trainings, each from new weights, while the held-out labels show
+        collapsed classes; see `naysay.quality.find_collapsed_classes`. The network with the
+        smallest held-out loss is kept.
     validation_fraction : float, default=0.1
         Fraction of the examples that is held out for early stopping on complementary labels. With
         0, training runs for all epochs on all examples.
@@ -130,8 +125,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         out-of-fold predictions, where this is a significant improvement. False is the estimate of
         the paper, and trains two networks fewer.
     estimation_epochs : int, optional
-        Number of epochs of the networks that estimate the matrix, by default `epochs`. A
-        classifier can benefit from many more epochs than the estimate needs.
+        Number of epochs of the networks that estimate the matrix, by default `epochs`.
     allow_diagonal : bool, default=False
         Whether ``transition="estimate"`` allows for annotators who exclude the true class by
         mistake, and estimates how often they do.
@@ -145,15 +139,13 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         it is applied to every training batch. A list has one callable for each view, for methods
         of several views. By default only methods that need augmentation have one:
         `naysay.training.augmentation.default_for` (images shifted by up to 2 pixels, features with
-        a little noise) for ``pocr`` and ``two-views``, and in addition
-        `naysay.training.augmentation.strong_for` for the second view of ``weak-to-strong``.
+        a little noise), and `strong_for` of that module for a second view of ``weak-to-strong``.
     device : str or torch.device, default="auto"
         ``"auto"`` is a GPU if there is one.
     bfloat16 : bool, optional
         Whether to multiply in bfloat16. By default this is done for images on a GPU.
     compile : bool, default=False
-        Whether to compile the network. This takes half a minute, and pays for large networks on a
-        GPU.
+        Whether to compile the network, which takes half a minute: for large networks on a GPU.
     checkpoint : path, optional
         Folder for the state of training after each epoch. If `fit` is called again with the same
         data and parameters, training resumes from there; `random_state` must be an integer. The
@@ -295,13 +287,8 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             annotators `naysay.observations.Observations`.
         anchors : pair (X_anchor, y_anchor), optional
             Examples with their true classes; they may be among the examples of X.
-            ``transition="estimate"`` needs them, 5 or 10 of each class. With
+            ``transition="estimate"`` needs them, 5 or 10 of each class, and warns about few. With
             ``learn_from_anchors`` the classifier is trained on them too, for any `transition`.
-
-        Warns
-        -----
-        NaysayWarning
-            If an estimated matrix rests on few anchors, or on few answers of an annotator.
         """
         for message in self.fit_quietly(X, y, anchors=anchors):
             warnings.warn(message, NaysayWarning, stacklevel=2)
@@ -310,25 +297,25 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     def fit_quietly(
         self, X: Any, y: Any, *, anchors: tuple[Any, Any] | None = None
     ) -> tuple[str, ...]:
-        """Fit the classifier, and return warnings as text instead of issuing them.
-
-        Parameters are those of `fit`.
-        """
+        """Fit the classifier as `fit` does, and return warnings as text instead of issuing them."""
         method = find_method(self.method)
         options = self._training_options()
         restarts = check_count(self.restarts, "restarts", least=0)
-        repeats = self._anchor_repeats()
+        repeats = int(self.learn_from_anchors is True)
+        if not isinstance(self.learn_from_anchors, bool):
+            repeats = check_count(self.learn_from_anchors, "learn_from_anchors", least=0)
         device = find_device(self.device)
         X, labels, given = self._read_examples(X, y)
         anchored = self._read_anchors(anchors)
         trainer = self._make_trainer(X, method, options, device)
         transitions = self._find_transitions(given, trainer, labels, anchored, method, repeats)
 
-        prior = class_prior(labels.label, self.transition_) if method.needs_prior else None
-        setting = Setting(
-            Q=self.transition_, prior=None if prior is None else torch.as_tensor(prior)
+        prior = None
+        if method.needs_prior:
+            prior = torch.as_tensor(class_prior(labels.label, self.transition_))
+        targets = make_targets(
+            labels, transitions, method, Setting(Q=self.transition_, prior=prior)
         )
-        targets = make_targets(labels, transitions, method, setting)
         self.loss_ = targets.loss.to(device)
         uncertainty = self.habit_.uncertainty if self.habit_ else None
         samples = uncertainty.samples if uncertainty else None
@@ -347,13 +334,11 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
 
     def _training_options(self) -> training.Options:
         """Check the parameters of training, and collect them."""
-        fraction = self.validation_fraction
-        if fraction != 0:
-            check_number(fraction, "validation_fraction", above=0, below=1)
-        if self.weight_decay != 0:
-            check_number(self.weight_decay, "weight_decay", above=0)
-        if self.match_prior != 0:
-            check_number(self.match_prior, "match_prior", above=0)
+        if self.validation_fraction != 0:
+            check_number(self.validation_fraction, "validation_fraction", above=0, below=1)
+        for name in ("weight_decay", "match_prior"):
+            if getattr(self, name) != 0:
+                check_number(getattr(self, name), name, above=0)
         if self.max_norm is not None:
             check_number(self.max_norm, "max_norm", above=0)
         return training.Options(
@@ -367,12 +352,6 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             max_norm=self.max_norm,
             compile=bool(self.compile),
         )
-
-    def _anchor_repeats(self) -> int:
-        """Check how many times an epoch shows each anchor; 0 if anchors are not learned from."""
-        if isinstance(self.learn_from_anchors, bool):
-            return int(self.learn_from_anchors)
-        return check_count(self.learn_from_anchors, "learn_from_anchors", least=0)
 
     def _read_examples(
         self, X: Any, y: Any
@@ -396,7 +375,11 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
                     "or 10 of each class. Pass fit(X, comp_labels, anchors=(X_anchor, y_anchor))."
                 )
             return None
-        X_anchor, y_anchor = check_pair(anchors)
+        if not isinstance(anchors, tuple | list) or len(anchors) != 2:
+            raise InvalidInput(
+                f"anchors must be a pair (X_anchor, y_anchor). Got {shorten(anchors)}."
+            )
+        X_anchor, y_anchor = anchors
         X_anchor = cast("Any", validate_data(self, X_anchor, allow_nd=True, reset=False))
         return as_inputs(X_anchor), read_true_labels(y_anchor, len(X_anchor), self.classes_)
 
@@ -412,11 +395,6 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         random = check_random_state(self.random_state)
         order = np.argsort(random.permutation(len(X)))
 
-        def make_network(sample: Tensor) -> tuple[nn.Module, Augments]:
-            augment = _choose_augmentation(self.augment, method, sample)
-            first = of_each_view(augment, 1)[0]
-            return _make_network(self.network, sample, len(self.classes_), first), augment
-
         return Trainer(
             inputs=place(as_inputs(X), device),
             order=order,
@@ -424,10 +402,26 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             options=replace(options, bfloat16=wants_bfloat16(self.bfloat16, X, device)),
             device=device,
             random=random,
-            make_network=make_network,
+            make_network=partial(self._make_network, method),
             progress=self.progress,
             checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
         )
+
+    def _make_network(self, method: Method, sample: Tensor) -> tuple[nn.Module, Augments]:
+        """Make a new network for inputs like the sample, and choose its augmentation."""
+        augment = self.augment
+        if augment is None and method.needs_strong_view:
+            augment = default_for(sample), strong_for(sample)
+        elif augment is None:
+            augment = default_for(sample) if method.needs_augmentation else lambda inputs: inputs
+        if isinstance(self.network, nn.Module):
+            network = copy.deepcopy(self.network)
+        else:
+            network = (self.network or MLP)(tuple(sample.shape[1:]), len(self.classes_))
+        if isinstance(network, Standardising):
+            # Augmented, as in training: shifted images vary in pixels that are otherwise constant.
+            network.standardise(of_each_view(augment, 1)[0](sample.float()).cpu())
+        return network, augment
 
     def _find_transitions(
         self,
@@ -528,33 +522,28 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
                 f"A model file cannot hold the loss of your own method {method.name!r}, whose "
                 "log_scores are needed to predict. Save network_ and loss_ with torch.save."
             )
+        parameters = self.get_params(deep=False) | {"method": method.name}
+        for name in _NOT_SAVED:
+            del parameters[name]
+        if not isinstance(self.random_state, int | None):
+            parameters["random_state"] = None
+        if not isinstance(self.transition, str):
+            parameters["transition"] = "uniform"  # the matrix itself is saved as transition_
         names = getattr(self, "feature_names_in_", None)
-        model = SavedModel(
+        model = model_files.SavedModel(
             network=self.network_,
             classes=self.classes_,
             transition=self.transition_,
             transitions=self.transitions_,
             input_shape=self.input_shape_,
-            parameters=self._plain_parameters(method.name),
+            parameters=parameters,
             history=self.history_,
             feature_names=None if names is None else names.tolist(),
             loss_state=self.loss_.state_dict() if is_known else {},
             preprocessing=None if self.recipe_ is None else self.recipe_.to_dict(),
             provenance=self.provenance_,
         )
-        save_model(model, path, version=__version__, report=report)
-
-    def _plain_parameters(self, method: str) -> dict[str, Any]:
-        """Collect the parameters of the constructor that a model file can hold."""
-        parameters = self.get_params(deep=False)
-        for name in _NOT_SAVED:
-            parameters.pop(name)
-        if not isinstance(parameters["random_state"], int | None):
-            parameters["random_state"] = None
-        parameters["method"] = method
-        if not isinstance(self.transition, str):
-            parameters["transition"] = "uniform"  # the matrix itself is saved as transition_
-        return parameters
+        model_files.save_model(model, path, version=__version__, report=report)
 
     @classmethod
     def load(
@@ -564,17 +553,14 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         network: nn.Module | NetworkFactory | None = None,
         device: str | torch.device = "auto",
     ) -> Self:
-        """Read a saved model.
+        """Read the model in a folder that `save` wrote.
 
         Parameters
         ----------
-        path : str or Path
-            The folder that `save` wrote.
         network : Module or callable, optional
             The network, if it is not one of `naysay.networks`.
-        device : str or torch.device, default="auto"
         """
-        model = load_model(path, network=network)
+        model = model_files.load_model(path, network=network)
         try:
             self = cls(**model.parameters, device=device, network=network)
         except TypeError as error:
@@ -589,15 +575,16 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         self.input_shape_ = model.input_shape
         self.history_ = model.history
         self.network_ = model.network.to(target)
-        self.loss_ = rebuild_loss(self.method, model, path).to(target)
+        self.loss_ = model_files.rebuild_loss(self.method, model, path).to(target)
         self.n_features_in_ = model.input_shape[0]
         if model.feature_names is not None:
             self.feature_names_in_ = np.array(model.feature_names, dtype=object)
-        self.recipe_ = rebuild_recipe(model, path)
+        self.recipe_ = model_files.rebuild_recipe(model, path)
         self.provenance_ = model.provenance
         return self
 
-    def _logits(self, X: Any) -> Tensor:
+    @torch.no_grad()
+    def _log_scores(self, X: Any) -> Tensor:
         check_is_fitted(self)
         X = cast("Any", validate_data(self, X, allow_nd=True, reset=False))
         if X.shape[1:] != self.input_shape_:
@@ -607,35 +594,5 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         device = next(self.network_.parameters()).device
         inputs = place(as_inputs(X), device)
         examples = training.Examples(inputs, torch.empty(len(X), device=device))
-        return training.predict_logits(self.network_, examples).double()
-
-    @torch.no_grad()
-    def _log_scores(self, X: Any) -> Tensor:
-        logits = self._logits(X)  # must come first: it raises if the model is not fitted
+        logits = training.predict_logits(self.network_, examples).double()
         return as_training_loss(self.loss_).log_scores(logits)
-
-
-def _make_network(
-    network: nn.Module | NetworkFactory | None, sample: Tensor, n_classes: int, augment: Augment
-) -> nn.Module:
-    """Make a new network, and set its standardisation from a sample of the inputs."""
-    input_shape = tuple(sample.shape[1:])
-    if isinstance(network, nn.Module):
-        new = copy.deepcopy(network)
-    elif network is not None:
-        new = network(input_shape, n_classes)
-    else:
-        new = MLP(input_shape, n_classes)
-    if isinstance(new, Standardising):
-        # Augmented, as in training: shifted images vary in pixels that are otherwise constant.
-        new.standardise(augment(sample.float()).cpu())
-    return new
-
-
-def _choose_augmentation(augment: Augments | None, method: Method, sample: Tensor) -> Augments:
-    """Use the augmentation given, or the one that the method needs for such inputs."""
-    if augment is not None:
-        return augment
-    if method.needs_strong_view:
-        return default_for(sample), strong_for(sample)
-    return default_for(sample) if method.needs_augmentation else lambda inputs: inputs

@@ -11,7 +11,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,17 +22,15 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from naysay._base.checks import shorten
-from naysay.classifier.targets import add_prior_matching, make_targets
-from naysay.classifier.trainer import Trainer
+from naysay.classifier.trainer import Trainer, add_prior_matching, make_targets
 from naysay.estimation import Uncertainty, calibrate, from_anchors, refine, uncertainty
 from naysay.estimation.anchors import describe_few_anchors
-from naysay.methods import METHODS, Method, Setting
+from naysay.methods import Method, Setting
 from naysay.observations import Observations
 from naysay.training import Examples
 from naysay.transition import TransitionMatrix
 
-Anchors = tuple[NDArray[np.generic], NDArray[np.int64]]  # inputs, and true classes as indices
-Samples = NDArray[np.float64] | None  # plausible matrices (n, K, K), such as bootstrap draws
+Anchors = tuple[NDArray[Any], NDArray[np.int64]]  # inputs, and true classes as indices
 
 _LEAST_RIGHT = 0.5  # share of the anchors that reliable networks classify correctly
 _FAR = 0.1  # distance of matrices: with nearer ones networks learn much the same
@@ -45,18 +44,11 @@ class Habit(NamedTuple):
     """An estimated transition matrix, and what it was estimated from."""
 
     transition: TransitionMatrix
-    """The estimate."""
-    from_anchors: TransitionMatrix
-    """The first estimate, from the anchors alone."""
-    uncertainty: Uncertainty | None
-    """Intervals for the entries of the estimate; None if the matrix was not refined."""
-    judgements: NDArray[np.float64] | None
-    """Out-of-fold predictions P(Y | x) for all examples, which `naysay.quality` can use."""
-    by_annotator: Mapping[str, TransitionMatrix]
-    """A matrix for each annotator by name. It is the common matrix for annotators whose answers
-    do not differ significantly from it, and the mapping is empty if this holds for all."""
+    from_anchors: TransitionMatrix  # the first estimate, from the anchors alone
+    uncertainty: Uncertainty | None  # intervals of the entries; None if they were not refined
+    judgements: NDArray[np.float64] | None  # out-of-fold predictions P(Y | x) for all examples
+    by_annotator: Mapping[str, TransitionMatrix]  # empty if no annotator differs from the others
     warnings: tuple[str, ...] = ()
-    """Warnings about the estimate, one sentence or two each."""
 
 
 def estimate_habit(
@@ -65,36 +57,17 @@ def estimate_habit(
     anchors: Anchors,
     names: Sequence[str],
     *,
-    refining: bool = True,
-    allow_diagonal: bool = False,
-    by_annotator: bool = True,
-    match_prior: float = 0.0,
-    anchor_repeats: int = 1,
-    method: Method = METHODS["forward"],
+    refining: bool,
+    allow_diagonal: bool,
+    by_annotator: bool,
+    match_prior: float,
+    anchor_repeats: int,
+    method: Method,
 ) -> Habit:
-    """Estimate Q from complementary labels and anchors.
+    """Estimate Q from complementary labels and anchors, by the steps of this module.
 
-    Parameters
-    ----------
-    trainer : Trainer
-        Holds the inputs, and trains networks on them.
-    answers : Observations
-        Complementary labels, as indices.
-    anchors : pair of inputs and true classes, as indices
-    names : sequence of str
-        Names of the classes.
-    refining : bool
-        Whether to refine the matrix (steps 3 and 4 of this module).
-    allow_diagonal : bool
-        Whether annotators may exclude the true class by mistake.
-    by_annotator : bool
-        Whether to estimate a matrix for each annotator too, where annotators are known.
-    match_prior : float
-        Weight of the class prior in the loss of the networks of step 3.
-    anchor_repeats : int
-        Number of times that an epoch of step 3 shows each anchor.
-    method : Method
-        Method by which the networks of step 3 learn; it must accept likelihoods as evidence.
+    `refining` and `by_annotator` are whether to do steps 3 and 4, and step 4. The networks of step
+    3 learn by `method`, which must accept likelihoods as evidence.
     """
     trained, held_out = trainer.split(*_label_shares(answers, len(names)))
     network, _ = trainer.train(cross_entropy, trained, held_out, "estimating Q")
@@ -104,92 +77,62 @@ def estimate_habit(
         example, labels = answers.example[is_held_out], answers.label[is_held_out]
         scored = trainer.log_probs(network, trainer.pick(example, labels)), labels
     at_anchors = calibrated(score_anchors(trainer, network, anchors), scored)
-    estimate = partial(
-        from_anchors,
-        n_classes=len(names),
-        classes=names,
-        allow_diagonal=allow_diagonal,
-        warn=False,
-    )
+    named = {"n_classes": len(names), "classes": names}
+    estimate = partial(from_anchors, **named, allow_diagonal=allow_diagonal, warn=False)
     first = estimate(at_anchors, anchors[1])
     few = describe_few_anchors(at_anchors, anchors[1], names)
     warnings = () if few is None else (few,)
     if not refining or len(answers.label) < _FEWEST_ANSWERS:
         return Habit(first, first, None, None, {}, warnings)
+
     seed = int(trainer.random.randint(2**31 - 1))
-    predict = partial(
-        cross_fit,
-        trainer,
-        answers,
-        anchors,
-        match_prior=match_prior,
-        anchor_repeats=anchor_repeats,
-        method=method,
-        seed=seed,
-    )
-    Q_samples = _resample(estimate, at_anchors, anchors[1], seed) if match_prior else None
-    best = refine_by_cross_fitting(
-        predict, answers, first, Q_samples, allow_diagonal=allow_diagonal, seed=seed
-    )
-    matrices: dict[str, TransitionMatrix] = {}
-    if by_annotator and best.is_reliable and answers.annotator is not None:
-        matrices, few = _refine_by_annotator(
-            answers, best.probs, best.matrix, allow_diagonal=allow_diagonal, seed=seed
-        )
-        warnings += () if few is None else (few,)
-    return Habit(best.matrix, first, best.uncertainty, best.probs, matrices, warnings)
-
-
-class Refinement(NamedTuple):
-    """A refined matrix, and the out-of-fold predictions on which it was refined."""
-
-    matrix: TransitionMatrix
-    uncertainty: Uncertainty
-    probs: NDArray[np.float64]
-    is_reliable: bool
-    log_likelihood: float
-
-
-def refine_by_cross_fitting(
-    predict: Callable[..., tuple[NDArray[np.float64], bool]],
-    answers: Observations,
-    first: TransitionMatrix,
-    Q_samples: Samples,
-    *,
-    allow_diagonal: bool,
-    seed: int,
-) -> Refinement:
-    """Refine the first matrix on out-of-fold predictions of networks trained with it.
-
-    If the refined matrix is far from the one that the networks were trained with, two more
-    networks are trained with the refined one, and the first matrix is refined on their
-    predictions. This second refinement is returned if the labels are more likely under it.
-    Networks that misclassify most anchors, although they are trained on them, are not reliable;
-    the first matrix is then returned unchanged. `predict` is `cross_fit` with the data.
-    """
-    best = None
+    options = {"allow_diagonal": allow_diagonal, "seed": seed}
     Q = first
+    Q_samples = _resample(estimate, at_anchors, anchors[1], seed) if match_prior else None
+    refined: list[tuple[float, Habit]] = []
+    # Networks that were trained with a matrix far from the refined one are trained once more, with
+    # the refined one. The refinement under which the labels are more likely is the estimate.
     for name in ("refining Q", "refining Q again,"):
-        probs, is_reliable = predict(Q=Q, Q_samples=Q_samples, name=name)
-        found = _refine_on(
-            probs, is_reliable, answers, first, allow_diagonal=allow_diagonal, seed=seed
+        probs, is_reliable = cross_fit(
+            trainer,
+            answers,
+            anchors,
+            Q,
+            Q_samples,
+            match_prior=match_prior,
+            anchor_repeats=anchor_repeats,
+            method=method,
+            seed=seed,
+            name=name,
         )
-        if best is None or (is_reliable and found.log_likelihood > best.log_likelihood):
-            best = found
-        if found.matrix.distance(Q) < _FAR:
+        predicted = (probs[answers.example], answers.label)
+        if not is_reliable:
             break
-        Q, Q_samples = found.matrix, found.uncertainty.samples
-    assert best is not None
-    return best
+        Q_before, Q = Q, refine(*predicted, first, from_these_labels=True, **options)
+        known = uncertainty(*predicted, Q, **options)
+        found = Habit(Q, first, known, probs, {}, warnings)
+        refined.append((_log_likelihood(*predicted, Q), found))
+        if Q.distance(Q_before) < _FAR:
+            break
+        Q_samples = known.samples
+    if not refined:
+        return Habit(first, first, uncertainty(*predicted, first, **options), probs, {}, warnings)
+    _, habit = max(refined, key=itemgetter(0))
+    if not by_annotator or answers.annotator is None:
+        return habit
+    assert habit.judgements is not None  # because it was refined
+    matrices, few = _refine_by_annotator(answers, habit.judgements, habit.transition, **options)
+    warnings += () if few is None else (few,)
+    return habit._replace(by_annotator=matrices, warnings=warnings)
 
 
 def cross_fit(
     trainer: Trainer,
     answers: Observations,
     anchors: Anchors,
-    *,
     Q: TransitionMatrix,
-    Q_samples: Samples,
+    Q_samples: NDArray[np.float64] | None,
+    *,
     match_prior: float,
     anchor_repeats: int,
     method: Method,
@@ -199,14 +142,8 @@ def cross_fit(
     """Predict P(Y | x) for every example by a network that was not trained on its labels.
 
     Two networks are trained with Q and the anchors, each on one half of the examples, and predict
-    the other half. Together they cost as much as one network trained on all examples.
-
-    Returns
-    -------
-    probs : array of shape (n_examples, n_classes)
-        Out-of-fold predictions.
-    is_reliable : bool
-        Whether the networks classify most anchors correctly.
+    the other half. Together they cost as much as one network trained on all examples. They are
+    reliable, the second value returned, if they classify most anchors correctly.
     """
     n_classes, n_examples = Q.n_classes, len(trainer.inputs)
     Q = _make_labels_possible(Q)
@@ -236,26 +173,6 @@ def cross_fit(
     return probs, float(np.mean(right)) > _LEAST_RIGHT
 
 
-def _refine_on(
-    probs: NDArray[np.float64],
-    is_reliable: bool,
-    answers: Observations,
-    first: TransitionMatrix,
-    *,
-    allow_diagonal: bool,
-    seed: int,
-) -> Refinement:
-    """Refine the first matrix on out-of-fold predictions, if these are reliable."""
-    predicted = (probs[answers.example], answers.label)
-    matrix = first
-    if is_reliable:
-        matrix = refine(
-            *predicted, first, allow_diagonal=allow_diagonal, from_these_labels=True, seed=seed
-        )
-    known = uncertainty(*predicted, matrix, allow_diagonal=allow_diagonal, seed=seed)
-    return Refinement(matrix, known, probs, is_reliable, _log_likelihood(*predicted, matrix))
-
-
 def score_anchors(trainer: Trainer, network: nn.Module, anchors: Anchors) -> NDArray[np.float64]:
     """Compute the log-probabilities that a network predicts at the anchors."""
     return trainer.log_probs(
@@ -268,8 +185,7 @@ def _log_likelihood(
 ) -> float:
     """Compute the mean of log P(ȳ | x), with probabilities of at least 1 in 10,000.
 
-    The bound keeps a few labels that are impossible under Q from deciding alone;
-    `metrics.log_likelihood` would refuse them.
+    The bound keeps a few labels that are impossible under Q from deciding alone.
     """
     likelihood = np.einsum("ik,ik->i", probs, np.asarray(Q).T[labels])
     return float(np.log(np.maximum(likelihood, 1e-4)).mean())
@@ -325,10 +241,7 @@ def calibrated(
     scores: NDArray[np.floating],
     held_out: tuple[NDArray[np.floating], NDArray[np.int64]] | None,
 ) -> NDArray[np.floating]:
-    """Compute calibrated probabilities from logits or log-probabilities.
-
-    `held_out` has scores and labels from which the temperature is found; without it, it is 1.
-    """
+    """Compute probabilities from scores, calibrated on held-out scores and labels if given."""
     temperature = 1.0 if held_out is None else calibrate(*held_out)
     return softmax(scores / temperature, axis=1)
 
@@ -341,18 +254,12 @@ def _refine_by_annotator(
     allow_diagonal: bool,
     seed: int,
 ) -> tuple[dict[str, TransitionMatrix], str | None]:
-    """Refine the common matrix on the answers of each annotator.
+    """Refine the common matrix on the answers of each annotator; the result is empty if all agree.
 
     `refine` changes a matrix only where the answers show a significant difference, so annotators
     who answer alike share one matrix. (`naysay.quality.annotators`, which describes annotators,
-    gives everybody a matrix of their own, and with it the noise of their few answers.)
-
-    Returns
-    -------
-    matrices : dict
-        By annotator; empty if all of them are the common matrix.
-    warning : str or None
-        Names the annotators who gave too few answers.
+    gives everybody a matrix of their own, and with it the noise of their few answers.) The second
+    value returned warns about annotators who gave too few answers.
     """
     names, codes = np.unique(np.asarray(answers.annotator), return_inverse=True)
     few = np.bincount(codes) < _FEWEST_PER_CLASS * common.n_classes

@@ -11,19 +11,11 @@ from sklearn.utils.validation import column_or_1d
 
 from naysay._base.checks import check_label_indices, shorten
 from naysay._base.errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix
-from naysay.classifier.targets import Transitions
 from naysay.functional import as_transition
 from naysay.observations import Observations
 from naysay.transition import TransitionMatrix
 
-__all__ = [
-    "align",
-    "check_pair",
-    "is_ruled_out",
-    "read_labels",
-    "read_transition",
-    "read_true_labels",
-]
+Transitions = TransitionMatrix | Mapping[str, TransitionMatrix]  # for all, or by annotator
 
 
 def read_transition(transition: Any) -> Transitions | None:
@@ -45,16 +37,9 @@ def read_transition(transition: Any) -> Transitions | None:
 def read_labels(
     y: Any, n_examples: int, classes: Sequence[Any] | None, given: Transitions | None
 ) -> tuple[Observations, NDArray[Any], Transitions | None]:
-    """Turn labels into indices, and align the matrix with the classes.
+    """Turn labels into indices, find all classes, and put the matrix in their order.
 
-    Returns
-    -------
-    labels : Observations
-        The labels of `n_examples` examples, as indices.
-    classes : array of shape (n_classes,)
-        The classes given, else those of the matrix, else those among the labels, sorted.
-    transitions : TransitionMatrix, or one for each annotator by name, or None
-        The matrix given, with rows and columns in the order of the classes.
+    The classes are those given, else those of the matrix, else those among the labels, sorted.
     """
     matrices = list(given.values()) if isinstance(given, Mapping) else [given] if given else []
     Q = next((Q for Q in matrices if Q.has_names), matrices[0] if matrices else None)
@@ -64,16 +49,25 @@ def read_labels(
                 f"y must be about the {n_examples} examples of X. Got {y.n_examples}."
             )
         check_classification_targets(y.label)
-        found = _find_classes(y.label, classes, Q)
+        found = _check_classes(_find_classes(y.label, Q) if classes is None else classes)
         indices = _encode(y.label, found, name="y")
         labels = replace(y, n_examples=n_examples, label=indices)
     else:
-        labels, found = _read_ruled_out(y, n_examples, classes, Q)
+        n_rows, n_columns = np.shape(y)
+        columns = Q.classes if Q is not None and Q.has_names else range(n_columns)
+        found = _check_classes(columns if classes is None else classes)
+        if n_columns != len(found):
+            raise InvalidLabels(
+                f"y must have one column per class, {len(found)}. Got shape {np.shape(y)}."
+            )
+        if n_rows != n_examples:
+            raise InvalidLabels(f"y must be about the {n_examples} examples of X. Got {n_rows}.")
+        labels = Observations.from_ruled_out(y)
     if given is None:
         _check_all_named(labels.label, found)
         return labels, found, None
     hint = "" if classes is not None else " Pass classes= if some class does not occur in y."
-    if not isinstance(given, Mapping):
+    if isinstance(given, TransitionMatrix):
         return labels, found, align(given, found, hint=hint)
     aligned = {
         name: align(Q, found, name=f"The matrix of annotator {name!r}", hint=hint)
@@ -89,13 +83,6 @@ def is_ruled_out(y: Any) -> bool:
     except ValueError:  # ragged, which the check of scikit-learn reports
         return False
     return array.ndim == 2 and array.dtype == bool
-
-
-def check_pair(anchors: Any) -> tuple[Any, Any]:
-    """Check that anchors are a pair of inputs and true classes."""
-    if not isinstance(anchors, tuple | list) or len(anchors) != 2:
-        raise InvalidInput(f"anchors must be a pair (X_anchor, y_anchor). Got {shorten(anchors)}.")
-    return anchors[0], anchors[1]
 
 
 def read_true_labels(y_anchor: Any, n_anchors: int, classes: NDArray[Any]) -> NDArray[np.int64]:
@@ -121,15 +108,7 @@ def align(
     Classes are matched by name where both Q and the labels have names. Otherwise they are
     matched by position, and a matrix without names gets those of the classes.
 
-    Parameters
-    ----------
-    name, hint : str
-        What to call Q in an error message, and what to add to the message.
-
-    Raises
-    ------
-    InvalidTransitionMatrix
-        If Q has other classes, or another number of them.
+    An error message calls Q `name`, and ends with `hint`.
 
     Examples
     --------
@@ -168,6 +147,20 @@ def align(
     return TransitionMatrix(values, names, allow_diagonal=Q.allow_diagonal)
 
 
+def pool(annotator: NDArray[Any] | None, transitions: Transitions) -> TransitionMatrix:
+    """Average the matrices of annotators, weighted by the number of answers of each."""
+    if isinstance(transitions, TransitionMatrix):
+        return transitions
+    names, counts = np.unique([] if annotator is None else annotator, return_counts=True)
+    used = [transitions[name] for name in names.tolist()]
+    if not used:
+        return next(iter(transitions.values()))
+    shares = counts / counts.sum()
+    values = sum(share * np.asarray(Q) for share, Q in zip(shares, used, strict=True))
+    may_err = any(Q.allow_diagonal for Q in used)
+    return TransitionMatrix(values, used[0].classes, allow_diagonal=may_err)
+
+
 def _are_text(values: Any) -> bool:
     array = np.asarray(values)
     return array.dtype.kind == "U" or (
@@ -175,42 +168,19 @@ def _are_text(values: Any) -> bool:
     )
 
 
-def _read_ruled_out(
-    y: Any, n_examples: int, classes: Sequence[Any] | None, Q: TransitionMatrix | None
-) -> tuple[Observations, NDArray[Any]]:
-    """Read a boolean matrix of excluded classes.
-
-    Its columns are the classes given, else those that Q names, else numbers.
-    """
-    n_rows, n_columns = np.shape(y)
-    if classes is None:
-        classes = Q.classes if Q is not None and Q.has_names else range(n_columns)
-    found = _check_classes(np.asarray(classes), classes)
-    if len(found) != n_columns:
-        raise InvalidLabels(
-            f"y must have one column per class, {len(found)}. Got shape {(n_rows, n_columns)}."
-        )
-    if n_rows != n_examples:
-        raise InvalidLabels(f"y must be about the {n_examples} examples of X. Got {n_rows}.")
-    return Observations.from_ruled_out(y), found
-
-
-def _find_classes(
-    labels: NDArray[Any], classes: Sequence[Any] | None, Q: TransitionMatrix | None
-) -> NDArray[Any]:
-    """Find all classes: those given, else those of Q, else those among the labels, sorted."""
-    if classes is not None:
-        return _check_classes(np.asarray(classes), classes)
+def _find_classes(labels: NDArray[Any], Q: TransitionMatrix | None) -> NDArray[Any]:
+    """Find all classes: those of Q, or those among the labels, sorted."""
     seen = np.unique(labels)
     if Q is not None and len(seen):
         if labels.dtype.kind in "iu" and seen[0] >= 0 and seen[-1] < Q.n_classes:
-            seen = np.arange(Q.n_classes)
-        elif labels.dtype.kind in "USO" and Q.has_names:
-            seen = np.array(Q.classes)
-    return _check_classes(seen, seen)
+            return np.arange(Q.n_classes)
+        if labels.dtype.kind in "USO" and Q.has_names:
+            return np.array(Q.classes)
+    return seen
 
 
-def _check_classes(found: NDArray[Any], classes: Any) -> NDArray[Any]:
+def _check_classes(classes: Any) -> NDArray[Any]:
+    found = np.asarray(classes)
     if found.ndim != 1 or len(np.unique(found)) != len(found):
         raise InvalidInput(f"classes must be a list without repeats. Got {shorten(classes)}.")
     if len(found) < 2:

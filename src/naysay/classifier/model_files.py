@@ -30,6 +30,9 @@ _FORMAT = "naysay model"
 _VERSION = 2
 _READABLE = (1, 2)  # version 1 had no checksum, preprocessing or provenance
 _FILES = {"model.json", "model.safetensors", "report.html"}
+_ENTRIES = ("data", "indices", "indptr")  # arrays of a sparse matrix
+# Errors that parts of a damaged file raise, if they do not fit together.
+_MISFITS = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 NetworkFactory = Callable[[tuple[int, ...], int], nn.Module]
 
 
@@ -83,24 +86,27 @@ def _is_model_folder(folder: Path) -> bool:
 
 
 def _tensors(model: SavedModel) -> dict[str, Tensor]:
-    states = {"network": model.network.state_dict(), "loss": model.loss_state}
+    states = {
+        "network": model.network.state_dict(),
+        "loss": model.loss_state,
+        "transition": _entries(model.transition),
+        **{
+            f"transitions.{index}": _entries(Q)
+            for index, Q in enumerate(model.transitions.values())
+        },
+    }
     # Copies, because safetensors refuses tensors that share memory, as tied weights do.
-    tensors = {
+    return {
         f"{part}.{name}": value.cpu().clone(memory_format=torch.contiguous_format)
         for part, state in states.items()
         for name, value in state.items()
     }
-    matrices = [model.transition, *model.transitions.values()]
-    for prefix, Q in zip(_prefixes(len(model.transitions)), matrices, strict=True):
-        if not Q.is_uniform:
-            for name in ("data", "indices", "indptr"):
-                tensors[f"{prefix}{name}"] = torch.from_numpy(getattr(Q.entries, name).copy())
-    return tensors
 
 
-def _prefixes(n_annotators: int) -> list[str]:
-    """Return the prefixes of tensor names: for the matrix, and for that of each annotator."""
-    return ["transition.", *(f"transitions.{index}." for index in range(n_annotators))]
+def _entries(Q: TransitionMatrix) -> dict[str, Tensor]:
+    if Q.is_uniform:
+        return {}
+    return {name: torch.tensor(getattr(Q.entries, name)) for name in _ENTRIES}
 
 
 def _facts(model: SavedModel, version: str) -> dict[str, Any]:
@@ -111,10 +117,8 @@ def _facts(model: SavedModel, version: str) -> dict[str, Any]:
         "version": _VERSION,
         "written_by": f"naysay {version}",
         "classes": model.classes.tolist(),
-        "transition": _about_transition(model.transition),
-        "transitions": [
-            {"annotator": name, **_about_transition(Q)} for name, Q in model.transitions.items()
-        ],
+        "transition": _about(model.transition),
+        "transitions": [{"annotator": name, **_about(Q)} for name, Q in model.transitions.items()],
         "network": {"name": name, "arguments": model.network.arguments} if is_known else None,
         "input_shape": list(model.input_shape),
         "feature_names": model.feature_names,
@@ -125,12 +129,9 @@ def _facts(model: SavedModel, version: str) -> dict[str, Any]:
     }
 
 
-def _about_transition(Q: TransitionMatrix) -> dict[str, Any]:
-    return {
-        "names": list(Q.classes),
-        "uniform": Q.is_uniform,
-        "allow_diagonal": Q.allow_diagonal,
-    }
+def _about(Q: TransitionMatrix) -> dict[str, Any]:
+    names = list(Q.classes)
+    return {"names": names, "uniform": Q.is_uniform, "allow_diagonal": Q.allow_diagonal}
 
 
 def load_model(
@@ -141,13 +142,14 @@ def load_model(
     facts = _read_facts(folder)
     tensors = _read_tensors(folder, facts.get("sha256"))
     try:
-        by_annotator = facts.get("transitions", [])  # older files have none
-        transition, *others = [
-            _rebuild_transition(about, _part(tensors, prefix))
-            for about, prefix in zip(
-                [facts["transition"], *by_annotator], _prefixes(len(by_annotator)), strict=True
-            )
-        ]
+        transition = _rebuild_transition(facts["transition"], tensors, "transition.")
+        transitions = {
+            str(about["annotator"]): _rebuild_transition(about, tensors, f"transitions.{index}.")
+            for index, about in enumerate(facts.get("transitions", []))  # older files have none
+        }
+        names = facts["feature_names"]
+        if names is not None and list(map(type, names)) != [str] * facts["input_shape"][0]:
+            raise TypeError("feature_names must hold one name per feature")
         network = _rebuild_network(facts, folder, network, _part(tensors, "network."))
         model = SavedModel(
             network=network.eval(),
@@ -156,24 +158,15 @@ def load_model(
             input_shape=tuple(facts["input_shape"]),
             parameters=dict(facts["parameters"]),
             history=list(facts["history"]),
-            feature_names=_checked_names(facts),
-            transitions={
-                str(about["annotator"]): Q for about, Q in zip(by_annotator, others, strict=True)
-            },
+            feature_names=None if names is None else list(names),
+            transitions=transitions,
             loss_state=_part(tensors, "loss."),
             preprocessing=facts.get("preprocessing"),
             provenance=facts.get("provenance"),
         )
     except InvalidModelFile:
         raise
-    except (
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        RuntimeError,
-        TypeError,
-        ValueError,
-    ) as error:
+    except _MISFITS as error:
         raise InvalidModelFile(
             f"{folder} must hold a whole model. Its parts do not fit together: "
             f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}. "
@@ -225,15 +218,6 @@ def _read_tensors(folder: Path, sha256: str | None) -> dict[str, Tensor]:
         ) from None
 
 
-def _checked_names(facts: dict[str, Any]) -> list[str] | None:
-    names = facts["feature_names"]
-    if names is None:
-        return None
-    if [type(name) for name in names] != [str] * facts["input_shape"][0]:
-        raise TypeError("feature_names must hold one name per feature")
-    return list(names)
-
-
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {
         name.removeprefix(prefix): value
@@ -242,11 +226,13 @@ def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     }
 
 
-def _rebuild_transition(about: dict[str, Any], tensors: dict[str, Tensor]) -> TransitionMatrix:
+def _rebuild_transition(
+    about: dict[str, Any], tensors: dict[str, Tensor], prefix: str
+) -> TransitionMatrix:
     names = about["names"]
     if about["uniform"]:
         return TransitionMatrix.uniform(len(names), classes=names)
-    data, indices, indptr = (tensors[name].numpy() for name in ("data", "indices", "indptr"))
+    data, indices, indptr = (tensors[prefix + name].numpy() for name in _ENTRIES)
     entries = csr_array((data, indices, indptr), (len(names), len(names)))
     entries.check_format(full_check=True)
     return TransitionMatrix(entries, names, allow_diagonal=about["allow_diagonal"])
@@ -258,13 +244,10 @@ def _rebuild_network(
     network: nn.Module | NetworkFactory | None,
     state: dict[str, Tensor],
 ) -> nn.Module:
+    input_shape, n_classes = tuple(facts["input_shape"]), len(facts["classes"])
     if network is not None:
         is_module = isinstance(network, nn.Module)
-        rebuilt = (
-            copy.deepcopy(network)
-            if is_module
-            else network(tuple(facts["input_shape"]), len(facts["classes"]))
-        )
+        rebuilt = copy.deepcopy(network) if is_module else network(input_shape, n_classes)
         rebuilt.load_state_dict(state)
         return rebuilt
     about = facts["network"]
@@ -274,10 +257,10 @@ def _rebuild_network(
             "Pass it: load(path, network=…)."
         )
     arguments = dict(about["arguments"])
-    input_shape, n_classes = arguments.pop("input_shape"), arguments.pop("n_classes")
+    positional = arguments.pop("input_shape"), arguments.pop("n_classes")
     with torch.device("meta"):  # shapes only: a damaged file cannot demand huge memory
-        rebuilt = NETWORKS[about["name"]](input_shape, n_classes, **arguments).eval()
-        scores = rebuilt(torch.empty((1, *facts["input_shape"])))
+        rebuilt = NETWORKS[about["name"]](*positional, **arguments).eval()
+        scores = rebuilt(torch.empty((1, *input_shape)))
     if scores.shape != (1, len(facts["transition"]["names"])):
         raise ValueError(f"the network gives scores of shape {tuple(scores.shape)}")
     kinds = {name: value.dtype for name, value in rebuilt.state_dict().items()}
@@ -308,9 +291,7 @@ def rebuild_loss(method: str | Method, model: SavedModel, path: str | Path) -> n
 
 def rebuild_recipe(model: SavedModel, path: str | Path) -> "Recipe | ImageRecipe | None":
     """Rebuild the recipe of a saved model; None if it was not made from a file."""
-    from naysay.datasets.own import (
-        recipe_from_dict,
-    )  # loads pyarrow
+    from naysay.datasets.own import recipe_from_dict  # loads pyarrow
 
     if model.preprocessing is None:
         return None

@@ -1,57 +1,151 @@
-"""Train networks on one set of inputs, as a classifier's `fit` does once or several times."""
+"""Convert complementary labels to targets of a loss, and train networks on them.
+
+A single label per example stays an integer. Several labels, or labels of annotators who have
+matrices of their own, become a likelihood over the classes, a set of excluded classes or one
+training row for each answer, depending on the method.
+"""
 
 import copy
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn.functional import nll_loss
 
 from naysay import training
 from naysay._base.errors import InvalidInput, InvalidTransitionMatrix
 from naysay._base.progress import epoch_bar
-from naysay.classifier.targets import MixedLabelLoss, Targets, pair_labels
-from naysay.losses.protocol import as_training_loss
+from naysay.classifier.inputs import Transitions
+from naysay.estimation import class_prior
+from naysay.losses import PriorMatching
+from naysay.losses.protocol import LossWrapper, as_training_loss
+from naysay.methods import Method, Setting
+from naysay.observations import Observations, log_likelihoods
 from naysay.quality import find_collapsed_classes
 from naysay.training import Examples, Options, predict_logits, processes
 from naysay.training.augmentation import Augments
 from naysay.training.history import EpochRecord, least_held_out_loss
 from naysay.transition import TransitionMatrix
 
+_IGNORED = -100  # torch's default ignore_index
+_MOST_CLASSES = 1000  # matrices of more classes are not inverted
+_WORST_CONDITION = 1e3  # condition number of Q above which the estimate is mostly noise
 _SAMPLE = (10_000, 2**23)  # most examples, and most values, in the sample to standardise by
 _SHARE_OF_GPU = 0.5  # share of its free memory that inputs may take; larger inputs are streamed
 
 
+class Targets(NamedTuple):
+    """The rows to train on, and the loss for them.
+
+    ``example`` has the number of the example of each row and ``values`` its target.
+    ``of_true_class`` has the target of an example that is known to be of each class. It is None if
+    targets are label indices, and the loss then has to be wrapped in a `MixedLabelLoss`.
+    """
+
+    example: NDArray[np.int64]
+    values: NDArray[Any]
+    of_true_class: NDArray[Any] | None
+    loss: nn.Module
+
+
+def make_targets(
+    answers: Observations, transitions: Transitions, method: Method, setting: Setting
+) -> Targets:
+    """Convert answers, whose labels are indices, to targets that the method takes."""
+    examples = np.arange(answers.n_examples)
+    n_classes = setting.Q.n_classes
+    is_single = (np.bincount(answers.example, minlength=answers.n_examples) == 1).all()
+    by_annotator = not isinstance(transitions, TransitionMatrix)
+    if method.make_evidence_loss is not None and (by_annotator or not is_single):
+        values = log_likelihoods(answers, transitions).astype(np.float32)
+        certain = np.where(np.eye(n_classes, dtype=bool), np.float32(0), np.float32(-np.inf))
+        return Targets(examples, values, certain, method.make_evidence_loss())
+    if by_annotator:
+        raise InvalidInput(
+            f"Method {method.name!r} cannot use a matrix for each annotator. Use 'forward', "
+            "'two-views' or 'weak-to-strong', or pass one matrix for all."
+        )
+    loss = method.make_loss(setting)
+    if method.takes_several and not is_single:
+        ruled_out = np.zeros((len(examples), n_classes), dtype=bool)
+        ruled_out[answers.example, answers.label] = True
+        return Targets(examples, ruled_out, ~np.eye(n_classes, dtype=bool), loss)
+    return Targets(answers.example, answers.label, None, loss)
+
+
+def add_prior_matching(
+    loss: nn.Module,
+    answers: Observations,
+    Q: TransitionMatrix,
+    strength: float,
+    Q_samples: NDArray[np.float64] | None,
+) -> nn.Module:
+    """Add prior matching, with the class prior that the answers imply; strength 0 adds nothing."""
+    if not strength:
+        return loss
+    prior = torch.from_numpy(class_prior(answers.label, Q, shrink=True, Q_samples=Q_samples))
+    return PriorMatching(loss, prior, strength=strength)
+
+
+class MixedLabelLoss(LossWrapper):
+    """A loss on complementary labels that also learns from the true labels of some examples.
+
+    Labels are pairs as made by `pair_labels`, shape (N, 2). Likelihoods over the classes would be
+    equivalent, but they need K numbers per example, which is 800 MB for a million examples of 200
+    classes, and most methods have no loss for them. Held-out examples have complementary labels
+    only, shape (N,).
+    """
+
+    def __init__(self, loss: nn.Module) -> None:
+        super().__init__()
+        self.loss = as_training_loss(loss)
+        self.n_views = self.loss.n_views
+
+    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Compute the mean over all examples, with labels of either kind."""
+        comp_labels, true_labels = labels.unbind(1)
+        comp_loss = self.loss(logits, comp_labels)
+        views = logits.reshape(-1, len(labels), logits.shape[-1])  # also if there is one view
+        scores = self.log_scores(views.flatten(0, 1))
+        true_loss = nll_loss(
+            scores, true_labels.repeat(len(views)), ignore_index=_IGNORED, reduction="sum"
+        ) / len(views)
+        n_complementary = (true_labels == _IGNORED).sum()
+        return (comp_loss * n_complementary + true_loss) / len(labels)
+
+
+def pair_labels(comp_labels: Tensor, true_labels: Tensor) -> Tensor:
+    """Make pairs (complementary label, true label) for two sets; -100 is a missing label."""
+    pairs = comp_labels.new_full((len(comp_labels) + len(true_labels), 2), _IGNORED)
+    pairs[: len(comp_labels), 0] = comp_labels
+    pairs[len(comp_labels) :, 1] = true_labels
+    return pairs
+
+
 @dataclass(kw_only=True)
 class Trainer:
-    """Inputs, the split into training and held-out examples, and how to train networks on them.
-
-    ``make_network(sample)`` makes a new network for inputs like the sample, and its augmentation.
-    ``order`` has the position of each example in a random order.
-    """
+    """Inputs, the split into training and held-out examples, and how to train networks on them."""
 
     inputs: Tensor
     is_held_out: NDArray[np.bool_]
-    order: NDArray[np.int64]
+    order: NDArray[np.int64]  # position of each example in a random order
     options: Options
     device: torch.device
     random: np.random.RandomState
-    make_network: Callable[[Tensor], tuple[nn.Module, Augments]]
+    make_network: Callable[[Tensor], tuple[nn.Module, Augments]]  # for inputs like a sample
     progress: bool = False
     checkpoint: Path | None = None
 
     def split(
         self, example: NDArray[np.int64], values: NDArray[Any]
     ) -> tuple[Examples, Examples | None]:
-        """Split targets into training and held-out examples, in random order.
-
-        All targets of one example are on the same side.
-        """
+        """Split targets by their examples into training and held-out ones, in random order."""
         by_position = np.argsort(self.order[example], kind="stable")
         held_out = self.is_held_out[example[by_position]]
         trained, others = (
@@ -82,24 +176,18 @@ class Trainer:
         *,
         repeats: int = 1,
     ) -> tuple[Examples, nn.Module]:
-        """Add the anchors to the examples, `repeats` times each, and adapt the loss to both.
-
-        The inputs are not copied; those of the anchors are stored beside them.
-        """
-        if examples.rows is None:
-            raise InvalidInput("Anchors can only be added to examples that have rows.")
+        """Add the anchors to the examples, `repeats` times each, and adapt the loss to both."""
         X, true = (np.repeat(each, repeats, axis=0) for each in anchors)
-        if targets.of_true_labels is None:
+        if targets.of_true_class is None:
             labels = pair_labels(examples.labels, torch.as_tensor(true, device=self.device))
             loss = MixedLabelLoss(loss)
         else:
-            of_true = torch.as_tensor(targets.of_true_labels(true), device=self.device)
+            of_true = torch.as_tensor(targets.of_true_class[true], device=self.device)
             labels = torch.cat([examples.labels, of_true])
-        n = len(self.inputs)
-        more = torch.arange(n, n + len(X), device=self.inputs.device)
-        rows = torch.cat([examples.rows, more])
         others = torch.as_tensor(X, device=self.inputs.device)
-        return Examples(self.inputs, labels, rows, others), loss
+        rows = len(self.inputs) + torch.arange(len(X), device=self.inputs.device)
+        assert examples.rows is not None  # those of `pick` have rows
+        return Examples(self.inputs, labels, torch.cat([examples.rows, rows]), others), loss
 
     def train(
         self,
@@ -141,10 +229,7 @@ class Trainer:
 
 
 def as_inputs(X: NDArray[Any]) -> NDArray[Any]:
-    """Convert X to the type that is copied to the device: bytes stay bytes, others are float32.
-
-    Arrays that have the type already, such as a memory-mapped file, are not copied.
-    """
+    """Convert X to bytes or float32, without a copy if it has the type, as a mapped file may."""
     if X.dtype in (np.uint8, np.float32):
         return np.ascontiguousarray(X)
     with np.errstate(over="ignore"):
@@ -195,23 +280,22 @@ def train_with_restarts(
 ) -> tuple[nn.Module, list[EpochRecord]]:
     """Train a network, and restart up to `restarts` times while classes have collapsed.
 
-    Classes have collapsed if they are never predicted, merged or swapped, see
-    `naysay.quality.find_collapsed_classes`. The result is the network with the least held-out loss;
-    the parameters of the loss are those trained with it.
+    The result is the network with the least held-out loss; the parameters of the loss are those
+    trained with it.
     """
     start = copy.deepcopy(loss.state_dict())
     network, history = trainer.train(loss, examples, held_out, "training", **hooks)
     for number in range(restarts):
         if held_out is None or not _has_collapsed(network, loss, held_out, Q):
             break
-        kept = copy.deepcopy(loss.state_dict())
+        trained = copy.deepcopy(loss.state_dict())
         loss.load_state_dict(start)
         what = f"training again {number + 1}"
         other, its_history = trainer.train(loss, examples, held_out, what, **hooks)
         if least_held_out_loss(its_history) < least_held_out_loss(history):
             network, history = other, its_history
         else:
-            loss.load_state_dict(kept)
+            loss.load_state_dict(trained)
     return network, history
 
 
@@ -219,11 +303,32 @@ def train_with_restarts(
 def _has_collapsed(
     network: nn.Module, loss: nn.Module, held_out: Examples, Q: TransitionMatrix
 ) -> bool:
+    """Check for classes that are never predicted, merged or swapped, where this can be checked."""
     if held_out.labels.ndim > 1:
         return False  # the check needs a single label per example
     scores = as_training_loss(loss).log_scores(predict_logits(network, held_out).double())
+    labels = held_out.labels.cpu().numpy()
     try:
-        found = find_collapsed_classes(scores.exp().cpu().numpy(), held_out.labels.cpu().numpy(), Q)
+        return bool(find_collapsed_classes(scores.exp().cpu().numpy(), labels, Q))
     except InvalidTransitionMatrix:
         return False  # the check needs an invertible Q
-    return bool(found)
+
+
+def accuracy_measure(
+    loss: nn.Module, Q: TransitionMatrix, targets: Targets
+) -> Callable[[Tensor, Tensor], dict[str, float]]:
+    """Make a function that estimates the accuracy from logits and complementary labels.
+
+    The expectation of the mean of Q⁻¹[ȳ, f(x)] is the accuracy. If Q cannot be inverted, or targets
+    are not label indices, the function measures nothing.
+    """
+    values = np.asarray(Q) if Q.n_classes <= _MOST_CLASSES else np.zeros((1, 1))
+    if targets.values.ndim > 1 or np.linalg.cond(values) > _WORST_CONDITION:
+        return lambda logits, labels: {}
+    inverse = torch.from_numpy(np.linalg.inv(values))
+
+    def measure(logits: Tensor, labels: Tensor) -> dict[str, float]:
+        predicted = as_training_loss(loss).log_scores(logits).argmax(1)
+        return {"held_out_accuracy": inverse.to(labels.device)[labels, predicted].mean().item()}
+
+    return measure

@@ -172,7 +172,7 @@ def example(
 
         naysay data example flowers.csv
     """
-    from naysay.workflows.example import write_example
+    from naysay.workflows.files import write_example
 
     write_example(out, seed=seed, annotators=annotators)
     if as_json:

@@ -68,6 +68,7 @@ def estimate(
         more_anchors = read_anchor_file(anchors, own, reading, true_label=anchor_label)
 
     from naysay.workflows import estimate as workflow  # loads torch
+    from naysay.workflows.annotators import matrix_of_each
 
     habit = workflow.estimate_own(
         own,
@@ -86,7 +87,7 @@ def estimate(
                 "warning: the annotators do not differ significantly; all get the same matrix",
                 err=True,
             )
-        write_matrices(workflow.by_annotator(habit, own.annotators), by_annotator)
+        write_matrices(matrix_of_each(own.annotators, habit.by_annotator, Q), by_annotator)
     if out != "-":
         with replacing(out) as part:
             Q.write(part)

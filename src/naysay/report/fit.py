@@ -88,9 +88,9 @@ def _shown(example: "ShownExample") -> dict[str, Any]:
         "picture": None if example.image is None else make_thumbnail(example.image),
         "cells": cells[:_MOST_CELLS],
         "n_more": max(0, len(cells) - _MOST_CELLS),
-        "said": example.said,
+        "excluded": example.excluded,
         "guesses": example.guesses,
-        "doubt": example.doubt,
+        "error_probability": example.error_probability,
     }
 
 

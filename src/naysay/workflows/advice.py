@@ -11,8 +11,6 @@ from naysay.estimation import Uncertainty
 from naysay.metrics import Estimate
 from naysay.transition.diagnosis import Diagnosis
 
-__all__ = ["find_problems", "give_advice"]
-
 _USUAL_ANCHORS = 5  # per class, the fewest that the paper uses
 _LARGE_ERROR = 0.1  # of a row of Q (L1): more anchors are advised
 _WIDE = 0.1  # width of an interval: more labels are advised

@@ -1,6 +1,6 @@
 """Answers in a user's data for the classifier, and the matrices of their annotators."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -8,35 +8,20 @@ from numpy.typing import NDArray
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix
-from naysay.classifier.inputs import align
-from naysay.classifier.targets import pool
+from naysay.classifier.habit import Anchors
+from naysay.classifier.inputs import align, pool
 from naysay.datasets.own import OwnData
 from naysay.observations import Observations
 from naysay.quality import WrongLabels, find_wrong_labels
 from naysay.transition import TransitionMatrix
 from naysay.transition.folder import file_name
 
-__all__ = [
-    "FEWEST_EXAMPLES",
-    "UNKNOWN_ANNOTATOR",
-    "Anchors",
-    "annotator_names",
-    "check_consistent",
-    "check_matrices",
-    "find_wrong_answers",
-    "join_anchors",
-    "matrix_of_each",
-    "observations",
-]
-
-Anchors = tuple[NDArray[Any], NDArray[np.int64]]  # inputs, and true classes as indices
-
 FEWEST_EXAMPLES = 10  # with a label, to train on
 UNKNOWN_ANNOTATOR = ""  # the name for answers whose annotator is not in the data
 
 
 def annotator_names(own: OwnData) -> NDArray[np.str_]:
-    """Return the name of the annotator of each answer."""
+    """List the name of the annotator of each answer."""
     if own.annotator is None:
         return np.full(len(own.label), UNKNOWN_ANNOTATOR)
     return np.array([*own.annotators, UNKNOWN_ANNOTATOR])[own.annotator]  # index -1 is the last
@@ -80,10 +65,10 @@ def join_anchors(own: OwnData, more: Anchors | None) -> Anchors:
 
 
 def matrix_of_each(
-    annotators: NDArray[np.str_], matrices: Mapping[str, TransitionMatrix], common: TransitionMatrix
+    names: Iterable[str], matrices: Mapping[str, TransitionMatrix], common: TransitionMatrix
 ) -> dict[str, TransitionMatrix]:
-    """Return a matrix for each annotator: the common one for those who have none."""
-    return {name: matrices.get(name, common) for name in np.unique(annotators).tolist()}
+    """Choose the matrix of each annotator: the common one for those who have none."""
+    return {name: matrices.get(name, common) for name in names}
 
 
 def check_matrices(
@@ -92,15 +77,6 @@ def check_matrices(
     """Check that the matrices of annotators fit the data, and align them with its classes.
 
     Answers of unknown annotators get the mean of the matrices, weighted by numbers of answers.
-
-    Raises
-    ------
-    InvalidInput
-        If the data do not name annotators.
-    InvalidTransitionMatrix
-        If an annotator has no matrix, or a matrix has other classes than the data.
-    InvalidLabels
-        If an annotator gave an answer that is impossible under their matrix.
     """
     if not own.annotators:
         raise InvalidInput(
@@ -123,44 +99,27 @@ def check_matrices(
     if is_unknown.any():
         aligned[UNKNOWN_ANNOTATOR] = pool(annotators[~is_unknown], aligned)
     for name in np.unique(annotators).tolist():
-        _check_possible(own, np.flatnonzero(annotators == name), name, aligned[name])
+        is_theirs = annotators == name
+        counts = np.bincount(own.label[is_theirs], minlength=own.n_classes)
+        impossible = np.flatnonzero((counts > 0) & ~np.asarray(aligned[name]).any(axis=0))
+        if len(impossible):
+            label = int(impossible[0])
+            first = int(own.example[is_theirs & (own.label == label)][0])
+            raise InvalidLabels(
+                f"Annotators must only give answers that are possible under their matrix. "
+                f"{name!r} says 'not {own.classes[label]}' {counts[label]} times, first about "
+                f"{own.name_of(first)}, but that column of their matrix is all zero. Correct the "
+                "matrix, or remove these answers."
+            )
     return aligned
-
-
-def _check_possible(
-    own: OwnData, answers: NDArray[np.int64], name: str, Q: TransitionMatrix
-) -> None:
-    """Check that an annotator gave no answer to which Q gives probability 0 for every class."""
-    labels = own.label[answers]
-    counts = np.bincount(labels, minlength=own.n_classes)
-    impossible = np.flatnonzero((counts > 0) & ~np.asarray(Q).any(axis=0))
-    if len(impossible):
-        label = int(impossible[0])
-        first = int(own.example[answers[labels == label][0]])
-        raise InvalidLabels(
-            f"Annotators must only give answers that are possible under their matrix. {name!r} "
-            f"says 'not {own.classes[label]}' {counts[label]} times, first about "
-            f"{own.name_of(first)}, but that column of their matrix is all zero. Correct the "
-            "matrix, or remove these answers."
-        )
 
 
 def find_wrong_answers(
     own: OwnData, probs: NDArray[np.float64], matrices: Mapping[str, TransitionMatrix]
 ) -> WrongLabels | None:
-    """Rank all answers by the probability that they are wrong.
+    """Rank all answers by the probability that they are wrong; None if no matrix allows for it.
 
-    Parameters
-    ----------
-    own : OwnData
-    probs : array of shape (n_examples, n_classes)
-    matrices : mapping
-        The matrix of each annotator who answered, as `matrix_of_each` returns them.
-
-    Returns
-    -------
-    WrongLabels or None
-        None if all matrices have a zero diagonal, so that no answer can be wrong.
+    `matrices` has the matrix of each annotator who answered.
     """
     may_err = [name for name, Q in matrices.items() if np.asarray(Q).diagonal().any()]
     if not may_err:
@@ -172,9 +131,5 @@ def find_wrong_answers(
         ranked = find_wrong_labels(probs[own.example[answers]], own.label[answers], matrices[name])
         probability[answers[ranked.indices]] = ranked.probabilities
     order = np.argsort(-probability, kind="stable")
-    return WrongLabels(
-        indices=order,
-        probabilities=probability[order],
-        labels=own.label[order],
-        classes=own.classes,
-    )
+    probability, labels = probability[order], own.label[order]
+    return WrongLabels(indices=order, probabilities=probability, labels=labels, classes=own.classes)

@@ -11,8 +11,7 @@ from naysay import quality
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidInput, InvalidTransitionMatrix
 from naysay.classifier import ComplementaryClassifier
-from naysay.classifier.inputs import align
-from naysay.classifier.targets import pool
+from naysay.classifier.inputs import align, pool
 from naysay.datasets.own import OwnData, read_features, read_own
 from naysay.datasets.own.images import ImageRecipe
 from naysay.datasets.own.recipe import Recipe
@@ -29,8 +28,6 @@ from naysay.workflows.annotators import (
 )
 from naysay.workflows.fit import estimate_accuracy
 
-__all__ = ["ModelCheck", "check_file", "check_model"]
-
 _N_LISTED = 100  # answers that are probably wrong, in the JSON form
 _N_SHOWN = 20  # annotators, in the text
 
@@ -41,17 +38,14 @@ class ModelCheck:
 
     own: OwnData
     accuracy: Estimate
-    matrix_fits: bool
-    """False if the answers contradict Q; the first of `notes` explains how."""
-    collapsed: CollapsedClasses | None
-    """None if Q is singular, or does not fit the answers."""
+    matrix_fits: bool  # False if the answers contradict Q; the first of `notes` explains how
+    collapsed: CollapsedClasses | None  # None if Q is singular, or does not fit the answers
     wrong_labels: WrongLabels | None
     """Ranking of all answers, as indices of ``own.label``; None if Q has a zero diagonal."""
     annotators: Annotators | None
     off_their_matrix: Mapping[str, float]
     """Distance of the answers of each annotator from the matrix of that annotator, 0 to 1."""
-    notes: tuple[str, ...]
-    """Explanations of results that are missing or less reliable."""
+    notes: tuple[str, ...]  # explanations of results that are missing or less reliable
 
     @property
     def doubtful(self) -> list[dict[str, Any]]:
@@ -72,7 +66,7 @@ class ModelCheck:
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
+        """Convert the results to plain values for JSON."""
         wrong = self.wrong_labels
         return {
             "source": self.own.source,
@@ -92,10 +86,17 @@ class ModelCheck:
 
     def __str__(self) -> str:
         notes = list(self.notes)
+        accuracy, error = self.accuracy.value, self.accuracy.standard_error
         if self.matrix_fits:
             parts = [f"Accuracy: {self.accuracy}"]
-        else:
-            parts = [f"warning: {notes.pop(0)}", _without_interval(self.accuracy)]
+        elif accuracy is None or error is None:
+            parts = [f"warning: {notes.pop(0)}", "Accuracy: unknown"]
+        else:  # without its interval, which is not valid with a wrong matrix
+            parts = [
+                f"warning: {notes.pop(0)}",
+                f"Accuracy by this Q: {100 * accuracy:.1f} % ± {100 * error:.1f}, from "
+                f"{self.accuracy.n_labels:,} complementary labels",
+            ]
         if self.collapsed is not None:
             parts.append(str(self.collapsed))
         if self.wrong_labels is not None:
@@ -123,14 +124,10 @@ def check_file(
     transition: TransitionMatrix | Mapping[str, TransitionMatrix] | None = None,
     **reading: Any,
 ) -> ModelCheck:
-    """Check a model against a file of answers.
+    """Check a model against a file or data frame of answers that it was not trained on.
 
     Parameters
     ----------
-    model : ComplementaryClassifier
-        Fitted.
-    data : path or data frame
-        Answers that the model was not trained on, in the form of its training data.
     transition : TransitionMatrix, or one for each annotator by name, optional
         The matrix of these answers, by default that of the model.
     **reading
@@ -180,7 +177,7 @@ def check_model(
     examples, first = np.unique(own.example, return_index=True)
     annotators = annotator_names(own)
     Q, by_annotator, notes = _choose_matrices(model, own, transition, annotators[first])
-    matrices = matrix_of_each(annotators, by_annotator, Q)
+    matrices = matrix_of_each(np.unique(annotators).tolist(), by_annotator, Q)
     probs = model.predict_proba(X)
     labels, answered = own.label[first], probs[examples]
     is_exact = transition is not None or model.transition != "estimate"
@@ -213,6 +210,12 @@ def check_model(
             n_examples=len(probs),
         )
         described = quality.annotators(answers, probs, Q)
+    distances = {}  # mean total variation distance of rows, weighted by predicted classes
+    for each in described or ():
+        if each.name in by_annotator:
+            difference = np.asarray(each.transition) - np.asarray(by_annotator[each.name])
+            predicted = probs[own.example[annotators == each.name]].mean(axis=0)
+            distances[each.name] = float(predicted @ np.abs(difference).sum(axis=1)) / 2
     return ModelCheck(
         own=own,
         accuracy=accuracy,
@@ -220,26 +223,8 @@ def check_model(
         collapsed=collapsed,
         wrong_labels=wrong_labels,
         annotators=described,
-        off_their_matrix={
-            each.name: _distance(
-                each.transition,
-                by_annotator[each.name],
-                probs[own.example[annotators == each.name]],
-            )
-            for each in described or ()
-            if each.name in by_annotator
-        },
+        off_their_matrix=distances,
         notes=tuple(notes),
-    )
-
-
-def _without_interval(accuracy: Estimate) -> str:
-    """Format an accuracy that is estimated with a wrong matrix, whose interval is not valid."""
-    if accuracy.value is None or accuracy.standard_error is None:
-        return "Accuracy: unknown"
-    return (
-        f"Accuracy by this Q: {100 * accuracy.value:.1f} % ± {100 * accuracy.standard_error:.1f}, "
-        f"from {accuracy.n_labels:,} complementary labels"
     )
 
 
@@ -249,10 +234,7 @@ def _choose_matrices(
     transition: TransitionMatrix | Mapping[str, TransitionMatrix] | None,
     annotators: NDArray[np.str_],
 ) -> tuple[TransitionMatrix, Mapping[str, TransitionMatrix], list[str]]:
-    """Choose the matrix for answers of these annotators, and those of single annotators.
-
-    The third value returned has notes about the choice.
-    """
+    """Choose the matrix for answers of these annotators and those of single ones, with notes."""
     if isinstance(transition, TransitionMatrix):
         return align(transition, own.classes, name="The matrix"), {}, []
     if transition is not None:
@@ -275,11 +257,6 @@ def _choose_matrices(
             f"The model has no matrix for {shorten(unknown)}; the mean of all matrices was used "
             "for their answers."
         )
-    common = pool(annotators, matrix_of_each(annotators, matrices, model.transition_))
+    names = np.unique(annotators).tolist()
+    common = pool(annotators, matrix_of_each(names, matrices, model.transition_))
     return common, matrices, notes
-
-
-def _distance(Q: TransitionMatrix, other: TransitionMatrix, probs: NDArray[np.float64]) -> float:
-    """Compute the mean total variation distance of rows, weighted by predicted classes."""
-    rows = np.abs(np.asarray(Q) - np.asarray(other)).sum(axis=1) / 2
-    return float(probs.mean(axis=0) @ rows)

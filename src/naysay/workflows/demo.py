@@ -15,8 +15,6 @@ from naysay.classifier import ComplementaryClassifier
 from naysay.transition import TransitionMatrix
 from naysay.transition.matrix import PAPER_SETTINGS
 
-__all__ = ["DemoExample", "DemoResult", "DemoRun", "run_demo"]
-
 N_ANCHORS = 10  # per class
 N_RUNS = 4
 _N_EXAMPLES = 12
@@ -62,7 +60,7 @@ class DemoResult:
     seconds: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the figures of the runs as plain values for JSON."""
+        """Convert the figures of the runs to plain values for JSON."""
         return {
             "setting": self.setting,
             "seed": self.seed,
@@ -94,8 +92,6 @@ def run_demo(
 
     Parameters
     ----------
-    setting : {"uniform", "without0", "with0"}
-    seed : int
     learn_from_anchors : bool
         Whether LM/E is trained on the true classes of the anchors too and refines Q. False is
         the procedure of the paper, which uses anchors for a first estimate of Q only.

@@ -12,16 +12,14 @@ from naysay._base.files import replacing
 from naysay.classifier import ComplementaryClassifier
 from naysay.classifier.habit import Habit
 from naysay.datasets.own import OwnData
-from naysay.transition import TransitionMatrix
 from naysay.workflows.annotators import (
     FEWEST_EXAMPLES,
     Anchors,
     check_consistent,
     join_anchors,
+    matrix_of_each,
     observations,
 )
-
-__all__ = ["by_annotator", "estimate_own", "list_entries", "to_dict", "write_intervals"]
 
 _COLUMNS: tuple[str, ...] = ("true class", "excluded", "share", "low", "high")
 
@@ -39,20 +37,9 @@ def estimate_own(
 
     Parameters are those of `naysay.workflows.fit.fit_own`. No examples are held out.
 
-    Returns
-    -------
-    Habit
-        ``transition`` is the matrix. ``uncertainty`` has ``lower`` and ``upper``, the bounds of
-        each entry; it is None if there are too few answers to estimate them. ``by_annotator`` has
-        a matrix for each annotator, if the data name annotators and these differ significantly.
-
-    Raises
-    ------
-    NoAnchorPoints
-        If a class has no anchor.
     """
-    X_anchor, y_anchor = join_anchors(own, anchors)
-    if not len(y_anchor):
+    joined = join_anchors(own, anchors)
+    if not len(joined[1]):
         raise NoAnchorPoints(
             "The estimate needs anchors: examples whose true class is known, 5 or 10 of each "
             "class. Name their column in true_label (--true-label), or pass a file of them "
@@ -73,15 +60,9 @@ def estimate_own(
         progress=progress,
         random_state=seed,
     )
-    answers = observations(own, labelled)
-    clf.fit_quietly(own.X[labelled], answers, anchors=(X_anchor, y_anchor))
+    clf.fit_quietly(own.X[labelled], observations(own, labelled), anchors=joined)
     assert clf.habit_ is not None  # because transition="estimate"
     return clf.habit_
-
-
-def by_annotator(habit: Habit, annotators: Sequence[str]) -> dict[str, TransitionMatrix]:
-    """Return a matrix for each annotator: the common one for those who have none."""
-    return {name: habit.by_annotator.get(name, habit.transition) for name in annotators}
 
 
 def list_entries(habit: Habit) -> list[dict[str, Any]]:
@@ -89,19 +70,15 @@ def list_entries(habit: Habit) -> list[dict[str, Any]]:
 
     Zeros on the diagonal are omitted.
     """
-    Q, bounds = habit.transition, habit.uncertainty
+    Q, known = habit.transition, habit.uncertainty
     values = np.asarray(Q)
+    arrays = (values, None, None) if known is None else (values, known.lower, known.upper)
     entries = []
     for row, column in np.ndindex(values.shape):
         if row == column and not values[row, column]:
             continue
-        low, high = (
-            (None, None)
-            if bounds is None
-            else (float(bounds.lower[row, column]), float(bounds.upper[row, column]))
-        )
-        share = float(values[row, column])
-        cells = (Q.classes[row], Q.classes[column], share, low, high)
+        figures = (None if each is None else float(each[row, column]) for each in arrays)
+        cells = (Q.classes[row], Q.classes[column], *figures)
         entries.append(dict(zip(_COLUMNS, cells, strict=True)))
     return entries
 
@@ -115,16 +92,14 @@ def write_intervals(habit: Habit, path: str | Path) -> None:
 
 
 def to_dict(habit: Habit, annotators: Sequence[str]) -> dict[str, Any]:
-    """Return an estimate as plain values for JSON."""
+    """Convert an estimate to plain values for JSON."""
     Q = habit.transition
+    matrices = matrix_of_each(annotators, habit.by_annotator, Q)
     return {
         "classes": list(Q.classes),
         "transition": np.asarray(Q).tolist(),
         "entries": list_entries(habit),
-        "by_annotator": {
-            name: np.asarray(each).tolist()
-            for name, each in by_annotator(habit, annotators).items()
-        },
+        "by_annotator": {name: np.asarray(each).tolist() for name, each in matrices.items()},
         "diagnosis": Q.diagnose().to_dict(),
         "advice": None if habit.uncertainty is None else habit.uncertainty.advice,
     }

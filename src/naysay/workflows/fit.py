@@ -5,7 +5,7 @@ from their complementary labels.
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from naysay import __version__, metrics, quality
+from naysay import __version__, metrics
 from naysay._base.checks import check_number, check_seed, shorten
 from naysay._base.errors import InvalidData
 from naysay.classifier import ComplementaryClassifier
+from naysay.classifier.inputs import pool
 from naysay.classifier.model_files import NetworkFactory
-from naysay.classifier.targets import pool
 from naysay.datasets.own import OwnData
 from naysay.datasets.own.recipe import Recipe
 from naysay.datasets.own.summary import Summary, summarise
@@ -41,15 +41,6 @@ from naysay.workflows.annotators import (
     observations,
 )
 
-__all__ = [
-    "FitReport",
-    "ShownExample",
-    "estimate_accuracy",
-    "fit_own",
-    "least_sure",
-    "suspects",
-]
-
 _FIRST_A_MATRIX = (
     "5 to 10 true labels per class, from which to estimate Q: the present Q does not describe "
     "these labels, and all figures depend on it."
@@ -63,16 +54,11 @@ class ShownExample:
     """One example that a person should look at."""
 
     name: str
-    image: NDArray[np.uint8] | None
-    """(channels, height, width); None for a table."""
-    cells: dict[str, str]
-    """The row of a table; empty for images."""
-    said: tuple[str, ...]
-    """The classes that annotators excluded."""
-    guesses: tuple[tuple[str, float], ...]
-    """The two most probable classes, with their probabilities."""
-    doubt: float
-    """Probability by which it is ranked: that the prediction is wrong, or that a label is."""
+    image: NDArray[np.uint8] | None  # (channels, height, width); None for a table
+    cells: dict[str, str]  # the row of a table; empty for images
+    excluded: tuple[str, ...]  # the classes that annotators excluded
+    guesses: tuple[tuple[str, float], ...]  # the two most probable classes and probabilities
+    error_probability: float  # that the prediction is wrong, or that a label is
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -83,29 +69,22 @@ class FitReport:
     method: str
     transition: TransitionMatrix
     diagnosis: Diagnosis
-    transition_from: str
-    """``uniform``, ``estimate`` or ``given``."""
+    transition_from: str  # "uniform", "estimate" or "given"
     transitions: dict[str, TransitionMatrix]
     """The matrix of each annotator, most answers first; empty if there is one for all."""
-    habits: dict[str, NDArray[np.float64]]
-    """The share of each class among the answers of each annotator."""
+    habits: dict[str, NDArray[np.float64]]  # share of each class among an annotator's answers
     n_anchors: int
     n_training: int
     n_held_out: int
-    accuracy: metrics.Estimate
-    """Estimated from the complementary labels of the held-out examples."""
-    precision: tuple[metrics.Estimate, ...]
-    """For each class, how often a prediction of it is correct."""
+    accuracy: metrics.Estimate  # from the complementary labels of the held-out examples
+    precision: tuple[metrics.Estimate, ...]  # how often a prediction of each class is correct
     matrix_fits: bool
     """False if the accuracy is so far above 100 % that the matrix cannot be that of the labels."""
-    n_predicted: tuple[int, ...]
-    """How often each class is predicted among all examples."""
-    unsure: tuple[ShownExample, ...]
-    """Examples with the least certain predictions."""
+    n_predicted: tuple[int, ...]  # how often each class is predicted among all examples
+    unsure: tuple[ShownExample, ...]  # examples with the least certain predictions
     suspects: tuple[ShownExample, ...] | None
     """Examples with a label that is probably wrong; None if the matrix has a zero diagonal."""
-    fit_warnings: tuple[str, ...]
-    """Warnings about the fit; ``summary.warnings`` has those about the data."""
+    fit_warnings: tuple[str, ...]  # `summary.warnings` has those about the data
     advice: tuple[str, ...]
     seed: int
     seconds: float
@@ -116,7 +95,7 @@ class FitReport:
         return (*self.summary.warnings, *self.fit_warnings)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the figures as plain values for JSON."""
+        """Convert the figures to plain values for JSON."""
         classes = self.transition.classes
         return {
             "data": self.summary.to_dict(),
@@ -168,42 +147,26 @@ def estimate_accuracy(
     )
 
 
-def least_sure(own: OwnData, probs: NDArray[np.float64]) -> tuple[ShownExample, ...]:
-    """Select the examples with the least certain predictions."""
-    doubt = 1 - probs.max(axis=1)
-    return _shown(own, probs, np.argsort(-doubt, kind="stable")[:_N_SHOWN], doubt)
-
-
-def suspects(
-    own: OwnData, probs: NDArray[np.float64], wrong: quality.WrongLabels
+def _show(
+    own: OwnData, probs: NDArray[np.float64], error: NDArray[np.float64], *, above: float = -1.0
 ) -> tuple[ShownExample, ...]:
-    """Select the examples with an answer that is probably wrong, the most probable first."""
-    doubt = np.zeros(own.n_examples)
-    np.maximum.at(doubt, own.example[wrong.indices], wrong.probabilities)
-    listed = [index for index in np.argsort(-doubt, kind="stable")[:_N_SHOWN] if doubt[index] > 0.5]
-    return _shown(own, probs, listed, doubt)
-
-
-def _shown(
-    own: OwnData,
-    probs: NDArray[np.float64],
-    examples: Sequence[int] | NDArray[np.int64],
-    doubt: NDArray[np.float64],
-) -> tuple[ShownExample, ...]:
+    """Select the examples with the largest probability of an error, the most probable first."""
+    ranked = np.argsort(-error, kind="stable")[:_N_SHOWN]
     is_table = isinstance(own.recipe, Recipe)
     return tuple(
         ShownExample(
             name=own.name_of(int(index)),
             image=None if is_table else own.X[index],
             cells=own.recipe.describe(own.X[index]) if isinstance(own.recipe, Recipe) else {},
-            said=tuple(own.classes[label] for label in own.label[own.example == index]),
+            excluded=tuple(own.classes[label] for label in own.label[own.example == index]),
             guesses=tuple(
                 (own.classes[place], float(probs[index, place]))
                 for place in np.argsort(-probs[index], kind="stable")[:2]
             ),
-            doubt=float(doubt[index]),
+            error_probability=float(error[index]),
         )
-        for index in examples
+        for index in ranked
+        if error[index] > above
     )
 
 
@@ -224,6 +187,8 @@ def fit_own(
 ) -> tuple[ComplementaryClassifier, FitReport]:
     """Fit a classifier to a user's data, and estimate its accuracy without true labels.
 
+    The classifier has a recipe and a provenance, ready to be saved.
+
     Parameters
     ----------
     own : OwnData
@@ -239,17 +204,10 @@ def fit_own(
     held_out : float, default=0.2
         Fraction of the examples that is held out to estimate the accuracy. The model is not
         trained on them, and no anchor is among them.
-    seed : int, default=0
     command : str, optional
         The command line, which is saved with the model.
     summary : Summary, optional
         The summary of the data, if it has been computed already.
-
-    Returns
-    -------
-    classifier : ComplementaryClassifier
-        With `recipe_` and `provenance_`, ready to be saved.
-    report : FitReport
 
     Examples
     --------
@@ -290,11 +248,9 @@ def fit_own(
     )
     Q, diagnosis = clf.transition_, clf.transition_.diagnose()
     uncertainty = None if clf.habit_ is None else clf.habit_.uncertainty
-    Q_samples = None
-    if uncertainty is not None and diagnosis.identifiable:
-        Q_samples = uncertainty.samples
+    Q_samples = uncertainty.samples if uncertainty and diagnosis.identifiable else None
     annotators = annotator_names(own)
-    matrices = matrix_of_each(annotators, clf.transitions_, Q)
+    matrices = matrix_of_each(np.unique(annotators).tolist(), clf.transitions_, Q)
     probs = clf.predict_proba(own.X)
     predicted = probs.argmax(axis=1)
     answers = _one_answer_each(own, is_held_out, rng)
@@ -315,15 +271,25 @@ def fit_own(
         warnings.append("Q is an estimate, but the intervals of the accuracy treat it as exact")
     warnings += _describe_annotators(own, clf, transition)
     warnings += find_problems(diagnosis, y_anchor, predicted)
-    wrong = find_wrong_answers(own, _normalise(probs), matrices)
+    normalised = probs / probs.sum(axis=1, keepdims=True)  # the scores of some methods are not
+    wrong = find_wrong_answers(own, normalised, matrices)
+    suspects = None
+    if wrong is not None:
+        is_wrong = np.zeros(own.n_examples)  # probability that some answer about it is wrong
+        np.maximum.at(is_wrong, own.example[wrong.indices], wrong.probabilities)
+        suspects = _show(own, probs, is_wrong, above=0.5)
+    names, counts = np.unique(annotators[annotators != UNKNOWN_ANNOTATOR], return_counts=True)
+    by_answers = names[np.argsort(-counts, kind="stable")].tolist()
     report = FitReport(
         summary=summary,
         method=find_method(method).name,
         transition=Q,
         diagnosis=diagnosis,
         transition_from=origin,
-        transitions=_by_answers(annotators, clf.transitions_),
-        habits=_habits(own),
+        transitions={
+            name: clf.transitions_[name] for name in by_answers if name in clf.transitions_
+        },
+        habits=_label_shares(own),
         n_anchors=len(y_anchor),
         n_training=len(training),
         n_held_out=len(answers),
@@ -331,8 +297,8 @@ def fit_own(
         precision=precision,
         matrix_fits=wrong_matrix is None,
         n_predicted=tuple(np.bincount(predicted, minlength=own.n_classes).tolist()),
-        unsure=least_sure(own, probs),
-        suspects=None if wrong is None else suspects(own, probs, wrong),
+        unsure=_show(own, probs, 1 - probs.max(axis=1)),
+        suspects=suspects,
         fit_warnings=tuple(warnings),
         advice=advice,
         seed=seed,
@@ -352,17 +318,6 @@ def fit_own(
     return clf.set_origin(recipe=own.recipe, provenance=provenance), report
 
 
-def _by_answers(
-    annotators: NDArray[np.str_], matrices: Mapping[str, TransitionMatrix]
-) -> dict[str, TransitionMatrix]:
-    """Sort the matrices of annotators by their number of answers, most answers first."""
-    names, counts = np.unique(annotators, return_counts=True)
-    order = names[np.argsort(-counts, kind="stable")].tolist()
-    return {
-        name: matrices[name] for name in order if name in matrices and name != UNKNOWN_ANNOTATOR
-    }
-
-
 def _describe_annotators(
     own: OwnData, clf: ComplementaryClassifier, transition: Any
 ) -> Iterator[str]:
@@ -379,7 +334,7 @@ def _describe_annotators(
         if idle:
             yield f"{shorten(idle)}: a matrix was given, but there are no answers"
         if UNKNOWN_ANNOTATOR in clf.transitions_:
-            yield ("Some answers have no annotator; the mean of all matrices was used for them")
+            yield "Some answers have no annotator; the mean of all matrices was used for them"
 
 
 def _hold_out(own: OwnData, fraction: float, rng: np.random.Generator) -> NDArray[np.bool_]:
@@ -419,15 +374,10 @@ def _one_answer_each(
     return order[first]
 
 
-def _habits(own: OwnData) -> dict[str, NDArray[np.float64]]:
-    if own.annotator is None:
-        return {}
-    shares: dict[str, NDArray[np.float64]] = {}
-    for index, name in enumerate(own.annotators):
-        counts = np.bincount(own.label[own.annotator == index], minlength=own.n_classes)
-        shares[name] = counts / max(counts.sum(), 1)
-    return shares
-
-
-def _normalise(probs: NDArray[np.float64]) -> NDArray[np.float64]:
-    return probs / probs.sum(axis=1, keepdims=True)  # some methods give scores that do not sum to 1
+def _label_shares(own: OwnData) -> dict[str, NDArray[np.float64]]:
+    """Compute the share of each class among the answers of each annotator."""
+    counts = {
+        name: np.bincount(own.label[own.annotator == index], minlength=own.n_classes)
+        for index, name in enumerate(own.annotators)
+    }
+    return {name: each / max(each.sum(), 1) for name, each in counts.items()}

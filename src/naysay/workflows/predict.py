@@ -17,8 +17,6 @@ from naysay.datasets.own import read_features
 from naysay.datasets.own.images import find_images
 from naysay.datasets.own.tables import find_column, read_table, source_name, to_text
 
-__all__ = ["check_table_path", "count_predictions", "json_lines", "predict_file", "write_table"]
-
 _SUFFIXES = (".csv", ".parquet", ".pq")
 
 
@@ -39,11 +37,9 @@ def predict_file(
         Made by `naysay.workflows.fit.fit_own` or ``naysay fit``, so that it has a recipe.
     data : path or data frame
         As in `naysay.datasets.own.read_features`.
-    images : str, optional
-        The column of image paths, for a table of images.
     example_id : str, optional
         A column to copy in front of the predictions.
-    delimiter, decimal : str
+    images, delimiter, decimal
         As in `read_features`.
 
     Returns
@@ -62,7 +58,9 @@ def predict_file(
     columns: dict[str, Any] = {}
     is_folder = isinstance(data, str | Path) and str(data) != "-" and Path(data).is_dir()
     if str(data) == "-":  # standard input can be read only once
-        data = read_table("-", text=_text_columns(recipe, images, example_id), **reading)
+        named = [name for name in (images, example_id) if name is not None]
+        text = [*getattr(recipe, "categorical", ()), *named]
+        data = read_table("-", text=text, **reading)
     if is_folder:
         if example_id is not None:
             raise InvalidInput("id must be left out for a folder: its images are named by path.")
@@ -80,10 +78,6 @@ def predict_file(
     for index, name in enumerate(model.classes_):
         columns[f"P({name})"] = probs[:, index]
     return pa.table(columns)
-
-
-def _text_columns(recipe: Any, *names: str | None) -> list[str]:
-    return [*getattr(recipe, "categorical", ()), *(name for name in names if name is not None)]
 
 
 def check_table_path(path: str | Path) -> None:
@@ -130,10 +124,10 @@ def count_predictions(table: pa.Table) -> dict[str, int]:
 
 def json_lines(table: pa.Table) -> Iterator[str]:
     """Format each row as a JSON object, with the probabilities by class."""
+    names = table.column_names
+    n = names.index("prediction") + 1  # the probabilities, P(class), come after it
+    classes = [name[2:-1] for name in names[n:]]
     for row in _rows(table):
-        named = dict(zip(table.column_names, row, strict=True))
-        probs = {
-            name[2:-1]: named.pop(name)
-            for name in table.column_names[table.column_names.index("prediction") + 1 :]
-        }
-        yield json.dumps({**named, "probabilities": probs}, ensure_ascii=False)
+        probs = dict(zip(classes, row[n:], strict=True))
+        facts = {**dict(zip(names[:n], row, strict=False)), "probabilities": probs}
+        yield json.dumps(facts, ensure_ascii=False)
