@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from naysay.cli import app
-from naysay.experiments import data as run_data
+from naysay.experiments import tasks
 from naysay.experiments.records import RecordFile
 from naysay.experiments.suites import SUITES
 from small_sets import make_digits
@@ -20,7 +20,7 @@ def invoke(*arguments):
 def digits(monkeypatch):
     """Let every data set be scikit-learn's digits."""
     small = make_digits()
-    monkeypatch.setattr(run_data, "_load", lambda name, folder: small)
+    monkeypatch.setattr(tasks, "_load", lambda name, folder: small)
 
 
 @pytest.mark.parametrize("command", ["reproduce", "report"])
@@ -83,7 +83,7 @@ def test_the_exit_code_is_1_if_all_that_is_new_was_refused(tmp_path, monkeypatch
     command = ("reproduce", "table2", "table4", "--quick", "--device=cpu", "--out", out)
     small = make_digits()
     with monkeypatch.context() as patch:
-        patch.setattr(run_data, "_load", lambda name, folder: small)
+        patch.setattr(tasks, "_load", lambda name, folder: small)
         assert invoke(*command, "--only=LM/T, with*", "--trials=1").exit_code == 0
     missing = ("--data-dir", tmp_path / "none")
     done = invoke(*command, "--only=LM/T, with*", "--trials=2", *missing)

@@ -17,12 +17,12 @@ from PIL import Image
 
 from naysay import InvalidInput
 from naysay.datasets.official.registry import REGISTRY
-from naysay.experiments import data as run_data
-from naysay.experiments.data import load_run_data
+from naysay.experiments import tasks
 from naysay.experiments.records import RecordFile
 from naysay.experiments.runner import run
 from naysay.experiments.spec import RunSpec
 from naysay.experiments.suites import SUITES
+from naysay.experiments.tasks import load_run_data
 from naysay.experiments.train import classifier_arguments, train_group, train_one
 from places import SOURCE, SUPPORT
 from small_sets import make_digits
@@ -44,9 +44,9 @@ OPTIONS = {
 def _digits(monkeypatch):
     """Let "mnist" be 8 × 8 digits and "pendigits" a table of them."""
     sets = {"mnist": make_digits(), "pendigits": make_digits(tables=True)}
-    load = run_data._load
+    load = tasks._load
     monkeypatch.setattr(
-        run_data, "_load", lambda name, folder: sets[name] if name in sets else load(name, folder)
+        tasks, "_load", lambda name, folder: sets[name] if name in sets else load(name, folder)
     )
 
 
@@ -315,9 +315,9 @@ PROGRAM = """
     import sys, time, torch
     torch.set_num_threads(1)
     import small_sets, test_runner
-    from naysay.experiments import data
+    from naysay.experiments import tasks
     digits = small_sets.make_digits()
-    data._load = lambda name, folder: digits
+    tasks._load = lambda name, folder: digits
     n_started = 0
 
     def start(spec):

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from naysay import InvalidInput, datasets
-from naysay.experiments.data import SETTINGS, make_transition
 from naysay.experiments.suite import Published
 from naysay.experiments.suites import SUITES, find_suites
-from naysay.experiments.tasks import draw_task
+from naysay.experiments.tasks import SETTINGS, draw_task, make_transition
 from naysay.experiments.train import unknown_options
 from naysay.methods import METHODS
 from naysay.training.schedules import one_cycle

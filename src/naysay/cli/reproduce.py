@@ -1,7 +1,6 @@
 """``naysay reproduce``: train the runs of the paper's tables and figures."""
 
 import json
-from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +14,6 @@ from naysay.cli._text import as_sentences
 from naysay.cli.data import DataDir
 
 if TYPE_CHECKING:
-    from naysay.experiments.plan import SuiteWork
     from naysay.experiments.records import RunRecord
     from naysay.experiments.runner import RunSummary
     from naysay.experiments.spec import RunSpec
@@ -73,8 +71,8 @@ def reproduce(
 
     Example: naysay reproduce table2 --quick --out quick.jsonl
     """
-    from naysay.experiments.plan import make_plan
     from naysay.experiments.records import RecordFile
+    from naysay.experiments.suite import make_plan
     from naysay.experiments.suites import find_suites
 
     if quick and recipe is not RecipeName.PAPER:
@@ -144,25 +142,25 @@ def _print_summary(summary: "RunSummary", out: Path, *, as_json: bool) -> None:
     typer.echo(f"{', '.join(parts)}.{then}")
 
 
-def _print_work(rows: list["SuiteWork"], recipe: str, *, as_json: bool) -> None:
+def _print_work(rows: list[dict[str, Any]], recipe: str, *, as_json: bool) -> None:
     if as_json:
-        _print_json([asdict(row) for row in rows])
+        _print_json(rows)
         return
     table = Table(box=None, pad_edge=False)
     table.add_column("suite")
     for column in ("runs", "on file", "in another table", "to do", "minutes, about"):
         table.add_column(column, justify="right")
     for row in rows:
-        minutes = "?" if row.seconds is None else f"{row.seconds / 60:.1f}"
-        numbers = (row.runs, row.on_file, row.in_another_table, row.to_do)
-        table.add_row(row.suite, *map(str, numbers), minutes)
+        minutes = "?" if row["seconds"] is None else f"{row['seconds'] / 60:.1f}"
+        numbers = (str(row[name]) for name in ("runs", "on_file", "in_another_table", "to_do"))
+        table.add_row(row["suite"], *numbers, minutes)
     Console().print(table)
-    timed = [row for row in rows if row.seconds is not None]
-    about = f", about {sum(row.seconds or 0 for row in timed) / 60:.0f} minutes" if timed else ""
-    places = sorted({row.measured_on for row in timed} - {""})
+    timed = [row for row in rows if row["seconds"] is not None]
+    about = f", about {sum(row['seconds'] for row in timed) / 60:.0f} minutes" if timed else ""
+    places = sorted({row["measured_on"] for row in timed} - {""})
     seen_on = f", as seen on {' and '.join(places)}" if places else ""
     untimed = "; for those marked ? no run has been timed yet" if len(timed) < len(rows) else ""
-    n_to_do = sum(row.to_do for row in rows)
+    n_to_do = sum(row["to_do"] for row in rows)
     typer.echo(f"\nRecipe {recipe}: {n_to_do} runs to do{about}{seen_on}{untimed}.")
 
 

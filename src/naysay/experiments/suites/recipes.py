@@ -4,8 +4,6 @@ from dataclasses import replace
 
 from naysay.experiments.suite import TrainingRecipe
 
-__all__ = ["CIFAR10", "DRAWN", "MNIST", "ONE_CYCLE", "QUICK_SPEED", "REFINED"]
-
 #: Deviations of all recipes that draw matrices, labels and anchors.
 DRAWN = (
     "The matrix, the labels, the anchors and the held-out examples are drawn anew in each trial "
@@ -98,11 +96,7 @@ MNIST = {
     "quick": _QUICK_IMAGES,
 }
 
-_SGD = {
-    "optimiser": "sgd",
-    "weight_decay": 5e-4,
-    "batch_size": 128,
-}
+_SGD = {"optimiser": "sgd", "weight_decay": 5e-4, "batch_size": 128}
 
 #: Deviation of `best` recipes on colour images: how networks are trained.
 ONE_CYCLE = (

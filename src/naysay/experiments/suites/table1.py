@@ -3,10 +3,6 @@
 from naysay.experiments.suite import Suite, TrainingRecipe, make_cells
 from naysay.experiments.suites.recipes import QUICK_SPEED
 
-__all__ = ["TABLE1"]
-
-_METHODS = ("PC/S", "PL", "ML", "LM")
-
 #: Data set, classes as printed, #train and #test of each class, then accuracies as printed.
 _PRINTED = (
     ("waveform1", "1 ~ 3", 1226, 398, "85.8 (0.5)", "85.7 (0.9)", "79.3 (4.8)", "85.1 (0.6)"),
@@ -45,11 +41,6 @@ _DRIVE = (
 #: the digits themselves: 336 test examples of each class are there for 0, 2, …, not for 1, 3, ….
 _SWAPPED = {("pendigits", "even #"): "odd #", ("pendigits", "odd #"): "even #"}
 
-
-def _name(dataset: str, classes: str) -> str:
-    return f"{dataset.upper()} {classes}"
-
-
 _COMMON = {
     "network": "d-3-c",
     "batch_size": 100,
@@ -75,13 +66,10 @@ TABLE1 = Suite(
     ),
     published_trials=20,
     cells=make_cells(
+        ("PC/S", "PL", "ML", "LM"),
+        {f"{row[0].upper()} {row[1]}": row[4:] for row in _PRINTED},
         {
-            _name(dataset, classes): dict(zip(_METHODS, printed, strict=True))
-            for dataset, classes, _, _, *printed in _PRINTED
-        },
-        methods_in="columns",
-        tasks={
-            _name(dataset, classes): {
+            f"{dataset.upper()} {classes}": {
                 "dataset": dataset,
                 "classes": _SWAPPED.get((dataset, classes), classes),
                 "n_train": n_train,
