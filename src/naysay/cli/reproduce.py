@@ -1,6 +1,5 @@
 """``naysay reproduce``: train the runs of the paper's tables and figures."""
 
-import json
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from naysay._base.progress import run_bar
-from naysay.cli._text import as_sentences
+from naysay.cli._shared import AsJson, as_sentences, print_json
 from naysay.cli.data import DataDir
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def reproduce(
         bool,
         typer.Option("--dry-run", help="Only show how many runs there are and how long they take."),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Train the runs of the paper's tables and figures, and record each result.
 
@@ -122,16 +121,14 @@ def reproduce(
 
 def _print_summary(summary: "RunSummary", out: Path, *, as_json: bool) -> None:
     if as_json:
-        refused = {reason: len(specs) for reason, specs in summary.refused.items()}
-        _print_json(
-            {
-                "done": summary.n_done,
-                "on_file": summary.n_skipped,
-                "elsewhere": summary.n_elsewhere,
-                "refused": refused,
-                "records": str(out),
-            }
-        )
+        figures = {
+            "done": summary.n_done,
+            "on_file": summary.n_skipped,
+            "elsewhere": summary.n_elsewhere,
+            "refused": {reason: len(specs) for reason, specs in summary.refused.items()},
+            "records": str(out),
+        }
+        print_json(figures, indent=2)
         return
     for reason, specs in summary.refused.items():
         typer.echo(f"Not run ({len(specs)}): {as_sentences(reason)}", err=True)
@@ -144,7 +141,7 @@ def _print_summary(summary: "RunSummary", out: Path, *, as_json: bool) -> None:
 
 def _print_work(rows: list[dict[str, Any]], recipe: str, *, as_json: bool) -> None:
     if as_json:
-        _print_json(rows)
+        print_json(rows, indent=2)
         return
     table = Table(box=None, pad_edge=False)
     table.add_column("suite")
@@ -162,7 +159,3 @@ def _print_work(rows: list[dict[str, Any]], recipe: str, *, as_json: bool) -> No
     untimed = "; for those marked ? no run has been timed yet" if len(timed) < len(rows) else ""
     n_to_do = sum(row["to_do"] for row in rows)
     typer.echo(f"\nRecipe {recipe}: {n_to_do} runs to do{about}{seen_on}{untimed}.")
-
-
-def _print_json(value: Any) -> None:
-    typer.echo(json.dumps(value, indent=2))
