@@ -91,7 +91,7 @@ def test_the_exit_code_is_1_if_all_that_is_new_was_refused(tmp_path, monkeypatch
     assert f"Now: naysay report {out}" in done.stdout.replace("\n", " ")
     done = invoke(*command, "--only=LM/T, [wT]i*", "--trials=1", *missing)
     assert "tiny-imagenet needs" in done.stderr
-    assert done.exit_code == 0  # it is known not to be at hand, and nothing else is left to do
+    assert done.exit_code == 0  # it is known not to be available, and nothing else is left to do
 
 
 def test_a_device_that_is_not_there_is_one_line(tmp_path, digits):

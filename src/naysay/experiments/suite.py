@@ -64,33 +64,19 @@ class Cell:
 class TrainingRecipe:
     """Options and number of trials for training the cells of a suite.
 
-    Parameters
-    ----------
-    options : mapping
-        Options of every cell. ``method``, ``n_train`` and ``n_test`` replace those of the cell.
-    where : mapping
-        Further options of some cells, by the name of a row, a column, or ``"row, column"``, in
-        which ``*`` matches anything. Later ones take precedence.
-    trials : int
-    first_trial : int, default=0
-        Above 0 where the trials before it were developed on: those are neither run nor shown.
-    deviations : tuple of str
-        Sentences for the report about what differs from the paper, and why.
-    seconds : float, optional
-        Approximate time of one run on the machine that `measured_on` describes, for
-        `naysay reproduce --dry-run`.
-    comparable : bool, default=True
-        Whether the runs are of full size and can be compared with the published figures.
+    `where` has further options of some cells, by the name of a row, a column, or ``"row, column"``,
+    in which ``*`` matches anything. Later ones take precedence. Options named ``method``,
+    ``n_train`` or ``n_test`` replace those of the cell.
     """
 
     options: Mapping[str, Any]
     where: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     trials: int
-    first_trial: int = 0
-    deviations: tuple[str, ...] = ()
-    seconds: float | None = None
-    measured_on: str = ""
-    comparable: bool = True
+    first_trial: int = 0  # the trials before it were used in development; they are not shown
+    deviations: tuple[str, ...] = ()  # what differs from the paper, and why, for the report
+    seconds: float | None = None  # approximate time of a run, for `naysay reproduce --dry-run`
+    measured_on: str = ""  # the machine of this time
+    comparable: bool = True  # whether the runs are of full size, as the published ones
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +110,7 @@ class Suite:
         return self.recipes[name]
 
     def spec_of(self, cell: Cell, recipe: str) -> RunSpec:
-        """Return trial 0 of a cell, which stands for all of them."""
+        """Make the spec of trial 0 of a cell, which stands for all of them."""
         chosen = self.recipe(recipe)
         options = dict(chosen.options)
         for pattern, more in chosen.where.items():
@@ -139,16 +125,9 @@ class Suite:
     ) -> Iterator[tuple[Cell, RunSpec]]:
         """Yield the cells and runs of a recipe, trial by trial.
 
-        If training is stopped early, all cells therefore have about the same number of trials.
-
-        Parameters
-        ----------
-        recipe : str
-        trials : int, optional
-            Number of trials. The default is that of the recipe.
-        only : str
-            Pattern that the name of a cell must contain, in which ``*`` matches anything. Case does
-            not matter.
+        If training is stopped early, all cells therefore have about the same number of trials. The
+        name of a cell must contain the pattern `only`, in which ``*`` matches anything and case
+        does not matter. The default number of trials is that of the recipe.
         """
         chosen = self.recipe(recipe)
         n_trials = chosen.trials if trials is None else trials
@@ -175,16 +154,10 @@ def make_cells(
     rows: Mapping[str, Sequence[str | None]],
     tasks: Mapping[str, Mapping[str, Any]],
 ) -> tuple[Cell, ...]:
-    """Make the cells of a table from its printed figures.
+    """Make the cells of a table from its printed figures, which are None for a picture.
 
-    Parameters
-    ----------
-    columns : sequence of str
-        Names of the columns. Either these or the rows are methods; the others are tasks.
-    rows : mapping
-        The printed figures of each row, or None where the paper shows a picture.
-    tasks : mapping
-        Fields of a spec for each task, and optionally ``not_run``, see `Cell`.
+    Either the columns or the rows are methods; the others are tasks. `tasks` has the fields of a
+    spec for each task, and optionally ``not_run``, see `Cell`.
     """
     cells = []
     for row, figures in rows.items():

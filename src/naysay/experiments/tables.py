@@ -114,7 +114,7 @@ def summarise(
     *,
     recipes: Sequence[str] = ("best", "paper", "quick"),
 ) -> list[SuiteResult]:
-    """Return each suite with each recipe of which there is a run.
+    """Collect the results of each suite with each recipe of which there is a run.
 
     A run counts once, whatever the number of files it is in. Runs of no suite are left out, and so
     are trials before the first that a recipe reports.

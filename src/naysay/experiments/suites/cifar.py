@@ -6,7 +6,7 @@ from naysay.experiments.spec import RunSpec
 from naysay.experiments.suite import METHOD_FIELDS, Cell, Suite, make_cells
 from naysay.experiments.suites.recipes import CIFAR10, DRAWN, ONE_CYCLE, REFINED
 
-_TOLD = "LM is told the true matrix; the paper does not say whether it estimated it."
+_TRUE_MATRIX = "LM uses the true matrix; the paper does not say whether it estimated it."
 
 _SIZES = range(5_000, 50_001, 5_000)
 _TINY = "*Tiny ImageNet"
@@ -16,7 +16,7 @@ FIGURE_CONVERGENCE = Suite(
     name="figure-convergence",
     title="Figure: accuracy and the number of examples",
     about=(
-        "CIFAR-10, LM told the true matrix: the same accuracy needs fewer examples when labels are "
+        "CIFAR-10, LM with the true matrix: the same accuracy needs fewer examples when labels are "
         "biased (with0) than when they are uniform. The paper prints a picture, no numbers."
     ),
     kind="curve",
@@ -36,7 +36,7 @@ FIGURE_CONVERGENCE = Suite(
         for setting in ("uniform", "with0")
     ),
     recipes={
-        "paper": replace(_PAPER, deviations=(*_PAPER.deviations, _TOLD)),
+        "paper": replace(_PAPER, deviations=(*_PAPER.deviations, _TRUE_MATRIX)),
         "best": replace(
             _BEST,
             options={**_BEST.options, "compile": False},
@@ -47,7 +47,7 @@ FIGURE_CONVERGENCE = Suite(
                 ONE_CYCLE,
                 "30 epochs of LM for every number of examples, without the two views and the many "
                 "epochs of Table 3, so that ten sizes do not take several times as long.",
-                _TOLD,
+                _TRUE_MATRIX,
                 *DRAWN,
             ),
         ),
@@ -64,7 +64,7 @@ FIGURE_CONVERGENCE = Suite(
 TABLE3 = Suite(
     name="table3",
     title="Table 3: CIFAR-10",
-    about="ResNet-18. LM/T is told the matrix that draws the labels, LM/E estimates it.",
+    about="ResNet-18. LM/T uses the matrix that the labels are drawn with, LM/E estimates it.",
     published_trials=5,
     cells=make_cells(
         ("uniform", "without0", "with0"),
@@ -86,7 +86,7 @@ TABLE3 = Suite(
 TABLE4 = Suite(
     name="table4",
     title="Table 4: CIFAR-100 and Tiny ImageNet",
-    about="Each class is answered with 5 labels only (with0). ResNet-34 and ResNet-18.",
+    about="Each class has only 5 complementary labels (with0). ResNet-34 and ResNet-18.",
     published_trials=5,
     cells=make_cells(
         ("CIFAR-100", "Tiny ImageNet"),
@@ -101,7 +101,7 @@ TABLE4 = Suite(
             "Tiny ImageNet": {
                 "dataset": "tiny-imagenet",
                 "setting": "with0-5",
-                "not_run": "Tiny ImageNet was not at hand.",
+                "not_run": "Tiny ImageNet was not available.",
             },
         },
     ),
@@ -135,8 +135,8 @@ TABLE4 = Suite(
             first_trial=0,
             deviations=(
                 ONE_CYCLE,
-                "LM learns from two views of each image: the target of both is the mean of what "
-                "they make of the label (method two-views, ours).",
+                "LM learns from two views of each image: the target of both is the mean of their "
+                "posteriors given the label (method two-views, ours).",
                 "A prediction is the mean over an image and its mirror image.",
                 REFINED,
                 *DRAWN,

@@ -16,7 +16,7 @@ def _tasks(**settings: str) -> dict[str, dict[str, str]]:
 TABLE2 = Suite(
     name="table2",
     title="Table 2: MNIST",
-    about="LeNet-5. LM/T is told the matrix that draws the labels, LM/E estimates it.",
+    about="LeNet-5. LM/T uses the matrix that the labels are drawn with, LM/E estimates it.",
     published_trials=5,
     cells=make_cells(
         ("uniform", "without0", "with0"),
@@ -68,8 +68,8 @@ def _make_manual_suite(
 TABLE6 = _make_manual_suite(
     "table6",
     "without0",
-    "The paper shows its matrix only as a picture, so this one is our own in the same spirit: for "
-    "a digit, the next three digits share 0.6, the three after them 0.3, the last three 0.1.",
+    "The paper shows its matrix only as a picture, so we designed a similar one: for a digit, the "
+    "next three digits share 0.6, the three after them 0.3, the last three 0.1.",
     {
         "manual": (_TL, "97.15 ± 0.06", "96.58 ± 0.30"),
         "randomness": (_TL, "97.65 ± 0.15", "97.04 ± 0.31"),
@@ -79,9 +79,9 @@ TABLE6 = _make_manual_suite(
 TABLE7 = _make_manual_suite(
     "table7",
     "with0",
-    "The paper shows its matrix only as a picture, so this one is our own in the same spirit: "
-    "three labels for each digit, given with 0.5, 0.3 and 0.2. What the text says of the paper's "
-    "holds for ours: a 0 is called not 1, not 5 or not 7, and only a 1 is ever called not 6.",
+    "The paper shows its matrix only as a picture, so we designed a similar one: three labels for "
+    "each digit, with probabilities 0.5, 0.3 and 0.2. What the text says of the paper's matrix is "
+    "true of ours: a 0 is labelled not 1, not 5 or not 7, and only a 1 is labelled not 6.",
     {
         "manual": (_TL, "98.56 ± 0.06", "98.53 ± 0.04"),
         "randomness": (_TL, "98.63 ± 0.05", "98.61 ± 0.05"),

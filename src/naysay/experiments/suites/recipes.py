@@ -172,9 +172,10 @@ CIFAR10 = {
             "LM and TL learn from two views of each image, for 200 epochs: one moved and mirrored "
             "only, which the label turns into a posterior, and one that is also turned, sheared, "
             "zoomed, recoloured and has a square cut out, which learns that posterior (method "
-            "weak-to-strong). To TL the label is the true class, so that it is what LM could come "
-            "to with labels that tell all.",
-            "The mean prediction of LM and TL is held near the class shares that the labels tell.",
+            "weak-to-strong). For TL the label is the true class, so that TL shows what LM could "
+            "reach with fully informative labels.",
+            "A penalty keeps the mean prediction of LM and TL near the class shares that are "
+            "estimated from the labels.",
             "A prediction of LM and TL is the mean over an image and its mirror image.",
             REFINED,
             *DRAWN,

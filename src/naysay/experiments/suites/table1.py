@@ -32,7 +32,7 @@ _PRINTED = (
 )
 
 _DRIVE = (
-    "Only 2,200 of the 58,509 examples of DRIVE were at hand, too few for the paper's 3,923 to "
+    "Only 2,200 of the 58,509 examples of DRIVE were available, too few for the paper's 3,923 to "
     "3,955 of each class."
 )
 
@@ -48,8 +48,8 @@ _COMMON = {
     "iterations": 5_000,
 }
 _CHOSEN = (
-    "Of the settings the one with the least loss on the held-out complementary labels (10 % of "
-    "the training examples) is chosen, in each trial anew, by the method's own loss.",
+    "In each trial, the setting with the least loss of the method on the held-out complementary "
+    "labels (10 % of the training examples) is chosen.",
     "The complementary labels and the examples are drawn anew in each trial.",
     "The numbers of examples printed show which digits a row means: in PENDIGITS “even #” are the "
     "digits 0, 2, 4, 6, 8 (the others have only 335 test examples of a class), in USPS they are "
@@ -61,7 +61,7 @@ TABLE1 = Suite(
     name="table1",
     title="Table 1: USPS and UCI",
     about=(
-        "Uniform complementary labels, known to be so; a network with one hidden layer. "
+        "Uniform complementary labels; LM is given their matrix. The network has one hidden layer. "
         "The number of examples of each class is the paper's."
     ),
     published_trials=20,
