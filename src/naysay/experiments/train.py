@@ -126,7 +126,7 @@ def training_labels_and_matrix(
 def matrix_for_evaluation(
     spec: RunSpec, data: RunData, used: TransitionMatrix
 ) -> TransitionMatrix | None:
-    """Return the matrix that was used if it is valid for estimating the accuracy, else None.
+    """Select the matrix that was used if it is valid for estimating the accuracy, else None.
 
     A method without Q assumes uniform labels, which is valid only if they are uniform.
     """
