@@ -12,7 +12,7 @@ Q = TransitionMatrix.with_zeros(10, seed=1)  # unknown to the classifier
 not_y = Q.sample(y, seed=1)
 
 anchors = np.concatenate([np.flatnonzero(y == digit)[:10] for digit in range(10)])
-clf = ComplementaryClassifier(transition="estimate", random_state=0)
+clf = ComplementaryClassifier(transition="estimate", epochs=50, random_state=0)
 clf.fit(X, not_y, anchors=(X[anchors], y[anchors]))
 
 error = np.abs(np.asarray(clf.transition_) - np.asarray(Q)).sum(axis=1).mean()

@@ -3,7 +3,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from naysay._base.errors import InvalidInput
+from naysay import InvalidInput
 from naysay.cli.data import app
 
 pytestmark = pytest.mark.usefixtures("no_data_of_the_user")

@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from naysay._base.errors import InvalidInput
+from naysay import InvalidInput
 from naysay.cli.data import info
 
 pytestmark = pytest.mark.usefixtures("no_data_of_the_user")

@@ -15,11 +15,11 @@ from naysay.cli import app
 
 NEEDS_DOWNLOAD = {"data fetch", "data verify"}
 # the slowest, and those that need data or what another command wrote
-TESTED_ELSEWHERE = {"demo", "reproduce", "report"}  # test_demo.py, test_reproduce_cli.py
+TESTED_ELSEWHERE = {"demo", "reproduce", "report"}
 
 
 def commands(group, *path):
-    """Return (name, command) of every command below a group."""
+    """Yield (name, command) of every command below a group."""
     for name, command in group.commands.items():
         if hasattr(command, "commands"):
             yield from commands(command, *path, name)
@@ -31,7 +31,7 @@ ALL = dict(commands(typer.main.get_command(app)))
 
 
 def examples(command):
-    """Return the shell lines of a command's help, after the word Example."""
+    """Extract the shell lines of a command's help, after the word Example."""
     doc = inspect.getdoc(command.callback) or ""
     text = doc.partition("Example:")[2]
     return [line.strip() for line in text.splitlines() if line.strip()]
@@ -46,16 +46,24 @@ def test_help_ends_in_an_example_of_the_command(name):
     assert "Example" in shown
 
 
+@pytest.fixture(scope="module")
+def pasted(tmp_path_factory):
+    """A folder, and the lines that were run in it: several examples begin with the same lines."""
+    return tmp_path_factory.mktemp("examples"), set()
+
+
 @pytest.mark.parametrize("name", sorted(set(ALL) - NEEDS_DOWNLOAD - TESTED_ELSEWHERE))
-def test_the_example_works_as_pasted(name, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_the_example_works_as_pasted(name, pasted, monkeypatch):
+    folder, lines_done = pasted
+    monkeypatch.chdir(folder)
     for line in examples(ALL[name]):
-        if "|" in line:
-            continue  # a pipe needs a shell: see test_data_info_cli
+        if "|" in line or line in lines_done:
+            continue  # a pipe needs a shell: see test_data_info.py
         program, *arguments = shlex.split(line)
         assert program == "naysay"
         done = CliRunner().invoke(app, arguments)
         assert done.exit_code == 0, done.output
+        lines_done.add(line)
 
 
 @pytest.mark.parametrize("name", ALL)

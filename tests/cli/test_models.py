@@ -22,7 +22,11 @@ from naysay import ComplementaryClassifier, TransitionMatrix
 from naysay.cli import app
 from naysay.workflows.files import write_example
 
-SOURCE = str(Path(naysay.__file__).parents[1])
+# one thread: several would wait for each other on a busy machine
+ENVIRONMENT = os.environ | {
+    "OMP_NUM_THREADS": "1",
+    "PYTHONPATH": str(Path(naysay.__file__).parents[1]),
+}
 
 
 def run(*arguments, stdin=None):
@@ -338,7 +342,7 @@ def test_a_closed_pipe_is_no_error(flowers):
     done = subprocess.run(
         ["bash", "-c", command],
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": SOURCE},
+        env=ENVIRONMENT,
         capture_output=True,
         text=True,
         check=False,
@@ -354,7 +358,7 @@ def test_ctrl_c_leaves_no_file(flowers):
     with subprocess.Popen(
         [sys.executable, "-u", "-m", "naysay", *arguments],
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": SOURCE},
+        env=ENVIRONMENT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

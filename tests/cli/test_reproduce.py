@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from naysay.cli import app
-from naysay.experiments import data as run_data
+from naysay.experiments import tasks
 from naysay.experiments.records import RecordFile
 from naysay.experiments.suites import SUITES
 from small_sets import make_digits
@@ -20,7 +20,7 @@ def invoke(*arguments):
 def digits(monkeypatch):
     """Let every data set be scikit-learn's digits."""
     small = make_digits()
-    monkeypatch.setattr(run_data, "_load", lambda name, folder: small)
+    monkeypatch.setattr(tasks, "_load", lambda name, folder: small)
 
 
 @pytest.mark.parametrize("command", ["reproduce", "report"])
@@ -83,7 +83,7 @@ def test_the_exit_code_is_1_if_all_that_is_new_was_refused(tmp_path, monkeypatch
     command = ("reproduce", "table2", "table4", "--quick", "--device=cpu", "--out", out)
     small = make_digits()
     with monkeypatch.context() as patch:
-        patch.setattr(run_data, "_load", lambda name, folder: small)
+        patch.setattr(tasks, "_load", lambda name, folder: small)
         assert invoke(*command, "--only=LM/T, with*", "--trials=1").exit_code == 0
     missing = ("--data-dir", tmp_path / "none")
     done = invoke(*command, "--only=LM/T, with*", "--trials=2", *missing)
@@ -91,7 +91,7 @@ def test_the_exit_code_is_1_if_all_that_is_new_was_refused(tmp_path, monkeypatch
     assert f"Now: naysay report {out}" in done.stdout.replace("\n", " ")
     done = invoke(*command, "--only=LM/T, [wT]i*", "--trials=1", *missing)
     assert "tiny-imagenet needs" in done.stderr
-    assert done.exit_code == 0  # it is known not to be at hand, and nothing else is left to do
+    assert done.exit_code == 0  # it is known not to be available, and nothing else is left to do
 
 
 def test_a_device_that_is_not_there_is_one_line(tmp_path, digits):

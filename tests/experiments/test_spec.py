@@ -46,15 +46,14 @@ def test_hash_is_the_same_in_another_process_with_other_hash_randomisation():
         "print(RunSpec.from_json(json.loads(sys.argv[1])).hash)"
     )
     spec = make_spec(options={"b": [1, {"z": 1, "a": "é"}], "a": 1e-4})
-    for seed in ("1", "2"):
-        done = subprocess.run(
-            [sys.executable, "-c", program, json.dumps(spec.as_json())],
-            capture_output=True,
-            text=True,
-            check=True,
-            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
-        )
-        assert done.stdout.strip() == spec.hash
+    done = subprocess.run(
+        [sys.executable, "-c", program, json.dumps(spec.as_json())],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONHASHSEED": "1", "PYTHONPATH": ":".join(sys.path)},
+    )
+    assert done.stdout.strip() == spec.hash
 
 
 @given(options=st.dictionaries(st.text(max_size=8), plain, max_size=4), data=st.data())

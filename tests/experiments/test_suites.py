@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from naysay import InvalidInput, datasets
-from naysay.experiments.data import SETTINGS, make_transition
 from naysay.experiments.suite import Published
 from naysay.experiments.suites import SUITES, find_suites
-from naysay.experiments.tasks import draw_task
+from naysay.experiments.tasks import SETTINGS, draw_task, make_transition
 from naysay.experiments.train import unknown_options
 from naysay.methods import METHODS
 from naysay.training.schedules import one_cycle
@@ -117,11 +116,11 @@ def test_where_adds_options_to_some_cells_only():
     assert by_name["TL, uniform"] == by_name["TL, with0"]
 
 
-def test_true_labels_are_learned_as_labels_told_the_true_matrix_are():
+def test_true_labels_are_learned_with_the_options_of_the_true_matrix():
     by_name = {cell.name: spec for cell, spec in SUITES["table3"].specs("best", trials=1)}
-    true, told = by_name["TL, with0"], by_name["LM/T, with0"]
+    true, given = by_name["TL, with0"], by_name["LM/T, with0"]
     assert true.knows == "true labels"
-    assert (true.method, dict(true.options)) == (told.method, dict(told.options))
+    assert (true.method, dict(true.options)) == (given.method, dict(given.options))
 
 
 def test_trials_that_were_developed_on_are_not_run():

@@ -11,7 +11,7 @@ from naysay.experiments.tables import compare, latex, markdown, summarise
 
 
 def make_records(name="table2", recipe="paper", **accuracies):
-    """Return records of cells: by ``row, column``, the accuracy of each trial."""
+    """Make records of cells: by ``row, column``, the accuracy of each trial."""
     suite = SUITES[name]
     return [
         RunRecord(spec=spec, accuracy=accuracies[cell.name][spec.trial], seconds=2.0, device="x")

@@ -3,8 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from naysay import TransitionMatrix, datasets
-from naysay._base.errors import InvalidInput, InvalidLabels
+from naysay import InvalidInput, InvalidLabels, TransitionMatrix, datasets
 from naysay.datasets import Dataset, Provenance, Split
 from naysay.experiments.tasks import (
     draw_per_class,

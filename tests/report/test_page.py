@@ -1,4 +1,4 @@
-"""What every page shares: how numbers read, and a file that is written whole or not at all.
+"""Properties of every page: how numbers read, and a file that is written whole or not at all.
 
 How files are replaced is tested in ``tests/_base/test_files.py``.
 """

@@ -103,7 +103,7 @@ def test_what_was_not_run_is_listed_with_its_reason(page):
     assert "recipe: fewer than 5 trials in 12 of 12 figures" in missing
     few = make_records("table1", only="USPS*LM", trials=20)
     missing = text_of(render_report_page(few)).partition("What was not run")[2]
-    assert "DRIVE 1 ~ 10, LM. Only 2,200 of the 58,509 examples of DRIVE were at hand" in missing
+    assert "DRIVE 1 ~ 10, LM. Only 2,200 of the 58,509 examples of DRIVE were available" in missing
     assert "USPS 1 ~ 5, PC/S" in missing
     assert "USPS 1 ~ 5, LM" not in missing
     assert "fewer than" not in missing

@@ -1,11 +1,14 @@
 """Small real data sets in the form of official ones."""
 
+import functools
+
 import numpy as np
 from sklearn.datasets import load_digits
 
 from naysay import datasets
 
 
+@functools.cache  # reading them takes longer than some tests
 def make_digits(*, tables=False):
     """scikit-learn's digits in the form of an official data set."""
     X, y = load_digits(return_X_y=True)

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from demo_results import NAMES, make_result
 from naysay import InvalidInput
 from naysay.cli import app
+from naysay.workflows import demo
 from naysay.workflows.demo import run_demo
 
 
@@ -18,12 +20,15 @@ def test_demo_shows_that_bias_needs_q_and_that_q_can_be_estimated():
     result = run_demo("with0", seed=3, on_run=titles.append)
     accuracy = {run.name: run.accuracy for run in result.runs}
     assert titles == [run.title for run in result.runs]
+    assert len(titles) == demo.N_RUNS
     assert accuracy["TL"] > 0.95
     assert accuracy["PC/S"] < 0.5
     assert accuracy["LM/T"] > 0.9
     assert accuracy["LM/E"] > 0.9
     assert result.runs[-1].q_error < 0.4
     assert np.isfinite(np.asarray(result.estimated_transition)).all()
+    figures = json.loads(json.dumps(result.to_dict()))
+    assert [run["method"] for run in figures["runs"]] == list(NAMES)
 
 
 def test_demo_refuses_an_unknown_setting():
@@ -31,21 +36,33 @@ def test_demo_refuses_an_unknown_setting():
         run_demo("with1")
 
 
-def test_demo_command_prints_a_table_and_writes_a_page(tmp_path):
-    page = tmp_path / "demo.html"
+@pytest.fixture
+def page(tmp_path, monkeypatch):
+    """Replace the training by a result that is made by hand, with the options of the command."""
+
+    def make(setting, *, seed, on_run):
+        result = make_result(setting=setting, seed=seed)
+        for run in result.runs:
+            on_run(run.title)
+        return result
+
+    monkeypatch.setattr(demo, "run_demo", make)
+    return tmp_path / "demo.html"
+
+
+def test_demo_command_prints_a_table_and_writes_a_page(page):
     done = CliRunner().invoke(app, ["demo", "--seed", "1", "--out", str(page)])
     assert done.exit_code == 0
-    for text in ("TL", "PC/S", "LM/T", "LM/E", "accuracy", "The page:"):
+    for text in (*NAMES, "setting with0, seed 1", "accuracy", "97.6%", "The page:"):
         assert text in done.output
     assert page.read_text("utf-8").startswith("<!DOCTYPE html>")
 
 
-def test_demo_command_gives_its_figures_as_json(tmp_path):
-    page = tmp_path / "demo.html"
+def test_demo_command_gives_its_figures_as_json(page):
     done = CliRunner().invoke(app, ["demo", "--setting", "uniform", "--json", "--out", str(page)])
     figures = json.loads(done.stdout)
     assert figures["setting"] == "uniform"
-    assert [run["method"] for run in figures["runs"]] == ["TL", "PC/S", "LM/T", "LM/E"]
+    assert [run["method"] for run in figures["runs"]] == list(NAMES)
     assert Path(figures["page"]).is_file()
 
 

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from naysay import __version__, training
 from naysay._base.checks import check_count, check_number, shorten
 from naysay._base.errors import InvalidInput, InvalidModelFile, NaysayWarning, NoAnchorPoints
+from naysay.classifier import model_files
 from naysay.classifier.habit import Anchors, Habit, estimate_habit
 from naysay.classifier.inputs import (
     Transitions,
@@ -29,14 +30,7 @@ from naysay.classifier.inputs import (
     read_transition,
     read_true_labels,
 )
-from naysay.classifier.model_files import (
-    NetworkFactory,
-    SavedModel,
-    load_model,
-    rebuild_loss,
-    rebuild_recipe,
-    save_model,
-)
+from naysay.classifier.model_files import NetworkFactory
 from naysay.classifier.trainer import (
     Trainer,
     accuracy_measure,
@@ -336,9 +330,9 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         method = find_method(self.method)
         options = self._training_options()
         restarts = check_count(self.restarts, "restarts", least=0)
-        repeats = self.learn_from_anchors
-        if not isinstance(repeats, bool):
-            repeats = check_count(repeats, "learn_from_anchors", least=0)
+        repeats = int(self.learn_from_anchors is True)
+        if not isinstance(self.learn_from_anchors, bool):
+            repeats = check_count(self.learn_from_anchors, "learn_from_anchors", least=0)
         device = find_device(self.device)
         X, labels, given = self._read_examples(X, y)
         anchored = self._read_anchors(X, anchors, true_labels, anchors_are)
@@ -619,7 +613,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         if not isinstance(self.transition, str):
             parameters["transition"] = "uniform"  # the matrix itself is saved as transition_
         names = getattr(self, "feature_names_in_", None)
-        model = SavedModel(
+        model = model_files.SavedModel(
             network=self.network_,
             classes=self.classes_,
             transition=self.transition_,
@@ -632,7 +626,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             preprocessing=None if self.recipe_ is None else self.recipe_.to_dict(),
             provenance=self.provenance_,
         )
-        save_model(model, path, version=__version__, report=report)
+        model_files.save_model(model, path, version=__version__, report=report)
 
     @classmethod
     def load(
@@ -649,7 +643,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         network : Module or callable, optional
             The network, if it is not one of `naysay.networks`.
         """
-        model = load_model(path, network=network)
+        model = model_files.load_model(path, network=network)
         try:
             self = cls(**model.parameters, device=device, network=network)
         except TypeError as error:
@@ -664,11 +658,11 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         self.input_shape_ = model.input_shape
         self.history_ = model.history
         self.network_ = model.network.to(target)
-        self.loss_ = rebuild_loss(self.method, model, path).to(target)
+        self.loss_ = model_files.rebuild_loss(self.method, model, path).to(target)
         self.n_features_in_ = model.input_shape[0]
         if model.feature_names is not None:
             self.feature_names_in_ = np.array(model.feature_names, dtype=object)
-        self.recipe_ = rebuild_recipe(model, path)
+        self.recipe_ = model_files.rebuild_recipe(model, path)
         self.provenance_ = model.provenance
         return self
 

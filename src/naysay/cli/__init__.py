@@ -7,7 +7,7 @@ from typer.core import TyperGroup
 
 from naysay import __version__
 from naysay._base.errors import NaysayError
-from naysay.cli._text import as_sentences
+from naysay.cli._shared import as_sentences
 from naysay.cli.check import check
 from naysay.cli.data import app as data
 from naysay.cli.data import example, info
@@ -34,16 +34,11 @@ class _OneLineErrors(TyperGroup):
         except (NaysayError, OSError) as error:
             if ctx.params["debug"] or isinstance(error, BrokenPipeError):
                 raise  # click ends silently on a closed pipe, as in `naysay predict … | head`
-            typer.echo(f"error: {_one_line(error)}", err=True)
+            text = str(error)
+            if isinstance(error, OSError) and error.errno is not None:
+                text = text.removeprefix(f"[Errno {error.errno}] ")
+            typer.echo(f"error: {as_sentences(text)}", err=True)
             raise typer.Exit(1) from None
-
-
-def _one_line(error: Exception) -> str:
-    """Format an error as full sentences in one line, without the number of an OSError."""
-    text = str(error)
-    if isinstance(error, OSError) and error.errno is not None:
-        text = text.removeprefix(f"[Errno {error.errno}] ")
-    return as_sentences(text)
 
 
 app = typer.Typer(

@@ -1,35 +1,23 @@
 """``naysay check``: estimate the accuracy of a model, and find problems, without true labels."""
 
-import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from naysay._base.progress import waiting
-from naysay.cli._reading import DataFile, Decimal, Delimiter, Images
+from naysay.cli._shared import AsJson, DataFile, Model, print_json, reads_data
 
 
+# The other settings for reading the data are saved with the model.
+@reads_data(
+    *("label", "true_label", "annotator", "example_id"),
+    *("images", "separator", "delimiter", "decimal"),
+)
 def check(
-    model: Annotated[Path, typer.Argument(help="Folder of a saved model.")],
+    model: Model,
     data: DataFile,
-    label: Annotated[
-        str | None, typer.Option(help="Column of complementary labels (needed for tables).")
-    ] = None,
-    annotator: Annotated[str | None, typer.Option(help="Column of annotators.")] = None,
-    example_id: Annotated[
-        str | None,
-        typer.Option(
-            "--id", help="Column of example ids; rows with the same id are about one example."
-        ),
-    ] = None,
-    true_label: Annotated[
-        str | None, typer.Option(help="Column of true classes, which is not a feature.")
-    ] = None,
-    images: Images = None,
-    separator: Annotated[str, typer.Option(help="Separator of several labels in one cell.")] = "|",
-    delimiter: Delimiter = None,
-    decimal: Decimal = ".",
+    reading: dict[str, Any],
     transition: Annotated[
         Path | None,
         typer.Option(
@@ -38,7 +26,7 @@ def check(
             "annotator. By default that of the model.",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Estimate the accuracy of a model from complementary labels, and find problems.
 
@@ -65,17 +53,8 @@ def check(
         clf = ComplementaryClassifier.load(model)
         if matrices is not None and transition is not None:
             check_order_known(matrices, list(map(str, clf.classes_)), transition)
-        result = check_file(
-            clf,
-            data,
-            transition=matrices,
-            label=label,
-            annotator=annotator,
-            example_id=example_id,
-            true_label=true_label,
-            images=images,
-            separator=separator,
-            delimiter=delimiter,
-            decimal=decimal,
-        )
-    typer.echo(json.dumps(result.to_dict(), ensure_ascii=False) if as_json else str(result))
+        result = check_file(clf, data, transition=matrices, **reading)
+    if as_json:
+        print_json(result.to_dict(), indent=None)
+    else:
+        typer.echo(str(result))

@@ -1,6 +1,5 @@
 """``naysay data``: official data sets, a summary of your data, and an example file."""
 
-import json
 import shlex
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -15,12 +14,10 @@ from rich.text import Text
 
 from naysay import datasets
 from naysay._base.errors import DatasetUnavailable, InvalidData
-from naysay.cli._reading import AsJson, DataFile, read_data, reads_data
+from naysay.cli._shared import AsJson, DataFile, print_json, read_data, reads_data
 
 if TYPE_CHECKING:
     from naysay.datasets.own.summary import Summary
-
-__all__ = ["app", "info", "print_summary", "print_warning"]
 
 app = typer.Typer(
     help="List, fetch and verify official data sets, and summarise your data.",
@@ -45,7 +42,7 @@ def list_datasets(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """
     infos = [datasets.describe(name, data_dir=data_dir) for name in datasets.names()]
     if as_json:
-        _print_json([asdict(info) for info in infos])
+        print_json([asdict(info) for info in infos], indent=2)
         return
     table = Table("name", box=None, pad_edge=False)
     for column in ("classes", "train", "test"):
@@ -82,7 +79,7 @@ def fetch(
         if not as_json:
             typer.echo(f"{name}: {_sizes(dataset)}, in {datasets.data_folder(data_dir)}.")
     if as_json:
-        _print_json(results)
+        print_json(results, indent=2)
 
 
 @app.command()
@@ -106,7 +103,7 @@ def verify(
     ]
     results = [_verify_one(name, data_dir) for name in chosen]
     if as_json:
-        _print_json(results)
+        print_json(results, indent=2)
     else:
         for result in results:
             detail = result["detail"].splitlines()[0]
@@ -153,10 +150,6 @@ def _summary(dataset: datasets.Dataset) -> dict[str, Any]:
     }
 
 
-def _print_json(value: Any) -> None:
-    typer.echo(json.dumps(value, indent=2))
-
-
 def example(
     out: Annotated[Path, typer.Argument(help="Where to write the CSV file.")],
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random labels.")] = 0,
@@ -176,7 +169,7 @@ def example(
 
     write_example(out, seed=seed, annotators=annotators)
     if as_json:
-        typer.echo(json.dumps({"out": str(out), "label": "not"}))
+        print_json({"out": str(out), "label": "not"}, indent=None)
         return
     typer.echo(f"{out}: the column 'not' names a class that each flower is not. Next:")
     more = " --annotator who --id flower" if annotators else ""
@@ -187,7 +180,7 @@ def example(
 _MOST_ROWS = 20  # classes or annotators that are listed before the rest is only counted
 
 
-@reads_data
+@reads_data()
 def info(file: DataFile, reading: dict[str, Any], as_json: AsJson = False) -> None:
     r"""Summarise your data: classes, labels per class, annotators, and problems.
 
@@ -199,7 +192,7 @@ def info(file: DataFile, reading: dict[str, Any], as_json: AsJson = False) -> No
 
     summary = summarise(read_data(file, reading))
     if as_json:
-        typer.echo(json.dumps(summary.to_dict(), ensure_ascii=False))
+        print_json(summary.to_dict(), indent=None)
     else:
         print_summary(summary)
 

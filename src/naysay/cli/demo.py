@@ -1,6 +1,5 @@
 """``naysay demo``: learn from complementary labels in under a minute."""
 
-import json
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from naysay._base.progress import run_bar
+from naysay.cli._shared import AsJson, print_json
 
 if TYPE_CHECKING:
     from naysay.workflows.demo import DemoResult
@@ -29,7 +29,7 @@ def demo(
     ] = Setting.WITH0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of all randomness.")] = 0,
     out: Annotated[Path, typer.Option(help="Where to write the page.")] = Path("naysay-demo.html"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Learn digits from labels such as "not a 7", print a table and write a page about it.
 
@@ -48,7 +48,7 @@ def demo(
         result = run_demo(setting, seed=seed, on_run=on_run)
     page = write_demo_page(result, out)
     if as_json:
-        typer.echo(json.dumps({**result.to_dict(), "page": str(page)}, indent=1))
+        print_json({**result.to_dict(), "page": str(page)})
         return
     Console().print(_table(result))
     typer.echo(f"{result.seconds:.0f} seconds. The page: {page}")

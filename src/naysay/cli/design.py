@@ -1,6 +1,5 @@
 """``naysay design``: propose which labels to offer annotators."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +8,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from naysay.cli._shared import AsJson, print_json
 
 _MOST_ROWS = 20  # lists shown
 
@@ -43,7 +44,7 @@ def design(
     out: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Folder for lists and matrices.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Propose lists of labels to offer annotators, and compare them with uniform labels.
 
@@ -66,27 +67,20 @@ def design(
     diagnosis = scheme.diagnose()
     if out is not None:
         scheme.write(out)
+    listed = [
+        {"group": name, "share": float(share), "offered": list(labels)}
+        for share, (name, labels) in zip(scheme.shares, scheme.groups.items(), strict=True)
+    ]
     if as_json:
-        listed = [
-            {"group": name, "share": float(share), "offered": list(labels)}
-            for share, (name, labels) in zip(scheme.shares, scheme.groups.items(), strict=True)
-        ]
-        figures = {
-            "instruction": instruction.text,
-            "groups": listed,
-            "diagnosis": diagnosis.to_dict(),
-        }
-        typer.echo(json.dumps(figures, indent=1, ensure_ascii=False))
+        figures = {"instruction": instruction.text, "groups": listed}
+        print_json({**figures, "diagnosis": diagnosis.to_dict()})
         return
-    console = Console()
     table = Table("group", "share", "labels to offer", box=box.SIMPLE_HEAD)
-    for share, (name, labels) in list(zip(scheme.shares, scheme.groups.items(), strict=True))[
-        :_MOST_ROWS
-    ]:
-        table.add_row(name, f"{share:.1%}", Text(", ".join(labels)))
-    if len(scheme.lists) > _MOST_ROWS:
-        table.add_row(f"… and {len(scheme.lists) - _MOST_ROWS:,} more")
-    console.print(table)
+    for each in listed[:_MOST_ROWS]:
+        table.add_row(each["group"], f"{each['share']:.1%}", Text(", ".join(each["offered"])))
+    if len(listed) > _MOST_ROWS:
+        table.add_row(f"… and {len(listed) - _MOST_ROWS:,} more")
+    Console().print(table)
     typer.echo(f"Tell annotators: {instruction.text}\n")
     typer.echo(f"{diagnosis}\n")
     if out is None:

@@ -1,6 +1,5 @@
 """``naysay estimate``: estimate the transition matrix from a few true labels."""
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,13 +9,20 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from naysay.cli._reading import AsJson, DataFile, read_anchor_file, read_data, reads_data
+from naysay.cli._shared import (
+    AsJson,
+    DataFile,
+    print_json,
+    read_anchor_file,
+    read_data,
+    reads_data,
+)
 from naysay.cli.fit import AllowDiagonal, AnchorLabel, Anchors, Epochs, Seed
 
 _MOST_ROWS = 30  # entries shown
 
 
-@reads_data
+@reads_data()
 def estimate(
     data: DataFile,
     reading: dict[str, Any],
@@ -63,9 +69,7 @@ def estimate(
     own = read_data(data, reading, anchor_label=None if anchors is None else anchor_label)
     for warning in summarise(own).warnings:
         typer.echo(f"warning: {warning}", err=True)
-    more_anchors = None
-    if anchors is not None:
-        more_anchors = read_anchor_file(anchors, own, reading, true_label=anchor_label)
+    more_anchors = read_anchor_file(anchors, own, reading, true_label=anchor_label)
 
     from naysay.workflows import estimate as workflow  # loads torch
     from naysay.workflows.annotators import matrix_of_each
@@ -95,8 +99,7 @@ def estimate(
         workflow.write_intervals(habit, intervals)
     if as_json:
         figures = workflow.to_dict(habit, own.annotators)
-        figures["out"] = None if out == "-" else out
-        typer.echo(json.dumps(figures, indent=1, ensure_ascii=False))
+        print_json({**figures, "out": None if out == "-" else out})
     elif out == "-":
         Q.write(sys.stdout)
     else:

@@ -1,14 +1,12 @@
 """``naysay export``: export a model for programs without naysay."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from naysay._base.progress import waiting
-from naysay.cli._reading import AsJson
-from naysay.cli.predict import Model
+from naysay.cli._shared import AsJson, Model, print_json
 
 
 def export(
@@ -37,6 +35,6 @@ def export(
         write(loaded, out)
     about = describe(loaded)
     if as_json:
-        typer.echo(json.dumps({**about, "out": str(out)}, indent=1, ensure_ascii=False))
+        print_json({**about, "out": str(out)})
     else:
         typer.echo(f"{out}: its input is {about['input']}.")

@@ -1,6 +1,5 @@
 """``naysay fit``: train a model on a file, and write it with a report."""
 
-import json
 import shlex
 import sys
 from pathlib import Path
@@ -11,7 +10,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from naysay.cli._reading import AsJson, DataFile, read_anchor_file, read_data, reads_data
+from naysay.cli._shared import (
+    AsJson,
+    DataFile,
+    print_json,
+    read_anchor_file,
+    read_data,
+    reads_data,
+)
 from naysay.cli.data import print_summary, print_warning
 
 if TYPE_CHECKING:
@@ -40,7 +46,7 @@ Seed = Annotated[int, typer.Option(min=0, help="Seed of all randomness.")]
 Epochs = Annotated[int, typer.Option(min=1, help="Maximum number of passes over the data.")]
 
 
-@reads_data
+@reads_data()
 def fit(
     data: DataFile,
     out: Annotated[Path, typer.Option(metavar="MODEL", help="The model folder to write.")],
@@ -96,9 +102,7 @@ def fit(
     summary = summarise(own)
     if not as_json:
         print_summary(summary)
-    more_anchors = None
-    if anchors is not None:
-        more_anchors = read_anchor_file(anchors, own, reading, true_label=anchor_label)
+    more_anchors = read_anchor_file(anchors, own, reading, true_label=anchor_label)
 
     from naysay.report.fit import render_fit_page
     from naysay.workflows.fit import fit_own  # loads torch, after the quick checks
@@ -120,8 +124,7 @@ def fit(
     clf.save(out, report=render_fit_page(report))
     page = out / "report.html"
     if as_json:
-        figures = {**report.to_dict(), "model": str(out), "report": str(page)}
-        typer.echo(json.dumps(figures, indent=1, ensure_ascii=False))
+        print_json({**report.to_dict(), "model": str(out), "report": str(page)})
     else:
         _print(report)
         typer.echo(f"{report.seconds:.0f} seconds. The model: {out}  The page: {page}")

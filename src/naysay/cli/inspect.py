@@ -1,10 +1,11 @@
 """``naysay inspect``: diagnose a transition matrix, and compare labels with it."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from naysay.cli._shared import AsJson, print_json
 
 
 def inspect(
@@ -28,7 +29,7 @@ def inspect(
     allow_diagonal: Annotated[
         bool, typer.Option(help="Allow for annotators who exclude the true class by mistake.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Diagnose a transition matrix: rank, unused labels, information per label.
 
@@ -58,7 +59,7 @@ def inspect(
         figures["nearest_rows"] = [pair._asdict() for pair in pairs]
         if check is not None:
             figures["labels"] = check.to_dict()
-        typer.echo(json.dumps(figures, indent=1, ensure_ascii=False))
+        print_json(figures)
         return
     typer.echo(str(diagnosis))
     if pairs and not Q.is_uniform:

@@ -1,15 +1,22 @@
 """``naysay methods``: list the learning methods."""
 
-import json
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from naysay.cli._shared import AsJson, print_json
+
+_IN_JSON = (
+    *("name", "summary", "when", "source"),
+    *("needs_transition", "needs_prior", "takes_several", "takes_evidence"),
+    *("needs_augmentation", "needs_strong_view"),
+)
+
 
 def methods(
-    as_json: Annotated[bool, typer.Option("--json", help="Print the methods as JSON.")] = False,
+    as_json: AsJson = False,
     markdown: Annotated[
         bool,
         typer.Option(
@@ -25,25 +32,12 @@ def methods(
     from naysay.methods.references import REFERENCES
 
     if as_json:
-        listed = [
-            {
-                "name": each.name,
-                "summary": each.summary,
-                "when": each.when,
-                "source": each.source,
-                "references": [
-                    str(REFERENCES[key]) for key in each.source.split("; ") if key in REFERENCES
-                ],
-                "needs_transition": each.needs_transition,
-                "needs_prior": each.needs_prior,
-                "takes_several": each.takes_several,
-                "takes_evidence": each.takes_evidence,
-                "needs_augmentation": each.needs_augmentation,
-                "needs_strong_view": each.needs_strong_view,
-            }
-            for each in METHODS.values()
-        ]
-        typer.echo(json.dumps(listed, indent=1))
+        listed = []
+        for each in METHODS.values():
+            keys = [key for key in each.source.split("; ") if key in REFERENCES]
+            figures = {name: getattr(each, name) for name in _IN_JSON}
+            listed.append({**figures, "references": [str(REFERENCES[key]) for key in keys]})
+        print_json(listed)
     elif markdown:
         typer.echo(f"{markdown_table()}\n{markdown_references()}", nl=False)
     else:

@@ -1,20 +1,19 @@
 """``naysay predict``: predict the classes of new data."""
 
-import json
-from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from naysay._base.progress import waiting
-from naysay.cli._reading import DataFile, Decimal, Delimiter, Images
-
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A folder that naysay fit wrote.")]
+from naysay.cli._shared import DataFile, Model, print_json, reads_data
 
 
+# The other settings for reading the data are saved with the model.
+@reads_data("images", "delimiter", "decimal")
 def predict(
     model: Model,
     data: DataFile,
+    reading: dict[str, Any],
     out: Annotated[
         str, typer.Option(metavar="FILE", help="CSV or Parquet file, by its suffix; - is stdout.")
     ] = "-",
@@ -22,9 +21,6 @@ def predict(
         str | None,
         typer.Option("--id", help="Column to copy to the output, before the predictions."),
     ] = None,
-    images: Images = None,
-    delimiter: Delimiter = None,
-    decimal: Decimal = ".",
     as_json: Annotated[
         bool,
         typer.Option("--json", help="Print one JSON object per row; with --out, a single one."),
@@ -45,22 +41,11 @@ def predict(
     check_table_path(out)  # before predicting, not after it
 
     from naysay.classifier import ComplementaryClassifier
-    from naysay.workflows.predict import (
-        count_predictions,
-        json_lines,
-        predict_file,
-        write_table,
-    )
+    from naysay.workflows.predict import count_predictions, json_lines, predict_file, write_table
 
     with waiting(f"naysay predict: {data}"):
-        table = predict_file(
-            ComplementaryClassifier.load(model),
-            data,
-            images=images,
-            example_id=example_id,
-            delimiter=delimiter,
-            decimal=decimal,
-        )
+        clf = ComplementaryClassifier.load(model)
+        table = predict_file(clf, data, example_id=example_id, **reading)
     if as_json and out == "-":
         for line in json_lines(table):
             typer.echo(line)
@@ -69,9 +54,7 @@ def predict(
     if out == "-":
         return
     if as_json:
-        counts = count_predictions(table)
-        typer.echo(
-            json.dumps({"rows": len(table), "out": out, "predicted": counts}, ensure_ascii=False)
-        )
+        figures = {"rows": len(table), "out": out, "predicted": count_predictions(table)}
+        print_json(figures, indent=None)
     else:
         typer.echo(f"{len(table):,} predictions: {out}")

@@ -1,12 +1,12 @@
 """``naysay report``: show records and the published numbers on one page."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from naysay._base.errors import InvalidInput
+from naysay.cli._shared import AsJson, print_json
 
 
 def report(
@@ -24,9 +24,7 @@ def report(
     latex: Annotated[
         bool, typer.Option("--latex", help="Print the tables in LaTeX instead of writing a page.")
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the path of the page as JSON.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write a page that compares recorded runs with the published numbers.
 
@@ -61,6 +59,6 @@ def report(
     page = write_report_page(records, out)
     n_runs = len({record.spec.hash for result in results for record in result.records})
     if as_json:
-        typer.echo(json.dumps({"n_runs": n_runs, "page": str(page)}))
+        print_json({"n_runs": n_runs, "page": str(page)}, indent=None)
     else:
         typer.echo(f"{n_runs} runs. The page: {page}")

@@ -1,7 +1,5 @@
 """``naysay reproduce``: train the runs of the paper's tables and figures."""
 
-import json
-from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,11 +9,10 @@ from rich.console import Console
 from rich.table import Table
 
 from naysay._base.progress import run_bar
-from naysay.cli._text import as_sentences
+from naysay.cli._shared import AsJson, as_sentences, print_json
 from naysay.cli.data import DataDir
 
 if TYPE_CHECKING:
-    from naysay.experiments.plan import SuiteWork
     from naysay.experiments.records import RunRecord
     from naysay.experiments.runner import RunSummary
     from naysay.experiments.spec import RunSpec
@@ -63,7 +60,7 @@ def reproduce(
         bool,
         typer.Option("--dry-run", help="Only show how many runs there are and how long they take."),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Train the runs of the paper's tables and figures, and record each result.
 
@@ -73,8 +70,8 @@ def reproduce(
 
     Example: naysay reproduce table2 --quick --out quick.jsonl
     """
-    from naysay.experiments.plan import make_plan
     from naysay.experiments.records import RecordFile
+    from naysay.experiments.suite import make_plan
     from naysay.experiments.suites import find_suites
 
     if quick and recipe is not RecipeName.PAPER:
@@ -124,16 +121,14 @@ def reproduce(
 
 def _print_summary(summary: "RunSummary", out: Path, *, as_json: bool) -> None:
     if as_json:
-        refused = {reason: len(specs) for reason, specs in summary.refused.items()}
-        _print_json(
-            {
-                "done": summary.n_done,
-                "on_file": summary.n_skipped,
-                "elsewhere": summary.n_elsewhere,
-                "refused": refused,
-                "records": str(out),
-            }
-        )
+        figures = {
+            "done": summary.n_done,
+            "on_file": summary.n_skipped,
+            "elsewhere": summary.n_elsewhere,
+            "refused": {reason: len(specs) for reason, specs in summary.refused.items()},
+            "records": str(out),
+        }
+        print_json(figures, indent=2)
         return
     for reason, specs in summary.refused.items():
         typer.echo(f"Not run ({len(specs)}): {as_sentences(reason)}", err=True)
@@ -144,27 +139,23 @@ def _print_summary(summary: "RunSummary", out: Path, *, as_json: bool) -> None:
     typer.echo(f"{', '.join(parts)}.{then}")
 
 
-def _print_work(rows: list["SuiteWork"], recipe: str, *, as_json: bool) -> None:
+def _print_work(rows: list[dict[str, Any]], recipe: str, *, as_json: bool) -> None:
     if as_json:
-        _print_json([asdict(row) for row in rows])
+        print_json(rows, indent=2)
         return
     table = Table(box=None, pad_edge=False)
     table.add_column("suite")
     for column in ("runs", "on file", "in another table", "to do", "minutes, about"):
         table.add_column(column, justify="right")
     for row in rows:
-        minutes = "?" if row.seconds is None else f"{row.seconds / 60:.1f}"
-        numbers = (row.runs, row.on_file, row.in_another_table, row.to_do)
-        table.add_row(row.suite, *map(str, numbers), minutes)
+        minutes = "?" if row["seconds"] is None else f"{row['seconds'] / 60:.1f}"
+        numbers = (str(row[name]) for name in ("runs", "on_file", "in_another_table", "to_do"))
+        table.add_row(row["suite"], *numbers, minutes)
     Console().print(table)
-    timed = [row for row in rows if row.seconds is not None]
-    about = f", about {sum(row.seconds or 0 for row in timed) / 60:.0f} minutes" if timed else ""
-    places = sorted({row.measured_on for row in timed} - {""})
+    timed = [row for row in rows if row["seconds"] is not None]
+    about = f", about {sum(row['seconds'] for row in timed) / 60:.0f} minutes" if timed else ""
+    places = sorted({row["measured_on"] for row in timed} - {""})
     seen_on = f", as seen on {' and '.join(places)}" if places else ""
     untimed = "; for those marked ? no run has been timed yet" if len(timed) < len(rows) else ""
-    n_to_do = sum(row.to_do for row in rows)
+    n_to_do = sum(row["to_do"] for row in rows)
     typer.echo(f"\nRecipe {recipe}: {n_to_do} runs to do{about}{seen_on}{untimed}.")
-
-
-def _print_json(value: Any) -> None:
-    typer.echo(json.dumps(value, indent=2))

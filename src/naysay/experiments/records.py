@@ -42,8 +42,7 @@ class RunRecord:
     estimates : mapping
         Figures that need no true label, such as ``held_out_loss``.
     q_error : mapping
-        Mean L1 distance between the rows of the ``estimated`` or ``refined`` matrix and the true
-        ones.
+        Mean L1 distance between the rows of the ``estimated`` or ``refined`` Q and the true ones.
     chosen : mapping
         Options chosen from a grid by the loss on held-out complementary labels.
     matrices : mapping
@@ -101,11 +100,7 @@ class RunRecord:
 class RecordFile:
     """A file of records, to which several processes may append.
 
-    Parameters
-    ----------
-    path : str or Path
-        The file, which is created when the first record is appended. A lock file is created
-        beside it.
+    It is created when the first record is appended, with a lock file beside it.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -115,14 +110,14 @@ class RecordFile:
     def read(self) -> list[RunRecord]:
         """Read all records, in the order in which they were written.
 
-        Raises
-        ------
-        InvalidData
-            If a line is not a record; the message gives its number. An incomplete last line is
-            ignored.
+        A line that is not a record is an error with its number. An incomplete last line is ignored.
         """
+        try:
+            *lines, tail = self.path.read_bytes().split(b"\n")
+        except FileNotFoundError:
+            return []
         records = []
-        for number, line in enumerate(self._lines(), start=1):
+        for number, line in enumerate([*lines, tail] if _is_whole(tail) else lines, start=1):
             try:
                 records.append(RunRecord.from_json(_parse(line)))
             except InvalidData as problem:
@@ -136,40 +131,39 @@ class RecordFile:
     def append(self, record: RunRecord) -> None:
         """Append a record completely or not at all; it is on disk when this returns."""
         line = json.dumps(record.as_json(), allow_nan=False, ensure_ascii=False) + "\n"
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self._locked(_APPENDING, wait=True):
-            file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+        with (
+            self._locked(_APPENDING, wait=True),
+            self.path.open("a+b", buffering=0) as file,  # a buffer would be written on closing
+        ):
+            file.seek(0)
+            tail = file.readall().rpartition(b"\n")[2]
+            end = file.tell()
+            if _is_whole(tail):
+                line = f"\n{line}"
+            else:
+                end -= len(tail)
+                file.truncate(end)
             try:
-                end = _mend(file)
-                try:
-                    _write_all(file, line.encode())
-                    os.fsync(file)
-                except OSError:  # the disk may be full: remove the incomplete line
-                    os.ftruncate(file, end)
-                    raise
-            finally:
-                os.close(file)
+                content = line.encode()
+                while content:
+                    content = content[file.write(content) :]
+                os.fsync(file)
+            except OSError:  # the disk may be full: remove the incomplete line
+                file.truncate(end)
+                raise
 
     def claim(self, run: str) -> AbstractContextManager[bool]:
         """Lock a run, given by its hash; the value is False if another process has locked it."""
         return self._locked(1 + int(run, 16) % 2**62, wait=False)
 
-    def _lines(self) -> list[bytes]:
-        try:
-            content = self.path.read_bytes()
-        except FileNotFoundError:
-            return []
-        *lines, tail = content.split(b"\n")
-        return [*lines, tail] if tail and _is_whole(tail) else lines
-
     @contextmanager
     def _locked(self, byte: int, *, wait: bool) -> Iterator[bool]:
         """Lock one byte of the lock file, even beyond its end, and yield whether that succeeded."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
         if fcntl is None:
             yield True
             return
         if self._lock_file is None:  # kept open, because closing it releases all locks
-            self.path.parent.mkdir(parents=True, exist_ok=True)
             path = self.path.with_name(self.path.name + ".lock")
             self._lock_file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         is_held = True
@@ -195,33 +189,9 @@ def _parse(line: bytes) -> dict[str, Any]:
 
 
 def _is_whole(tail: bytes) -> bool:
-    """Check whether a last line lacks only its line end."""
+    """Check whether what follows the last line end is a record that lacks only its line end."""
     try:
         _parse(tail)
     except InvalidData:
         return False
     return True
-
-
-def _mend(file: int) -> int:
-    """Remove an incomplete last line, and return the position at which to append."""
-    size = os.lseek(file, 0, os.SEEK_END)
-    start, tail = size, b""
-    while start and b"\n" not in tail:  # usually one byte, the line end, is read
-        step = 1 if start == size else min(start, 1 << 16)
-        start -= step
-        os.lseek(file, start, os.SEEK_SET)
-        tail = os.read(file, step) + tail
-    last = tail.rpartition(b"\n")[2]
-    if last and _is_whole(last):
-        os.lseek(file, 0, os.SEEK_END)
-        _write_all(file, b"\n")
-        return size + 1
-    end = size - len(last)
-    os.ftruncate(file, end)
-    return os.lseek(file, end, os.SEEK_SET)
-
-
-def _write_all(file: int, content: bytes) -> None:
-    while content:
-        content = content[os.write(file, content) :]

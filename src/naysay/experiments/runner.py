@@ -1,5 +1,6 @@
 """Train runs and record each once, also if several processes share the file of records."""
 
+import math
 import os
 import platform
 import subprocess
@@ -18,12 +19,11 @@ from naysay import metrics
 from naysay._base.errors import NaysayError, NaysayWarning
 from naysay._base.versions import used_versions
 from naysay.classifier.trainer import find_device
-from naysay.experiments.data import RunData, load_run_data
 from naysay.experiments.records import RecordFile, RunRecord
 from naysay.experiments.spec import RunSpec
+from naysay.experiments.tasks import RunData, load_run_data
 from naysay.experiments.train import Outcome, train_group, train_one
-
-__all__ = ["RunSummary", "cpu_name", "device_name", "git_commit", "now", "run", "used_versions"]
+from naysay.training.history import least_held_out_loss
 
 _MOST_POINTS = 30
 _CURVES = ("epoch", "loss", "held_out_loss", "held_out_accuracy")  # not the times
@@ -51,29 +51,21 @@ def run(
 ) -> RunSummary:
     """Train every run that is not recorded yet, and append its record when it ends.
 
-    A run that cannot be trained, for instance because its data are missing, is skipped, and the
-    reason is returned.
-
-    Parameters
-    ----------
-    specs : iterable of RunSpec
-    file : RecordFile
-        Other processes may use it too. A run that one of them is training is skipped.
-    device : str or torch.device, default="auto"
-        ``"auto"`` is a GPU if there is one.
-    data_dir : Path, optional
-        The data folder; see `naysay.datasets.load`.
-    on_run, on_record : callable
-        Called with the spec of each run when it starts, and with its record when it ends.
+    A run that another process with this file is training is skipped. So is one that cannot be
+    trained, for instance because its data are missing; the reason is returned. `on_run` and
+    `on_record` are called when a run starts and when it ends.
     """
     where = find_device(device)
-    facts = {
-        "device": device_name(where),
-        "versions": used_versions(),
-        "git_commit": git_commit(),
-    }
+    name = f"{cpu_name()}, {os.cpu_count()} cores"
+    if where.type == "cuda":
+        name = torch.cuda.get_device_name(where)
+    facts = {"device": name, "versions": used_versions(), "git_commit": git_commit()}
     summary = RunSummary()
-    for group in _groups(specs):
+    # Trials with a grid of options are trained together. Duplicates are removed.
+    groups: dict[str, list[RunSpec]] = {}
+    for spec in dict.fromkeys(specs):
+        groups.setdefault(spec.group if spec.is_grid else spec.hash, []).append(spec)
+    for group in groups.values():
         with ExitStack() as claims:
             claimed = [spec for spec in group if claims.enter_context(file.claim(spec.hash))]
             summary.n_elsewhere += len(group) - len(claimed)
@@ -87,39 +79,26 @@ def run(
                 on_run(spec)
             try:
                 datas = [load_run_data(spec, data_dir=data_dir) for spec in to_do]
-                outcomes = _train(to_do, datas, where)
+                if to_do[0].is_grid:
+                    outcomes = train_group(to_do, datas, device=where)
+                else:
+                    outcomes = [train_one(to_do[0], datas[0], device=where)]
             except NaysayError as problem:  # other runs may still be possible
                 summary.refused.setdefault(str(problem), []).extend(to_do)
                 continue
             for spec, data, outcome in zip(to_do, datas, outcomes, strict=True):
-                record = make_record(spec, data, outcome, facts)
+                record = _record(spec, data, outcome, facts)
                 file.append(record)
                 summary.n_done += 1
                 on_record(record)
     return summary
 
 
-def _groups(specs: Iterable[RunSpec]) -> list[list[RunSpec]]:
-    """Group the trials that are trained together because they have a grid of options."""
-    groups: dict[str, list[RunSpec]] = {}
-    for spec in dict.fromkeys(specs):  # without duplicates, in the order given
-        groups.setdefault(spec.group if spec.is_grid else spec.hash, []).append(spec)
-    return list(groups.values())
-
-
-def _train(
-    specs: Sequence[RunSpec], datas: Sequence[RunData], device: torch.device
-) -> list[Outcome]:
-    if specs[0].is_grid:
-        return train_group(specs, datas, device=device)
-    return [train_one(spec, data, device=device) for spec, data in zip(specs, datas, strict=True)]
-
-
-def make_record(spec: RunSpec, data: RunData, outcome: Outcome, facts: dict[str, Any]) -> RunRecord:
-    """Make the record of a run from the outcome of its training."""
+def _record(spec: RunSpec, data: RunData, outcome: Outcome, facts: dict[str, Any]) -> RunRecord:
     estimates: dict[str, float] = {}
-    if outcome.held_out_loss is not None:
-        estimates["held_out_loss"] = outcome.held_out_loss
+    least = least_held_out_loss(outcome.history)  # that of the final network
+    if math.isfinite(least):
+        estimates["held_out_loss"] = least
     if outcome.transition is not None:
         with warnings.catch_warnings():
             # An estimate above 100 % means that the estimated Q is wrong, which q_error records.
@@ -155,30 +134,18 @@ def make_record(spec: RunSpec, data: RunData, outcome: Outcome, facts: dict[str,
 
 def _thin(history: Sequence[dict[str, float]]) -> list[dict[str, float]]:
     """Reduce a learning curve to about 30 points, which include the best and the last one."""
-    step = -(-len(history) // _MOST_POINTS) or 1
-    best = min(range(len(history)), key=lambda at: history[at].get("held_out_loss", 0), default=0)
-    kept = [
-        point
-        for at, point in enumerate(history)
-        if at % step == 0 or at in (best, len(history) - 1)
-    ]
+    epochs = range(len(history))
+    best = min(epochs, key=lambda epoch: history[epoch].get("held_out_loss", 0), default=0)
+    shown = {*epochs[:: -(-len(history) // _MOST_POINTS) or 1], best, *epochs[-1:]}
     return [
-        {name: _round(value) for name, value in point.items() if name in _CURVES} for point in kept
+        {name: _round(value) for name, value in point.items() if name in _CURVES}
+        for epoch, point in enumerate(history)
+        if epoch in shown
     ]
 
 
 def _round(value: float) -> float:
     return float(f"{value:.5g}")
-
-
-# Provenance of a result: device, commit and time.
-
-
-def device_name(device: torch.device) -> str:
-    """Describe a device: ``NVIDIA H200``, or the name of the processor and its number of cores."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    return f"{cpu_name()}, {os.cpu_count()} cores"
 
 
 def cpu_name() -> str:
@@ -196,20 +163,19 @@ def git_commit() -> str | None:
 
     The result is None if the code is not in a git repository of its own.
     """
+
+    def ask(*arguments: str) -> str:
+        command = ["git", "-C", str(Path(__file__).parent), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
     try:
-        _ask_git("ls-files", "--error-unmatch", Path(__file__).name)  # fails in another repository
-        commit = _ask_git("rev-parse", "--short", "HEAD")
+        ask("ls-files", "--error-unmatch", Path(__file__).name)  # fails in another repository
+        commit = ask("rev-parse", "--short", "HEAD")
         # Changes outside of src, such as new records, do not count.
-        changed = _ask_git("status", "--porcelain", "--", ":/src")
+        changed = ask("status", "--porcelain", "--", ":/src")
     except (OSError, subprocess.CalledProcessError):
         return None
     return f"{commit}-dirty" if changed else commit
-
-
-def _ask_git(*arguments: str) -> str:
-    here = Path(__file__).parent
-    done = subprocess.run(["git", *arguments], cwd=here, capture_output=True, text=True, check=True)
-    return done.stdout.strip()
 
 
 def now() -> str:

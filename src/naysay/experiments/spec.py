@@ -3,14 +3,12 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Self
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput
-
-__all__ = ["KNOWS", "RunSpec"]
 
 #: Information that a method has besides the examples and their complementary labels.
 KNOWS = ("true labels", "true Q", "estimated Q", "no Q")
@@ -31,14 +29,14 @@ class RunSpec:
         A name of `naysay.datasets.names`.
     setting : str
         Transition matrix of the complementary labels, a key of
-        `naysay.experiments.data.SETTINGS`, or ``"none"`` if no such labels are used (TL).
+        `naysay.experiments.tasks.SETTINGS`, or ``"none"`` if no such labels are used (TL).
     method : str
         A key of `naysay.methods.METHODS`.
     knows : {"true labels", "true Q", "estimated Q", "no Q"}
         Information that the method has: the true labels (TL), the transition matrix of the labels
         (LM/T), some anchors to estimate it from (LM/E), or nothing.
-    recipe : str
-        Name of the recipe that the options come from: ``"paper"``, ``"best"`` or ``"quick"``.
+    recipe : {"paper", "best", "quick"}
+        Name of the recipe that the options come from.
     trial : int, default=0
         Number of the trial, which is also the seed of the matrix, labels, anchors, initial weights
         and order of the examples.
@@ -93,8 +91,7 @@ class RunSpec:
 
     def as_json(self) -> dict[str, Any]:
         """Convert the spec to plain values, without the fields that are None."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
-        values["options"] = _canonical(dict(self.options))
+        values = {**vars(self), "options": _canonical(self.options)}
         return {name: value for name, value in values.items() if value is not None}
 
     @classmethod

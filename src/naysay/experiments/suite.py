@@ -1,23 +1,14 @@
-"""Suites: the cells of a published table, and the recipes to train their runs."""
+"""Suites: the cells of a published table, the recipes to train them, and plans of their runs."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from typing import Any
 
 from naysay._base.errors import InvalidInput
+from naysay.experiments.records import RunRecord
 from naysay.experiments.spec import RunSpec
-
-__all__ = [
-    "METHOD_FIELDS",
-    "MNIST_TL",
-    "Cell",
-    "Published",
-    "Suite",
-    "TrainingRecipe",
-    "make_cells",
-]
 
 _PRINTED = re.compile(r"(\d+(?:\.\d+)?)\s*(?:(?:±|\()\s*(\d+(?:\.\d+)?)\)?)?")
 
@@ -39,18 +30,14 @@ class Published:
     @property
     def mean(self) -> float | None:
         """Mean accuracy in percent."""
-        return self._numbers()[0]
+        match = _PRINTED.fullmatch(self.text)
+        return float(match[1]) if match else None
 
     @property
     def sd(self) -> float | None:
         """Standard deviation over trials, in percentage points; None if none is printed."""
-        return self._numbers()[1]
-
-    def _numbers(self) -> tuple[float | None, float | None]:
         match = _PRINTED.fullmatch(self.text)
-        if match is None:
-            return None, None
-        return float(match[1]), None if match[2] is None else float(match[2])
+        return float(match[2]) if match and match[2] else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,41 +64,19 @@ class Cell:
 class TrainingRecipe:
     """Options and number of trials for training the cells of a suite.
 
-    Parameters
-    ----------
-    options : mapping
-        Options of every cell. ``method``, ``n_train`` and ``n_test`` replace those of the cell.
-    where : mapping
-        Further options of some cells, by the name of a row, a column, or ``"row, column"``, in
-        which ``*`` matches anything. Later ones take precedence.
-    trials : int
-    first_trial : int, default=0
-        Above 0 where the trials before it were developed on: those are neither run nor shown.
-    deviations : tuple of str
-        Sentences for the report about what differs from the paper, and why.
-    seconds : float, optional
-        Approximate time of one run on the machine that `measured_on` describes, for
-        `naysay reproduce --dry-run`.
-    comparable : bool, default=True
-        Whether the runs are of full size and can be compared with the published figures.
+    `where` has further options of some cells, by the name of a row, a column, or ``"row, column"``,
+    in which ``*`` matches anything. Later ones take precedence. Options named ``method``,
+    ``n_train`` or ``n_test`` replace those of the cell.
     """
 
     options: Mapping[str, Any]
     where: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     trials: int
-    first_trial: int = 0
-    deviations: tuple[str, ...] = ()
-    seconds: float | None = None
-    measured_on: str = ""
-    comparable: bool = True
-
-    def options_of(self, cell: Cell) -> dict[str, Any]:
-        """Collect the options of one cell."""
-        options = dict(self.options)
-        for pattern, more in self.where.items():
-            if any(fnmatch(name, pattern) for name in (cell.row, cell.column, cell.name)):
-                options |= more
-        return options
+    first_trial: int = 0  # the trials before it were used in development; they are not shown
+    deviations: tuple[str, ...] = ()  # what differs from the paper, and why, for the report
+    seconds: float | None = None  # approximate time of a run, for `naysay reproduce --dry-run`
+    measured_on: str = ""  # the machine of this time
+    comparable: bool = True  # whether the runs are of full size, as the published ones
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,8 +110,12 @@ class Suite:
         return self.recipes[name]
 
     def spec_of(self, cell: Cell, recipe: str) -> RunSpec:
-        """Return trial 0 of a cell, which stands for all of them."""
-        options = self.recipe(recipe).options_of(cell)
+        """Make the spec of trial 0 of a cell, which stands for all of them."""
+        chosen = self.recipe(recipe)
+        options = dict(chosen.options)
+        for pattern, more in chosen.where.items():
+            if any(fnmatch(name, pattern) for name in (cell.row, cell.column, cell.name)):
+                options |= more
         names = ("method", "n_train", "n_test")
         changes = {name: options.pop(name) for name in names if name in options}
         return replace(cell.spec, recipe=recipe, options=options, **changes)
@@ -156,16 +125,9 @@ class Suite:
     ) -> Iterator[tuple[Cell, RunSpec]]:
         """Yield the cells and runs of a recipe, trial by trial.
 
-        If training is stopped early, all cells therefore have about the same number of trials.
-
-        Parameters
-        ----------
-        recipe : str
-        trials : int, optional
-            Number of trials. The default is that of the recipe.
-        only : str
-            Pattern that the name of a cell must contain, in which ``*`` matches anything. Case does
-            not matter.
+        If training is stopped early, all cells therefore have about the same number of trials. The
+        name of a cell must contain the pattern `only`, in which ``*`` matches anything and case
+        does not matter. The default number of trials is that of the recipe.
         """
         chosen = self.recipe(recipe)
         n_trials = chosen.trials if trials is None else trials
@@ -175,9 +137,7 @@ class Suite:
                     yield cell, replace(self.spec_of(cell, recipe), trial=trial)
 
 
-_ANCHORS = 10  # per class; the paper says 5 or 10
-
-#: The methods of the paper, as fields of a spec.
+#: The methods of the paper, as fields of a spec. The paper has 5 or 10 anchors per class.
 METHOD_FIELDS: dict[str, dict[str, Any]] = {
     "TL": {"method": "forward", "knows": "true labels", "setting": "none"},
     "PC/S": {"method": "pc", "knows": "no Q"},
@@ -185,38 +145,93 @@ METHOD_FIELDS: dict[str, dict[str, Any]] = {
     "ML": {"method": "ml", "knows": "no Q"},
     "LM": {"method": "forward", "knows": "true Q"},
     "LM/T": {"method": "forward", "knows": "true Q"},
-    "LM/E": {"method": "forward", "knows": "estimated Q", "anchors": _ANCHORS},
+    "LM/E": {"method": "forward", "knows": "estimated Q", "anchors": 10},
 }
-
-MNIST_TL = "99.12"
 
 
 def make_cells(
-    rows: Mapping[str, Mapping[str, str | None]],
-    *,
-    methods_in: str = "rows",
+    columns: Sequence[str],
+    rows: Mapping[str, Sequence[str | None]],
     tasks: Mapping[str, Mapping[str, Any]],
 ) -> tuple[Cell, ...]:
-    """Make the cells of a table from its printed figures.
+    """Make the cells of a table from its printed figures, which are None for a picture.
 
-    Parameters
-    ----------
-    rows : mapping
-        The printed figures by row and column, or None where the paper shows a picture.
-    methods_in : {"rows", "columns"}
-        Whether the rows or the columns are methods. The others are tasks.
-    tasks : mapping
-        Fields of a spec for each task, and optionally ``not_run``, see `Cell`.
+    Either the columns or the rows are methods; the others are tasks. `tasks` has the fields of a
+    spec for each task, and optionally ``not_run``, see `Cell`.
     """
     cells = []
-    for row, printed in rows.items():
-        for column, text in printed.items():
-            method, task = (row, column) if methods_in == "rows" else (column, row)
+    for row, figures in rows.items():
+        for column, text in zip(columns, figures, strict=True):
+            method, task = (row, column) if row in METHOD_FIELDS else (column, row)
             fields = {**tasks[task], **METHOD_FIELDS[method]}
             not_run = fields.pop("not_run", "")
-            published = None if text is None else Published(text)
             spec = RunSpec(recipe="", **fields)
+            published = None if text is None else Published(text)
             cells.append(
                 Cell(row=row, column=column, spec=spec, published=published, not_run=not_run)
             )
     return tuple(cells)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The runs of some suites with one recipe."""
+
+    recipe: str
+    suites: Sequence[tuple[Suite, Sequence[tuple[Cell, RunSpec]]]]
+
+    @property
+    def cells(self) -> dict[RunSpec, tuple[Suite, Cell]]:
+        """All runs without duplicates, each with the first suite and cell that has it."""
+        cells: dict[RunSpec, tuple[Suite, Cell]] = {}
+        for suite, runs in self.suites:
+            for cell, spec in runs:
+                cells.setdefault(spec, (suite, cell))
+        return cells
+
+    def estimate_work(self, records: Iterable[RunRecord]) -> list[dict[str, Any]]:
+        """Count the runs of each suite that are not among the records, and estimate their time.
+
+        ``in_another_table`` counts the runs that an earlier suite of the plan has too; they do not
+        count as ``to_do``. The seconds are None if no run has been timed. ``measured_on`` is empty
+        if they come from recorded runs.
+        """
+        seconds_of = {record.spec.hash: record.seconds for record in records}
+        seen: set[str] = set()
+        rows = []
+        for suite, runs in self.suites:
+            hashes = dict.fromkeys(spec.hash for _, spec in runs)
+            n_to_do = len(hashes.keys() - seen - seconds_of.keys())
+            done = [seconds_of[name] for name in hashes if name in seconds_of]
+            recipe = suite.recipe(self.recipe)
+            each = sum(done) / len(done) if done else recipe.seconds
+            rows.append(
+                {
+                    "suite": suite.name,
+                    "recipe": self.recipe,
+                    "runs": len(hashes),
+                    "on_file": len(done),
+                    "in_another_table": len(hashes.keys() & seen),
+                    "to_do": n_to_do,
+                    "seconds_each": None if each is None else round(each, 1),
+                    "seconds": None if each is None else round(each * n_to_do, 1),
+                    "measured_on": "" if done else recipe.measured_on,
+                }
+            )
+            seen.update(hashes)
+        return rows
+
+
+def make_plan(
+    suites: Sequence[Suite], recipe: str, *, trials: int | None = None, only: str = "*"
+) -> Plan:
+    """Collect the runs of some suites; the parameters are those of `Suite.specs`."""
+    plan = Plan(
+        recipe, [(suite, list(suite.specs(recipe, trials=trials, only=only))) for suite in suites]
+    )
+    if not any(runs for _, runs in plan.suites):
+        raise InvalidInput(
+            f"No run matches --only {only!r}. Runs are named by row and column, such as "
+            f"{suites[0].cells[0].name!r}."
+        )
+    return plan

@@ -1,8 +1,9 @@
 """Compare records with the published figures, and print the tables in Markdown and LaTeX."""
 
+import itertools
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from naysay.experiments.records import RunRecord
@@ -10,7 +11,7 @@ from naysay.experiments.suite import Cell, Published, Suite
 
 __all__ = ["CellResult", "SuiteResult", "latex", "markdown", "summarise"]
 
-_WORDS = {"better": "▲", "equal": "=", "worse": "▼"}
+_MARKS = {"better": "▲", "equal": "=", "worse": "▼"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,9 +41,8 @@ class CellResult:
     @property
     def sd(self) -> float | None:
         """Standard deviation over trials, in percentage points; None with fewer than two trials."""
-        if self.n_trials < 2:
-            return None
-        return 100 * statistics.stdev(record.accuracy for record in self.records)
+        accuracies = [record.accuracy for record in self.records]
+        return 100 * statistics.stdev(accuracies) if len(accuracies) > 1 else None
 
     @property
     def difference(self) -> float | None:
@@ -114,7 +114,7 @@ def summarise(
     *,
     recipes: Sequence[str] = ("best", "paper", "quick"),
 ) -> list[SuiteResult]:
-    """Return each suite with each recipe of which there is a run.
+    """Collect the results of each suite with each recipe of which there is a run.
 
     A run counts once, whatever the number of files it is in. Runs of no suite are left out, and so
     are trials before the first that a recipe reports.
@@ -122,28 +122,22 @@ def summarise(
     by_group: dict[str, dict[int, RunRecord]] = {}
     for record in records:
         by_group.setdefault(record.spec.group, {})[record.spec.trial] = record
+
+    def find(suite: Suite, cell: Cell, recipe: str) -> CellResult:
+        trials = by_group.get(suite.spec_of(cell, recipe).group, {})
+        chosen = suite.recipe(recipe)
+        found = tuple(trials[trial] for trial in sorted(trials) if trial >= chosen.first_trial)
+        accuracies = [100 * record.accuracy for record in found]
+        published = cell.published if chosen.comparable else None
+        verdict = compare(accuracies, published, published_trials=suite.published_trials)
+        return CellResult(cell=cell, records=found, verdict=verdict)
+
     results = []
-    for suite in suites:
-        for recipe in recipes:
-            cells = tuple(_find(suite, cell, recipe, by_group) for cell in suite.cells)
-            if any(each.records for each in cells):
-                results.append(SuiteResult(suite=suite, recipe=recipe, cells=cells))
+    for suite, recipe in itertools.product(suites, recipes):
+        cells = tuple(find(suite, cell, recipe) for cell in suite.cells)
+        if any(each.records for each in cells):
+            results.append(SuiteResult(suite=suite, recipe=recipe, cells=cells))
     return results
-
-
-def _find(
-    suite: Suite, cell: Cell, recipe: str, by_group: Mapping[str, Mapping[int, RunRecord]]
-) -> CellResult:
-    trials = by_group.get(suite.spec_of(cell, recipe).group, {})
-    chosen = suite.recipe(recipe)
-    records = tuple(trials[trial] for trial in sorted(trials) if trial >= chosen.first_trial)
-    accuracies = [100 * record.accuracy for record in records]
-    published = cell.published if chosen.comparable else None
-    return CellResult(
-        cell=cell,
-        records=records,
-        verdict=compare(accuracies, published, published_trials=suite.published_trials),
-    )
 
 
 def compare(
@@ -200,13 +194,10 @@ def markdown(results: Iterable[SuiteResult]) -> str:
 def _markdown_cell(result: CellResult | None) -> str:
     if result is None:
         return ""
+    ours = f"**{result.text}** (n = {result.n_trials})" if result.records else "not run"
+    mark = "" if result.verdict is None else f" {_MARKS[result.verdict]}"
     published = result.cell.published
-    beside = "" if published is None else f"published {published.text}"
-    if not result.records:
-        return f"not run; {beside}" if beside else "not run"
-    mark = "" if result.verdict is None else f" {_WORDS[result.verdict]}"
-    ours = f"**{result.text}** (n = {result.n_trials}){mark}"
-    return f"{ours}; {beside}" if beside else ours
+    return f"{ours}{mark}" + ("" if published is None else f"; published {published.text}")
 
 
 def latex(results: Iterable[SuiteResult]) -> str:
@@ -222,22 +213,14 @@ def latex(results: Iterable[SuiteResult]) -> str:
             r"\midrule",
         ]
         for row in suite.rows:
-            found = [result.at(row, column) for column in suite.columns]
-            ours = [
-                r"\textit{not run}"
-                if each and not each.records
-                else _math(each.text)
-                if each
-                else ""
-                for each in found
-            ]
-            lines.append(" & ".join([_escape(row), *ours]) + r" \\")
-            if any(each and each.cell.published for each in found):
-                published = [
-                    _math(each.cell.published.text) if each and each.cell.published else ""
-                    for each in found
-                ]
-                lines.append(" & ".join([r"\quad published", *published]) + r" \\")
+            ours, published = [_escape(row)], [r"\quad published"]
+            for each in (result.at(row, column) for column in suite.columns):
+                figure = each and each.cell.published
+                ours.append("" if each is None else _math(each.text) or r"\textit{not run}")
+                published.append(_math(figure.text) if figure else "")
+            lines.append(" & ".join(ours) + r" \\")
+            if any(published[1:]):
+                lines.append(" & ".join(published) + r" \\")
         lines += [r"\bottomrule", r"\end{tabular}"]
         blocks.append("\n".join(lines) + "\n")
     return "\n".join(blocks)

@@ -1,20 +1,26 @@
-"""Draw the tasks of the paper: select classes and examples, standardise, split for validation.
+"""Draw the tasks of the paper and the data of a run: examples, labels, matrix and anchors.
 
-These are small pure functions. The randomised ones take a `seed` and return the same result for
-the same seed. Complementary labels are drawn with ``Q.sample(task.train.y, seed=…)``.
+The randomised functions take a `seed` and return the same result for the same seed. The data of a
+run are the same for every method.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from naysay import datasets
 from naysay._base.checks import check_count, check_number, named, shorten
 from naysay._base.errors import InvalidInput, InvalidLabels
 from naysay.datasets import Dataset, Split
+from naysay.experiments.spec import RunSpec
+from naysay.transition import TransitionMatrix
+from naysay.transition.matrix import PAPER_SETTINGS
 
 __all__ = [
     "Task",
@@ -53,14 +59,8 @@ def select_classes(notation: str, class_numbers: Sequence[int]) -> NDArray[np.in
         The number of each class, as in `Dataset.class_numbers`. A range may include numbers that
         do not exist there (satimage has no class 6).
 
-    Returns
-    -------
-    int64 array of shape (n_selected,)
-
     Examples
     --------
-    >>> select_classes("6 ~ 10", range(1, 11)).tolist()
-    [5, 6, 7, 8, 9]
     >>> select_classes("1 ~ 7", (1, 2, 3, 4, 5, 7)).tolist()
     [0, 1, 2, 3, 4, 5]
     """
@@ -93,11 +93,9 @@ def keep_classes(split: Split, classes: ArrayLike) -> Split:
     >>> kept.X.tolist(), kept.y.tolist()
     ([0, 1, 3], [1, 0, 1])
     """
-    wanted = np.asarray(classes, dtype=np.int64)
-    new_number = np.full(max(int(wanted.max()), int(split.y.max(initial=0))) + 1, -1)
-    new_number[wanted] = np.arange(len(wanted))
-    kept = split.take(new_number[split.y] >= 0)
-    return Split(kept.X, new_number[kept.y])
+    matches = split.y[:, None] == np.asarray(classes)
+    is_kept = matches.any(axis=1)
+    return Split(split.take(is_kept).X, matches[is_kept].argmax(axis=1))
 
 
 def draw_per_class(
@@ -105,22 +103,8 @@ def draw_per_class(
 ) -> tuple[NDArray[np.int64], ...]:
     """Draw disjoint groups of examples at random, each with a fixed number from every class.
 
-    Parameters
-    ----------
-    labels : int array of shape (n_samples,)
-    sizes : int or sequence of int
-        Number of examples of each class in each group.
-    seed : int or numpy.random.Generator
-
-    Returns
-    -------
-    tuple of int64 arrays
-        The indices of the examples of each group, in ascending order.
-
-    Raises
-    ------
-    InvalidLabels
-        If a class has too few examples.
+    `sizes` are the numbers of examples of each class in each group. The result has the indices of
+    the examples of each group, in ascending order.
 
     Examples
     --------
@@ -130,9 +114,9 @@ def draw_per_class(
     """
     y = np.asarray(labels)
     wanted = [check_count(size, "sizes") for size in ([sizes] if isinstance(sizes, int) else sizes)]
-    ends = np.cumsum([0, *wanted])
+    ends = np.cumsum(wanted)
     rng = np.random.default_rng(seed)
-    groups: list[list[NDArray[np.int64]]] = [[] for _ in wanted]
+    drawn: list[list[NDArray[np.int64]]] = []
     for label in np.unique(y):
         members = np.flatnonzero(y == label)
         if len(members) < ends[-1]:
@@ -140,10 +124,8 @@ def draw_per_class(
                 f"Each class must have at least {ends[-1]} examples to draw from. "
                 f"Class {label} has {len(members)}."
             )
-        shuffled = rng.permutation(members)
-        for group, start, end in zip(groups, ends[:-1], ends[1:], strict=True):
-            group.append(shuffled[start:end])
-    return tuple(np.sort(np.concatenate(group)) for group in groups)
+        drawn.append(np.split(rng.permutation(members)[: ends[-1]], ends[:-1]))
+    return tuple(np.sort(np.concatenate(group)) for group in zip(*drawn, strict=True))
 
 
 def draw_task(
@@ -171,26 +153,23 @@ def draw_task(
     selected = select_classes(classes, dataset.class_numbers)
     names = tuple(dataset.classes[index] for index in selected)
     rng = np.random.default_rng(seed)
-    train = keep_classes(dataset.train, selected)
-    _refuse_scarce(dataset, train, names, n_train if dataset.test else n_train + n_test)
+
+    def draw(split: Split, *sizes: int) -> list[Split]:
+        kept = keep_classes(split, selected)
+        counts = np.bincount(kept.y, minlength=len(names))
+        scarcest = int(counts.argmin())
+        if counts[scarcest] < sum(sizes):
+            raise InvalidInput(
+                f"{dataset.name} must have {sum(sizes)} examples of each class to draw from. "
+                f"Class {named(scarcest, names)} has {counts[scarcest]}."
+            )
+        return [kept.take(rows) for rows in draw_per_class(kept.y, sizes, seed=rng)]
+
     if dataset.test is None:
-        train_at, test_at = draw_per_class(train.y, (n_train, n_test), seed=rng)
-        return Task(train.take(train_at), train.take(test_at), names)
-    test = keep_classes(dataset.test, selected)
-    _refuse_scarce(dataset, test, names, n_test)
-    (train_at,) = draw_per_class(train.y, n_train, seed=rng)
-    (test_at,) = draw_per_class(test.y, n_test, seed=rng)
-    return Task(train.take(train_at), test.take(test_at), names)
-
-
-def _refuse_scarce(dataset: Dataset, split: Split, names: Sequence[str], n_needed: int) -> None:
-    counts = np.bincount(split.y, minlength=len(names))
-    scarcest = int(counts.argmin())
-    if counts[scarcest] < n_needed:
-        raise InvalidInput(
-            f"{dataset.name} must have {n_needed} examples of each class to draw from. "
-            f"Class {named(scarcest, names)} has {counts[scarcest]}."
-        )
+        train, test = draw(dataset.train, n_train, n_test)
+    else:
+        (train,), (test,) = draw(dataset.train, n_train), draw(dataset.test, n_test)
+    return Task(train, test, names)
 
 
 def standardise(train: ArrayLike, *others: ArrayLike) -> tuple[NDArray[np.floating[Any]], ...]:
@@ -198,15 +177,7 @@ def standardise(train: ArrayLike, *others: ArrayLike) -> tuple[NDArray[np.floati
 
     The other parts (validation, test) are shifted and scaled by the same amounts, so that no
     information about them is used. A column that is constant on the training part is only shifted.
-
-    Parameters
-    ----------
-    train, *others : arrays of shape (n_samples, …)
-
-    Returns
-    -------
-    tuple of arrays
-        One array per argument. float64 stays float64; other types become float32.
+    float64 stays float64; other types become float32.
 
     Examples
     --------
@@ -231,10 +202,8 @@ def split_validation(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Split off a random part of the examples for validation, without using labels.
 
-    Returns
-    -------
-    train, validation : int64 arrays
-        Indices in ascending order. Neither array is empty.
+    The result has the indices of the training and of the validation part, in ascending order.
+    Neither is empty.
 
     Examples
     --------
@@ -249,3 +218,171 @@ def split_validation(
     n_validation = min(max(round(n_samples * fraction), 1), n_samples - 1)
     order = np.random.default_rng(seed).permutation(n_samples)
     return np.sort(order[n_validation:]), np.sort(order[:n_validation])
+
+
+#: The matrix printed in the discussion of the paper, rounded to four digits. Its rank is 9.
+_NON_INVERTIBLE = (
+    (0, 0.3042, 0, 0, 0.5197, 0, 0, 0.1762, 0, 0),
+    (0, 0, 0, 0.6141, 0, 0.0478, 0, 0.3381, 0, 0),
+    (0, 0, 0, 0, 0, 0.0213, 0, 0.7834, 0.1953, 0),
+    (0, 0.4489, 0, 0, 0.1034, 0, 0, 0.4477, 0, 0),
+    (0, 0.2596, 0, 0, 0, 0.3836, 0, 0, 0.3568, 0),
+    (0, 0.4416, 0, 0.5412, 0, 0, 0, 0, 0.0172, 0),
+    (0, 0.3049, 0, 0, 0, 0.5828, 0, 0.1123, 0, 0),
+    (0, 0.1499, 0, 0, 0, 0.3134, 0, 0, 0, 0.5367),
+    (0.1061, 0.4718, 0, 0, 0, 0, 0, 0.4220, 0, 0),
+    (0, 0.4261, 0.0579, 0, 0, 0, 0.5160, 0, 0, 0),
+)
+
+#: A matrix of our own design: three labels for each of the digits 0 to 9, with probabilities 0.5,
+#: 0.3 and 0.2. The paper shows its matrix as a picture only. Its text says that a 0 is labelled
+#: "not 1", "not 5" or "not 7", and that only a 1 is labelled "not 6"; both are true of this matrix.
+_MANUAL_WITH0 = "157 068 491 104 238 970 719 825 357 203"
+
+
+def _printed() -> TransitionMatrix:
+    values = np.array(_NON_INVERTIBLE)
+    return TransitionMatrix(values / values.sum(axis=1, keepdims=True))
+
+
+def _manual_with_zeros() -> TransitionMatrix:
+    values = np.zeros((10, 10))
+    labels = np.array([list(map(int, three)) for three in _MANUAL_WITH0.split()])
+    np.put_along_axis(values, labels, np.array([[0.5, 0.3, 0.2]]), axis=1)
+    return TransitionMatrix(values)
+
+
+def _manual_without_zeros() -> TransitionMatrix:
+    """Make a matrix in which the next three digits share 0.6, three more 0.3, the last 0.1."""
+    row = np.concatenate([[0.0], np.repeat([0.6, 0.3, 0.1], 3) / 3])
+    return TransitionMatrix(np.stack([np.roll(row, digit) for digit in range(10)]))
+
+
+#: Functions that make a matrix for a number of classes and a seed, by the name of the setting. The
+#: last three always make the same matrix of 10 classes.
+SETTINGS: dict[str, Callable[[int, int], TransitionMatrix]] = {
+    **PAPER_SETTINGS,
+    "with0-5": lambda n_classes, seed: TransitionMatrix.with_zeros(n_classes, 5, seed=seed),
+    "non-invertible": lambda n_classes, seed: _printed(),
+    "manual-without0": lambda n_classes, seed: _manual_without_zeros(),
+    "manual-with0": lambda n_classes, seed: _manual_with_zeros(),
+}
+
+
+def make_transition(setting: str, n_classes: int, *, seed: int) -> TransitionMatrix:
+    """Make the transition matrix of a setting.
+
+    Examples
+    --------
+    >>> make_transition("non-invertible", 10, seed=0).diagnose().identifiable
+    False
+    """
+    if setting not in SETTINGS:
+        raise InvalidInput(f"setting must be one of {', '.join(SETTINGS)}. Got {setting!r}.")
+    matrix = SETTINGS[setting](n_classes, seed)
+    if matrix.n_classes != n_classes:
+        raise InvalidInput(
+            f"setting {setting!r} is for {matrix.n_classes} classes. The task has {n_classes}."
+        )
+    return matrix
+
+
+_MOST_DRAWS = 100
+_DRAWS = ("examples", "labels", "test labels", "anchors")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RunData:
+    """Training and test data of a run.
+
+    `comp_labels` are drawn from `y` with the transition matrix `Q`. So are `comp_labels_test`,
+    which are not used in training but to estimate the accuracy without true labels. `anchors` are
+    indices of training examples. If the spec draws no complementary labels, they are empty and `Q`
+    is None.
+    """
+
+    X: NDArray[Any]
+    y: NDArray[np.int64]
+    X_test: NDArray[Any]
+    y_test: NDArray[np.int64]
+    n_classes: int
+    Q: TransitionMatrix | None
+    comp_labels: NDArray[np.int64]
+    comp_labels_test: NDArray[np.int64]
+    anchors: NDArray[np.int64]
+
+
+def load_run_data(spec: RunSpec, *, data_dir: Path | None = None) -> RunData:
+    """Load and draw the data of a run, which depend on its trial but not on its method.
+
+    Nothing is downloaded: if the data set is not on disk, `DatasetUnavailable` is raised.
+    """
+    dataset = _load(spec.dataset, data_dir)
+    rng = _rng(spec, "examples")
+    if spec.classes is not None:
+        if spec.n_train is None or spec.n_test is None:
+            raise InvalidInput("A spec with classes must have n_train and n_test.")
+        task = draw_task(dataset, spec.classes, n_train=spec.n_train, n_test=spec.n_test, seed=rng)
+        train, test, n_classes = task.train, task.test, len(task.classes)
+    elif dataset.test is None:
+        raise InvalidInput(f"{spec.dataset} has no official test split. Give classes in the spec.")
+    else:
+        train = _draw(dataset.train, spec.n_train, rng)
+        test = _draw(dataset.test, spec.n_test, rng)
+        n_classes = len(dataset.classes)
+    X, X_test = train.X, test.X
+    if X.ndim != 4:  # networks for images take bytes and scale them
+        X, X_test = (part.astype(np.float32) for part in standardise(X, X_test))
+    Q, comp_labels, comp_labels_test = None, np.empty(0, np.int64), np.empty(0, np.int64)
+    if spec.setting != "none":
+        Q = make_transition(spec.setting, n_classes, seed=spec.trial)
+        comp_labels = _draw_labels(Q, train.y, _rng(spec, "labels"))
+        comp_labels_test = Q.sample(test.y, seed=_rng(spec, "test labels"))
+    anchors = np.empty(0, np.int64)
+    if spec.anchors:
+        (anchors,) = draw_per_class(train.y, spec.anchors, seed=_rng(spec, "anchors"))
+    return RunData(
+        X=X,
+        y=train.y,
+        X_test=X_test,
+        y_test=test.y,
+        n_classes=n_classes,
+        Q=Q,
+        comp_labels=comp_labels,
+        comp_labels_test=comp_labels_test,
+        anchors=anchors,
+    )
+
+
+@lru_cache(maxsize=2)
+def _load(name: str, data_dir: Path | None) -> Dataset:
+    return datasets.load(name, data_dir=data_dir, download=False)
+
+
+def _rng(spec: RunSpec, draw: str) -> np.random.Generator:
+    """Make a separate generator for each kind of draw, so that none depends on the others."""
+    return np.random.default_rng([spec.trial, _DRAWS.index(draw)])
+
+
+def _draw(split: Split, size: int | None, rng: np.random.Generator) -> Split:
+    if size is None or size >= len(split):
+        return split
+    return split.take(np.sort(rng.permutation(len(split))[:size]))
+
+
+def _draw_labels(
+    Q: TransitionMatrix, y: NDArray[np.int64], rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Draw complementary labels until every class occurs, since one that does not is not learned.
+
+    With many classes and few examples, a class may by chance not occur among the labels.
+    """
+    for _ in range(_MOST_DRAWS):
+        labels = Q.sample(y, seed=rng)
+        if len(np.unique(labels)) == Q.n_classes:
+            return labels
+    raise InvalidInput(
+        "There must be enough examples for every class to occur as a complementary label. Got "
+        f"{len(y)} examples of {Q.n_classes} classes, and some class was missing in each of "
+        f"{_MOST_DRAWS} draws. Increase n_train."
+    )

@@ -22,28 +22,14 @@ from naysay.classifier.habit import calibrated, score_anchors
 from naysay.classifier.trainer import Trainer
 from naysay.ensemble import Member, best_of, fit_many
 from naysay.estimation import from_anchors
-from naysay.experiments.data import RunData
 from naysay.experiments.spec import RunSpec
-from naysay.experiments.tasks import split_validation
+from naysay.experiments.tasks import RunData, split_validation
 from naysay.methods import Setting, find_method
 from naysay.networks import MLP
 from naysay.training import schedules
 from naysay.training.augmentation import Augments, compose, crop, cutout, distort, flip, recolour
-from naysay.training.history import least_held_out_loss
 from naysay.training.step import OPTIMISERS
 from naysay.transition import TransitionMatrix
-
-__all__ = [
-    "Outcome",
-    "classifier_arguments",
-    "combinations",
-    "matrix_for_evaluation",
-    "train_group",
-    "train_one",
-    "training_labels_and_matrix",
-    "unknown_options",
-    "wants_compiled",
-]
 
 #: Networks by their name in a spec.
 _NETWORKS = {
@@ -56,13 +42,11 @@ _NETWORKS = {
 }
 _SCHEDULES = {name: getattr(schedules, name) for name in ("constant", "cosine", "one_cycle")}
 _CROP_FLIP = compose(partial(crop, padding=4), flip)
+_STRONG = compose(_CROP_FLIP, distort, recolour, partial(cutout, size=16))
 _AUGMENTATIONS = {
     "crop2": partial(crop, padding=2),
     "crop4-flip": _CROP_FLIP,
-    "weak/strong": (
-        _CROP_FLIP,
-        compose(_CROP_FLIP, distort, recolour, partial(cutout, size=16)),
-    ),
+    "weak/strong": (_CROP_FLIP, _STRONG),
 }
 _NAMED = {
     "network": _NETWORKS,
@@ -91,12 +75,6 @@ class Outcome:
     matrices: Mapping[str, TransitionMatrix] = field(default_factory=dict)
     chosen: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
-    def held_out_loss(self) -> float | None:
-        """Least held-out loss, that of the final network."""
-        least = least_held_out_loss(self.history)
-        return least if math.isfinite(least) else None
-
 
 def classifier_arguments(spec: RunSpec, n_samples: int) -> dict[str, Any]:
     """Convert the options of a spec to parameters of `ComplementaryClassifier`.
@@ -105,17 +83,14 @@ def classifier_arguments(spec: RunSpec, n_samples: int) -> dict[str, Any]:
     to epochs. ``steps`` are the points at which the learning rate is divided by 10, in iterations
     if these are given and in epochs otherwise.
     """
-    unknown = unknown_options(spec)
-    if unknown:
+    if unknown := unknown_options(spec):
         raise InvalidInput(
             "Every option of a run must be known to this version, which does not know "
             f"{', '.join(unknown)}. Choose another --recipe."
         )
     options = spec.options
     arguments = {name: value for name, value in options.items() if name in _PASSED_ON}
-    arguments |= {
-        name: objects[options[name]] for name, objects in _NAMED.items() if name in options
-    }
+    arguments |= {name: known[options[name]] for name, known in _NAMED.items() if name in options}
     if "iterations" in options:
         # a tenth of the examples is held out
         per_epoch = math.ceil(0.9 * n_samples / options["batch_size"])
@@ -138,10 +113,7 @@ def unknown_options(spec: RunSpec) -> list[str]:
 def training_labels_and_matrix(
     spec: RunSpec, data: RunData
 ) -> tuple[NDArray[np.int64], TransitionMatrix | None]:
-    """Select the labels that a method learns from, and the matrix that it is given.
-
-    The matrix is None if it has to be estimated.
-    """
+    """Select the labels to learn from, and the matrix that is given, if it is not estimated."""
     if spec.knows == "true labels":
         # with the identity as Q, losses of complementary labels learn from true labels
         return data.y, TransitionMatrix(np.eye(data.n_classes), allow_diagonal=True)
@@ -154,7 +126,7 @@ def training_labels_and_matrix(
 def matrix_for_evaluation(
     spec: RunSpec, data: RunData, used: TransitionMatrix
 ) -> TransitionMatrix | None:
-    """Return the matrix that was used if it is valid for estimating the accuracy, else None.
+    """Select the matrix that was used if it is valid for estimating the accuracy, else None.
 
     A method without Q assumes uniform labels, which is valid only if they are uniform.
     """
@@ -164,7 +136,7 @@ def matrix_for_evaluation(
     return used if is_valid else None
 
 
-def wants_compiled(spec: RunSpec, device: torch.device) -> bool:
+def _wants_compiled(spec: RunSpec, device: torch.device) -> bool:
     """Check whether to compile the network; on a CPU this would take longer than it saves."""
     return bool(spec.options.get("compile", False)) and device.type == "cuda"
 
@@ -181,7 +153,7 @@ def train_one(spec: RunSpec, data: RunData, *, device: torch.device) -> Outcome:
         classes=range(data.n_classes) if Q is None else None,
         learn_from_anchors=False,
         refine=bool(spec.options.get("refine", False)),
-        compile=wants_compiled(spec, device),
+        compile=_wants_compiled(spec, device),
         device=device,
         random_state=spec.trial,
     )
@@ -220,43 +192,55 @@ def train_group(
     at the anchors.
     """
     start = time.perf_counter()
-    alone = sorted(_ALONE & specs[0].options.keys())
-    if alone:
+    if alone := sorted(_ALONE & specs[0].options.keys()):
         raise InvalidInput(f"A run with a grid cannot have {', '.join(alone)}. Leave the grid out.")
     settings = combinations(specs[0].options["grid"])
     trials = [_Trial(spec, data, device) for spec, data in zip(specs, datas, strict=True)]
-    if unknown := [trial for trial in trials if trial.Q is None]:
+    if unknown := [trial for trial in trials if trial.needs_matrix]:
         learners = [trial.member(cross_entropy, settings[0], number=0) for trial in unknown]
         best_of(fit_many(learners), range(len(learners)))  # raises an error if any diverged
         for trial, learner in zip(unknown, learners, strict=True):
             trial.read_anchors(learner.network)
+    make_loss = find_method(specs[0].method).make_loss
     members = [
-        trial.member(trial.make_loss(), setting, number)
+        trial.member(make_loss(Setting(Q=trial.Q)).to(device), setting, number)
         for trial in trials
         for number, setting in enumerate(settings)
     ]
     histories = fit_many(members)
     chosen = best_of(histories, np.repeat(np.arange(len(trials)), len(settings)).tolist())
     seconds = (time.perf_counter() - start) / len(specs)
-    return [
-        trial.outcome(
-            members[number].network,
-            histories[number],
-            settings[number % len(settings)],
-            seconds=seconds,
+    outcomes = []
+    for trial, number in zip(trials, chosen.values(), strict=True):
+        inputs = torch.as_tensor(trial.data.X_test, device=device)
+        logits = training.predict_logits(members[number].network, inputs)
+        predictions = logits.argmax(1).cpu().numpy()
+        outcomes.append(
+            Outcome(
+                accuracy=float((predictions == trial.data.y_test).mean()),
+                seconds=seconds,
+                history=histories[number],
+                predictions=predictions,
+                transition=matrix_for_evaluation(trial.spec, trial.data, trial.Q),
+                matrices={"estimated": trial.Q} if trial.needs_matrix else {},
+                chosen=settings[number % len(settings)],
+            )
         )
-        for trial, number in zip(trials, chosen.values(), strict=True)
-    ]
+    return outcomes
 
 
 class _Trial:
     """One trial: its examples on the device, and its matrix once it is given or estimated."""
 
+    Q: TransitionMatrix
+
     def __init__(self, spec: RunSpec, data: RunData, device: torch.device) -> None:
         self.spec = spec
         self.data = data
-        labels, self.Q = training_labels_and_matrix(spec, data)
-        self.estimated: TransitionMatrix | None = None
+        labels, given = training_labels_and_matrix(spec, data)
+        self.needs_matrix = given is None
+        if given is not None:
+            self.Q = given
         arguments = classifier_arguments(spec, len(data.X))
         make_network = arguments.pop("network")
 
@@ -275,7 +259,7 @@ class _Trial:
             options=training.Options(
                 **{"patience": _NEVER, **arguments, **combinations(spec.options["grid"])[0]},
                 bfloat16=wants_bfloat16(None, data.X, device),
-                compile=wants_compiled(spec, device),
+                compile=_wants_compiled(spec, device),
             ),
             device=device,
             random=np.random.RandomState(spec.trial),
@@ -295,13 +279,6 @@ class _Trial:
             held_out=self.held_out,
         )
 
-    def make_loss(self) -> nn.Module:
-        """Make the loss of the method with the matrix, which must be given or estimated."""
-        if self.Q is None:
-            raise InvalidInput("The matrix must be given or estimated first.")
-        loss = find_method(self.spec.method).make_loss(Setting(Q=self.Q))
-        return loss.to(self.trainer.device)
-
     def read_anchors(self, network: nn.Module) -> None:
         """Estimate the matrix from the predictions of a network at the anchors."""
         anchors = self.data.X[self.data.anchors], self.data.y[self.data.anchors]
@@ -310,30 +287,7 @@ class _Trial:
             labels = self.held_out.labels.cpu().numpy()
             scored = self.trainer.log_probs(network, self.held_out), labels
         probs = calibrated(score_anchors(self.trainer, network, anchors[0]), scored)
-        self.Q = self.estimated = from_anchors(probs, anchors[1], self.data.n_classes)
-
-    def outcome(
-        self,
-        network: nn.Module,
-        history: list[dict[str, float]],
-        setting: Mapping[str, Any],
-        *,
-        seconds: float,
-    ) -> Outcome:
-        """Test the chosen network."""
-        inputs = torch.as_tensor(self.data.X_test, device=self.trainer.device)
-        predictions = training.predict_logits(network, inputs).argmax(1).cpu().numpy()
-        return Outcome(
-            accuracy=float((predictions == self.data.y_test).mean()),
-            seconds=seconds,
-            history=history,
-            predictions=predictions,
-            transition=None
-            if self.Q is None
-            else matrix_for_evaluation(self.spec, self.data, self.Q),
-            matrices={} if self.estimated is None else {"estimated": self.estimated},
-            chosen=setting,
-        )
+        self.Q = from_anchors(probs, anchors[1], self.data.n_classes)
 
 
 def combinations(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:

@@ -11,17 +11,9 @@ from naysay.transition import TransitionMatrix
 if TYPE_CHECKING:
     from naysay.workflows.demo import DemoResult
 
-__all__ = ["render_demo_page", "write_demo_page"]
-
 
 def render_demo_page(result: "DemoResult") -> str:
-    """Render the page of the demo, one HTML document that loads nothing.
-
-    Parameters
-    ----------
-    result : DemoResult
-        The result of `naysay.workflows.demo.run_demo`.
-    """
+    """Render the result of `naysay.workflows.demo.run_demo` as one HTML page that loads nothing."""
     n_epochs = max((len(run.history) for run in result.runs), default=1)
     true_map, estimated_map = make_heat_maps(result.true_transition, result.estimated_transition)
     return render(
@@ -42,19 +34,5 @@ def render_demo_page(result: "DemoResult") -> str:
 
 
 def write_demo_page(result: "DemoResult", path: str | Path) -> Path:
-    """Write the page of the demo and return its path.
-
-    Parameters
-    ----------
-    result : DemoResult
-        The result of `naysay.workflows.demo.run_demo`.
-    path : str or Path
-        The file to write, in a folder that exists. An existing file is replaced when the page is
-        complete.
-
-    Raises
-    ------
-    InvalidInput
-        If the path is a folder, or is in a folder that does not exist.
-    """
+    """Write the page of the demo to a file in a folder that exists, and return its path."""
     return write_page(render_demo_page(result), path)

@@ -7,19 +7,11 @@ import numpy as np
 
 from naysay._base.versions import used_versions
 from naysay.report.page import render, write_page
-from naysay.report.pictures import (
-    HeatMap,
-    HeatMapCell,
-    make_cells,
-    make_heat_maps,
-    make_thumbnail,
-)
+from naysay.report.pictures import HeatMap, make_cells, make_heat_maps, make_thumbnail
 
 if TYPE_CHECKING:
     from naysay.metrics import Estimate
     from naysay.workflows.fit import FitReport, ShownExample
-
-__all__ = ["render_fit_page", "write_fit_page"]
 
 _MOST_CLASSES = 30  # in a heat map; with more classes, the largest entries are listed
 _MOST_ENTRIES = 20
@@ -28,13 +20,7 @@ _MOST_CELLS = 6  # columns of a table that are shown for one example
 
 
 def render_fit_page(report: "FitReport") -> str:
-    """Render the page about a model, one HTML document that loads nothing.
-
-    Parameters
-    ----------
-    report : FitReport
-        The report of `naysay.workflows.fit.fit_own`.
-    """
+    """Render the report of `naysay.workflows.fit.fit_own` as one HTML page that loads nothing."""
     Q = report.transition
     is_small = Q.n_classes <= _MOST_CLASSES
     return render(
@@ -108,7 +94,7 @@ def _annotator_maps(report: "FitReport") -> list[tuple[str, HeatMap]]:
     return list(zip(shown, make_heat_maps(*shown.values()), strict=True)) if shown else []
 
 
-def _annotator_shares(report: "FitReport") -> tuple[list[tuple[str, list[HeatMapCell]]], float]:
+def _annotator_shares(report: "FitReport") -> tuple[list[tuple[str, Any]], float]:
     """Draw a row of cells for each annotator, and find the share with full colour."""
     names = sorted(report.habits, key=lambda name: -report.summary.annotators[name])[:_MOST_CLASSES]
     top = max((float(report.habits[name].max()) for name in names), default=1.0) or 1.0

@@ -8,8 +8,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from naysay._base.files import check_target, replacing
 
-__all__ = ["check_page_path", "render", "write_page"]
-
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
@@ -57,12 +55,9 @@ def with_article(name: str) -> str:
 
 
 def check_page_path(path: str | Path) -> Path:
-    """Check that a page can be written to a path, before a long computation.
+    """Check before a long computation that a page can be written to a path.
 
-    Raises
-    ------
-    InvalidInput
-        If the path is a folder or a device, or is in a folder that does not exist.
+    `InvalidInput` is raised if the path is a folder or a device, or if its folder does not exist.
     """
     return check_target(path, usual="page.html")
 

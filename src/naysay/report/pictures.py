@@ -15,20 +15,6 @@ from PIL import Image
 if TYPE_CHECKING:
     from naysay.transition import TransitionMatrix
 
-__all__ = [
-    "Chart",
-    "Convergence",
-    "HeatMap",
-    "HeatMapCell",
-    "Point",
-    "make_cells",
-    "make_chart",
-    "make_convergence",
-    "make_heat_maps",
-    "make_pixel_paths",
-    "make_thumbnail",
-]
-
 # Sizes and margins of drawings in SVG units, which the page scales.
 _WIDTH, _HEIGHT = 400, 230
 _LEFT, _RIGHT, _TOP, _BOTTOM = 40, 10, 28, 40
@@ -101,24 +87,14 @@ class Chart:
 
 
 def make_chart(history: Sequence[Mapping[str, float]], *, n_epochs: int) -> Chart | None:
-    """Draw the loss curves of one run, or return None if it recorded no epoch.
+    """Draw the loss curves of one run; the result is None if it recorded no epoch.
 
-    Parameters
-    ----------
-    history : sequence of dict
-        One record per epoch: ``epoch``, ``loss`` and, if examples were held out,
-        ``held_out_loss``.
-    n_epochs : int
-        End of the axis of epochs, which is the same for runs that are compared.
+    The axis ends at `n_epochs`, so that runs that are compared have the same axis.
     """
     if not history:
         return None
-    training = [(record["epoch"], record["loss"]) for record in history]
-    held_out = [
-        (record["epoch"], record["held_out_loss"])
-        for record in history
-        if "held_out_loss" in record
-    ]
+    training = [(point["epoch"], point["loss"]) for point in history]
+    held_out = [(p["epoch"], p["held_out_loss"]) for p in history if "held_out_loss" in p]
     losses = [loss for _, loss in training + held_out]
     x = _make_axis(0, max(n_epochs, 1), _LEFT, _WIDTH - _RIGHT, whole=True)
     y = _make_axis(min(losses), max(losses), _HEIGHT - _BOTTOM, _TOP)
@@ -167,8 +143,11 @@ class Convergence:
 
 def make_convergence(points: Mapping[str, Sequence[Point]]) -> Convergence | None:
     """Draw lines by name, or return None if there is no point."""
-    drawn = {name: sorted(each, key=lambda p: p.n_examples) for name, each in points.items()}
-    drawn = {name: each for name, each in drawn.items() if each}
+    drawn = {
+        name: sorted(each, key=lambda point: point.n_examples)
+        for name, each in points.items()
+        if each
+    }
     every = [point for each in drawn.values() for point in each]
     if not every:
         return None
@@ -212,13 +191,10 @@ def make_heat_maps(*matrices: "TransitionMatrix") -> list[HeatMap]:
     """Draw one heat map per matrix, on one colour scale from 0 to their largest entry."""
     arrays = [np.asarray(matrix) for matrix in matrices]
     top = max(float(array.max()) for array in arrays)
+    rows = ([make_cells(row, top) for row in array.tolist()] for array in arrays)
     return [
-        HeatMap(
-            classes=matrix.classes,
-            rows=[make_cells(row, top) for row in array.tolist()],
-            top=top,
-        )
-        for matrix, array in zip(matrices, arrays, strict=True)
+        HeatMap(classes=matrix.classes, rows=each, top=top)
+        for matrix, each in zip(matrices, rows, strict=True)
     ]
 
 

@@ -1,8 +1,8 @@
 """The page of `naysay report`: recorded runs beside the published results."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from naysay.experiments.records import RunRecord
 from naysay.experiments.suites import SUITES
@@ -19,42 +19,13 @@ from naysay.report.pictures import (
 )
 from naysay.transition import TransitionMatrix
 
-__all__ = ["render_report_page", "write_report_page"]
-
 _MOST_CURVES = 8
 _LARGEST_STANDARD_ERROR = 0.02  # of the estimates of accuracy that are compared with the accuracy
 _MATRICES = {"true": "True Q", "estimated": "Estimated", "refined": "Refined"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Section:
-    """Content of the page for one suite with one recipe."""
-
-    result: SuiteResult
-    curves: list[tuple[CellResult, Chart]]
-    convergence: Convergence | None
-    matrices: list[tuple[CellResult, dict[str, HeatMap]]]
-    devices: list[str]
-    networks: list[str]
-    seconds: float
-    # Number of runs with an estimate of accuracy without true labels, and its mean error.
-    estimated: tuple[int, float] | None
-
-    @property
-    def anchor(self) -> str:
-        """Anchor of the section on the page."""
-        return f"{self.result.suite.name}-{self.result.recipe}"
-
-
 def render_report_page(records: Iterable[RunRecord]) -> str:
-    """Render the page, one HTML document that loads nothing.
-
-    Parameters
-    ----------
-    records : iterable of RunRecord
-        Records from `naysay.experiments.records.RecordFile.read`. Runs that belong to no suite are
-        only counted.
-    """
+    """Render records as one HTML page that loads nothing; runs of no suite are only counted."""
     known = list(records)
     results = summarise(SUITES.values(), known)
     used = {record.spec.hash: record for result in results for record in result.records}
@@ -80,37 +51,40 @@ def write_report_page(records: Iterable[RunRecord], path: str | Path) -> Path:
     return write_page(render_report_page(records), path)
 
 
-def _make_section(result: SuiteResult) -> Section:
+def _make_section(result: SuiteResult) -> dict[str, Any]:
+    """Collect what the page shows of one suite with one recipe."""
     records = result.records
+    kind = result.suite.kind
     errors = [
         abs(record.estimates["accuracy"] - record.accuracy)
         for record in records
         if record.estimates.get("accuracy_standard_error", 1) <= _LARGEST_STANDARD_ERROR
     ]
-    return Section(
-        result=result,
-        curves=_make_curves(result) if result.suite.kind == "table" else [],
-        convergence=_make_convergence(result) if result.suite.kind == "curve" else None,
-        matrices=_make_matrices(result) if result.suite.kind == "matrices" else [],
-        devices=_unique(record.device for record in records),
-        networks=_unique(str(record.spec.options.get("network", "MLP")) for record in records),
-        seconds=sum(record.seconds for record in records),
-        estimated=(len(errors), sum(errors) / len(errors)) if errors else None,
-    )
+    return {
+        "anchor": f"{result.suite.name}-{result.recipe}",
+        "result": result,
+        "curves": _make_curves(result) if kind == "table" else [],
+        "convergence": _make_convergence(result) if kind == "curve" else None,
+        "matrices": _make_matrices(result) if kind == "matrices" else [],
+        "devices": _unique(record.device for record in records),
+        "networks": _unique(str(record.spec.options.get("network", "MLP")) for record in records),
+        "seconds": sum(record.seconds for record in records),
+        # number of runs with an estimate of accuracy without true labels, and its mean error
+        "estimated": (len(errors), sum(errors) / len(errors)) if errors else None,
+    }
 
 
-def _make_curves(result: SuiteResult) -> list[tuple[CellResult, Chart]]:
+def _make_curves(result: SuiteResult) -> list[tuple[CellResult, Chart | None]]:
     """Draw the curves of the first trials of LM, up to `_MOST_CURVES`."""
     with_history = [
         each
         for each in result.cells
         if "LM" in each.cell.name and each.records and each.records[0].history
     ][:_MOST_CURVES]
-    n_epochs = max((int(each.records[0].history[-1]["epoch"]) for each in with_history), default=1)
-    charts = (
-        (each, make_chart(each.records[0].history, n_epochs=n_epochs)) for each in with_history
-    )
-    return [(each, chart) for each, chart in charts if chart is not None]
+    histories = [each.records[0].history for each in with_history]
+    n_epochs = max((int(history[-1]["epoch"]) for history in histories), default=1)
+    charts = (make_chart(history, n_epochs=n_epochs) for history in histories)
+    return list(zip(with_history, charts, strict=True))
 
 
 def _make_convergence(result: SuiteResult) -> Convergence | None:
@@ -131,16 +105,15 @@ def _make_matrices(result: SuiteResult) -> list[tuple[CellResult, dict[str, Heat
         matrices = each.records[0].matrices if each.records else {}
         named = {title: matrices[name] for name, title in _MATRICES.items() if name in matrices}
         if named:
-            maps = make_heat_maps(*(_as_transition(rows) for rows in named.values()))
+            maps = make_heat_maps(*map(_as_transition, named.values()))
             drawn.append((each, dict(zip(named, maps, strict=True))))
     return drawn
 
 
 def _as_transition(rows: Sequence[Sequence[float]]) -> TransitionMatrix:
-    """Restore a matrix; its recorded entries are rounded, so its rows may not sum to 1."""
-    return TransitionMatrix(
-        [[value / sum(row) for value in row] for row in rows], allow_diagonal=True
-    )
+    """Restore a matrix; its recorded entries are rounded, so that its rows may not sum to 1."""
+    scaled = [[value / sum(row) for value in row] for row in rows]
+    return TransitionMatrix(scaled, allow_diagonal=True)
 
 
 def _gather_deviations(results: Sequence[SuiteResult]) -> dict[str, dict[str, list[str]]]:
@@ -157,10 +130,8 @@ def _versions(records: Iterable[RunRecord]) -> dict[str, list[str]]:
     versions: dict[str, list[str]] = {}
     for record in records:
         for name, version in record.versions.items():
-            listed = versions.setdefault(name, [])
-            if version is not None and version not in listed:
-                listed.append(version)
-    return versions
+            versions.setdefault(name, []).extend([] if version is None else [version])
+    return {name: _unique(listed) for name, listed in versions.items()}
 
 
 def _unique(values: Iterable[str]) -> list[str]:

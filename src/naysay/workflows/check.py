@@ -38,17 +38,14 @@ class ModelCheck:
 
     own: OwnData
     accuracy: Estimate
-    matrix_fits: bool
-    """False if the answers contradict Q; the first of `notes` explains how."""
-    collapsed: CollapsedClasses | None
-    """None if Q is singular, or does not fit the answers."""
+    matrix_fits: bool  # False if the answers contradict Q; the first of `notes` explains how
+    collapsed: CollapsedClasses | None  # None if Q is singular, or does not fit the answers
     wrong_labels: WrongLabels | None
     """Ranking of all answers, as indices of ``own.label``; None if Q has a zero diagonal."""
     annotators: Annotators | None
     off_their_matrix: Mapping[str, float]
     """Distance of the answers of each annotator from the matrix of that annotator, 0 to 1."""
-    notes: tuple[str, ...]
-    """Explanations of results that are missing or less reliable."""
+    notes: tuple[str, ...]  # explanations of results that are missing or less reliable
 
     @property
     def doubtful(self) -> list[dict[str, Any]]:

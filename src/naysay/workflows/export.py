@@ -145,47 +145,37 @@ def export(model: ComplementaryClassifier, path: str | Path) -> None:
     The suffix decides the format. ONNX needs the packages of ``naysay[export]``.
     """
     suffix = Path(path).suffix.lower()
-    writer = {".onnx": _write_onnx, ".pt2": _write_program}.get(suffix)
-    if writer is None:
+    if suffix not in (".onnx", ".pt2"):
         raise InvalidInput(f"out must end in .onnx or .pt2. Got {str(path)!r}.")
-    module = ExportedModel(model).cpu().eval()
-    recipe = model.recipe_
-    shape = (len(recipe.columns),) if isinstance(recipe, Recipe) else model.input_shape_
-    dtype = torch.uint8 if isinstance(recipe, ImageRecipe) else torch.float32
-    example = torch.zeros((2, *shape), dtype=dtype)
-    with replacing(path, usual="model.onnx") as part, torch.no_grad():
-        writer(module, example, json.dumps(describe(model)), part)
-
-
-def _program(module: nn.Module, example: Tensor) -> torch.export.ExportedProgram:
-    shapes = ({0: torch.export.Dim("n", min=1)},)
-    with _quiet("torch.export"):
-        return torch.export.export(module, (example,), dynamic_shapes=shapes)
-
-
-def _write_program(module: nn.Module, example: Tensor, about: str, part: Path) -> None:
-    torch.export.save(_program(module, example), part, extra_files={"naysay.json": about})
-
-
-def _write_onnx(module: nn.Module, example: Tensor, about: str, part: Path) -> None:
-    if find_spec("onnxscript") is None:
+    if suffix == ".onnx" and find_spec("onnxscript") is None:
         raise InvalidInput(
             "To write ONNX the packages onnx and onnxscript must be installed: "
             "pip install naysay[export]. A .pt2 file needs neither."
         )
-    exported = _program(module, example)
-    with _quiet("torch.onnx"):
-        program = torch.onnx.export(
-            exported,
-            (example,),
-            input_names=["inputs"],
-            output_names=["log_probabilities", "probabilities"],
-            dynamo=True,
-            verbose=False,
-        )
-    assert program is not None  # because dynamo=True
-    program.model.metadata_props["naysay"] = about
-    program.save(part, external_data=False)
+    recipe, about = model.recipe_, json.dumps(describe(model))
+    shape = (len(recipe.columns),) if isinstance(recipe, Recipe) else model.input_shape_
+    dtype = torch.uint8 if isinstance(recipe, ImageRecipe) else torch.float32
+    example = torch.zeros((2, *shape), dtype=dtype)
+    shapes = ({0: torch.export.Dim("n", min=1)},)
+    with replacing(path, usual="model.onnx") as part, torch.no_grad():
+        module = ExportedModel(model).cpu().eval()
+        with _quiet("torch.export"):
+            program = torch.export.export(module, (example,), dynamic_shapes=shapes)
+        if suffix == ".pt2":
+            torch.export.save(program, part, extra_files={"naysay.json": about})
+            return
+        with _quiet("torch.onnx"):
+            exported = torch.onnx.export(
+                program,
+                (example,),
+                input_names=["inputs"],
+                output_names=["log_probabilities", "probabilities"],
+                dynamo=True,
+                verbose=False,
+            )
+        assert exported is not None  # because dynamo=True
+        exported.model.metadata_props["naysay"] = about
+        exported.save(part, external_data=False)
 
 
 @contextmanager

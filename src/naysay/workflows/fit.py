@@ -54,16 +54,11 @@ class ShownExample:
     """One example that a person should look at."""
 
     name: str
-    image: NDArray[np.uint8] | None
-    """(channels, height, width); None for a table."""
-    cells: dict[str, str]
-    """The row of a table; empty for images."""
-    excluded: tuple[str, ...]
-    """The classes that annotators excluded."""
-    guesses: tuple[tuple[str, float], ...]
-    """The two most probable classes, with their probabilities."""
-    error_probability: float
-    """Probability by which it is ranked: that the prediction is wrong, or that a label is."""
+    image: NDArray[np.uint8] | None  # (channels, height, width); None for a table
+    cells: dict[str, str]  # the row of a table; empty for images
+    excluded: tuple[str, ...]  # the classes that annotators excluded
+    guesses: tuple[tuple[str, float], ...]  # the two most probable classes and probabilities
+    error_probability: float  # that the prediction is wrong, or that a label is
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -74,29 +69,22 @@ class FitReport:
     method: str
     transition: TransitionMatrix
     diagnosis: Diagnosis
-    transition_from: str
-    """``uniform``, ``estimate`` or ``given``."""
+    transition_from: str  # "uniform", "estimate" or "given"
     transitions: dict[str, TransitionMatrix]
     """The matrix of each annotator, most answers first; empty if there is one for all."""
-    habits: dict[str, NDArray[np.float64]]
-    """The share of each class among the answers of each annotator."""
+    habits: dict[str, NDArray[np.float64]]  # share of each class among an annotator's answers
     n_anchors: int
     n_training: int
     n_held_out: int
-    accuracy: metrics.Estimate
-    """Estimated from the complementary labels of the held-out examples."""
-    precision: tuple[metrics.Estimate, ...]
-    """For each class, how often a prediction of it is correct."""
+    accuracy: metrics.Estimate  # from the complementary labels of the held-out examples
+    precision: tuple[metrics.Estimate, ...]  # how often a prediction of each class is correct
     matrix_fits: bool
     """False if the accuracy is so far above 100 % that the matrix cannot be that of the labels."""
-    n_predicted: tuple[int, ...]
-    """How often each class is predicted among all examples."""
-    unsure: tuple[ShownExample, ...]
-    """Examples with the least certain predictions."""
+    n_predicted: tuple[int, ...]  # how often each class is predicted among all examples
+    unsure: tuple[ShownExample, ...]  # examples with the least certain predictions
     suspects: tuple[ShownExample, ...] | None
     """Examples with a label that is probably wrong; None if the matrix has a zero diagonal."""
-    fit_warnings: tuple[str, ...]
-    """Warnings about the fit; ``summary.warnings`` has those about the data."""
+    fit_warnings: tuple[str, ...]  # `summary.warnings` has those about the data
     advice: tuple[str, ...]
     seed: int
     seconds: float
@@ -199,6 +187,8 @@ def fit_own(
 ) -> tuple[ComplementaryClassifier, FitReport]:
     """Fit a classifier to a user's data, and estimate its accuracy without true labels.
 
+    The classifier has a recipe and a provenance, ready to be saved.
+
     Parameters
     ----------
     own : OwnData
@@ -214,17 +204,10 @@ def fit_own(
     held_out : float, default=0.2
         Fraction of the examples that is held out to estimate the accuracy. The model is not
         trained on them, and no anchor is among them.
-    seed : int, default=0
     command : str, optional
         The command line, which is saved with the model.
     summary : Summary, optional
         The summary of the data, if it has been computed already.
-
-    Returns
-    -------
-    classifier : ComplementaryClassifier
-        With `recipe_` and `provenance_`, ready to be saved.
-    report : FitReport
 
     Examples
     --------
@@ -295,13 +278,17 @@ def fit_own(
         is_wrong = np.zeros(own.n_examples)  # probability that some answer about it is wrong
         np.maximum.at(is_wrong, own.example[wrong.indices], wrong.probabilities)
         suspects = _show(own, probs, is_wrong, above=0.5)
+    names, counts = np.unique(annotators[annotators != UNKNOWN_ANNOTATOR], return_counts=True)
+    by_answers = names[np.argsort(-counts, kind="stable")].tolist()
     report = FitReport(
         summary=summary,
         method=find_method(method).name,
         transition=Q,
         diagnosis=diagnosis,
         transition_from=origin,
-        transitions=_by_answers(annotators, clf.transitions_),
+        transitions={
+            name: clf.transitions_[name] for name in by_answers if name in clf.transitions_
+        },
         habits=_label_shares(own),
         n_anchors=len(y_anchor),
         n_training=len(training),
@@ -329,17 +316,6 @@ def fit_own(
         "accuracy": accuracy.to_dict(),
     }
     return clf.set_origin(recipe=own.recipe, provenance=provenance), report
-
-
-def _by_answers(
-    annotators: NDArray[np.str_], matrices: Mapping[str, TransitionMatrix]
-) -> dict[str, TransitionMatrix]:
-    """Sort the matrices of annotators by their number of answers, most answers first."""
-    names, counts = np.unique(annotators, return_counts=True)
-    order = names[np.argsort(-counts, kind="stable")].tolist()
-    return {
-        name: matrices[name] for name in order if name in matrices and name != UNKNOWN_ANNOTATOR
-    }
 
 
 def _describe_annotators(

@@ -18,15 +18,8 @@ __all__ = ["SUITES", "find_suites"]
 SUITES: dict[str, Suite] = {
     suite.name: suite
     for suite in (
-        TABLE1,
-        TABLE2,
-        TABLE3,
-        TABLE4,
-        TABLE5,
-        TABLE6,
-        TABLE7,
-        FIGURE_CONVERGENCE,
-        FIGURE_Q,
+        *(TABLE1, TABLE2, TABLE3, TABLE4, TABLE5, TABLE6, TABLE7),
+        *(FIGURE_CONVERGENCE, FIGURE_Q),
     )
 }
 

@@ -6,17 +6,17 @@ from naysay.experiments.spec import RunSpec
 from naysay.experiments.suite import METHOD_FIELDS, Cell, Suite, make_cells
 from naysay.experiments.suites.recipes import CIFAR10, DRAWN, ONE_CYCLE, REFINED
 
-__all__ = ["FIGURE_CONVERGENCE", "SIZES", "TABLE3", "TABLE4"]
+_TRUE_MATRIX = "LM uses the true matrix; the paper does not say whether it estimated it."
 
-_TOLD = "LM is told the true matrix; the paper does not say whether it estimated it."
-
-SIZES = tuple(range(5_000, 50_001, 5_000))
+_SIZES = range(5_000, 50_001, 5_000)
+_TINY = "*Tiny ImageNet"
+_PAPER, _BEST, _QUICK = (CIFAR10[name] for name in ("paper", "best", "quick"))
 
 FIGURE_CONVERGENCE = Suite(
     name="figure-convergence",
     title="Figure: accuracy and the number of examples",
     about=(
-        "CIFAR-10, LM told the true matrix: the same accuracy needs fewer examples when labels are "
+        "CIFAR-10, LM with the true matrix: the same accuracy needs fewer examples when labels are "
         "biased (with0) than when they are uniform. The paper prints a picture, no numbers."
     ),
     kind="curve",
@@ -28,18 +28,18 @@ FIGURE_CONVERGENCE = Suite(
                 dataset="cifar-10",
                 recipe="",
                 setting=setting,
-                n_train=None if size == SIZES[-1] else size,  # all of them
+                n_train=None if size == _SIZES[-1] else size,  # all of them
                 **METHOD_FIELDS["LM/T"],
             ),
         )
-        for size in SIZES
+        for size in _SIZES
         for setting in ("uniform", "with0")
     ),
     recipes={
-        "paper": replace(CIFAR10["paper"], deviations=(*CIFAR10["paper"].deviations, _TOLD)),
+        "paper": replace(_PAPER, deviations=(*_PAPER.deviations, _TRUE_MATRIX)),
         "best": replace(
-            CIFAR10["best"],
-            options={**CIFAR10["best"].options, "compile": False},
+            _BEST,
+            options={**_BEST.options, "compile": False},
             where={},
             trials=5,
             first_trial=0,
@@ -47,15 +47,15 @@ FIGURE_CONVERGENCE = Suite(
                 ONE_CYCLE,
                 "30 epochs of LM for every number of examples, without the two views and the many "
                 "epochs of Table 3, so that ten sizes do not take several times as long.",
-                _TOLD,
+                _TRUE_MATRIX,
                 *DRAWN,
             ),
         ),
         "quick": replace(
-            CIFAR10["quick"],
+            _QUICK,
             seconds=5,
-            where={f"{size:,}": {"n_train": size // 10} for size in SIZES},
-            deviations=(*CIFAR10["quick"].deviations, "A tenth of the examples of each point."),
+            where={f"{size:,}": {"n_train": size // 10} for size in _SIZES},
+            deviations=(*_QUICK.deviations, "A tenth of the examples of each point."),
         ),
     },
 )
@@ -64,28 +64,17 @@ FIGURE_CONVERGENCE = Suite(
 TABLE3 = Suite(
     name="table3",
     title="Table 3: CIFAR-10",
-    about="ResNet-18. LM/T is told the matrix that draws the labels, LM/E estimates it.",
+    about="ResNet-18. LM/T uses the matrix that the labels are drawn with, LM/E estimates it.",
     published_trials=5,
     cells=make_cells(
+        ("uniform", "without0", "with0"),
         {
-            "TL": {"uniform": "90.78", "without0": "90.78", "with0": "90.78"},
-            "PC/S": {
-                "uniform": "41.19 ± 0.04",
-                "without0": "42.97 ± 3.00",
-                "with0": "18.12 ± 1.45",
-            },
-            "LM/T": {
-                "uniform": "73.38 ± 1.06",
-                "without0": "78.80 ± 0.45",
-                "with0": "85.32 ± 1.11",
-            },
-            "LM/E": {
-                "uniform": "42.96 ± 0.76",
-                "without0": "70.56 ± 0.34",
-                "with0": "84.60 ± 0.14",
-            },
+            "TL": ("90.78", "90.78", "90.78"),
+            "PC/S": ("41.19 ± 0.04", "42.97 ± 3.00", "18.12 ± 1.45"),
+            "LM/T": ("73.38 ± 1.06", "78.80 ± 0.45", "85.32 ± 1.11"),
+            "LM/E": ("42.96 ± 0.76", "70.56 ± 0.34", "84.60 ± 0.14"),
         },
-        tasks={
+        {
             setting: {"dataset": "cifar-10", "setting": setting}
             for setting in ("uniform", "without0", "with0")
         },
@@ -94,27 +83,25 @@ TABLE3 = Suite(
 )
 
 
-_TINY = "*Tiny ImageNet"
-_PAPER, _BEST, _QUICK = (CIFAR10[name] for name in ("paper", "best", "quick"))
-
 TABLE4 = Suite(
     name="table4",
     title="Table 4: CIFAR-100 and Tiny ImageNet",
-    about="Each class is answered with 5 labels only (with0). ResNet-34 and ResNet-18.",
+    about="Each class has only 5 complementary labels (with0). ResNet-34 and ResNet-18.",
     published_trials=5,
     cells=make_cells(
+        ("CIFAR-100", "Tiny ImageNet"),
         {
-            "TL": {"CIFAR-100": "69.55", "Tiny ImageNet": "63.26"},
-            "PC/S": {"CIFAR-100": "8.95 ± 1.47", "Tiny ImageNet": "N/A"},
-            "LM/T": {"CIFAR-100": "62.84 ± 0.30", "Tiny ImageNet": "52.71 ± 0.71"},
-            "LM/E": {"CIFAR-100": "60.27 ± 0.28", "Tiny ImageNet": "49.70 ± 0.78"},
+            "TL": ("69.55", "63.26"),
+            "PC/S": ("8.95 ± 1.47", "N/A"),
+            "LM/T": ("62.84 ± 0.30", "52.71 ± 0.71"),
+            "LM/E": ("60.27 ± 0.28", "49.70 ± 0.78"),
         },
-        tasks={
+        {
             "CIFAR-100": {"dataset": "cifar-100", "setting": "with0-5"},
             "Tiny ImageNet": {
                 "dataset": "tiny-imagenet",
                 "setting": "with0-5",
-                "not_run": "Tiny ImageNet was not at hand.",
+                "not_run": "Tiny ImageNet was not available.",
             },
         },
     ),
@@ -148,18 +135,14 @@ TABLE4 = Suite(
             first_trial=0,
             deviations=(
                 ONE_CYCLE,
-                "LM learns from two views of each image: the target of both is the mean of what "
-                "they make of the label (method two-views, ours).",
+                "LM learns from two views of each image: the target of both is the mean of their "
+                "posteriors given the label (method two-views, ours).",
                 "A prediction is the mean over an image and its mirror image.",
                 REFINED,
                 *DRAWN,
                 "Tiny ImageNet keeps the paper's batch of 256 and learning rate of 0.1 (the peak).",
             ),
         ),
-        "quick": replace(
-            _QUICK,
-            options={**_QUICK.options, "n_train": 10_000},
-            seconds=20,
-        ),
+        "quick": replace(_QUICK, options={**_QUICK.options, "n_train": 10_000}, seconds=20),
     },
 )

@@ -4,8 +4,6 @@ from dataclasses import replace
 
 from naysay.experiments.suite import TrainingRecipe
 
-__all__ = ["CIFAR10", "DRAWN", "MNIST", "ONE_CYCLE", "QUICK_SPEED", "REFINED"]
-
 #: Deviations of all recipes that draw matrices, labels and anchors.
 DRAWN = (
     "The matrix, the labels, the anchors and the held-out examples are drawn anew in each trial "
@@ -98,11 +96,7 @@ MNIST = {
     "quick": _QUICK_IMAGES,
 }
 
-_SGD = {
-    "optimiser": "sgd",
-    "weight_decay": 5e-4,
-    "batch_size": 128,
-}
+_SGD = {"optimiser": "sgd", "weight_decay": 5e-4, "batch_size": 128}
 
 #: Deviation of `best` recipes on colour images: how networks are trained.
 ONE_CYCLE = (
@@ -178,9 +172,10 @@ CIFAR10 = {
             "LM and TL learn from two views of each image, for 200 epochs: one moved and mirrored "
             "only, which the label turns into a posterior, and one that is also turned, sheared, "
             "zoomed, recoloured and has a square cut out, which learns that posterior (method "
-            "weak-to-strong). To TL the label is the true class, so that it is what LM could come "
-            "to with labels that tell all.",
-            "The mean prediction of LM and TL is held near the class shares that the labels tell.",
+            "weak-to-strong). For TL the label is the true class, so that TL shows what LM could "
+            "reach with fully informative labels.",
+            "A penalty keeps the mean prediction of LM and TL near the class shares that are "
+            "estimated from the labels.",
             "A prediction of LM and TL is the mean over an image and its mirror image.",
             REFINED,
             *DRAWN,

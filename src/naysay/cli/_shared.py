@@ -1,8 +1,9 @@
-"""Options for reading the user's data, shared by the commands that read it."""
+"""Options that several commands share, reading the user's data, and printing."""
 
 import csv
 import functools
 import inspect
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,28 +18,22 @@ if TYPE_CHECKING:
 
     from naysay.datasets.own import OwnData
 
-__all__ = [
-    "AsJson",
-    "DataFile",
-    "Decimal",
-    "Delimiter",
-    "Images",
-    "read_anchor_file",
-    "read_data",
-    "reads_data",
-]
-
 DataFile = Annotated[
     str, typer.Argument(help="CSV, Parquet or .npz file, image folder, or - for CSV on stdin.")
 ]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A folder that naysay fit wrote.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 
-# Options for commands that use a saved model, which has the other settings in its recipe.
-Images = Annotated[str | None, typer.Option(help="Column of image paths.")]
-Delimiter = Annotated[
-    str | None, typer.Option(help="CSV delimiter; detected from the header by default.")
-]
-Decimal = Annotated[str, typer.Option(help="Decimal mark of a CSV file.")]
+
+def print_json(value: Any, *, indent: int | None = 1) -> None:
+    """Print a value as one JSON document."""
+    typer.echo(json.dumps(value, indent=indent, ensure_ascii=False))
+
+
+def as_sentences(text: str) -> str:
+    """Join lines of text into one line of full sentences."""
+    lines = (line.strip() for line in text.splitlines() if line.strip())
+    return " ".join(line if line.endswith((".", "?", "!")) else f"{line}." for line in lines)
 
 
 def _option(
@@ -48,11 +43,9 @@ def _option(
     flags = () if flag is None else (flag,)
     callback = split_names if name in _LISTS else None
     option = typer.Option(*flags, help=about, callback=callback, rich_help_panel="Reading the data")
+    annotation = Annotated[kind, option]
     return inspect.Parameter(
-        name,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=default,
-        annotation=Annotated[kind, option],
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
     )
 
 
@@ -79,28 +72,32 @@ _OPTIONS = (
 )
 
 
-def reads_data(command: Callable[..., None]) -> Callable[..., None]:
+def reads_data(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Replace the parameter ``reading`` of a command by the options for reading data.
 
     The command receives a dictionary of the options that were given, which are keyword arguments
-    of `read_own`.
+    of `read_own`. With `names`, it has only these options.
     """
-    others = [
-        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        for name, parameter in inspect.signature(command).parameters.items()
-        if name != "reading"
-    ]
+    options = [option for option in _OPTIONS if not names or option.name in names]
 
-    @functools.wraps(command)
-    def run(**given: Any) -> None:
-        options = {option.name: given.pop(option.name) for option in _OPTIONS}
-        reading = {name: value for name, value in options.items() if value is not None}
-        command(**given, reading=reading)
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def run(**given: Any) -> None:
+            values = {option.name: given.pop(option.name) for option in options}
+            reading = {name: value for name, value in values.items() if value is not None}
+            command(**given, reading=reading)
 
-    parameters = [*others, *_OPTIONS]
-    run.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportAttributeAccessIssue]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return run
+        others = [
+            parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            for name, parameter in inspect.signature(command).parameters.items()
+            if name != "reading"
+        ]
+        signature = inspect.Signature([*others, *options])
+        run.__signature__ = signature  # pyright: ignore[reportAttributeAccessIssue]
+        run.__annotations__ = {each.name: each.annotation for each in (*others, *options)}
+        return run
+
+    return decorate
 
 
 def read_data(
@@ -128,11 +125,13 @@ def read_data(
 
 
 def read_anchor_file(
-    file: Path, own: "OwnData", reading: Mapping[str, Any], *, true_label: str | None
-) -> "tuple[NDArray[Any], NDArray[np.int64]]":
-    """Read the anchors that belong to the data."""
+    file: Path | None, own: "OwnData", reading: Mapping[str, Any], *, true_label: str | None
+) -> "tuple[NDArray[Any], NDArray[np.int64]] | None":
+    """Read the anchors that belong to the data, if there is a file of them."""
     from naysay.datasets.own import read_anchors
 
+    if file is None:
+        return None
     roles = [reading[role] for role in ("label", "annotator", "example_id") if role in reading]
     shared = {name: reading[name] for name in ("images", "delimiter", "decimal") if name in reading}
     ignored = [*roles, *reading.get("ignore", ())]
