@@ -158,7 +158,7 @@ def train_one(spec: RunSpec, data: RunData, *, device: torch.device) -> Outcome:
         random_state=spec.trial,
     )
     anchors = (data.X[data.anchors], data.y[data.anchors]) if Q is None else None
-    clf.fit(data.X, labels, anchors=anchors)
+    clf.fit(data.X, labels, anchors=anchors, anchors_are="picked")
     predictions = np.asarray(clf.predict(data.X_test)).astype(np.int64)
     matrices = {}
     if clf.habit_ is not None:

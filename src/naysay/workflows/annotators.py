@@ -8,13 +8,14 @@ from numpy.typing import NDArray
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix
-from naysay.classifier.habit import Anchors
 from naysay.classifier.inputs import align, pool
 from naysay.datasets.own import OwnData
 from naysay.observations import Observations
 from naysay.quality import WrongLabels, find_wrong_labels
 from naysay.transition import TransitionMatrix
 from naysay.transition.folder import file_name
+
+Anchors = tuple[NDArray[Any], NDArray[np.int64]]  # inputs, and true classes as indices
 
 FEWEST_EXAMPLES = 10  # with a label, to train on
 UNKNOWN_ANNOTATOR = ""  # the name for answers whose annotator is not in the data
