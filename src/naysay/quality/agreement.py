@@ -16,7 +16,7 @@ __all__ = ["Agreement", "check_matrix"]
 
 LEVEL = 0.02  # of each of the two tests, so that together they reject a right matrix in under 4 %
 _N_SIMULATED = 199
-_MAX_CLASSES = 200  # with more, simulation takes minutes
+MAX_CLASSES = 200  # with more, simulation takes minutes
 _MAX_GROUPS = 16  # of predicted classes, for the same reason
 _N_STEPS = 150  # of EM
 
@@ -162,7 +162,7 @@ def p_value_of_mixtures(
     mixtures = _nearest_mixtures(observed, Q)
     statistic = float(_deviance(observed, mixtures).sum())
     bound = float(chdtrc(max(len(counts) * (int(possible.sum()) - 1), 1), statistic))
-    if len(Q) > _MAX_CLASSES:
+    if len(Q) > MAX_CLASSES:
         return bound if bound < LEVEL and Q_samples is None else None
     totals = counts.sum(axis=1)
     if Q_samples is None:
