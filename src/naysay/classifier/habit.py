@@ -311,7 +311,7 @@ def _resample(
 def _label_shares(
     answers: Observations, n_classes: int
 ) -> tuple[NDArray[np.int64], NDArray[np.generic]]:
-    """Return examples and their labels, or the shares of labels where examples have several."""
+    """List examples and their labels, or the shares of labels where examples have several."""
     if len(np.unique(answers.example)) == len(answers.example):
         return answers.example, answers.label
     counts = np.zeros((answers.n_examples, n_classes), dtype=np.float32)
