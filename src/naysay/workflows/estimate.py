@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -101,5 +102,6 @@ def to_dict(habit: Habit, annotators: Sequence[str]) -> dict[str, Any]:
         "entries": list_entries(habit),
         "by_annotator": {name: np.asarray(each).tolist() for name, each in matrices.items()},
         "diagnosis": Q.diagnose().to_dict(),
+        "mistakes": None if habit.mistakes is None else asdict(habit.mistakes),
         "advice": None if habit.uncertainty is None else habit.uncertainty.advice,
     }
