@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ComplementaryClassifier"]
 
+_MOST_SAVED = 250_000  # entries of samples of the matrix, 1 MB
 _FEWEST_RANDOM_ANCHORS = 10  # with fewer, the interval of the accuracy spans most of 0 to 100 %
 _NOT_SAVED = (  # parameters that are code, or of no use once the classifier is fitted
     "network",
@@ -178,7 +179,15 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         With ``transition="estimate"``, the estimate: ``transition``; ``from_anchors``, the matrix
         before it was refined; ``uncertainty``, intervals for the entries (see
         `naysay.estimation.uncertainty`); ``judgements``, out-of-fold predictions P(Y | x) for the
-        examples; ``by_annotator``, the matrices of annotators; and ``warnings``.
+        examples, and ``at_anchors``, those for random anchors; ``by_annotator``, the matrices of
+        annotators; and ``warnings``.
+    transition_samples_ : ndarray of shape (n_samples, n_classes, n_classes) or None
+        With ``transition="estimate"``, plausible matrices, for
+        ``metrics.accuracy_without_labels(…, Q_samples=…)``.
+    accuracy_ : naysay.metrics.Estimate or None
+        With ``transition="estimate"`` and at least 10 random anchors, the accuracy on new examples.
+        It is estimated from the anchors, by networks that were not trained on them, and does not
+        depend on the matrix. See `naysay.metrics.accuracy_with_few_labels`.
     learned_transition_ : TransitionMatrix
         Only with ``method="cpe-t"``: the matrix that was learned, starting from `transition_`.
     network_ : Module
@@ -215,6 +224,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     transitions_: dict[str, TransitionMatrix]
     habit_: Habit | None = None
     accuracy_: Estimate | None = None
+    transition_samples_: NDArray[Any] | None = None
     network_: nn.Module
     loss_: nn.Module
     history_: list[dict[str, float]]
@@ -360,7 +370,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         )
         self.loss_ = targets.loss.to(device)
         uncertainty = self.habit_.uncertainty if self.habit_ else None
-        samples = uncertainty.samples if uncertainty else None
+        samples = self.transition_samples_ = uncertainty.samples if uncertainty else None
         loss = RobustHeldOut(self.loss_) if self.mistakes else self.loss_
         loss = add_prior_matching(loss, labels, self.transition_, self.match_prior, samples)
         loss = loss.to(device)
@@ -642,6 +652,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             loss_state=self.loss_.state_dict() if is_known else {},
             preprocessing=None if self.recipe_ is None else self.recipe_.to_dict(),
             provenance=self.provenance_,
+            transition_samples=_thin(self.transition_samples_),
         )
         model_files.save_model(model, path, version=__version__, report=report)
 
@@ -672,6 +683,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = model.classes
         self.transition_ = model.transition
         self.transitions_ = model.transitions
+        self.transition_samples_ = model.transition_samples
         self.input_shape_ = model.input_shape
         self.history_ = model.history
         self.network_ = model.network.to(target)
@@ -696,3 +708,11 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         examples = training.Examples(inputs, torch.empty(len(X), device=device))
         logits = training.predict_logits(self.network_, examples).double()
         return as_training_loss(self.loss_).log_scores(logits)
+
+
+def _thin(samples: NDArray[Any] | None) -> NDArray[np.float32] | None:
+    """Select as many samples of the matrix as a model file holds, at least 50."""
+    if samples is None:
+        return None
+    n = max(50, _MOST_SAVED // samples[0].size)
+    return np.ascontiguousarray(samples[:n], dtype=np.float32)

@@ -7,6 +7,7 @@ import typer
 
 from naysay._base.progress import waiting
 from naysay.cli._shared import AsJson, DataFile, Model, print_json, reads_data
+from naysay.cli.fit import AnchorsAre
 
 
 # The other settings for reading the data are saved with the model.
@@ -26,11 +27,13 @@ def check(
             "annotator. By default that of the model.",
         ),
     ] = None,
+    anchors_are: AnchorsAre = "random",
     as_json: AsJson = False,
 ) -> None:
     """Estimate the accuracy of a model from complementary labels, and find problems.
 
-    Use labels that the model was not trained on. True labels are neither needed nor used.
+    Use labels that the model was not trained on. True labels are not needed. Where there are some
+    (--true-label), the accuracy by them is shown beside the estimate without them.
 
     Example:
 
@@ -53,7 +56,7 @@ def check(
         clf = ComplementaryClassifier.load(model)
         if matrices is not None and transition is not None:
             check_order_known(matrices, list(map(str, clf.classes_)), transition)
-        result = check_file(clf, data, transition=matrices, **reading)
+        result = check_file(clf, data, transition=matrices, anchors_are=anchors_are, **reading)
     if as_json:
         print_json(result.to_dict(), indent=None)
     else:

@@ -11,7 +11,7 @@ from naysay._base.errors import InvalidLabels
 from naysay.transition import TransitionMatrix, as_transition_matrix
 
 _CONCENTRATIONS = np.geomspace(1, 1000, 13)  # pseudo-labels per row that an estimate may be worth
-_EXACT = 0.5  # prior probability that the estimate is as good as its samples say
+_EXACT = 0.3  # prior probability that the estimate is as good as its samples say
 _FLOOR = 0.02  # share of the uniform matrix that is mixed in: a pair may contradict a zero
 
 
@@ -44,9 +44,9 @@ def combine_with_pairs(
               Q_k \mid \text{pairs} \sim \text{Dirichlet}(s \hat Q_k + N_k)
 
     and the weight s is weighted by the marginal likelihood of the pairs: an estimate that predicts
-    the pairs is worth many of them, a biased one few. With probability one half beforehand the
-    estimate has no error beyond that of its samples; it is returned unchanged if this remains the
-    more probable case.
+    the pairs is worth many of them, a biased one few. With probability 0.3 beforehand the estimate
+    has no error beyond that of its samples. It is returned unchanged if the pairs do not make this
+    less probable.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def combine_with_pairs(
         shape = s * ((1 - _FLOOR) * of_estimate + _FLOOR * uniform) + pairs
         gammas = rng.gamma(np.where(shape > 0, shape, 1)) * (shape > 0)
         samples[number] = gammas / gammas.sum(axis=1, keepdims=True)
-    if weights[-1] > 0.5 or not pairs.any():
+    if weights[-1] >= _EXACT or not pairs.any():
         return Combined(estimate, samples, float("inf"))
     shares = weights[:-1] / weights[:-1].sum()
     n_pairs = pairs.sum(axis=1, keepdims=True)

@@ -57,11 +57,11 @@ def check_consistent(own: OwnData, transition: Any, allow_diagonal: bool) -> Non
         )
 
 
-def join_anchors(own: OwnData, more: Anchors | None) -> Anchors:
-    """Join the anchors in the data and further anchors."""
-    if more is None:
-        return own.anchors
-    X, y = (np.concatenate(parts) for parts in zip(own.anchors, more, strict=True))
+def anchors_without_label(own: OwnData, more: Anchors | None) -> Anchors:
+    """Join further anchors with those in the data that have no complementary label."""
+    chosen = (own.true_labels >= 0) & (own.labels_per_example == 0)
+    parts = [(own.X[chosen], own.true_labels[chosen])] + ([] if more is None else [more])
+    X, y = (np.concatenate(each) for each in zip(*parts, strict=True))
     return X, y
 
 
