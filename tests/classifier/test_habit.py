@@ -53,6 +53,31 @@ def test_a_diagonal_is_estimated_where_annotators_may_err():
     wrong = TransitionMatrix(0.9 * np.asarray(Q) + 0.1 * np.eye(10), allow_diagonal=True)
     clf = classifier(allow_diagonal=True).fit(X, wrong.sample(y), anchors=(X[ANCHORS], y[ANCHORS]))
     assert 0.03 < np.asarray(clf.transition_).diagonal().mean() < 0.2
+    low, high = clf.habit_.mistakes.interval
+    assert low < 0.1 < high < 0.25
+
+
+def test_uniform_annotators_who_err_do_not_get_a_zero_diagonal():
+    uniform = np.asarray(TransitionMatrix.uniform(4))
+    wrong = TransitionMatrix(0.9 * uniform + 0.1 * np.eye(4), allow_diagonal=True)
+    few = y < 4
+    anchors = ANCHORS[:40]
+    labels = wrong.sample(y[few], seed=1)
+    clf = classifier(allow_diagonal=True).fit(X[few], labels, anchors=(X[anchors], y[anchors]))
+    assert np.asarray(clf.transition_).diagonal().mean() == pytest.approx(0.1, abs=0.04)
+
+
+def test_known_classes_that_labels_exclude_are_left_out_with_a_warning():
+    known = np.full(len(y), -1)
+    known[ANCHORS] = y[ANCHORS]
+    labels = Q.sample(y)
+    labels[ANCHORS[:3]] = y[ANCHORS[:3]]
+    with pytest.warns(NaysayWarning, match="3 of 100 answers about examples of known class"):
+        clf = classifier(refine=False).fit(X, labels, true_labels=known)
+    assert not np.asarray(clf.transition_).diagonal().any()
+    refined = classifier(estimation_epochs=2)
+    assert any("3 of 100" in each for each in refined.fit_quietly(X, labels, true_labels=known))
+    assert refined.habit_.mistakes is None
 
 
 def test_intervals_come_with_the_matrix(fitted):

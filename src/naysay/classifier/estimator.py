@@ -32,6 +32,7 @@ from naysay.classifier.inputs import (
 )
 from naysay.classifier.model_files import NetworkFactory
 from naysay.classifier.trainer import (
+    RobustHeldOut,
     Trainer,
     accuracy_measure,
     add_prior_matching,
@@ -118,6 +119,12 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         which is estimated from the labels; see `naysay.losses.PriorMatching`. It prevents classes
         that are never predicted; 0.1 is a good first value. The matrix must be invertible, and
         batches large enough to contain every class.
+    mistakes : float, default=0.01
+        Share of labels that exclude the true class by mistake which training allows for, at least:
+        the diagonal of the matrix is raised to it for the methods ``forward``, ``two-views`` and
+        ``weak-to-strong``, and the two largest held-out losses are left out when epochs are
+        compared. A single mistake would otherwise cost very much. With 0 the loss is exact.
+        `transition_` does not change.
     restarts : int, default=0
         Maximum number of further trainings, each from new weights, while the held-out labels show
         collapsed classes; see `naysay.quality.find_collapsed_classes`. The network with the
@@ -243,6 +250,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         max_norm: float | None = None,
         patience: int = 20,
         match_prior: float = 0.0,
+        mistakes: float = 0.01,
         restarts: int = 0,
         validation_fraction: float = 0.1,
         refine: bool = True,
@@ -270,6 +278,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         self.max_norm = max_norm
         self.patience = patience
         self.match_prior = match_prior
+        self.mistakes = mistakes
         self.restarts = restarts
         self.validation_fraction = validation_fraction
         self.refine = refine
@@ -353,12 +362,17 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         if method.needs_prior:
             prior = torch.as_tensor(class_prior(labels.label, self.transition_))
         targets = make_targets(
-            labels, transitions, method, Setting(Q=self.transition_, prior=prior)
+            labels,
+            transitions,
+            method,
+            Setting(Q=self.transition_, prior=prior),
+            mistakes=self.mistakes,
         )
         self.loss_ = targets.loss.to(device)
         uncertainty = self.habit_.uncertainty if self.habit_ else None
         samples = self.transition_samples_ = uncertainty.samples if uncertainty else None
-        loss = add_prior_matching(self.loss_, labels, self.transition_, self.match_prior, samples)
+        loss = RobustHeldOut(self.loss_) if self.mistakes else self.loss_
+        loss = add_prior_matching(loss, labels, self.transition_, self.match_prior, samples)
         loss = loss.to(device)
         examples, held_out = trainer.split(targets.example, targets.values)
         if anchored is not None and repeats:
@@ -383,6 +397,8 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         for name in ("weight_decay", "match_prior"):
             if getattr(self, name) != 0:
                 check_number(getattr(self, name), name, above=0)
+        if self.mistakes != 0:
+            check_number(self.mistakes, "mistakes", above=0, below=0.5)
         if self.max_norm is not None:
             check_number(self.max_norm, "max_norm", above=0)
         return training.Options(
@@ -462,6 +478,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             device=device,
             random=random,
             make_network=partial(self._make_network, method),
+            mistakes=self.mistakes,
             progress=self.progress,
             checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
         )

@@ -24,12 +24,14 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from naysay._base.checks import shorten
-from naysay.classifier.trainer import Trainer, add_prior_matching, make_targets
+from naysay.classifier.trainer import RobustHeldOut, Trainer, add_prior_matching, make_targets
 from naysay.estimation import (
+    MistakeRate,
     Uncertainty,
     calibrate,
     combine_with_pairs,
     from_anchors,
+    rate_of_mistakes,
     refine,
     uncertainty,
 )
@@ -81,6 +83,9 @@ class Habit(NamedTuple):
     at_anchors: NDArray[np.float64] | None  # the same for anchors; NaN for those trained on
     by_annotator: Mapping[str, TransitionMatrix]  # empty if no annotator differs from the others
     warnings: tuple[str, ...] = ()
+    mistakes: MistakeRate | None = (
+        None  # how often annotators err; None if they were not allowed to
+    )
 
 
 def estimate_habit(
@@ -115,6 +120,13 @@ def estimate_habit(
     first = estimate(at_anchors, anchors.y)
     few = describe_few_anchors(at_anchors, anchors.y, names)
     warnings = () if few is None else (few,)
+    if not allow_diagonal and pairs.trace():
+        warnings += (
+            f"{pairs.trace()} of {pairs.sum()} answers about examples of known class exclude that "
+            "class. They were not used to estimate Q. If annotators make mistakes, allow for them: "
+            "allow_diagonal=True (--allow-diagonal).",
+        )
+        np.fill_diagonal(pairs, 0)
     if not refining or len(answers.label) < _FEWEST_ANSWERS:
         return Habit(first, first, None, None, None, {}, warnings)
 
@@ -140,6 +152,8 @@ def estimate_habit(
             seed=seed,
             name=name,
         )
+        if allow_diagonal:
+            probs, out_of_fold = _calibrate_at_anchors(probs, out_of_fold, anchors.y)
         predicted = (probs[answers.example], answers.label)
         if not is_reliable:
             break
@@ -154,8 +168,11 @@ def estimate_habit(
     if not refined:
         known = uncertainty(*predicted, first, **options)
         Q, known = _count_in(pairs, first, known, **options)
-        return Habit(Q, first, known, probs, out_of_fold, {}, warnings)
+        refined.append((0.0, Habit(Q, first, known, probs, out_of_fold, {}, warnings)))
+        by_annotator = False
     _, habit = max(refined, key=itemgetter(0))
+    if allow_diagonal:
+        habit = habit._replace(mistakes=_rate_of_mistakes(habit, anchors.y))
     if not by_annotator or answers.annotator is None:
         return habit
     assert habit.judgements is not None  # because it was refined
@@ -187,8 +204,10 @@ def cross_fit(
     """
     n_classes, n_examples = Q.n_classes, len(trainer.inputs)
     Q = _make_labels_possible(Q)
-    targets = make_targets(answers, Q, method, Setting(Q=Q, prior=None))
-    base_loss = add_prior_matching(targets.loss, answers, Q, match_prior, Q_samples)
+    setting, mistakes = Setting(Q=Q, prior=None), trainer.mistakes
+    targets = make_targets(answers, Q, method, setting, mistakes=mistakes)
+    base_loss = RobustHeldOut(targets.loss) if mistakes else targets.loss
+    base_loss = add_prior_matching(base_loss, answers, Q, match_prior, Q_samples)
     rng = np.random.default_rng(seed)
     half = rng.permutation(n_examples) % 2
     anchor_half = _split_anchors(anchors, half, rng)
@@ -216,6 +235,36 @@ def cross_fit(
         out_of_fold[of_other] = softmax(at_anchors[of_other], axis=1)
         right.append(at_anchors.argmax(axis=1) == anchors.y)
     return probs, out_of_fold, float(np.mean(right)) > _LEAST_RIGHT
+
+
+def _calibrate_at_anchors(
+    probs: NDArray[np.float64], out_of_fold: NDArray[np.float64], true: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Calibrate predictions on the anchors that their networks have not seen, if there are any.
+
+    Complementary labels alone hardly tell a network that is too sure from annotators who err.
+    """
+    seen = ~np.isnan(out_of_fold[:, 0])
+    if not seen.any():
+        return probs, out_of_fold
+    logs, at_anchors = (np.log(np.maximum(each, 1e-300)) for each in (probs, out_of_fold))
+    temperature = calibrate(at_anchors[seen], true[seen])
+    return softmax(logs / temperature, axis=1), softmax(at_anchors / temperature, axis=1)
+
+
+def _rate_of_mistakes(habit: Habit, true: NDArray[np.int64]) -> MistakeRate | None:
+    """Estimate the rate of mistakes from an estimate of Q that has an uncertainty."""
+    if habit.uncertainty is None or habit.judgements is None or habit.at_anchors is None:
+        return None
+    seen = ~np.isnan(habit.at_anchors[:, 0])
+    at_anchors = (habit.at_anchors[seen], true[seen]) if seen.any() else (None, None)
+    return rate_of_mistakes(
+        habit.judgements,
+        habit.transition,
+        habit.uncertainty.samples,
+        anchor_probs=at_anchors[0],
+        anchor_labels=at_anchors[1],
+    )
 
 
 def _split_anchors(

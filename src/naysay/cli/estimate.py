@@ -108,6 +108,8 @@ def estimate(
         Q.write(sys.stdout)
     else:
         _print(workflow.list_entries(habit))
+        if habit.mistakes is not None:
+            typer.echo(f"Estimated {habit.mistakes}.")
         if habit.uncertainty is not None:
             typer.echo(habit.uncertainty.advice)
         typer.echo(f"{Q.diagnose()}\nThe matrix: {out}")

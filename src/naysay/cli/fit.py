@@ -158,6 +158,8 @@ def _print(report: "FitReport") -> None:
     for heading in ("predicted", "correct when predicted", "95 % interval"):
         table.add_column(heading, justify="right")
     console.print(Text(f"{_describe_matrix(report)}\n"))
+    if report.mistakes is not None:
+        console.print(f"Estimated {report.mistakes}\n", highlight=False, soft_wrap=True)
     classes = report.transition.classes
     for name, count, each in zip(classes, report.n_predicted, report.precision, strict=True):
         table.add_row(Text(name), f"{count:,}", _value(each), _interval(each))

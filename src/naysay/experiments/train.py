@@ -152,6 +152,7 @@ def train_one(spec: RunSpec, data: RunData, *, device: torch.device) -> Outcome:
         transition="estimate" if Q is None else Q,
         classes=range(data.n_classes) if Q is None else None,
         learn_from_anchors=False,
+        mistakes=0,  # the loss of the paper
         refine=bool(spec.options.get("refine", False)),
         compile=_wants_compiled(spec, device),
         device=device,

@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,7 @@ def to_dict(habit: Habit, annotators: Sequence[str], agreement: Agreement | None
         "entries": list_entries(habit),
         "by_annotator": {name: np.asarray(each).tolist() for name, each in matrices.items()},
         "diagnosis": Q.diagnose().to_dict(),
+        "mistakes": None if habit.mistakes is None else asdict(habit.mistakes),
         "agreement": None if agreement is None else agreement.to_dict(),
         "advice": None if habit.uncertainty is None else habit.uncertainty.advice,
     }

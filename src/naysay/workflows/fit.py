@@ -6,7 +6,7 @@ from their complementary labels.
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,11 @@ from naysay._base.errors import InvalidData
 from naysay.classifier import ComplementaryClassifier
 from naysay.classifier.inputs import pool
 from naysay.classifier.model_files import NetworkFactory
+from naysay.classifier.trainer import allow_mistakes
 from naysay.datasets.own import OwnData
 from naysay.datasets.own.recipe import Recipe
 from naysay.datasets.own.summary import Summary, summarise
+from naysay.estimation import MistakeRate
 from naysay.methods import Method, find_method
 from naysay.quality import Agreement
 from naysay.transition import TransitionMatrix
@@ -86,7 +88,8 @@ class FitReport:
     n_predicted: tuple[int, ...]  # how often each class is predicted among all examples
     unsure: tuple[ShownExample, ...]  # examples with the least certain predictions
     suspects: tuple[ShownExample, ...] | None
-    """Examples with a label that is probably wrong; None if the matrix has a zero diagonal."""
+    """Examples with a label that is probably wrong; None if no label was allowed to be."""
+    mistakes: MistakeRate | None  # estimated with `allow_diagonal`
     fit_warnings: tuple[str, ...]  # `summary.warnings` has those about the data
     advice: tuple[str, ...]
     seed: int
@@ -123,6 +126,7 @@ class FitReport:
             "predicted": dict(zip(classes, self.n_predicted, strict=True)),
             "unsure": [each.name for each in self.unsure],
             "suspects": None if self.suspects is None else [each.name for each in self.suspects],
+            "mistakes": None if self.mistakes is None else asdict(self.mistakes),
             "warnings": list(self.warnings),
             "advice": list(self.advice),
             "seed": self.seed,
@@ -270,9 +274,18 @@ def fit_own(
     warnings += _describe_annotators(own, clf, transition)
     warnings += find_problems(diagnosis, anchor_labels, predicted)
     normalised = probs / probs.sum(axis=1, keepdims=True)  # the scores of some methods are not
+    if clf.mistakes and find_method(method).takes_evidence:  # as in training
+        matrices = {name: allow_mistakes(each, clf.mistakes) for name, each in matrices.items()}
     wrong = find_wrong_answers(own, normalised, matrices)
     suspects = None
     if wrong is not None:
+        n_wrong = int((wrong.probabilities > 0.5).sum())
+        if n_wrong and wrong_matrix is None and not (allow_diagonal or Q.allow_diagonal):
+            warnings.append(
+                f"{n_wrong:,} of {len(own.label):,} labels are probably wrong: they exclude a "
+                "class of which the model is almost certain. To estimate how often this happens, "
+                "allow for it: allow_diagonal (--allow-diagonal)"
+            )
         is_wrong = np.zeros(own.n_examples)  # probability that some answer about it is wrong
         np.maximum.at(is_wrong, own.example[wrong.indices], wrong.probabilities)
         suspects = _show(own, probs, is_wrong, above=0.5)
@@ -300,6 +313,7 @@ def fit_own(
         n_predicted=tuple(np.bincount(predicted, minlength=own.n_classes).tolist()),
         unsure=_show(own, probs, 1 - probs.max(axis=1)),
         suspects=suspects,
+        mistakes=None if clf.habit_ is None else clf.habit_.mistakes,
         fit_warnings=tuple(warnings),
         advice=advice,
         seed=seed,
