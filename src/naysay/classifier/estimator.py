@@ -46,7 +46,11 @@ from naysay.estimation import class_prior
 from naysay.losses.protocol import as_training_loss
 from naysay.methods import METHODS, Method, Setting, find_method
 from naysay.metrics import Estimate
-from naysay.metrics.few_labels import class_weights, few_labels_estimate
+from naysay.metrics.few_labels import (
+    class_weights,
+    estimate_improvement,
+    few_labels_estimate,
+)
 from naysay.networks import MLP, Standardising
 from naysay.observations import Observations
 from naysay.training.augmentation import Augments, default_for, of_each_view, strong_for
@@ -385,7 +389,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         )
         self.accuracy_ = None
         if self.habit_ is not None and anchored is not None:
-            self.accuracy_ = self._accuracy_at_anchors(trainer, anchored)
+            self.accuracy_ = self._accuracy_at_anchors(trainer, labels, anchored)
         self.input_shape_ = tuple(X.shape[1:])
         self.recipe_ = self.provenance_ = None  # of an earlier fit
         return () if self.habit_ is None else self.habit_.warnings
@@ -538,12 +542,13 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         self.transitions_ = dict(transitions) if isinstance(transitions, Mapping) else {}
         return transitions
 
-    def _accuracy_at_anchors(self, trainer: Trainer, anchors: Anchors) -> Estimate | None:
+    def _accuracy_at_anchors(
+        self, trainer: Trainer, labels: Observations, anchors: Anchors
+    ) -> Estimate | None:
         """Estimate the accuracy from anchors that the networks of cross-fitting have not seen.
 
-        The classifier, which was trained on all examples and all anchors, is better than these
-        networks. The difference is estimated from its own probabilities for examples that it was
-        not trained on, and half of it is added to the standard error.
+        The classifier was trained on all examples and all anchors, so it should be better than
+        these networks. The difference is estimated on examples that it was not trained on.
         """
         assert self.habit_ is not None
         probs, at_anchors = self.habit_.judgements, self.habit_.at_anchors
@@ -554,13 +559,13 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             return None
         at_anchors, true = at_anchors[usable], anchors.y[usable]
         weights, strata = class_weights(true, probs.mean(axis=0))
-        shift = 0.0
-        rows = np.flatnonzero(trainer.is_held_out)
-        if len(rows):
-            log_probs = trainer.log_probs(self.network_, trainer.pick(rows, rows))
-            own = np.exp(log_probs)
-            shift = float(
-                (own.max(axis=1) - own[np.arange(len(rows)), probs[rows].argmax(1)]).mean()
+        shift = error = 0.0
+        is_held_out = trainer.is_held_out[labels.example]
+        if is_held_out.any():
+            rows, comp_labels = labels.example[is_held_out], labels.label[is_held_out]
+            of_network = np.exp(trainer.log_probs(self.network_, trainer.pick(rows, rows)))
+            shift, error = estimate_improvement(
+                of_network, probs[rows], np.asarray(self.transition_).T[comp_labels]
             )
         return few_labels_estimate(
             (at_anchors.argmax(axis=1) == true).astype(np.float64),
@@ -569,7 +574,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             at_anchors.max(axis=1),
             probs.max(axis=1),
             shift=shift,
-            shift_error=shift / 2,
+            shift_error=error,
         )
 
     def predict(self, X: Any) -> NDArray[Any]:

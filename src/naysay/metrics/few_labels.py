@@ -171,7 +171,7 @@ def few_labels_estimate(
             ratio = share_left * (m - 1) / max(m - 3, 1)  # power was chosen on the same examples
             variance *= float(np.clip(ratio, _LEAST_RATIO, 1))
             value += power * float(all_scores.mean() - weights @ scores)
-    variance = min(variance + shift_error**2, alone)
+    variance += shift_error**2
     value += shift
     t = float(stdtrit(m - 1, (1 + confidence) / 2))
     # Wilson's interval for as many examples as would have this variance
@@ -186,6 +186,27 @@ def few_labels_estimate(
         n_labels=0,
         n_true_labels=m,
     )
+
+
+def estimate_improvement(
+    probs: NDArray[np.float64], earlier: NDArray[np.float64], likelihoods: NDArray[np.float64]
+) -> tuple[float, float]:
+    """Estimate how much more accurate a model is than an earlier one, with a standard error.
+
+    Both predict the same examples, on which neither was trained. Each would say by its own
+    probabilities that it is the better one. Their mixture under which the labels are most likely
+    decides, with the prior that the model is better (Beta(4, 1) for its weight), and half of half
+    the distance between both opinions is the standard error. ``likelihoods[i, k]`` is P(label of
+    example i | Y = k).
+    """
+    rows = np.arange(len(probs))
+    ours, theirs = probs.argmax(axis=1), earlier.argmax(axis=1)
+    gains = [float((each[rows, ours] - each[rows, theirs]).mean()) for each in (probs, earlier)]
+    chances = [np.maximum((each * likelihoods).sum(axis=1), 1e-6) for each in (probs, earlier)]
+    weights = np.linspace(0.01, 1, 100)
+    scores = [np.log(w * chances[0] + (1 - w) * chances[1]).sum() + 3 * np.log(w) for w in weights]
+    weight = float(weights[int(np.argmax(scores))])
+    return weight * gains[0] + (1 - weight) * gains[1], (gains[0] - gains[1]) / 4
 
 
 def _within(values: NDArray[np.float64], strata: NDArray[np.int64]) -> NDArray[np.float64]:
