@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from naysay import InvalidInput, InvalidLabels
+from naysay import InvalidInput, InvalidLabels, TransitionMatrix
 from naysay.metrics import accuracy_with_few_labels
+from naysay.metrics.few_labels import estimate_improvement
 
 
 def simulate(rng, accuracies, shares, n, *, true=None):
@@ -88,3 +89,21 @@ def test_input_that_does_not_fit_is_refused(given, error, message):
     *arrays, options = given if len(given) == 3 else (*given, {})
     with pytest.raises(error, match=message):
         accuracy_with_few_labels(*arrays, **options)
+
+
+@pytest.mark.parametrize("is_better", [True, False])
+def test_the_labels_decide_which_of_two_models_is_better(is_better):
+    """Both models are sure of themselves; the labels know."""
+    rng = np.random.default_rng(0)
+    Q = TransitionMatrix.without_zeros(4, (0.8, 0.1, 0.1), seed=0)
+    true = rng.integers(4, size=1000)
+    good, bad = (
+        0.05 + 0.8 * np.eye(4)[np.where(rng.random(1000) < right, true, (true + 1) % 4)]
+        for right in (0.85, 0.6)
+    )
+    models = (good, bad) if is_better else (bad, good)
+    likelihoods = np.asarray(Q).T[Q.sample(true, seed=1)]
+    shift, error = estimate_improvement(*models, likelihoods)
+    accuracies = [(each.argmax(axis=1) == true).mean() for each in models]
+    assert shift == pytest.approx(accuracies[0] - accuracies[1], abs=2 * error)
+    assert (shift > 0) == is_better
