@@ -11,7 +11,8 @@ from naysay._base.errors import InvalidInput, InvalidLabels, InvalidTransitionMa
 from naysay.classifier.inputs import align, pool
 from naysay.datasets.own import OwnData
 from naysay.observations import Observations
-from naysay.quality import WrongLabels, find_wrong_labels
+from naysay.quality import WrongLabels
+from naysay.quality.wrong_labels import rank_labels
 from naysay.transition import TransitionMatrix
 from naysay.transition.folder import file_name
 
@@ -122,15 +123,10 @@ def find_wrong_answers(
 
     `matrices` has the matrix of each annotator who answered.
     """
-    may_err = [name for name, Q in matrices.items() if np.asarray(Q).diagonal().any()]
-    if not may_err:
+    if not any(np.asarray(Q).diagonal().any() for Q in matrices.values()):
         return None
-    annotators = annotator_names(own)
-    probability = np.zeros(len(own.label))
-    for name in may_err:
-        answers = np.flatnonzero(annotators == name)
-        ranked = find_wrong_labels(probs[own.example[answers]], own.label[answers], matrices[name])
-        probability[answers[ranked.indices]] = ranked.probabilities
-    order = np.argsort(-probability, kind="stable")
-    probability, labels = probability[order], own.label[order]
-    return WrongLabels(indices=order, probabilities=probability, labels=labels, classes=own.classes)
+    names, which = np.unique(annotator_names(own), return_inverse=True)
+    normalised = probs / probs.sum(axis=1, keepdims=True)  # the scores of some methods are not
+    return rank_labels(
+        normalised[own.example], own.label, [matrices[name] for name in names.tolist()], which
+    )
