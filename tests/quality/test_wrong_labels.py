@@ -1,5 +1,8 @@
 """Wrong labels, found in simulations whose truth is known."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -98,6 +101,49 @@ def test_more_labels_than_the_posterior_uses_are_all_ranked():
     assert sorted(found.indices.tolist()) == list(range(12_000))
     low, high = found.n_expected_interval
     assert low < (labels == true).sum() < high
+
+
+def test_labels_that_a_model_was_trained_on_do_not_say_how_far_it_is_trusted():
+    """A model that has memorised half of the labels contradicts only the others."""
+    Q = animals(mistakes=0.05)
+    probs, labels, true = draw(Q, 4000, sharpness=1.5, confidence=3, seed=5)
+    held_out = np.arange(4000) < 2000
+    memorised = ~held_out & (labels != true)
+    probs[memorised] = np.where(np.arange(6) == true[memorised, None], 0.95, 0.01)
+    each = np.zeros(4000, dtype=int)
+    trusting, doubting = (
+        1 - wrong_labels.rank_labels(probs, labels, [Q], each, which).weights
+        for which in (None, held_out)
+    )
+    flagged = held_out & (trusting >= 0.5)
+    is_wrong = (labels == true)[flagged].mean()
+    assert trusting[flagged].mean() - is_wrong > 0.15
+    assert abs(doubting[flagged].mean() - is_wrong) < 0.1
+
+
+def test_the_figures_in_the_docs_are_those_of_the_record():
+    root = Path(__file__).parents[2]
+    lines = (root / "benchmarks" / "results" / "wrong_labels.jsonl").read_text("utf-8").splitlines()
+    results = json.loads(lines[-1])["results"]
+    found, trained_on = results["all models"], results["own training labels"]["calibrated"]["0.9"]
+    text = " ".join((root / "docs" / "no-true-labels.md").read_text("utf-8").split())
+    new, old = found["calibrated"], found["plain"]
+    for said in (
+        f"{new['0.9']['claimed']} % was stated on average",
+        f"{new['0.9']['true']} % of them were wrong",
+        f"stated {old['0.9']['claimed']} % where {old['0.9']['true']} % were wrong",
+        f"{new['0.5']['claimed']:.1f} % was stated and {new['0.5']['true']} % were wrong",
+        f"(without: {old['0.5']['claimed']} and {old['0.5']['true']} %)",
+        f"in {found['interval_covers']} % of {found['settings']} settings",
+        f"differ by {new['0.5']['mean_gap']:.0f} points above 0.5",
+        f"by {new['0.9']['mean_gap']:.0f} points above 0.9",
+        "the worst statements were {:.0f} and {:.0f} points".format(
+            *(new[least]["most_overclaimed"] for least in ("0.5", "0.9"))
+        ),
+        f"{trained_on['claimed']} % was stated where {trained_on['true']} % were wrong",
+    ):
+        assert said in text, said
+    assert new["precision_of_first"] == pytest.approx(old["precision_of_first"], abs=0.2)
 
 
 def test_labels_with_different_matrices_are_ranked_together():

@@ -159,12 +159,17 @@ def rank_labels(
     labels: NDArray[np.int64],
     matrices: Sequence[TransitionMatrix],
     which: NDArray[np.int64],
+    held_out: NDArray[np.bool_] | None = None,
 ) -> WrongLabels:
-    """Rank labels as `find_wrong_labels` does; the matrix of label i is ``matrices[which[i]]``."""
+    """Rank labels as `find_wrong_labels` does; the matrix of label i is ``matrices[which[i]]``.
+
+    With `held_out`, only these labels decide how far the model is trusted: those that it was
+    trained on would say too far.
+    """
     habits = [_Habit.of(matrix) for matrix in matrices]
-    chosen = np.arange(len(labels))
-    if len(labels) > _MAX_ROWS:
-        chosen = np.random.default_rng(0).choice(len(labels), _MAX_ROWS, replace=False)
+    chosen = np.arange(len(labels)) if held_out is None else np.flatnonzero(held_out)
+    if len(chosen) > _MAX_ROWS:
+        chosen = np.random.default_rng(0).choice(chosen, _MAX_ROWS, replace=False)
     weights, scales, shares_of_classes = _posterior(
         probs[chosen], labels[chosen], habits, which[chosen]
     )

@@ -117,16 +117,25 @@ def check_matrices(
 
 
 def find_wrong_answers(
-    own: OwnData, probs: NDArray[np.float64], matrices: Mapping[str, TransitionMatrix]
+    own: OwnData,
+    probs: NDArray[np.float64],
+    matrices: Mapping[str, TransitionMatrix],
+    *,
+    held_out: NDArray[np.bool_] | None = None,
 ) -> WrongLabels | None:
     """Rank all answers by the probability that they are wrong; None if no matrix allows for it.
 
-    `matrices` has the matrix of each annotator who answered.
+    `matrices` has the matrix of each annotator who answered, and `held_out` says which examples
+    the model was not trained on, if not all.
     """
     if not any(np.asarray(Q).diagonal().any() for Q in matrices.values()):
         return None
     names, which = np.unique(annotator_names(own), return_inverse=True)
     normalised = probs / probs.sum(axis=1, keepdims=True)  # the scores of some methods are not
     return rank_labels(
-        normalised[own.example], own.label, [matrices[name] for name in names.tolist()], which
+        normalised[own.example],
+        own.label,
+        [matrices[name] for name in names.tolist()],
+        which,
+        None if held_out is None else held_out[own.example],
     )

@@ -271,8 +271,7 @@ def fit_own(
         warnings.append("Q is an estimate, but the intervals of the accuracy treat it as exact")
     warnings += _describe_annotators(own, clf, transition)
     warnings += find_problems(diagnosis, y_anchor, predicted)
-    normalised = probs / probs.sum(axis=1, keepdims=True)  # the scores of some methods are not
-    wrong = find_wrong_answers(own, normalised, matrices)
+    wrong = find_wrong_answers(own, probs, matrices, held_out=is_held_out)
     suspects = None
     if wrong is not None:
         is_wrong = np.zeros(own.n_examples)  # probability that some answer about it is wrong
