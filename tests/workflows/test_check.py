@@ -4,6 +4,7 @@ import io
 import json
 
 import numpy as np
+import pandas
 import pytest
 from PIL import Image
 from typer.testing import CliRunner
@@ -71,11 +72,68 @@ def test_json_tells_the_accuracy_the_doubtful_answers_and_the_annotators(model, 
     assert high - low < 0.1
     assert found["collapsed"]["findings"] == []
     assert found["n_wrong_expected"] == pytest.approx(300, rel=0.25)
-    rows = [int(each["example"].removeprefix("data row ")) - 1 for each in found["doubtful"]]
-    assert (labels[rows] == np.array(CLASSES)[true[rows]]).mean() > 0.8
-    assert [each["not"] for each in found["doubtful"]] == labels[rows].tolist()
+    low, high = found["n_wrong_interval"]
+    assert low < (labels == np.array(CLASSES)[true]).sum() < high
+    doubtful = found["doubtful"]
+    assert len(doubtful) > 100
+    rows = [each["row"] - 1 for each in doubtful]
+    is_wrong = labels[rows] == np.array(CLASSES)[true[rows]]
+    claimed = np.mean([each["probability"] for each in doubtful])
+    assert claimed - 0.05 < is_wrong.mean() < claimed + 0.2
+    assert [each["not"] for each in doubtful] == labels[rows].tolist()
+    assert [each["annotator"] for each in doubtful] == ["ann" if row % 2 else "bob" for row in rows]
+    assert [each["prediction"] for each in doubtful] == predictions[rows].tolist()
     assert {each["name"] for each in found["annotators"]} == {"ann", "bob"}
     assert found["notes"] == []
+
+
+def test_all_answers_that_are_probably_wrong_are_written_to_a_file(model, answers, tmp_path):
+    path, out = answers[0], tmp_path / "issues.csv"
+    options = "--label=not", "--annotator=who"
+    done = run("check", model, path, *options, "--out", out)
+    frame = pandas.read_csv(out)
+    assert done.output.splitlines()[-1] == f"{len(frame)} answers that are probably wrong: {out}"
+    assert frame.columns.tolist() == (
+        ["row", "example", "not", "annotator", "probability", "prediction"]
+    )
+    assert frame["row"].dtype == np.int64
+    assert (frame["probability"] >= 0.5).all()
+    clf = ComplementaryClassifier.load(model)
+    found = check_file(clf, path, label="not", annotator="who")
+    pandas.testing.assert_frame_equal(found.issues.to_pandas(), frame)
+    first = frame.iloc[0]
+    said = f"  data row {first['row']} ({first['annotator']}): 'not {first['not']}' is wrong"
+    assert said in done.output
+    run("check", model, path, *options, "--out", tmp_path / "issues.parquet")
+    assert pandas.read_parquet(tmp_path / "issues.parquet")["row"].tolist() == (
+        frame["row"].tolist()
+    )
+    assert run("check", model, path, *options, "--out", "-").stdout == out.read_text()
+    done = run("check", model, path, *options, "--out", tmp_path / "issues.txt")
+    assert "out must end in .csv or .parquet" in done.stderr
+
+
+def test_an_answer_is_named_by_its_own_row_and_by_its_example(model, tmp_path):
+    """The last row is about the first example, and wrong."""
+    path = tmp_path / "several.csv"
+    right = [f"{i},{4 * (i % 2)},0,{'cat' if i % 2 else 'dog'}|owl,ann" for i in range(300)]
+    wrong = [f"{i},{4 * (i % 2)},0,{'dog' if i % 2 else 'cat'}," for i in range(50, -1, -1)]
+    path.write_text("\n".join(["id,x,y,not,who", *right, *wrong]))
+    clf = ComplementaryClassifier.load(model)
+    found = check_file(clf, path, label="not", example_id="id", annotator="who")
+    issue = next(each for each in found.issues.to_pylist() if each["example"] == "0")
+    assert issue.pop("probability") > 0.5
+    about = {"not": "cat", "annotator": None, "prediction": "cat"}
+    assert issue == {"row": 351, "example": "0", **about}
+    assert "(data row 3" in str(found)
+
+
+def test_without_mistakes_in_the_matrix_the_list_is_empty(model, answers, tmp_path):
+    Q = TransitionMatrix.uniform(3, classes=CLASSES)
+    clf = ComplementaryClassifier.load(model)
+    found = check_file(clf, answers[0], label="not", annotator="who", transition=Q)
+    assert found.issues.num_rows == 0
+    assert found.to_dict()["n_wrong_interval"] is None
 
 
 def test_the_text_says_the_same(model, answers):

@@ -11,7 +11,8 @@ from naysay._base.errors import InvalidInput, InvalidLabels, InvalidTransitionMa
 from naysay.classifier.inputs import align, pool
 from naysay.datasets.own import OwnData
 from naysay.observations import Observations
-from naysay.quality import WrongLabels, find_wrong_labels
+from naysay.quality import WrongLabels
+from naysay.quality.wrong_labels import rank_labels
 from naysay.transition import TransitionMatrix
 from naysay.transition.folder import file_name
 
@@ -116,21 +117,25 @@ def check_matrices(
 
 
 def find_wrong_answers(
-    own: OwnData, probs: NDArray[np.float64], matrices: Mapping[str, TransitionMatrix]
+    own: OwnData,
+    probs: NDArray[np.float64],
+    matrices: Mapping[str, TransitionMatrix],
+    *,
+    held_out: NDArray[np.bool_] | None = None,
 ) -> WrongLabels | None:
     """Rank all answers by the probability that they are wrong; None if no matrix allows for it.
 
-    `matrices` has the matrix of each annotator who answered.
+    `matrices` has the matrix of each annotator who answered, and `held_out` says which examples
+    the model was not trained on, if not all.
     """
-    may_err = [name for name, Q in matrices.items() if np.asarray(Q).diagonal().any()]
-    if not may_err:
+    if not any(np.asarray(Q).diagonal().any() for Q in matrices.values()):
         return None
-    annotators = annotator_names(own)
-    probability = np.zeros(len(own.label))
-    for name in may_err:
-        answers = np.flatnonzero(annotators == name)
-        ranked = find_wrong_labels(probs[own.example[answers]], own.label[answers], matrices[name])
-        probability[answers[ranked.indices]] = ranked.probabilities
-    order = np.argsort(-probability, kind="stable")
-    probability, labels = probability[order], own.label[order]
-    return WrongLabels(indices=order, probabilities=probability, labels=labels, classes=own.classes)
+    names, which = np.unique(annotator_names(own), return_inverse=True)
+    normalised = probs / probs.sum(axis=1, keepdims=True)  # the scores of some methods are not
+    return rank_labels(
+        normalised[own.example],
+        own.label,
+        [matrices[name] for name in names.tolist()],
+        which,
+        None if held_out is None else held_out[own.example],
+    )

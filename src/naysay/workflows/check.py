@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from naysay import metrics, quality
@@ -27,6 +28,7 @@ from naysay.quality import (
 )
 from naysay.transition import TransitionMatrix
 from naysay.workflows.annotators import (
+    UNKNOWN_ANNOTATOR,
     annotator_names,
     check_matrices,
     find_wrong_answers,
@@ -34,8 +36,8 @@ from naysay.workflows.annotators import (
 )
 from naysay.workflows.evaluation import evaluate
 
-_N_LISTED = 100  # answers that are probably wrong, in the JSON form
 _N_SHOWN = 20  # annotators, in the text
+_N_DOUBTFUL = 5  # answers that are probably wrong, in the text
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -50,28 +52,37 @@ class ModelCheck:
     collapsed: CollapsedClasses | None  # None if Q is singular, or does not fit the answers
     wrong_labels: WrongLabels | None
     """Ranking of all answers, as indices of ``own.label``; None if Q has a zero diagonal."""
+    predicted: NDArray[np.int64]  # class of each example, by the model
     annotators: Annotators | None
     off_their_matrix: Mapping[str, float]
     """Distance of the answers of each annotator from the matrix of that annotator, 0 to 1."""
     notes: tuple[str, ...]  # explanations of results that are missing or less reliable
 
     @property
-    def doubtful(self) -> list[dict[str, Any]]:
-        """Answers that are probably wrong, the most probable first."""
-        ranked = self.wrong_labels
-        if ranked is None:
-            return []
-        n = int((ranked.probabilities >= 0.5).sum())
-        return [
-            {
-                "example": self.own.name_of(int(self.own.example[answer])),
-                "not": self.own.classes[self.own.label[answer]],
-                "probability": float(probability),
-            }
-            for answer, probability in zip(
-                ranked.indices[:n].tolist(), ranked.probabilities[:n], strict=True
-            )
-        ]
+    def issues(self) -> pa.Table:
+        """Answers that are more likely wrong than right, the most probable first.
+
+        Column ``row`` is the row of the answer, from 1 for the first after the header, ``example``
+        the id or image path, or the row; ``annotator`` is null if unknown, and ``prediction`` is
+        the class that the model predicts. ``issues.to_pandas()`` is a data frame.
+        """
+        own, ranked = self.own, self.wrong_labels
+        n = 0 if ranked is None else int((ranked.probabilities >= 0.5).sum())
+        answers = np.zeros(0, dtype=np.int64) if ranked is None else ranked.indices[:n]
+        who = annotator_names(own)[answers].tolist()
+        classes = np.array(own.classes, dtype=object)
+        columns = {
+            "row": pa.array(own.answer_row[answers] + 1),
+            "example": [own.name_of(example) for example in own.example[answers].tolist()],
+            "not": classes[own.label[answers]].tolist(),
+            "annotator": [None if name == UNKNOWN_ANNOTATOR else name for name in who],
+            "probability": np.zeros(0) if ranked is None else ranked.probabilities[:n],
+            "prediction": classes[self.predicted[own.example[answers]]].tolist(),
+        }
+        text = {name: pa.string() for name in ("example", "not", "annotator", "prediction")}
+        return pa.table(
+            {name: pa.array(values, text.get(name)) for name, values in columns.items()}
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Convert the results to plain values for JSON."""
@@ -90,7 +101,8 @@ class ModelCheck:
             "matrix_fits": self.matrix_fits,
             "collapsed": None if self.collapsed is None else self.collapsed.to_dict(),
             "n_wrong_expected": None if wrong is None else wrong.n_expected,
-            "doubtful": self.doubtful[:_N_LISTED],
+            "n_wrong_interval": None if wrong is None else list(wrong.n_expected_interval),
+            "doubtful": self.issues.to_pylist(),
             "annotators": [
                 {**each.to_dict(), "off_their_matrix": self.off_their_matrix.get(each.name)}
                 for each in self.annotators or ()
@@ -110,9 +122,9 @@ class ModelCheck:
         if self.wrong_labels is not None:
             head = str(self.wrong_labels).splitlines()[0]
             listed = [
-                f"  {each['example']}: 'not {each['not']}' is wrong with probability "
+                f"  {_name_answer(each)}: 'not {each['not']}' is wrong with probability "
                 f"{each['probability']:.2f}"
-                for each in self.doubtful[:5]
+                for each in self.issues.slice(0, _N_DOUBTFUL).to_pylist()
             ]
             parts.append("\n".join([head, *listed]))
         if self.annotators is not None:
@@ -123,6 +135,14 @@ class ModelCheck:
             parts.append(f"Distance of annotators from their matrix (0 to 1): {listed}")
         parts += [f"Note: {note}" for note in notes]
         return "\n".join(parts)
+
+
+def _name_answer(issue: Mapping[str, Any]) -> str:
+    """Name an answer for a reader: its example, its row and its annotator."""
+    name, row = issue["example"], f"data row {issue['row']}"
+    about = [] if name == row else [row]
+    about += [] if issue["annotator"] is None else [issue["annotator"]]
+    return f"{name} ({', '.join(about)})" if about else name
 
 
 def check_file(
@@ -254,6 +274,7 @@ def check_model(
         matrix_fits=wrong_matrix is None,
         collapsed=collapsed,
         wrong_labels=wrong_labels,
+        predicted=probs.argmax(axis=1),
         annotators=described,
         off_their_matrix=distances,
         notes=tuple(notes),

@@ -273,10 +273,9 @@ def fit_own(
         warnings.append("Q is an estimate, but the intervals of the accuracy treat it as exact")
     warnings += _describe_annotators(own, clf, transition)
     warnings += find_problems(diagnosis, anchor_labels, predicted)
-    normalised = probs / probs.sum(axis=1, keepdims=True)  # the scores of some methods are not
     if clf.mistakes and find_method(method).takes_evidence:  # as in training
         matrices = {name: allow_mistakes(each, clf.mistakes) for name, each in matrices.items()}
-    wrong = find_wrong_answers(own, normalised, matrices)
+    wrong = find_wrong_answers(own, probs, matrices, held_out=is_held_out)
     suspects = None
     if wrong is not None:
         n_wrong = int((wrong.probabilities > 0.5).sum())
