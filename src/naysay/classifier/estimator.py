@@ -13,7 +13,12 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import (
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
 from torch import Tensor, nn
 
 from naysay import __version__, training
@@ -47,7 +52,7 @@ from naysay.methods import METHODS, Method, Setting, find_method
 from naysay.metrics import Estimate
 from naysay.metrics.few_labels import class_weights, few_labels_estimate
 from naysay.networks import MLP, Standardising
-from naysay.observations import Observations
+from naysay.observations import Observations, log_likelihoods
 from naysay.training.augmentation import Augments, default_for, of_each_view, strong_for
 from naysay.training.schedules import Schedule, cosine
 from naysay.transition import TransitionMatrix
@@ -59,6 +64,7 @@ if TYPE_CHECKING:
 __all__ = ["ComplementaryClassifier"]
 
 _FEWEST_RANDOM_ANCHORS = 10  # with fewer, the interval of the accuracy spans most of 0 to 100 %
+_FEWEST_AGREEING = 20  # labels that are the predicted class; fewer are no reason for a warning
 _NOT_SAVED = (  # parameters that are code, or of no use once the classifier is fitted
     "network",
     "augment",
@@ -199,7 +205,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     >>> X, y = load_iris(return_X_y=True)
     >>> not_y = TransitionMatrix.uniform(3).sample(y, seed=0)  # "this one is not a 2"
     >>> clf = ComplementaryClassifier(random_state=0).fit(X, not_y)
-    >>> bool(clf.score(X, y) > 0.9)
+    >>> bool((clf.predict(X) == y).mean() > 0.9)
     True
     """
 
@@ -562,6 +568,52 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
         """Predict log P(Y | x), which is exact even where the probability underflows."""
         return self._log_scores(X).cpu().numpy()
+
+    def score(self, X: Any, y: Any) -> float:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Compute the mean log-likelihood of complementary labels; greater is better.
+
+        This ranks classifiers without true labels, so that ``GridSearchCV`` and
+        ``cross_val_score`` need no ``scoring``. It is not an accuracy: for examples whose true
+        classes are known this is ``sklearn.metrics.accuracy_score(y_true, clf.predict(X))``. For
+        methods whose `predict_proba` has scores, compare `naysay.metrics.accuracy_scorer`.
+
+        Parameters
+        ----------
+        X : array or DataFrame, as in `fit`
+        y : array, boolean matrix or Observations, as in `fit`
+            Complementary labels of the examples. A warning is issued if they look like true
+            classes.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.model_selection import GridSearchCV, KFold
+        >>> X, y = load_iris(return_X_y=True)
+        >>> not_y = TransitionMatrix.uniform(3).sample(y, seed=0)
+        >>> clf = ComplementaryClassifier(epochs=20, random_state=0)
+        >>> folds = KFold(2, shuffle=True, random_state=0)  # iris is sorted by class
+        >>> GridSearchCV(clf, {"lr": [1e-6, 1e-2]}, cv=folds).fit(X, not_y).best_params_
+        {'lr': 0.01}
+        """
+        log_probs = self._log_scores(X).cpu().numpy()
+        if not isinstance(y, Observations) and not is_ruled_out(y):
+            check_consistent_length(log_probs, y)
+            y = Observations(example=np.arange(len(log_probs)), label=column_or_1d(y, warn=True))
+        has_annotators = isinstance(y, Observations) and y.annotator is not None
+        used = (has_annotators and self.transitions_) or self.transition_
+        answers, _, _ = read_labels(y, len(log_probs), self.classes_.tolist(), used)
+        agrees = answers.label == log_probs.argmax(axis=1)[answers.example]
+        largest = np.bincount(answers.label).max(initial=0) / max(1, len(agrees))
+        if agrees.sum() >= _FEWEST_AGREEING and agrees.mean() > largest + 0.2:
+            warnings.warn(
+                f"y must be complementary labels, classes that examples do NOT belong to, but "
+                f"{agrees.mean():.0%} of these are the predicted classes. If they are true "
+                "classes, compute sklearn.metrics.accuracy_score(y, clf.predict(X)).",
+                NaysayWarning,
+                stacklevel=2,
+            )
+        joint = log_probs + log_likelihoods(answers, used)
+        return float(np.logaddexp.reduce(joint, axis=1).mean())
 
     @property
     def learned_transition_(self) -> TransitionMatrix:
