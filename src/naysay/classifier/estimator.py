@@ -34,6 +34,7 @@ from naysay.classifier.inputs import (
     read_labels,
     read_transition,
     read_true_labels,
+    warn_if_unlike,
 )
 from naysay.classifier.model_files import NetworkFactory
 from naysay.classifier.trainer import (
@@ -305,7 +306,9 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             example pass a matrix that is True where a class is excluded, and for answers of known
             annotators `naysay.observations.Observations`.
         anchors : pair (X_anchor, y_anchor), optional
-            Examples with their true classes; they may be among the examples of X.
+            Examples with their true classes; they may be among the examples of X. They must be
+            transformed as X is, which a ``Pipeline`` does not do: there, pass `true_labels`. A
+            warning is given if they do not look like X.
             ``transition="estimate"`` needs them, 5 or 10 of each class, and warns about few. With
             ``learn_from_anchors`` the classifier is trained on them too, for any `transition`.
         true_labels : array of shape (n,), optional
@@ -370,7 +373,10 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             self.accuracy_ = self._accuracy_at_anchors(trainer, anchored)
         self.input_shape_ = tuple(X.shape[1:])
         self.recipe_ = self.provenance_ = None  # of an earlier fit
-        return () if self.habit_ is None else self.habit_.warnings
+        unlike: tuple[str, ...] = ()
+        if anchored is not None and (anchored.row < 0).any():
+            unlike = warn_if_unlike(X, anchored.X[anchored.row < 0], len(self.classes_))
+        return unlike + (() if self.habit_ is None else self.habit_.warnings)
 
     def _training_options(self) -> training.Options:
         """Check the parameters of training, and collect them."""
