@@ -193,7 +193,7 @@ def test_anchor_labels_that_do_not_fit_are_refused(labels, message):
 
 
 def test_a_number_of_classes_or_names_that_cannot_be_are_refused():
-    with pytest.raises(InvalidInput, match="n_classes must be at least 2"):
+    with pytest.raises(InvalidInput, match="n_classes must be an integer of at least 2"):
         estimation.from_anchors([[1.0]], [0], 1)
     with pytest.raises(InvalidTransitionMatrix, match="2 classes of Q once"):
         estimation.from_anchors([[0, 1], [1, 0]], [0, 1], 2, classes=["cat"])
