@@ -66,6 +66,7 @@ __all__ = ["ComplementaryClassifier"]
 
 _FEWEST_RANDOM_ANCHORS = 10  # with fewer, the interval of the accuracy spans most of 0 to 100 %
 _FEWEST_AGREEING = 20  # labels that are the predicted class; fewer are no reason for a warning
+_TEMPERATURES = tuple(2 ** (step / 2) for step in range(-2, 11))  # from 0.5 to 32
 _NOT_SAVED = (  # parameters that are code, or of no use once the classifier is fitted
     "network",
     "augment",
@@ -579,9 +580,9 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         """Compute the mean log-likelihood of complementary labels; greater is better.
 
         This ranks classifiers without true labels, so that ``GridSearchCV`` and
-        ``cross_val_score`` need no ``scoring``. It is not an accuracy: for examples whose true
-        classes are known this is ``sklearn.metrics.accuracy_score(y_true, clf.predict(X))``. For
-        methods whose `predict_proba` has scores, compare `naysay.metrics.accuracy_scorer`.
+        ``cross_val_score`` need no ``scoring``. The likelihood is that at the best temperature of
+        the predictions, because overconfidence changes no prediction. It is not an accuracy: if
+        true classes are known, ``sklearn.metrics.accuracy_score(y_true, clf.predict(X))`` is.
 
         Parameters
         ----------
@@ -618,8 +619,14 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
                 NaysayWarning,
                 stacklevel=2,
             )
-        joint = log_probs + log_likelihoods(answers, used)
-        return float(np.logaddexp.reduce(joint, axis=1).mean())
+        evidence = log_likelihoods(answers, used)
+
+        def at(temperature: float) -> float:
+            scaled = log_probs / temperature
+            total = np.logaddexp.reduce(scaled, axis=1)
+            return float((np.logaddexp.reduce(scaled + evidence, axis=1) - total).mean())
+
+        return max(map(at, _TEMPERATURES))
 
     @property
     def learned_transition_(self) -> TransitionMatrix:
