@@ -13,7 +13,12 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import (
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
 from torch import Tensor, nn
 
 from naysay import __version__, training
@@ -29,6 +34,7 @@ from naysay.classifier.inputs import (
     read_labels,
     read_transition,
     read_true_labels,
+    warn_if_unlike,
 )
 from naysay.classifier.model_files import NetworkFactory
 from naysay.classifier.trainer import (
@@ -52,7 +58,7 @@ from naysay.metrics.few_labels import (
     few_labels_estimate,
 )
 from naysay.networks import MLP, Standardising
-from naysay.observations import Observations
+from naysay.observations import Observations, log_likelihoods
 from naysay.training.augmentation import Augments, default_for, of_each_view, strong_for
 from naysay.training.schedules import Schedule, cosine
 from naysay.transition import TransitionMatrix
@@ -65,6 +71,8 @@ __all__ = ["ComplementaryClassifier"]
 
 _MOST_SAVED = 250_000  # entries of samples of the matrix, 1 MB
 _FEWEST_RANDOM_ANCHORS = 10  # with fewer, the interval of the accuracy spans most of 0 to 100 %
+_FEWEST_AGREEING = 20  # labels that are the predicted class; fewer are no reason for a warning
+_TEMPERATURES = tuple(2 ** (step / 2) for step in range(-2, 11))  # from 0.5 to 32
 _NOT_SAVED = (  # parameters that are code, or of no use once the classifier is fitted
     "network",
     "augment",
@@ -219,7 +227,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     >>> X, y = load_iris(return_X_y=True)
     >>> not_y = TransitionMatrix.uniform(3).sample(y, seed=0)  # "this one is not a 2"
     >>> clf = ComplementaryClassifier(random_state=0).fit(X, not_y)
-    >>> bool(clf.score(X, y) > 0.9)
+    >>> bool((clf.predict(X) == y).mean() > 0.9)
     True
     """
 
@@ -322,7 +330,9 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             example pass a matrix that is True where a class is excluded, and for answers of known
             annotators `naysay.observations.Observations`.
         anchors : pair (X_anchor, y_anchor), optional
-            Examples with their true classes; they may be among the examples of X.
+            Examples with their true classes; they may be among the examples of X. They must be
+            transformed as X is, which a ``Pipeline`` does not do: there, pass `true_labels`. A
+            warning is given if they do not look like X.
             ``transition="estimate"`` needs them, 5 or 10 of each class, and warns about few. With
             ``learn_from_anchors`` the classifier is trained on them too, for any `transition`.
         true_labels : array of shape (n,), optional
@@ -392,7 +402,10 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             self.accuracy_ = self._accuracy_at_anchors(trainer, labels, anchored)
         self.input_shape_ = tuple(X.shape[1:])
         self.recipe_ = self.provenance_ = None  # of an earlier fit
-        return () if self.habit_ is None else self.habit_.warnings
+        unlike: tuple[str, ...] = ()
+        if anchored is not None and (anchored.row < 0).any():
+            unlike = warn_if_unlike(X, anchored.X[anchored.row < 0], len(self.classes_))
+        return unlike + (() if self.habit_ is None else self.habit_.warnings)
 
     def _training_options(self) -> training.Options:
         """Check the parameters of training, and collect them."""
@@ -594,6 +607,58 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
         """Predict log P(Y | x), which is exact even where the probability underflows."""
         return self._log_scores(X).cpu().numpy()
+
+    def score(self, X: Any, y: Any) -> float:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Compute the mean log-likelihood of complementary labels; greater is better.
+
+        This ranks classifiers without true labels, so that ``GridSearchCV`` and
+        ``cross_val_score`` need no ``scoring``. The likelihood is that at the best temperature of
+        the predictions, because overconfidence changes no prediction. It is not an accuracy: if
+        true classes are known, ``sklearn.metrics.accuracy_score(y_true, clf.predict(X))`` is.
+
+        Parameters
+        ----------
+        X : array or DataFrame, as in `fit`
+        y : array, boolean matrix or Observations, as in `fit`
+            Complementary labels of the examples. A warning is issued if they look like true
+            classes.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.model_selection import GridSearchCV, KFold
+        >>> X, y = load_iris(return_X_y=True)
+        >>> not_y = TransitionMatrix.uniform(3).sample(y, seed=0)
+        >>> clf = ComplementaryClassifier(epochs=20, random_state=0)
+        >>> folds = KFold(2, shuffle=True, random_state=0)  # iris is sorted by class
+        >>> GridSearchCV(clf, {"lr": [1e-6, 1e-2]}, cv=folds).fit(X, not_y).best_params_
+        {'lr': 0.01}
+        """
+        log_probs = self._log_scores(X).cpu().numpy()
+        if not isinstance(y, Observations) and not is_ruled_out(y):
+            check_consistent_length(log_probs, y)
+            y = Observations(example=np.arange(len(log_probs)), label=column_or_1d(y, warn=True))
+        has_annotators = isinstance(y, Observations) and y.annotator is not None
+        used = (has_annotators and self.transitions_) or self.transition_
+        answers, _, _ = read_labels(y, len(log_probs), self.classes_.tolist(), used)
+        agrees = answers.label == log_probs.argmax(axis=1)[answers.example]
+        largest = np.bincount(answers.label).max(initial=0) / max(1, len(agrees))
+        if agrees.sum() >= _FEWEST_AGREEING and agrees.mean() > largest + 0.2:
+            warnings.warn(
+                f"y must be complementary labels, classes that examples do NOT belong to, but "
+                f"{agrees.mean():.0%} of these are the predicted classes. If they are true "
+                "classes, compute sklearn.metrics.accuracy_score(y, clf.predict(X)).",
+                NaysayWarning,
+                stacklevel=2,
+            )
+        evidence = log_likelihoods(answers, used)
+
+        def at(temperature: float) -> float:
+            scaled = log_probs / temperature
+            total = np.logaddexp.reduce(scaled, axis=1)
+            return float((np.logaddexp.reduce(scaled + evidence, axis=1) - total).mean())
+
+        return max(map(at, _TEMPERATURES))
 
     @property
     def learned_transition_(self) -> TransitionMatrix:
