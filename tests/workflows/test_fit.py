@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.datasets import load_iris
 from typer.testing import CliRunner
 
 from naysay import (
@@ -75,7 +76,8 @@ def test_the_report_says_what_was_done(fitted):
     own, _, clf, report = fitted
     assert report.transition == HABIT
     assert (report.transition_from, report.method, report.n_anchors) == ("given", "forward", 30)
-    assert report.suspects is None  # the matrix says that no label is wrong
+    assert report.suspects is not None  # training allows for some mistakes
+    assert report.mistakes is None  # their rate was not estimated
     assert clf.recipe_ == own.recipe
     assert clf.provenance_["data"] == "the data frame"
     assert clf.provenance_["seed"] == 0
@@ -270,3 +272,15 @@ def test_an_estimated_habit_says_of_which_class_more_anchors_would_help():
     doubt = clf.habit_.uncertainty
     assert doubt.row_error.max() > 0.1  # so few answers leave much open
     assert doubt.advice in report.advice
+
+
+def test_labels_that_contradict_the_model_are_listed_by_default():
+    Q = TransitionMatrix([[0, 1, 0], [0, 0, 1], [1, 0, 0]])
+    X, y = load_iris(return_X_y=True)
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    frame["not"] = Q.sample(y, seed=0)
+    frame.loc[:2, "not"] = 0  # these are of class 0
+    _, report = fit_own(read_own(frame, label="not"), transition=Q)
+    rows = {each.name for each in report.suspects}
+    assert rows >= {"data row 1", "data row 2", "data row 3"}
+    assert any("of 150 labels are probably wrong" in each for each in report.fit_warnings)

@@ -280,7 +280,7 @@ def fit_own(
     suspects = None
     if wrong is not None:
         n_wrong = int((wrong.probabilities > 0.5).sum())
-        if n_wrong and wrong_matrix is None and not (allow_diagonal or Q.allow_diagonal):
+        if n_wrong and evaluation.matrix_fits and not (allow_diagonal or Q.allow_diagonal):
             warnings.append(
                 f"{n_wrong:,} of {len(own.label):,} labels are probably wrong: they exclude a "
                 "class of which the model is almost certain. To estimate how often this happens, "
