@@ -27,7 +27,7 @@ from naysay.workflows.fit import fit_own
 
 TABLES = ("usps", "satimage", "letter", "pendigits", "waveform1", "overlapping")
 HABITS = ("uniform", "without0", "with0")
-N_EXAMPLES = 2500
+N_EXAMPLES = 1500
 
 
 def load(name: str, folder: Path, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -75,7 +75,8 @@ def test_the_report_says_what_was_done(fitted):
     own, _, clf, report = fitted
     assert report.transition == HABIT
     assert (report.transition_from, report.method, report.n_anchors) == ("given", "forward", 30)
-    assert report.suspects is None  # the matrix says that no label is wrong
+    assert report.suspects is not None  # training allows for some mistakes
+    assert report.mistakes is None  # their rate was not estimated
     assert clf.recipe_ == own.recipe
     assert clf.provenance_["data"] == "the data frame"
     assert clf.provenance_["seed"] == 0
@@ -270,3 +271,17 @@ def test_an_estimated_habit_says_of_which_class_more_anchors_would_help():
     doubt = clf.habit_.uncertainty
     assert doubt.row_error.max() > 0.1  # so few answers leave much open
     assert doubt.advice in report.advice
+
+
+def test_labels_that_contradict_the_model_are_listed_by_default():
+    Q = TransitionMatrix([[0, 1, 0], [0, 0, 1], [1, 0, 0]])
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=600)
+    y[:3] = 0
+    frame = pd.DataFrame(5 * np.eye(3)[y] + rng.normal(size=(600, 3)), columns=list("abc"))
+    frame["not"] = Q.sample(y, seed=0)
+    frame.loc[:2, "not"] = 0  # these are of class 0
+    _, report = fit_own(read_own(frame, label="not"), transition=Q)
+    rows = {each.name for each in report.suspects}
+    assert len(rows & {"data row 1", "data row 2", "data row 3"}) >= 2
+    assert any("of 600 labels are probably wrong" in each for each in report.fit_warnings)
