@@ -41,7 +41,7 @@ def run(seed: int, *, differ: bool) -> tuple[float, float, int]:
         )
         for labels in (said, answers)
     ]
-    together, apart = (float(clf.score(X[others], y[others])) for clf in fitted)
+    together, apart = (float((clf.predict(X[others]) == y[others]).mean()) for clf in fitted)
     return together, apart, len(fitted[1].transitions_)
 
 

@@ -44,7 +44,8 @@ def run(folder: Path, setting: str, name: str, seed: int) -> tuple[float, float]
         method=name, transition=Q, network=make_network, random_state=seed, **OPTIONS
     )
     clf.fit(X, Q.sample(mnist.train.y, seed=100 + seed))
-    return 100 * clf.score(X_test, mnist.test.y), sum(r["seconds"] for r in clf.history_)
+    accuracy = (clf.predict(X_test) == mnist.test.y).mean()
+    return 100 * accuracy, sum(r["seconds"] for r in clf.history_)
 
 
 def main(folder: Path, methods: Sequence[str], n_jobs: int) -> None:

@@ -36,7 +36,7 @@ def main() -> None:
             start = time.perf_counter()
             clf.fit(X, comp_labels, anchors=(X[anchors], y[anchors]))
             results[f"{name} {device}"] = {
-                "accuracy": round(clf.score(X_test, y_test), 4),
+                "accuracy": round((clf.predict(X_test) == y_test).mean(), 4),
                 "seconds": round(time.perf_counter() - start, 2),
                 "epochs": len(clf.history_),
             }

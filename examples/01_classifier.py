@@ -17,4 +17,4 @@ print(Q.diagnose())
 
 for name, transition in (("Q known", Q), ("Q ignored", "uniform")):
     clf = ComplementaryClassifier(transition=transition, random_state=0).fit(X, not_y)
-    print(f"{name}: {clf.score(X_test, y_test):.0%} right")
+    print(f"{name}: {(clf.predict(X_test) == y_test).mean():.0%} right")

@@ -24,4 +24,5 @@ Q = TransitionMatrix(Q / Q.sum(axis=1, keepdims=True))
 for name, transition in (("Q known", Q), ("Q ignored", "uniform")):
     clf = ComplementaryClassifier(transition=transition, random_state=0)
     clf.fit(X[is_rejected], suggested[is_rejected])
-    print(f"{name}: {clf.score(X_test, y_test):.0%} right, from {is_rejected.sum()} rejections")
+    accuracy = (clf.predict(X_test) == y_test).mean()
+    print(f"{name}: {accuracy:.0%} right, from {is_rejected.sum()} rejections")

@@ -29,7 +29,7 @@ clf = ComplementaryClassifier(
 
 if os.environ.get("RANK", "0") == "0":  # all processes have the same weights
     clf.save("digits-model")
-    print(f"{clf.score(X_test, y_test):.0%} right")
+    print(f"{(clf.predict(X_test) == y_test).mean():.0%} right")
 
 if distributed.is_initialized():
     distributed.destroy_process_group()

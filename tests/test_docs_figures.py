@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import replace
 
 import pytest
 
@@ -36,21 +35,40 @@ def shorter_records():
 
 def test_readme_beside_the_paper_is_that_of_the_records():
     records = RecordFile(ROOT / "benchmarks" / "results" / "reproduction.jsonl").read()
+    results = {(each.suite.name, each.recipe): each for each in summarise(SUITES.values(), records)}
     readme = (ROOT / "README.md").read_text("utf-8")
     rows = {
         "MNIST, uniform · without0 · with0": ("table2", ("uniform", "without0", "with0")),
         "CIFAR-10, uniform · without0 · with0": ("table3", ("uniform", "without0", "with0")),
         "CIFAR-100, with0": ("table4", ("CIFAR-100",)),
     }
+
+    def print_figures(suite, recipe, columns):
+        if (suite, recipe) not in results:
+            return "not run"
+        cells = [results[suite, recipe].at("LM/E", column) for column in columns]
+        marks = ["†" if each.developed_on else "" for each in cells]
+        figures = [f"{each.mean:.2f}" for each in cells]
+        if recipe == "paper":
+            return " · ".join(map("".join, zip(figures, marks, strict=True)))
+        return f"**{' · '.join(figures)}**{marks[0]}"
+
     for name, (suite, columns) in rows.items():
-        published, ours = [], []
-        for column in columns:
-            (cell,) = [c for c in SUITES[suite].cells if (c.row, c.column) == ("LM/E", column)]
-            wanted = SUITES[suite].spec_of(cell, "best")
-            found = [r.accuracy for r in records if replace(r.spec, trial=0) == wanted]
-            ours.append(f"{100 * sum(found) / len(found):.2f}")
-            published.append(f"{cell.published.mean:.2f}")
-        assert f"| {name} | {' · '.join(published)} | **{' · '.join(ours)}** |" in readme
+        published = [results[suite, "best"].at("LM/E", each).cell.published for each in columns]
+        cells = [
+            " · ".join(f"{each.mean:.2f}" for each in published),
+            *(print_figures(suite, recipe, columns) for recipe in ("paper", "best")),
+        ]
+        assert f"| {name} | {' | '.join(cells)} |" in readme
+
+
+def test_accuracy_of_anchors_alone_is_that_of_the_record():
+    record = merged_records("anchors")
+    readme = (ROOT / "README.md").read_text("utf-8")
+    digits, mnist = record["digits"], record["mnist"]
+    cell = f" {digits['accuracy_mean']:.1f} ± {digits['accuracy_sd']:.1f} |"
+    assert f"| anchors alone |{3 * cell}" in readme
+    assert f"| MNIST, the 100 anchors alone | | | {mnist['accuracy_mean']:.2f} |" in readme
 
 
 def merged_records(name):

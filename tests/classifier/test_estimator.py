@@ -45,6 +45,10 @@ def answers_of(annotator, labels):
     return Observations(example=np.arange(n), label=labels, annotator=[annotator] * n)
 
 
+def accuracy(clf, X, y):
+    return (clf.predict(X) == y).mean()
+
+
 def small(**options):
     return ComplementaryClassifier(**{"random_state": 0, "epochs": 40, "device": "cpu", **options})
 
@@ -66,8 +70,8 @@ def test_classifier_learns_from_biased_labels_what_the_uniform_assumption_misses
     comp_labels = Q.sample(y, seed=0)
     right = small(transition=Q).fit(X, comp_labels)
     wrong = small(transition="uniform").fit(X, comp_labels)
-    assert right.score(X, y) > 0.9
-    assert right.score(X, y) > wrong.score(X, y) + 0.3
+    assert (right.predict(X) == y).mean() > 0.9
+    assert (right.predict(X) == y).mean() > (wrong.predict(X) == y).mean() + 0.3
 
 
 def test_estimated_transition_is_near_the_true_one_and_has_its_names(iris):
@@ -78,7 +82,7 @@ def test_estimated_transition_is_near_the_true_one_and_has_its_names(iris):
     clf.fit(X, names[comp_labels], anchors=(X[anchors], names[y[anchors]]))
     assert clf.transition_.classes == tuple(names)
     assert np.abs(np.asarray(clf.transition_) - np.asarray(BIASED)).sum(axis=1).mean() < 0.4
-    assert clf.score(X, names[y]) > 0.9
+    assert (clf.predict(X) == names[y]).mean() > 0.9
 
 
 def test_anchors_are_learned_from_unless_told_otherwise(iris):
@@ -92,7 +96,8 @@ def test_anchors_are_learned_from_unless_told_otherwise(iris):
     # labels without information, each class excluded at random: only the anchors can tell
     noise = np.random.default_rng(0).integers(3, size=len(X))
     clf = small(validation_fraction=0)
-    assert clf.fit(X, noise, anchors=(X, y)).score(X, y) > clf.fit(X, noise).score(X, y) + 0.3
+    without = accuracy(clf.fit(X, noise), X, y)
+    assert accuracy(clf.fit(X, noise, anchors=(X, y)), X, y) > without + 0.3
 
 
 def test_anchors_that_are_shown_more_often_count_more(iris):
@@ -100,12 +105,12 @@ def test_anchors_that_are_shown_more_often_count_more(iris):
     noise = np.random.default_rng(0).integers(3, size=len(X))
     anchors = (X[::10], y[::10])
     clf = small(validation_fraction=0, epochs=10)
-    once, often = (
-        clf.set_params(learn_from_anchors=number).fit(X, noise, anchors=anchors).score(X, y)
-        for number in (1, 20)
+    once, often, again = (
+        accuracy(clf.set_params(learn_from_anchors=number).fit(X, noise, anchors=anchors), X, y)
+        for number in (1, 20, 1)
     )
     assert often > once + 0.2
-    assert clf.set_params(learn_from_anchors=1).fit(X, noise, anchors=anchors).score(X, y) == once
+    assert again == once
     with pytest.raises(InvalidInput, match="learn_from_anchors must be an integer of at least 0"):
         clf.set_params(learn_from_anchors=-1).fit(X, noise, anchors=anchors)
 
@@ -140,7 +145,7 @@ def test_string_classes_come_back_as_strings(iris):
     clf.fit(X, names[comp_labels])
     assert clf.classes_.tolist() == ["cat", "dog", "owl"]
     assert set(clf.predict(X)) <= set(names)
-    assert clf.score(X, names[y]) > 0.9
+    assert (clf.predict(X) == names[y]).mean() > 0.9
 
 
 def test_classes_may_be_in_any_order_when_given(iris):
@@ -149,7 +154,7 @@ def test_classes_may_be_in_any_order_when_given(iris):
     clf = small(classes=names, transition=np.asarray(BIASED), epochs=100)
     clf.fit(X, names[comp_labels])
     assert clf.classes_.tolist() == ["owl", "cat", "dog"]
-    assert clf.score(X, names[y]) > 0.9
+    assert (clf.predict(X) == names[y]).mean() > 0.9
 
 
 def test_class_that_is_never_excluded_comes_from_the_matrix(iris):
@@ -176,7 +181,7 @@ def test_two_classes_are_learned_as_their_opposite():
     rng = np.random.default_rng(0)
     y = rng.integers(2, size=200)
     X = rng.normal(size=(200, 3)) + 3 * y[:, None]
-    assert small().fit(X, 1 - y).score(X, y) > 0.95
+    assert (small().fit(X, 1 - y).predict(X) == y).mean() > 0.95
 
 
 def test_dataframe_gives_feature_names_and_refuses_others(iris):
@@ -196,13 +201,13 @@ def test_images_go_through_the_default_network_and_a_convolutional_one(dtype):
     images[np.arange(240), 0, 2 * y, :] += np.array(150, dtype=dtype)
     comp_labels = TransitionMatrix.uniform(3).sample(y, seed=1)
     flat = small().fit(images, comp_labels)
-    assert flat.score(images, y) > 0.95
+    assert (flat.predict(images) == y).mean() > 0.95
     network = nn.Sequential(
         nn.Conv2d(1, 8, 3, stride=2), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.LazyLinear(3)
     )
     network(torch.zeros(2, 1, 8, 8))
     convolutional = small(network=network, lr=0.01).fit(images, comp_labels)
-    assert convolutional.score(images, y) > 0.95
+    assert (convolutional.predict(images) == y).mean() > 0.95
     with pytest.raises(InvalidInput, match=r"X must hold examples of shape \(1, 8, 8\)"):
         flat.predict(images[:, :, :4])
 
@@ -223,20 +228,68 @@ def test_pipeline_clone_and_grid_search_need_no_true_label(iris):
     grid = GridSearchCV(
         pipeline,
         {"complementaryclassifier__lr": [1e-6, 1e-2]},
-        scoring=log_likelihood_scorer,
         cv=2,
         error_score="raise",
     )
     grid.fit(X, comp_labels)
+    # agreement with the labels, as other classifiers are scored, would choose the first
     assert grid.best_params_ == {"complementaryclassifier__lr": 1e-2}
-    assert grid.score(X, comp_labels) < 0  # a mean log-likelihood
-    assert grid.best_estimator_.score(X, y) > 0.85
+    assert (grid.predict(X) == y).mean() > 0.85
+    best = grid.best_estimator_
+    assert grid.score(X, comp_labels) == best.score(X, comp_labels)
+    assert best.score(X, comp_labels) >= log_likelihood_scorer(best, X, comp_labels)
     copied = clone(pipeline)
     assert copied[-1].transition is BIASED
-    scores = cross_val_score(
-        small(transition=BIASED, epochs=5), X, comp_labels, scoring=log_likelihood_scorer, cv=2
-    )
-    assert np.isfinite(scores).all()
+    assert np.isfinite(
+        cross_val_score(small(transition=BIASED, epochs=5), X, comp_labels, cv=2)
+    ).all()
+
+
+def best_log_likelihood(clf, X, comp_labels, Q):
+    """Compute the largest mean log-likelihood over temperatures, by a finer search than score's."""
+    powers = (clf.predict_proba(X) ** (1 / each) for each in np.geomspace(0.5, 32, 200))
+    probs = (each / each.sum(axis=1, keepdims=True) for each in powers)
+    return max(np.log((p @ np.asarray(Q))[np.arange(len(X)), comp_labels]).mean() for p in probs)
+
+
+def test_score_is_the_log_likelihood_of_labels_of_any_form(iris):
+    X, _, comp_labels = iris
+    clf = small(transition=BIASED).fit(X, comp_labels)
+    score = clf.score(X, comp_labels)
+    assert score == pytest.approx(best_log_likelihood(clf, X, comp_labels, BIASED), abs=5e-3)
+    assert clf.score(X, np.eye(3, dtype=bool)[comp_labels]) == pytest.approx(score)
+    assert clf.score(X, answers_of("ann", comp_labels)) == pytest.approx(score)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        clf.score(X, comp_labels[:10])
+    each = {"ann": BIASED, "bob": TransitionMatrix.uniform(3)}
+    by_annotator = small(transition=each).fit(X, answers_of("ann", comp_labels))
+    bob = by_annotator.score(X, answers_of("bob", comp_labels))
+    expected = best_log_likelihood(by_annotator, X, comp_labels, each["bob"])
+    assert bob == pytest.approx(expected, abs=5e-3)
+    assert by_annotator.score(X, comp_labels) > bob  # the common matrix is that of Ann
+
+
+def test_score_does_not_punish_overconfidence(iris):
+    X, _, comp_labels = iris
+    clf = small(transition=BIASED).fit(X, comp_labels)
+    before = clf.score(X, comp_labels)
+    with torch.no_grad():
+        last = [each for each in clf.network_.modules() if isinstance(each, nn.Linear)][-1]
+        last.weight *= 4  # the same predictions, much surer
+        last.bias *= 4
+    assert log_likelihood_scorer(clf, X, comp_labels) < before - 0.02
+    assert clf.score(X, comp_labels) == pytest.approx(before, abs=5e-3)
+
+
+def test_score_says_how_to_compute_the_accuracy_on_true_labels(iris):
+    X, y, comp_labels = iris
+    clf = small(transition=BIASED).fit(X, comp_labels)
+    with pytest.warns(NaysayWarning, match=r"accuracy_score\(y, clf.predict\(X\)\)"):
+        assert clf.score(X, y) < clf.score(X, comp_labels)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clf.score(X, comp_labels)
+        small(transition=BIASED, epochs=1, lr=1e-6).fit(X, comp_labels).score(X, comp_labels)
 
 
 def test_saved_model_predicts_the_same(tmp_path, iris):

@@ -7,7 +7,14 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from naysay import ComplementaryClassifier, NaysayWarning, TransitionMatrix, training
+from naysay import (
+    ComplementaryClassifier,
+    InvalidLabels,
+    NaysayWarning,
+    NoAnchorPoints,
+    TransitionMatrix,
+    training,
+)
 from naysay.classifier import habit
 from naysay.estimation import class_prior, from_anchors, uncertainty
 from naysay.networks import MLP
@@ -33,7 +40,7 @@ def test_the_classifier_refines_what_the_anchors_gave(fitted):
     habit = fitted.habit_
     assert fitted.transition_ == habit.transition
     assert habit.transition.distance(Q) < habit.from_anchors.distance(Q) / 1.5
-    assert fitted.score(X, y) > 0.9
+    assert (fitted.predict(X) == y).mean() > 0.9
 
 
 def test_without_refining_the_matrix_is_that_of_the_anchors(fitted):
@@ -46,6 +53,31 @@ def test_a_diagonal_is_estimated_where_annotators_may_err():
     wrong = TransitionMatrix(0.9 * np.asarray(Q) + 0.1 * np.eye(10), allow_diagonal=True)
     clf = classifier(allow_diagonal=True).fit(X, wrong.sample(y), anchors=(X[ANCHORS], y[ANCHORS]))
     assert 0.03 < np.asarray(clf.transition_).diagonal().mean() < 0.2
+    low, high = clf.habit_.mistakes.interval
+    assert low < 0.1 < high < 0.25
+
+
+def test_uniform_annotators_who_err_do_not_get_a_zero_diagonal():
+    uniform = np.asarray(TransitionMatrix.uniform(4))
+    wrong = TransitionMatrix(0.9 * uniform + 0.1 * np.eye(4), allow_diagonal=True)
+    few = y < 4
+    anchors = ANCHORS[:40]
+    labels = wrong.sample(y[few], seed=1)
+    clf = classifier(allow_diagonal=True).fit(X[few], labels, anchors=(X[anchors], y[anchors]))
+    assert np.asarray(clf.transition_).diagonal().mean() == pytest.approx(0.1, abs=0.04)
+
+
+def test_known_classes_that_labels_exclude_are_left_out_with_a_warning():
+    known = np.full(len(y), -1)
+    known[ANCHORS] = y[ANCHORS]
+    labels = Q.sample(y)
+    labels[ANCHORS[:3]] = y[ANCHORS[:3]]
+    with pytest.warns(NaysayWarning, match="3 of 100 answers about examples of known class"):
+        clf = classifier(refine=False).fit(X, labels, true_labels=known)
+    assert not np.asarray(clf.transition_).diagonal().any()
+    refined = classifier(estimation_epochs=2)
+    assert any("3 of 100" in each for each in refined.fit_quietly(X, labels, true_labels=known))
+    assert refined.habit_.mistakes is None
 
 
 def test_intervals_come_with_the_matrix(fitted):
@@ -153,6 +185,62 @@ def test_few_anchors_do_not_tell_unequal_shares(n_anchors):
     assert off[1] < off[0] / 2
 
 
+# --- true labels of some examples ---------------------------------------------------------------
+
+KNOWN = np.full(len(y), -1)
+KNOWN[ANCHORS] = y[ANCHORS]
+
+
+@pytest.fixture(scope="module")
+def with_true_labels():
+    return classifier().fit(X, Q.sample(y), true_labels=KNOWN)
+
+
+def test_examples_with_a_true_label_are_anchors_and_pairs(with_true_labels):
+    clf = with_true_labels
+    assert clf.transition_.distance(Q) < 0.15
+    assert clf.transition_samples_.shape == (200, 10, 10)
+    assert clf.habit_.at_anchors.shape == (len(ANCHORS), 10)
+    assert not np.isnan(clf.habit_.at_anchors).any()
+    low, high = clf.accuracy_.interval
+    assert clf.accuracy_.n_true_labels == len(ANCHORS)
+    assert low <= (clf.predict(X) == y).mean() <= high
+    assert high - low < 0.25
+
+
+@pytest.mark.parametrize("missing", [np.nan, None, "masked"])
+def test_missing_true_labels_may_be_written_in_several_ways(missing):
+    known = np.ma.masked_less(KNOWN, 0)
+    if missing != "masked":
+        known = [missing if each < 0 else each for each in KNOWN.tolist()]
+    clf = classifier().set_params(epochs=1).fit(X, Q.sample(y), true_labels=known)
+    assert clf.accuracy_.n_true_labels == len(ANCHORS)
+
+
+def test_true_labels_must_fit_the_examples():
+    with pytest.raises(InvalidLabels, match="one entry for each of the 1797 examples"):
+        classifier().fit(X, Q.sample(y), true_labels=[1, 2])
+    with pytest.raises(InvalidLabels, match="true_labels must hold only the classes"):
+        classifier().fit(X, Q.sample(y), true_labels=np.where(KNOWN < 0, -1, 77))
+    with pytest.raises(NoAnchorPoints, match="or true_labels="):
+        classifier().fit(X, Q.sample(y), true_labels=np.full(len(y), -1))
+
+
+def test_picked_anchors_are_learned_from_by_all_networks_and_show_no_accuracy():
+    clf = classifier().set_params(epochs=2)
+    clf.fit(X, Q.sample(y), true_labels=KNOWN, anchors_are="picked")
+    assert clf.accuracy_ is None
+    assert np.isnan(clf.habit_.at_anchors).all()
+
+
+def test_samples_of_the_matrix_are_saved_with_the_model(with_true_labels, tmp_path):
+    with_true_labels.save(tmp_path / "model")
+    loaded = ComplementaryClassifier.load(tmp_path / "model")
+    np.testing.assert_allclose(
+        loaded.transition_samples_, with_true_labels.transition_samples_, atol=1e-6
+    )
+
+
 # --- networks that learn again ------------------------------------------------------------------
 
 UNIFORM = TransitionMatrix.uniform(10)
@@ -175,7 +263,8 @@ def refine(monkeypatch):
 
         def cross_fit(trainer, answers, anchors, Q, Q_samples, **options):
             learned_with.append(Q)
-            return np.full((len(X), 10), 0.1), rounds[len(learned_with) - 1][1]
+            at_anchors = np.full((len(anchors.y), 10), 0.1)
+            return np.full((len(X), 10), 0.1), at_anchors, rounds[len(learned_with) - 1][1]
 
         monkeypatch.setattr(habit, "from_anchors", lambda *given, **options: UNIFORM)
         monkeypatch.setattr(habit, "cross_fit", cross_fit)
@@ -258,7 +347,7 @@ def test_annotators_get_matrices_of_their_own_and_those_of_few_answers_are_named
     assert clf.transition_ == clf.habit_.transition == clf.transitions_["cyd"]
     for name, Q in HABITS.items():
         assert clf.transitions_[name].distance(Q) < clf.transition_.distance(Q) / 2
-    assert clf.score(X4, y4) > 0.9
+    assert (clf.predict(X4) == y4).mean() > 0.9
     clf.save(tmp_path / "model")
     loaded = ComplementaryClassifier.load(tmp_path / "model")
     assert loaded.transitions_ == clf.transitions_

@@ -60,7 +60,7 @@ def test_a_method_may_have_a_module_of_another_package_as_its_loss(tmp_path):
     clf = ComplementaryClassifier(method=method, match_prior=0.1, restarts=1, random_state=0)
     clf.fit(X, uniform.sample(y, seed=0))
     assert clf.loss_ is made[0]
-    assert clf.score(X, y) > 0.9
+    assert (clf.predict(X) == y).mean() > 0.9
     clf.save(tmp_path / "model")
     loaded = ComplementaryClassifier.load(tmp_path / "model")
     assert (loaded.predict(X) == clf.predict(X)).all()

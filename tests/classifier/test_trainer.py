@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 import torch
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, load_iris
 from torch import nn
 
 from naysay import ComplementaryClassifier, InvalidInput, TransitionMatrix
+from naysay.classifier.trainer import RobustHeldOut, allow_mistakes
+from naysay.losses import ForwardCrossEntropy, TwoViews
 from naysay.networks import MLP
 
 X, y = load_digits(n_class=4, return_X_y=True)
@@ -95,3 +97,54 @@ def test_several_answers_or_nothing_held_out_are_trained_once():
 def test_restarts_must_be_a_count():
     with pytest.raises(InvalidInput, match="restarts"):
         fit(-1)
+
+
+# --- mistakes -----------------------------------------------------------------------------------
+
+
+def test_a_diagonal_is_raised_and_one_that_is_large_enough_is_kept():
+    raised = np.asarray(allow_mistakes(Q, 0.01))
+    np.testing.assert_allclose(raised, 0.99 * np.asarray(Q) + 0.01 * np.eye(4))
+    erring = TransitionMatrix([[0.5, 0.5], [1.0, 0.0]], ["a", "b"], allow_diagonal=True)
+    np.testing.assert_allclose(np.asarray(allow_mistakes(erring, 0.1)), [[0.5, 0.5], [0.9, 0.1]])
+    assert allow_mistakes(erring, 0.1).classes == ("a", "b")
+    identity = TransitionMatrix(np.eye(2), allow_diagonal=True)
+    assert allow_mistakes(identity, 0.1) is identity
+    never = TransitionMatrix([[0, 1, 0], [1, 0, 0], [0.5, 0.5, 0]])
+    assert not np.asarray(allow_mistakes(never, 0.1))[:, 2].any()  # no class may lead to label 2
+    many = TransitionMatrix.uniform(2000)
+    assert allow_mistakes(many, 0.1) is many
+
+
+def test_the_largest_held_out_losses_are_left_out():
+    logits = torch.zeros(15, 4)
+    labels = torch.zeros(15, dtype=torch.int64)
+    exact = ForwardCrossEntropy(TransitionMatrix.uniform(4)).eval()
+    robust = RobustHeldOut(exact).eval()
+    assert robust.held_out(logits, labels) == pytest.approx(exact.held_out(logits, labels).item())
+    logits[:2, 0] = 20  # two labels that exclude what the network is certain of
+    assert robust.held_out(logits, labels) == pytest.approx(exact(logits[2:], labels[2:]).item())
+    assert robust(logits, labels) == exact(logits, labels)
+    few = (logits[:4], labels[:4])
+    assert robust.held_out(*few) == pytest.approx(exact.held_out(*few).item())
+    views = TwoViews(Q).eval()  # its held-out loss is at the best temperature
+    assert RobustHeldOut(views).held_out(logits, labels) == views.held_out(logits, labels)
+
+
+def test_one_mistake_among_the_held_out_labels_does_not_stop_training():
+    X, y = load_iris(return_X_y=True)
+    is_held_out = np.argsort(np.random.RandomState(1).permutation(150)) < 15
+    scores = {}
+    for mistakes in (0, 0.01):
+        not_y = TransitionMatrix.uniform(3).sample(y, seed=1)
+        wrong = np.random.default_rng(101).choice(np.flatnonzero(is_held_out))
+        not_y[wrong] = y[wrong]
+        clf = ComplementaryClassifier(mistakes=mistakes, random_state=1).fit(X, not_y)
+        scores[mistakes] = clf.score(X, y)
+    assert scores[0] < 0.8
+    assert scores[0.01] > 0.9
+
+
+def test_mistakes_are_a_share():
+    with pytest.raises(InvalidInput, match="mistakes must be"):
+        ComplementaryClassifier(mistakes=0.7).fit(X, COMP_LABELS)

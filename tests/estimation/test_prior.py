@@ -56,3 +56,18 @@ def test_class_prior_is_never_negative():
 def test_class_prior_refuses_labels_that_cannot_be(labels, wording):
     with pytest.raises(InvalidLabels, match=wording):
         estimation.class_prior(labels, [[0, 0, 1], [0, 0, 1], [1, 0, 0]])
+
+
+@pytest.mark.parametrize("kind", ["without_zeros", "with_zeros"])
+def test_shrinkage_keeps_real_imbalance_and_removes_that_of_chance(kind):
+    zipf = 1 / np.arange(1, 21)
+    for name, true, n in (("zipf", zipf / zipf.sum(), 20_000), ("equal", np.full(20, 0.05), 1_000)):
+        errors = []
+        for seed in range(20):
+            Q = getattr(TransitionMatrix, kind)(20, seed=seed)
+            rng = np.random.default_rng(seed)
+            labels = Q.sample(rng.choice(20, size=n, p=true), seed=rng)
+            found = [estimation.class_prior(labels, Q, shrink=shrink) for shrink in (False, True)]
+            errors.append([np.abs(each - true).sum() for each in found])
+        plain, shrunk = np.mean(errors, axis=0)
+        assert shrunk < (plain if name == "zipf" else plain / 4)

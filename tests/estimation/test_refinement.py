@@ -216,6 +216,23 @@ def test_mistakes_are_found_and_stay_in_bounds():
     assert np.asarray(contrary).diagonal().max() <= 0.5 + 1e-9
 
 
+@pytest.mark.parametrize("rate", [0.0, 0.1])
+def test_uniform_annotators_who_err_keep_one_rate_of_mistakes(rate):
+    n_classes = 6
+    uniform = np.asarray(TransitionMatrix.uniform(n_classes))
+    Q = TransitionMatrix((1 - rate) * uniform + rate * np.eye(n_classes), allow_diagonal=True)
+    for seed in range(3):
+        probs, comp_labels, labels = draw(Q, 1500, seed=seed)
+        initial = blur(TransitionMatrix.uniform(n_classes), 0.1, seed)
+        initial = TransitionMatrix(0.9 * np.asarray(initial) + 0.1 * np.eye(6), allow_diagonal=True)
+        found = np.asarray(
+            refine(probs, comp_labels, initial, allow_diagonal=True, from_these_labels=True)
+        )
+        assert np.ptp(found.diagonal()) == pytest.approx(0)
+        assert found[0, 0] == pytest.approx((comp_labels == labels).mean(), abs=0.015)
+        assert np.ptp(found[~np.eye(n_classes, dtype=bool)]) == pytest.approx(0)
+
+
 def test_what_a_scheme_never_offers_stays_zero_and_the_rest_is_estimated():
     scheme = TransitionMatrix.with_zeros(6, 3, seed=0)  # its shares are not those of the answers
     rng = np.random.default_rng(0)

@@ -213,9 +213,9 @@ def test_several_labels_are_one_likelihood_and_anchors_join_them():
     ruled_out[np.arange(300)[:, None], matrix.sample_several(y, 2, seed=0)] = True
     clf = small().fit(X, ruled_out)
     assert isinstance(clf.loss_, losses.TwoViewsLikelihood)
-    assert clf.score(X, y) > 0.95
+    assert (clf.predict(X) == y).mean() > 0.95
     with_anchors = small().fit(X, ruled_out, anchors=(X[::10], y[::10]))
-    assert with_anchors.score(X, y) > 0.95
+    assert (with_anchors.predict(X) == y).mean() > 0.95
     assert not np.array_equal(with_anchors.predict_proba(X), clf.predict_proba(X))
 
 
@@ -229,7 +229,7 @@ def test_annotators_have_matrices_of_their_own(tmp_path):
     said = np.where(who == "ann", *(habits[name].sample(y, seed=0) for name in ("ann", "bob")))
     answers = Observations(example=np.arange(300), label=said, annotator=who)
     clf = small(transition=habits).fit(X, answers)
-    assert clf.score(X, y) > 0.95
+    assert (clf.predict(X) == y).mean() > 0.95
     clf.save(tmp_path / "model")
     loaded = ComplementaryClassifier.load(tmp_path / "model", device="cpu")
     np.testing.assert_array_equal(loaded.predict_proba(X), clf.predict_proba(X))

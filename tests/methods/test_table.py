@@ -98,7 +98,7 @@ def test_every_method_learns_iris_from_uniform_labels_and_is_saved_by_its_name(
 ):
     X, y, comp_labels = iris
     clf = small(method=name, epochs=30).fit(X, comp_labels)
-    assert clf.score(X, y) > 0.6
+    assert (clf.predict(X) == y).mean() > 0.6
     assert np.isfinite(clf.predict_proba(X)).all()
     assert all(np.isfinite(record["held_out_loss"]) for record in clf.history_)
     clf.save(tmp_path / "model")

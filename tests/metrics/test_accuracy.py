@@ -127,7 +127,8 @@ def test_a_matrix_that_is_not_that_of_the_labels_is_pointed_out():
     with pytest.warns(NaysayWarning, match="Q does not describe these labels"):
         found = metrics.accuracy_without_labels(true, labels, Q)
     assert found.value > 1
-    assert found.interval == (1, 1)
+    assert found.interval == (0, 1)
+    assert str(found).startswith("unknown: the whole interval is outside 0 to 100 %")
 
 
 def test_samples_of_Q_widen_the_interval_until_it_holds():
@@ -397,3 +398,28 @@ def test_a_sample_without_a_mistake_does_not_warn_of_the_matrix(recwarn):
     assert found.value > 1.05
     assert found.standard_error == pytest.approx(0)
     assert not recwarn
+
+
+def test_several_labels_of_an_example_are_averaged_and_not_taken_for_independent():
+    """With 4 labels per example the interval is narrower than with 1, and still covers."""
+    rng = np.random.default_rng(3)
+    Q = TransitionMatrix.without_zeros(4, (0.6, 0.3, 0.1), seed=0)
+    inside, widths = 0, []
+    for _ in range(200):
+        true = rng.integers(4, size=150)
+        predicted = np.where(rng.random(150) < 0.8, true, (true + 1) % 4)
+        example = np.repeat(np.arange(150), 4)
+        labels = Q.sample(true[example], seed=rng)
+        found = metrics.accuracy_without_labels(predicted[example], labels, Q, examples=example)
+        single = metrics.accuracy_without_labels(predicted, labels[::4], Q)
+        naive = metrics.accuracy_without_labels(predicted[example], labels, Q)
+        widths.append([np.ptp(each.interval) for each in (naive, found, single)])
+        inside += found.interval[0] <= 0.8 <= found.interval[1]
+    assert found.n_labels == 600
+    assert 0.9 < inside / 200 <= 1
+    assert (np.diff(np.mean(widths, axis=0)) > 0).all()
+
+
+def test_examples_must_be_named_for_every_label():
+    with pytest.raises(InvalidLabels, match="examples must have one entry per label"):
+        metrics.accuracy_without_labels([0, 1], [1, 0], TransitionMatrix.uniform(3), examples=[0])

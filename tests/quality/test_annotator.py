@@ -40,8 +40,9 @@ def test_matrix_and_error_rate_of_each_annotator_are_recovered():
     assert found.transitions["bob"] == by_name["bob"].transition
     assert found.pooled.allow_diagonal
     lines = str(found).splitlines()
-    assert lines[0].split() == ["annotator", "answers", "wrong", "answers", "bias"]
+    assert lines[0].split("  ")[-2:] == ["wrong answers (95 % interval)", "bias"]
     assert lines[1].startswith("cy")
+    assert f"{by_name['cy'].interval[0]:.1%} to " in lines[1]
 
 
 def test_the_standard_error_of_the_error_rate_is_that_of_repeated_samples():
@@ -69,6 +70,35 @@ def test_matrices_from_few_answers_are_shrunk_towards_the_common_one():
     assert by_name["new"].bias < 0.1
     loose = {e.name: e for e in quality.annotators(few, probs, animals(5), strength=0.01)}
     assert loose["new"].bias > by_name["new"].bias
+
+
+@pytest.mark.parametrize("n", [10, 100])
+@pytest.mark.parametrize("known", [True, False])
+def test_rates_are_not_shrunk_and_their_intervals_contain_them(n, known):
+    rng = np.random.default_rng(13)
+    rates = {"never": 0.0, "seldom": 0.05, "often": 0.3, "always": 1.0}
+    habit, found = animals(5), {name: [] for name in rates}
+    for _ in range(60):
+        true = rng.integers(5, size=4 * n + 1000)
+        names = np.repeat([*rates, "others"], [n] * 4 + [1000])
+        is_wrong = rng.random(len(true)) < [rates.get(name, 0.05) for name in names]
+        answers = Observations(
+            example=np.arange(len(true)),
+            label=np.where(is_wrong, true, habit.sample(true, seed=rng)),
+            annotator=names,
+        )
+        probs = np.eye(5)[true] if known else predict(true, 5, rng, sharpness=2.2)
+        for each in quality.annotators(answers, probs, habit):
+            if each.name in rates:
+                low, high = each.interval
+                assert 0 <= low <= each.error_rate <= high <= 1
+                assert low < high
+                covered = low <= rates[each.name] <= high
+                found[each.name].append([each.error_rate, covered])
+    for name, rate in rates.items():
+        mean, covered = np.mean(found[name], axis=0)
+        assert mean == pytest.approx(rate, abs=0.05)
+        assert covered >= 0.85  # of 60
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])
@@ -101,6 +131,7 @@ def test_many_correct_answers_have_a_small_standard_error():
     assert 0 < each.standard_error < 0.001
     (each,) = quality.annotators(answers, np.eye(3)[true], animals(3), allow_diagonal=False)
     assert each.standard_error == 0  # zero by Q
+    assert each.interval == (0, 0)
 
 
 @pytest.mark.parametrize("allow_diagonal", [True, False])

@@ -125,6 +125,22 @@ def test_swapped_and_merged_classes_are_found_whatever_the_matrix():
     assert merged >= 40
 
 
+def test_a_class_lost_among_ten_is_found_with_few_labels():
+    rng = np.random.default_rng(12)
+    Q = TransitionMatrix.uniform(10)
+    found = {"merged": 0, "absent": 0}
+    for _ in range(12):
+        true = rng.integers(10, size=3000)
+        healthy = np.where(rng.random(3000) < 0.8, true, rng.integers(10, size=3000))
+        probs, labels = np.eye(10)[np.where(healthy == 1, 0, healthy)], Q.sample(true, seed=rng)
+        findings = quality.find_collapsed_classes(probs, labels, Q).findings
+        found["merged"] += ("merged", ("1", "0")) in [(e.kind, e.classes) for e in findings]
+        occurs = true != 1
+        found["absent"] += bool(quality.find_collapsed_classes(probs[occurs], labels[occurs], Q))
+    assert found["merged"] >= 10
+    assert found["absent"] <= 1
+
+
 def test_the_figures_are_shares_of_the_true_classes():
     Q = animals(4)
     probs, labels, true = draw(Q, 200_000, sharpness=2, seed=4)

@@ -1,6 +1,7 @@
 """The page of `naysay fit`: looked at as a reader and as a browser would."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ import pytest
 from html_reader import Page
 from naysay import TransitionMatrix
 from naysay.datasets.own import read_own
+from naysay.estimation import MistakeRate
 from naysay.report import render_fit_page, write_fit_page
 from naysay.report.pictures import make_thumbnail
 from naysay.workflows.fit import fit_own
@@ -83,31 +85,39 @@ def test_the_page_loads_nothing_and_escapes_everything(page, report):
     assert {e["aria-labelledby"] for e in page.all("section")} <= set(ids)
 
 
-def test_a_matrix_without_a_diagonal_lists_no_wrong_labels():
+def test_a_method_that_allows_for_no_mistakes_lists_no_wrong_labels(report):
+    text = Page(render_fit_page(replace(report, suspects=None))).text("body")
+    assert "None are listed" in text
+
+
+def test_the_rate_of_mistakes_is_shown_with_its_interval(report):
+    assert report.mistakes is None  # the matrix was given
+    rate = MistakeRate(value=0.031, interval=(0.01, 0.062), level=0.95)
+    text = Page(render_fit_page(replace(report, mistakes=rate))).text("main")
+    assert "rate of mistakes 3.1 % (95 % interval 1.0 to 6.2 %)" in text.replace("\xa0", " ")
+    assert replace(report, mistakes=rate).to_dict()["mistakes"]["interval"] == (0.01, 0.062)
+
+
+def test_a_singular_matrix_gives_bounds():
     Q = TransitionMatrix([[0, 0.5, 0.5], [1, 0, 0], [1, 0, 0]], NAMES)
     report = make_report(Q=Q)
     text = Page(render_fit_page(report)).text("body")
-    assert "None are listed" in text
     assert "Read this first" in text  # Q is singular
     assert report.accuracy.value is None
     assert "can only be bounded" in text
 
 
-def test_an_impossible_accuracy_is_shown_as_it_is_and_claims_no_confidence():
+def test_a_matrix_that_the_labels_refute_gives_no_figure():
     values = [[0.2, 0.5, 0.3], [0.3, 0.2, 0.5], [0.5, 0.3, 0.2]]  # they err half as often
     report = make_report(2000, Q=TransitionMatrix(values, NAMES, allow_diagonal=True))
     page = Page(render_fit_page(report))
     opening = page.text("header").replace("\xa0", " ")
-    value, error = report.accuracy.value, report.accuracy.standard_error
-    assert value > 1
-    assert f"the estimate is {100 * value:.1f} % ± {100 * error:.1f}, which no acc" in opening
-    assert "Q does not describe these labels" in opening
+    assert report.agreement.refuted
+    assert report.accuracy.value is None
+    assert "The accuracy of the model is unknown: the labels refute" in opening
     assert "confidence" not in page.text("body")
     assert page.all("svg", **{"class": "range"}) == []
-    for each in report.precision:
-        assert each.value > 1
-        shown = f"{100 * each.value:.1f} % ± {100 * each.standard_error:.1f}"
-        assert shown in page.text("main").replace("\xa0", " ")
+    assert page.text("main").count("unknown") > 2 * len(report.precision)
 
 
 def test_images_are_shown_as_thumbnails_inside_the_page(tmp_path):

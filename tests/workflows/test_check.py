@@ -4,6 +4,7 @@ import io
 import json
 
 import numpy as np
+import pandas
 import pytest
 from PIL import Image
 from typer.testing import CliRunner
@@ -15,7 +16,7 @@ from naysay.datasets.own.images import ImageRecipe
 from naysay.quality import find_collapsed_classes
 from naysay.quality.collapsed import _findings
 from naysay.workflows.check import check_file
-from naysay.workflows.fit import estimate_accuracy
+from naysay.workflows.evaluation import evaluate
 
 CLASSES = ["cat", "dog", "owl"]
 CENTRES = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
@@ -71,11 +72,68 @@ def test_json_tells_the_accuracy_the_doubtful_answers_and_the_annotators(model, 
     assert high - low < 0.1
     assert found["collapsed"]["findings"] == []
     assert found["n_wrong_expected"] == pytest.approx(300, rel=0.25)
-    rows = [int(each["example"].removeprefix("data row ")) - 1 for each in found["doubtful"]]
-    assert (labels[rows] == np.array(CLASSES)[true[rows]]).mean() > 0.8
-    assert [each["not"] for each in found["doubtful"]] == labels[rows].tolist()
+    low, high = found["n_wrong_interval"]
+    assert low < (labels == np.array(CLASSES)[true]).sum() < high
+    doubtful = found["doubtful"]
+    assert len(doubtful) > 100
+    rows = [each["row"] - 1 for each in doubtful]
+    is_wrong = labels[rows] == np.array(CLASSES)[true[rows]]
+    claimed = np.mean([each["probability"] for each in doubtful])
+    assert claimed - 0.05 < is_wrong.mean() < claimed + 0.2
+    assert [each["not"] for each in doubtful] == labels[rows].tolist()
+    assert [each["annotator"] for each in doubtful] == ["ann" if row % 2 else "bob" for row in rows]
+    assert [each["prediction"] for each in doubtful] == predictions[rows].tolist()
     assert {each["name"] for each in found["annotators"]} == {"ann", "bob"}
     assert found["notes"] == []
+
+
+def test_all_answers_that_are_probably_wrong_are_written_to_a_file(model, answers, tmp_path):
+    path, out = answers[0], tmp_path / "issues.csv"
+    options = "--label=not", "--annotator=who"
+    done = run("check", model, path, *options, "--out", out)
+    frame = pandas.read_csv(out)
+    assert done.output.splitlines()[-1] == f"{len(frame)} answers that are probably wrong: {out}"
+    assert frame.columns.tolist() == (
+        ["row", "example", "not", "annotator", "probability", "prediction"]
+    )
+    assert frame["row"].dtype == np.int64
+    assert (frame["probability"] >= 0.5).all()
+    clf = ComplementaryClassifier.load(model)
+    found = check_file(clf, path, label="not", annotator="who")
+    pandas.testing.assert_frame_equal(found.issues.to_pandas(), frame)
+    first = frame.iloc[0]
+    said = f"  data row {first['row']} ({first['annotator']}): 'not {first['not']}' is wrong"
+    assert said in done.output
+    run("check", model, path, *options, "--out", tmp_path / "issues.parquet")
+    assert pandas.read_parquet(tmp_path / "issues.parquet")["row"].tolist() == (
+        frame["row"].tolist()
+    )
+    assert run("check", model, path, *options, "--out", "-").stdout == out.read_text()
+    done = run("check", model, path, *options, "--out", tmp_path / "issues.txt")
+    assert "out must end in .csv or .parquet" in done.stderr
+
+
+def test_an_answer_is_named_by_its_own_row_and_by_its_example(model, tmp_path):
+    """The last row is about the first example, and wrong."""
+    path = tmp_path / "several.csv"
+    right = [f"{i},{4 * (i % 2)},0,{'cat' if i % 2 else 'dog'}|owl,ann" for i in range(300)]
+    wrong = [f"{i},{4 * (i % 2)},0,{'dog' if i % 2 else 'cat'}," for i in range(50, -1, -1)]
+    path.write_text("\n".join(["id,x,y,not,who", *right, *wrong]))
+    clf = ComplementaryClassifier.load(model)
+    found = check_file(clf, path, label="not", example_id="id", annotator="who")
+    issue = next(each for each in found.issues.to_pylist() if each["example"] == "0")
+    assert issue.pop("probability") > 0.5
+    about = {"not": "cat", "annotator": None, "prediction": "cat"}
+    assert issue == {"row": 351, "example": "0", **about}
+    assert "(data row 3" in str(found)
+
+
+def test_without_mistakes_in_the_matrix_the_list_is_empty(model, answers, tmp_path):
+    Q = TransitionMatrix.uniform(3, classes=CLASSES)
+    clf = ComplementaryClassifier.load(model)
+    found = check_file(clf, answers[0], label="not", annotator="who", transition=Q)
+    assert found.issues.num_rows == 0
+    assert found.to_dict()["n_wrong_interval"] is None
 
 
 def test_the_text_says_the_same(model, answers):
@@ -105,25 +163,23 @@ def test_another_matrix_decides_what_can_be_said(model, answers, tmp_path):
 def test_a_matrix_that_cannot_be_right_is_named_first_and_nothing_rests_on_it(
     model, answers, tmp_path, recwarn
 ):
-    """The accuracy shows it of the first matrix; of the second, what predictions would hold."""
+    """The labels of each predicted class are no mixture of the rows of these matrices."""
     path = answers[0]
     by_accuracy = 0.6 * np.asarray(TransitionMatrix.uniform(3)) + 0.4 * np.eye(3)
     by_shares = [[0.1, 0.6, 0.3], [0.9, 0.1, 0], [0, 0.9, 0.1]]
     options = "--label=not", "--annotator=who", "--transition", tmp_path / "Q.csv"
-    for values, why in [
-        (by_accuracy, "chance does not explain"),
-        (by_shares, "more than 100 % of"),
-    ]:
+    for values in (by_accuracy, by_shares):
         TransitionMatrix(values, CLASSES, allow_diagonal=True).write(tmp_path / "Q.csv")
         found = json.loads(run("check", model, path, *options, "--json").stdout)
         assert found["matrix_fits"] is False
         assert found["collapsed"] is None
-        assert why in found["notes"][0]
-        assert "Q does not describe these labels" in found["notes"][0]
+        assert found["agreement"]["refuted"]
+        assert found["accuracy"]["value"] is None
+        assert "The labels refute the transition matrix" in found["notes"][0]
         printed = run("check", model, path, *options).output
         assert printed.splitlines()[0] == f"warning: {found['notes'][0]}"
-        assert printed.count("Q does not describe") == 1
-        assert "interval" not in printed.splitlines()[1]
+        assert printed.count("refute") == 1
+        assert printed.splitlines()[1] == "Accuracy: unknown"
         assert "swapped" not in printed
         assert "misnamed" not in printed
     assert not [each for each in recwarn if issubclass(each.category, NaysayWarning)]
@@ -144,28 +200,33 @@ def test_shares_above_100_percent_are_blamed_on_the_matrix():
 def test_an_estimated_matrix_gets_more_leave_where_its_error_is_left_out():
     answers = np.array([1, 1, 2, 2] * 60)
     Q = TransitionMatrix([[0, 0.6, 0.4], [0.6, 0, 0.4], [0.5, 0.5, 0]])
-    accuracy, said = estimate_accuracy(np.zeros(240, int), answers, Q)
-    beyond = (accuracy.value - 1) / accuracy.standard_error
-    assert 2.33 < beyond < 4
-    assert "hardly explains" in str(said)
-    assert estimate_accuracy(np.zeros(240, int), answers, Q, is_exact=False)[1] is None
+    evaluated = (np.zeros(240, int), answers, np.arange(240), Q)
+    found = evaluate(*evaluated)
+    assert found.agreement.refuted
+    assert found.accuracy.value is None
+    assert "no class shares explain" in str(found.accuracy)
+    assert all(each.unknown for each in found.precision)
+    assert "Estimate Q again" in str(found.warning)
+    assert evaluate(*evaluated, is_exact=False).matrix_fits
 
 
 def test_a_sample_that_happens_to_hold_no_mistake_proves_nothing():
     true = np.arange(20) % 3
-    accuracy, said = estimate_accuracy(true, (true + 1 + np.arange(20) % 2) % 3, MISTAKES)
+    labels = (true + 1 + np.arange(20) % 2) % 3
+    accuracy, *_, warning = evaluate(true, labels, np.arange(20), MISTAKES)
     assert accuracy.value > 1.1
     assert accuracy.standard_error == pytest.approx(0)
-    assert said is None
+    assert str(accuracy).startswith("100.0 %")
+    assert warning is None
 
 
-def test_several_answers_about_an_example_count_once_for_the_accuracy(model, tmp_path):
+def test_all_answers_about_an_example_count_for_the_accuracy(model, tmp_path):
     path = tmp_path / "several.csv"
     path.write_text("id,x,y,not\n1,0,0,dog|owl\n1,0,0,dog\n2,4,0,cat\n")
     done = run("check", model, path, "--label=not", "--id=id", "--json")
     found = json.loads(done.stdout)
     assert (found["n_examples"], found["n_answers"]) == (2, 4)
-    assert found["accuracy"]["n_labels"] == 2
+    assert found["accuracy"]["n_labels"] == 4
 
 
 def test_features_are_made_as_in_training_where_the_model_knows_how(model, tmp_path, monkeypatch):

@@ -13,7 +13,12 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import (
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
 from torch import Tensor, nn
 
 from naysay import __version__, training
@@ -25,12 +30,15 @@ from naysay.classifier.inputs import (
     Transitions,
     is_ruled_out,
     pool,
+    read_known_classes,
     read_labels,
     read_transition,
     read_true_labels,
+    warn_if_unlike,
 )
 from naysay.classifier.model_files import NetworkFactory
 from naysay.classifier.trainer import (
+    RobustHeldOut,
     Trainer,
     accuracy_measure,
     add_prior_matching,
@@ -43,8 +51,14 @@ from naysay.classifier.trainer import (
 from naysay.estimation import class_prior
 from naysay.losses.protocol import as_training_loss
 from naysay.methods import METHODS, Method, Setting, find_method
+from naysay.metrics import Estimate
+from naysay.metrics.few_labels import (
+    class_weights,
+    estimate_improvement,
+    few_labels_estimate,
+)
 from naysay.networks import MLP, Standardising
-from naysay.observations import Observations
+from naysay.observations import Observations, log_likelihoods
 from naysay.training.augmentation import Augments, default_for, of_each_view, strong_for
 from naysay.training.schedules import Schedule, cosine
 from naysay.transition import TransitionMatrix
@@ -55,6 +69,10 @@ if TYPE_CHECKING:
 
 __all__ = ["ComplementaryClassifier"]
 
+_MOST_SAVED = 250_000  # entries of samples of the matrix, 1 MB
+_FEWEST_RANDOM_ANCHORS = 10  # with fewer, the interval of the accuracy spans most of 0 to 100 %
+_FEWEST_AGREEING = 20  # labels that are the predicted class; fewer are no reason for a warning
+_TEMPERATURES = tuple(2 ** (step / 2) for step in range(-2, 11))  # from 0.5 to 32
 _NOT_SAVED = (  # parameters that are code, or of no use once the classifier is fitted
     "network",
     "augment",
@@ -113,6 +131,12 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         which is estimated from the labels; see `naysay.losses.PriorMatching`. It prevents classes
         that are never predicted; 0.1 is a good first value. The matrix must be invertible, and
         batches large enough to contain every class.
+    mistakes : float, default=0.01
+        Share of labels that exclude the true class by mistake which training allows for, at least:
+        the diagonal of the matrix is raised to it for the methods ``forward``, ``two-views`` and
+        ``weak-to-strong``, and the two largest held-out losses are left out when epochs are
+        compared. A single mistake would otherwise cost very much. With 0 the loss is exact.
+        `transition_` does not change.
     restarts : int, default=0
         Maximum number of further trainings, each from new weights, while the held-out labels show
         collapsed classes; see `naysay.quality.find_collapsed_classes`. The network with the
@@ -167,7 +191,15 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         With ``transition="estimate"``, the estimate: ``transition``; ``from_anchors``, the matrix
         before it was refined; ``uncertainty``, intervals for the entries (see
         `naysay.estimation.uncertainty`); ``judgements``, out-of-fold predictions P(Y | x) for the
-        examples; ``by_annotator``, the matrices of annotators; and ``warnings``.
+        examples, and ``at_anchors``, those for random anchors; ``by_annotator``, the matrices of
+        annotators; and ``warnings``.
+    transition_samples_ : ndarray of shape (n_samples, n_classes, n_classes) or None
+        With ``transition="estimate"``, plausible matrices, for
+        ``metrics.accuracy_without_labels(…, Q_samples=…)``.
+    accuracy_ : naysay.metrics.Estimate or None
+        With ``transition="estimate"`` and at least 10 random anchors, the accuracy on new examples.
+        It is estimated from the anchors, by networks that were not trained on them, and does not
+        depend on the matrix. See `naysay.metrics.accuracy_with_few_labels`.
     learned_transition_ : TransitionMatrix
         Only with ``method="cpe-t"``: the matrix that was learned, starting from `transition_`.
     network_ : Module
@@ -195,7 +227,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     >>> X, y = load_iris(return_X_y=True)
     >>> not_y = TransitionMatrix.uniform(3).sample(y, seed=0)  # "this one is not a 2"
     >>> clf = ComplementaryClassifier(random_state=0).fit(X, not_y)
-    >>> bool(clf.score(X, y) > 0.9)
+    >>> bool((clf.predict(X) == y).mean() > 0.9)
     True
     """
 
@@ -203,6 +235,8 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     transition_: TransitionMatrix
     transitions_: dict[str, TransitionMatrix]
     habit_: Habit | None = None
+    accuracy_: Estimate | None = None
+    transition_samples_: NDArray[Any] | None = None
     network_: nn.Module
     loss_: nn.Module
     history_: list[dict[str, float]]
@@ -228,6 +262,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         max_norm: float | None = None,
         patience: int = 20,
         match_prior: float = 0.0,
+        mistakes: float = 0.01,
         restarts: int = 0,
         validation_fraction: float = 0.1,
         refine: bool = True,
@@ -255,6 +290,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         self.max_norm = max_norm
         self.patience = patience
         self.match_prior = match_prior
+        self.mistakes = mistakes
         self.restarts = restarts
         self.validation_fraction = validation_fraction
         self.refine = refine
@@ -274,7 +310,15 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         tags.classifier_tags.poor_score = True  # it learns to avoid the y it is given
         return tags
 
-    def fit(self, X: Any, y: Any, *, anchors: tuple[Any, Any] | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        anchors: tuple[Any, Any] | None = None,
+        true_labels: Any = None,
+        anchors_are: str = "random",
+    ) -> Self:
         """Learn from complementary labels.
 
         Parameters
@@ -286,16 +330,34 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             example pass a matrix that is True where a class is excluded, and for answers of known
             annotators `naysay.observations.Observations`.
         anchors : pair (X_anchor, y_anchor), optional
-            Examples with their true classes; they may be among the examples of X.
+            Examples with their true classes; they may be among the examples of X. They must be
+            transformed as X is, which a ``Pipeline`` does not do: there, pass `true_labels`. A
+            warning is given if they do not look like X.
             ``transition="estimate"`` needs them, 5 or 10 of each class, and warns about few. With
             ``learn_from_anchors`` the classifier is trained on them too, for any `transition`.
+        true_labels : array of shape (n,), optional
+            True classes of the examples of X where they are known, and NaN, None or -1 elsewhere.
+            These examples are anchors too. With their complementary labels they are draws from
+            the matrix, so that ``transition="estimate"`` needs fewer of them than of `anchors`.
+        anchors_are : {"random", "picked"}, default="random"
+            Whether the examples with known classes are a random sample, of all examples or of each
+            class, or were picked, for instance because they are clear. Only a random sample shows
+            the accuracy on other examples, `accuracy_`.
         """
-        for message in self.fit_quietly(X, y, anchors=anchors):
+        for message in self.fit_quietly(
+            X, y, anchors=anchors, true_labels=true_labels, anchors_are=anchors_are
+        ):
             warnings.warn(message, NaysayWarning, stacklevel=2)
         return self
 
     def fit_quietly(
-        self, X: Any, y: Any, *, anchors: tuple[Any, Any] | None = None
+        self,
+        X: Any,
+        y: Any,
+        *,
+        anchors: tuple[Any, Any] | None = None,
+        true_labels: Any = None,
+        anchors_are: str = "random",
     ) -> tuple[str, ...]:
         """Fit the classifier as `fit` does, and return warnings as text instead of issuing them."""
         method = find_method(self.method)
@@ -306,7 +368,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             repeats = check_count(self.learn_from_anchors, "learn_from_anchors", least=0)
         device = find_device(self.device)
         X, labels, given = self._read_examples(X, y)
-        anchored = self._read_anchors(anchors)
+        anchored = self._read_anchors(X, anchors, true_labels, anchors_are)
         trainer = self._make_trainer(X, method, options, device)
         transitions = self._find_transitions(given, trainer, labels, anchored, method, repeats)
 
@@ -314,23 +376,36 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         if method.needs_prior:
             prior = torch.as_tensor(class_prior(labels.label, self.transition_))
         targets = make_targets(
-            labels, transitions, method, Setting(Q=self.transition_, prior=prior)
+            labels,
+            transitions,
+            method,
+            Setting(Q=self.transition_, prior=prior),
+            mistakes=self.mistakes,
         )
         self.loss_ = targets.loss.to(device)
         uncertainty = self.habit_.uncertainty if self.habit_ else None
-        samples = uncertainty.samples if uncertainty else None
-        loss = add_prior_matching(self.loss_, labels, self.transition_, self.match_prior, samples)
+        samples = self.transition_samples_ = uncertainty.samples if uncertainty else None
+        loss = RobustHeldOut(self.loss_) if self.mistakes else self.loss_
+        loss = add_prior_matching(loss, labels, self.transition_, self.match_prior, samples)
         loss = loss.to(device)
         examples, held_out = trainer.split(targets.example, targets.values)
         if anchored is not None and repeats:
-            examples, loss = trainer.add_anchors(examples, targets, loss, anchored, repeats=repeats)
+            examples, loss = trainer.add_anchors(
+                examples, targets, loss, anchored.X, anchored.y, repeats=repeats
+            )
         measure = accuracy_measure(self.loss_, self.transition_, targets)
         self.network_, self.history_ = train_with_restarts(
             trainer, loss, examples, held_out, self.transition_, restarts, measure=measure
         )
+        self.accuracy_ = None
+        if self.habit_ is not None and anchored is not None:
+            self.accuracy_ = self._accuracy_at_anchors(trainer, labels, anchored)
         self.input_shape_ = tuple(X.shape[1:])
         self.recipe_ = self.provenance_ = None  # of an earlier fit
-        return () if self.habit_ is None else self.habit_.warnings
+        unlike: tuple[str, ...] = ()
+        if anchored is not None and (anchored.row < 0).any():
+            unlike = warn_if_unlike(X, anchored.X[anchored.row < 0], len(self.classes_))
+        return unlike + (() if self.habit_ is None else self.habit_.warnings)
 
     def _training_options(self) -> training.Options:
         """Check the parameters of training, and collect them."""
@@ -339,6 +414,8 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         for name in ("weight_decay", "match_prior"):
             if getattr(self, name) != 0:
                 check_number(getattr(self, name), name, above=0)
+        if self.mistakes != 0:
+            check_number(self.mistakes, "mistakes", above=0, below=0.5)
         if self.max_norm is not None:
             check_number(self.max_norm, "max_norm", above=0)
         return training.Options(
@@ -366,22 +443,37 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         labels, self.classes_, given = read_labels(y, len(X), self.classes, given)
         return X, labels, given
 
-    def _read_anchors(self, anchors: Any) -> Anchors | None:
+    def _read_anchors(
+        self, X: NDArray[Any], anchors: Any, true_labels: Any, anchors_are: str
+    ) -> Anchors | None:
         """Check the anchors, and turn their true classes into indices."""
-        if anchors is None:
+        if anchors_are not in ("random", "picked"):
+            raise InvalidInput(f"anchors_are must be 'random' or 'picked'. Got {anchors_are!r}.")
+        known = np.full(len(X), -1)
+        if true_labels is not None:
+            known = read_known_classes(true_labels, len(X), self.classes_)
+        rows = np.flatnonzero(known >= 0)
+        parts = [(as_inputs(X[rows]), known[rows])]
+        if anchors is not None:
+            if not isinstance(anchors, tuple | list) or len(anchors) != 2:
+                raise InvalidInput(
+                    f"anchors must be a pair (X_anchor, y_anchor). Got {shorten(anchors)}."
+                )
+            X_anchor, y_anchor = anchors
+            X_anchor = cast("Any", validate_data(self, X_anchor, allow_nd=True, reset=False))
+            y_anchor = read_true_labels(y_anchor, len(X_anchor), self.classes_)
+            parts.append((as_inputs(X_anchor), y_anchor))
+        inputs, classes = (np.concatenate(each) for each in zip(*parts, strict=True))
+        if not len(classes):
             if isinstance(self.transition, str) and self.transition == "estimate":
                 raise NoAnchorPoints(
                     "transition='estimate' needs anchors: examples whose true class is known, 5 "
-                    "or 10 of each class. Pass fit(X, comp_labels, anchors=(X_anchor, y_anchor))."
+                    "or 10 of each class. Pass fit(X, comp_labels, anchors=(X_anchor, y_anchor)), "
+                    "or true_labels= with the true classes of some examples of X."
                 )
             return None
-        if not isinstance(anchors, tuple | list) or len(anchors) != 2:
-            raise InvalidInput(
-                f"anchors must be a pair (X_anchor, y_anchor). Got {shorten(anchors)}."
-            )
-        X_anchor, y_anchor = anchors
-        X_anchor = cast("Any", validate_data(self, X_anchor, allow_nd=True, reset=False))
-        return as_inputs(X_anchor), read_true_labels(y_anchor, len(X_anchor), self.classes_)
+        others = np.full(len(classes) - len(rows), -1)
+        return Anchors(inputs, classes, np.concatenate([rows, others]), anchors_are == "random")
 
     def _make_trainer(
         self, X: NDArray[Any], method: Method, options: training.Options, device: torch.device
@@ -403,6 +495,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             device=device,
             random=random,
             make_network=partial(self._make_network, method),
+            mistakes=self.mistakes,
             progress=self.progress,
             checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
         )
@@ -462,6 +555,41 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         self.transitions_ = dict(transitions) if isinstance(transitions, Mapping) else {}
         return transitions
 
+    def _accuracy_at_anchors(
+        self, trainer: Trainer, labels: Observations, anchors: Anchors
+    ) -> Estimate | None:
+        """Estimate the accuracy from anchors that the networks of cross-fitting have not seen.
+
+        The classifier was trained on all examples and all anchors, so it should be better than
+        these networks. The difference is estimated on examples that it was not trained on.
+        """
+        assert self.habit_ is not None
+        probs, at_anchors = self.habit_.judgements, self.habit_.at_anchors
+        if probs is None or at_anchors is None:
+            return None
+        usable = ~np.isnan(at_anchors[:, 0])
+        if usable.sum() < _FEWEST_RANDOM_ANCHORS:
+            return None
+        at_anchors, true = at_anchors[usable], anchors.y[usable]
+        weights, strata = class_weights(true, probs.mean(axis=0))
+        shift = error = 0.0
+        is_held_out = trainer.is_held_out[labels.example]
+        if is_held_out.any():
+            rows, comp_labels = labels.example[is_held_out], labels.label[is_held_out]
+            of_network = np.exp(trainer.log_probs(self.network_, trainer.pick(rows, rows)))
+            shift, error = estimate_improvement(
+                of_network, probs[rows], np.asarray(self.transition_).T[comp_labels]
+            )
+        return few_labels_estimate(
+            (at_anchors.argmax(axis=1) == true).astype(np.float64),
+            weights,
+            strata,
+            at_anchors.max(axis=1),
+            probs.max(axis=1),
+            shift=shift,
+            shift_error=error,
+        )
+
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict the true class of each example."""
         best = self._log_scores(X).argmax(1).cpu().numpy()
@@ -479,6 +607,58 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
         """Predict log P(Y | x), which is exact even where the probability underflows."""
         return self._log_scores(X).cpu().numpy()
+
+    def score(self, X: Any, y: Any) -> float:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Compute the mean log-likelihood of complementary labels; greater is better.
+
+        This ranks classifiers without true labels, so that ``GridSearchCV`` and
+        ``cross_val_score`` need no ``scoring``. The likelihood is that at the best temperature of
+        the predictions, because overconfidence changes no prediction. It is not an accuracy: if
+        true classes are known, ``sklearn.metrics.accuracy_score(y_true, clf.predict(X))`` is.
+
+        Parameters
+        ----------
+        X : array or DataFrame, as in `fit`
+        y : array, boolean matrix or Observations, as in `fit`
+            Complementary labels of the examples. A warning is issued if they look like true
+            classes.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.model_selection import GridSearchCV, KFold
+        >>> X, y = load_iris(return_X_y=True)
+        >>> not_y = TransitionMatrix.uniform(3).sample(y, seed=0)
+        >>> clf = ComplementaryClassifier(epochs=20, random_state=0)
+        >>> folds = KFold(2, shuffle=True, random_state=0)  # iris is sorted by class
+        >>> GridSearchCV(clf, {"lr": [1e-6, 1e-2]}, cv=folds).fit(X, not_y).best_params_
+        {'lr': 0.01}
+        """
+        log_probs = self._log_scores(X).cpu().numpy()
+        if not isinstance(y, Observations) and not is_ruled_out(y):
+            check_consistent_length(log_probs, y)
+            y = Observations(example=np.arange(len(log_probs)), label=column_or_1d(y, warn=True))
+        has_annotators = isinstance(y, Observations) and y.annotator is not None
+        used = (has_annotators and self.transitions_) or self.transition_
+        answers, _, _ = read_labels(y, len(log_probs), self.classes_.tolist(), used)
+        agrees = answers.label == log_probs.argmax(axis=1)[answers.example]
+        largest = np.bincount(answers.label).max(initial=0) / max(1, len(agrees))
+        if agrees.sum() >= _FEWEST_AGREEING and agrees.mean() > largest + 0.2:
+            warnings.warn(
+                f"y must be complementary labels, classes that examples do NOT belong to, but "
+                f"{agrees.mean():.0%} of these are the predicted classes. If they are true "
+                "classes, compute sklearn.metrics.accuracy_score(y, clf.predict(X)).",
+                NaysayWarning,
+                stacklevel=2,
+            )
+        evidence = log_likelihoods(answers, used)
+
+        def at(temperature: float) -> float:
+            scaled = log_probs / temperature
+            total = np.logaddexp.reduce(scaled, axis=1)
+            return float((np.logaddexp.reduce(scaled + evidence, axis=1) - total).mean())
+
+        return max(map(at, _TEMPERATURES))
 
     @property
     def learned_transition_(self) -> TransitionMatrix:
@@ -542,6 +722,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             loss_state=self.loss_.state_dict() if is_known else {},
             preprocessing=None if self.recipe_ is None else self.recipe_.to_dict(),
             provenance=self.provenance_,
+            transition_samples=_thin(self.transition_samples_),
         )
         model_files.save_model(model, path, version=__version__, report=report)
 
@@ -572,6 +753,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = model.classes
         self.transition_ = model.transition
         self.transitions_ = model.transitions
+        self.transition_samples_ = model.transition_samples
         self.input_shape_ = model.input_shape
         self.history_ = model.history
         self.network_ = model.network.to(target)
@@ -596,3 +778,11 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         examples = training.Examples(inputs, torch.empty(len(X), device=device))
         logits = training.predict_logits(self.network_, examples).double()
         return as_training_loss(self.loss_).log_scores(logits)
+
+
+def _thin(samples: NDArray[Any] | None) -> NDArray[np.float32] | None:
+    """Select as many samples of the matrix as a model file holds, at least 50."""
+    if samples is None:
+        return None
+    n = max(50, _MOST_SAVED // samples[0].size)
+    return np.ascontiguousarray(samples[:n], dtype=np.float32)

@@ -5,14 +5,16 @@
 2. Its predictions at the anchors are the rows of a first matrix (the estimate of the paper).
 3. Other networks predict the true classes by cross-fitting, and the matrix is refined on these
    out-of-fold predictions.
-4. Where the annotators are known, the matrix of each is refined in the same way, starting from
+4. Anchors that have a complementary label too are pairs drawn from the matrix. They are counted,
+   and the estimate from predictions gets the weight that it earns by predicting them.
+5. Where the annotators are known, the matrix of each is refined in the same way, starting from
    the common matrix.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -22,15 +24,46 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from naysay._base.checks import shorten
-from naysay.classifier.trainer import Trainer, add_prior_matching, make_targets
-from naysay.estimation import Uncertainty, calibrate, from_anchors, refine, uncertainty
+from naysay.classifier.trainer import RobustHeldOut, Trainer, add_prior_matching, make_targets
+from naysay.estimation import (
+    MistakeRate,
+    Uncertainty,
+    calibrate,
+    combine_with_pairs,
+    from_anchors,
+    rate_of_mistakes,
+    refine,
+    uncertainty,
+)
 from naysay.estimation.anchors import describe_few_anchors
 from naysay.methods import Method, Setting
 from naysay.observations import Observations
 from naysay.training import Examples
 from naysay.transition import TransitionMatrix
 
-Anchors = tuple[NDArray[Any], NDArray[np.int64]]  # inputs, and true classes as indices
+
+class Anchors(NamedTuple):
+    """Examples whose true class is known."""
+
+    X: NDArray[np.generic]
+    y: NDArray[np.int64]  # true classes, as indices
+    row: NDArray[np.int64]  # number of the same example in the training data; -1 if it is not there
+    are_random: bool  # whether they are a random sample, of all examples or of each class
+
+    def select(self, chosen: NDArray[np.bool_]) -> "Anchors":
+        """Select some of the anchors."""
+        return Anchors(self.X[chosen], self.y[chosen], self.row[chosen], self.are_random)
+
+    def count_pairs(self, answers: Observations, n_classes: int) -> NDArray[np.int64]:
+        """Count how often each label (column) was given to anchors of each class (row)."""
+        true = np.full(answers.n_examples, -1)
+        is_example = self.row >= 0
+        true[self.row[is_example]] = self.y[is_example]
+        is_pair = true[answers.example] >= 0
+        counts = np.zeros((n_classes, n_classes), dtype=np.int64)
+        np.add.at(counts, (true[answers.example[is_pair]], answers.label[is_pair]), 1)
+        return counts
+
 
 _LEAST_RIGHT = 0.5  # share of the anchors that reliable networks classify correctly
 _FAR = 0.1  # distance of matrices: with nearer ones networks learn much the same
@@ -47,8 +80,12 @@ class Habit(NamedTuple):
     from_anchors: TransitionMatrix  # the first estimate, from the anchors alone
     uncertainty: Uncertainty | None  # intervals of the entries; None if they were not refined
     judgements: NDArray[np.float64] | None  # out-of-fold predictions P(Y | x) for all examples
+    at_anchors: NDArray[np.float64] | None  # the same for anchors; NaN for those trained on
     by_annotator: Mapping[str, TransitionMatrix]  # empty if no annotator differs from the others
     warnings: tuple[str, ...] = ()
+    mistakes: MistakeRate | None = (
+        None  # how often annotators err; None if they were not allowed to
+    )
 
 
 def estimate_habit(
@@ -76,24 +113,34 @@ def estimate_habit(
         is_held_out = trainer.is_held_out[answers.example]
         example, labels = answers.example[is_held_out], answers.label[is_held_out]
         scored = trainer.log_probs(network, trainer.pick(example, labels)), labels
-    at_anchors = calibrated(score_anchors(trainer, network, anchors), scored)
+    at_anchors = calibrated(score_anchors(trainer, network, anchors.X), scored)
+    pairs = anchors.count_pairs(answers, len(names))
     named = {"n_classes": len(names), "classes": names}
     estimate = partial(from_anchors, **named, allow_diagonal=allow_diagonal, warn=False)
-    first = estimate(at_anchors, anchors[1])
-    few = describe_few_anchors(at_anchors, anchors[1], names)
+    first = estimate(at_anchors, anchors.y)
+    few = describe_few_anchors(at_anchors, anchors.y, names)
     warnings = () if few is None else (few,)
+    if not allow_diagonal and pairs.trace():
+        warnings += (
+            f"{pairs.trace()} of {pairs.sum()} answers about examples of known class exclude that "
+            "class. They were not used to estimate Q. If annotators make mistakes, allow for them: "
+            "allow_diagonal=True (--allow-diagonal).",
+        )
+        np.fill_diagonal(pairs, 0)
     if not refining or len(answers.label) < _FEWEST_ANSWERS:
-        return Habit(first, first, None, None, {}, warnings)
+        return Habit(first, first, None, None, None, {}, warnings)
 
     seed = int(trainer.random.randint(2**31 - 1))
     options = {"allow_diagonal": allow_diagonal, "seed": seed}
-    Q = first
-    Q_samples = _resample(estimate, at_anchors, anchors[1], seed) if match_prior else None
+    Q_samples = None
+    if match_prior or pairs.any():
+        Q_samples = _resample(estimate, at_anchors, anchors.y, seed)
+    Q = combine_with_pairs(first, pairs, Q_samples=Q_samples, **options).matrix
     refined: list[tuple[float, Habit]] = []
     # Networks that were trained with a matrix far from the refined one are trained once more, with
     # the refined one. The refinement under which the labels are more likely is the estimate.
     for name in ("refining Q", "refining Q again,"):
-        probs, is_reliable = cross_fit(
+        probs, out_of_fold, is_reliable = cross_fit(
             trainer,
             answers,
             anchors,
@@ -105,19 +152,27 @@ def estimate_habit(
             seed=seed,
             name=name,
         )
+        if allow_diagonal:
+            probs, out_of_fold = _calibrate_at_anchors(probs, out_of_fold, anchors.y)
         predicted = (probs[answers.example], answers.label)
         if not is_reliable:
             break
-        Q_before, Q = Q, refine(*predicted, first, from_these_labels=True, **options)
-        known = uncertainty(*predicted, Q, **options)
-        found = Habit(Q, first, known, probs, {}, warnings)
+        refined_Q = refine(*predicted, first, from_these_labels=True, **options)
+        known = uncertainty(*predicted, refined_Q, **options)
+        Q_before, (Q, known) = Q, _count_in(pairs, refined_Q, known, **options)
+        found = Habit(Q, first, known, probs, out_of_fold, {}, warnings)
         refined.append((_log_likelihood(*predicted, Q), found))
         if Q.distance(Q_before) < _FAR:
             break
         Q_samples = known.samples
     if not refined:
-        return Habit(first, first, uncertainty(*predicted, first, **options), probs, {}, warnings)
+        known = uncertainty(*predicted, first, **options)
+        Q, known = _count_in(pairs, first, known, **options)
+        refined.append((0.0, Habit(Q, first, known, probs, out_of_fold, {}, warnings)))
+        by_annotator = False
     _, habit = max(refined, key=itemgetter(0))
+    if allow_diagonal:
+        habit = habit._replace(mistakes=_rate_of_mistakes(habit, anchors.y))
     if not by_annotator or answers.annotator is None:
         return habit
     assert habit.judgements is not None  # because it was refined
@@ -138,20 +193,26 @@ def cross_fit(
     method: Method,
     seed: int,
     name: str,
-) -> tuple[NDArray[np.float64], bool]:
+) -> tuple[NDArray[np.float64], NDArray[np.float64], bool]:
     """Predict P(Y | x) for every example by a network that was not trained on its labels.
 
-    Two networks are trained with Q and the anchors, each on one half of the examples, and predict
-    the other half. Together they cost as much as one network trained on all examples. They are
-    reliable, the second value returned, if they classify most anchors correctly.
+    Two networks are trained with Q, each on one half of the examples, and predict the other half.
+    Together they cost as much as one network trained on all examples. Anchors that are a random
+    sample are split in the same way, and predicted by the network that was not trained on them;
+    the predictions of other anchors, the second value returned, are NaN. The networks are reliable,
+    the third value, if they classify most anchors correctly.
     """
     n_classes, n_examples = Q.n_classes, len(trainer.inputs)
     Q = _make_labels_possible(Q)
-    targets = make_targets(answers, Q, method, Setting(Q=Q, prior=None))
-    base_loss = add_prior_matching(targets.loss, answers, Q, match_prior, Q_samples)
+    setting, mistakes = Setting(Q=Q, prior=None), trainer.mistakes
+    targets = make_targets(answers, Q, method, setting, mistakes=mistakes)
+    base_loss = RobustHeldOut(targets.loss) if mistakes else targets.loss
+    base_loss = add_prior_matching(base_loss, answers, Q, match_prior, Q_samples)
     rng = np.random.default_rng(seed)
     half = rng.permutation(n_examples) % 2
+    anchor_half = _split_anchors(anchors, half, rng)
     probs = np.empty((n_examples, n_classes))
+    out_of_fold = np.full((len(anchors.y), n_classes), np.nan)
     right = []
     for fold in range(2):
         in_fold = half[targets.example] == fold
@@ -160,24 +221,95 @@ def cross_fit(
             trainer.pick(targets.example[part], targets.values[part])
             for part in (np.flatnonzero(~in_fold), in_held_out)
         )
+        of_other = anchor_half == fold
+        learned = anchors.select(~of_other)
         trained, loss = trainer.add_anchors(
-            trained, targets, base_loss, anchors, repeats=anchor_repeats
+            trained, targets, base_loss, learned.X, learned.y, repeats=anchor_repeats
         )
         network, _ = trainer.train(
             loss.to(trainer.device), trained, held_out, f"{name} {fold + 1} of 2"
         )
         rows = np.flatnonzero(half == fold)
         probs[rows] = softmax(trainer.log_probs(network, trainer.pick(rows, rows)), axis=1)
-        at_anchors = score_anchors(trainer, network, anchors)
-        right.append(at_anchors.argmax(axis=1) == anchors[1])
-    return probs, float(np.mean(right)) > _LEAST_RIGHT
+        at_anchors = score_anchors(trainer, network, anchors.X)
+        out_of_fold[of_other] = softmax(at_anchors[of_other], axis=1)
+        right.append(at_anchors.argmax(axis=1) == anchors.y)
+    return probs, out_of_fold, float(np.mean(right)) > _LEAST_RIGHT
 
 
-def score_anchors(trainer: Trainer, network: nn.Module, anchors: Anchors) -> NDArray[np.float64]:
-    """Compute the log-probabilities that a network predicts at the anchors."""
-    return trainer.log_probs(
-        network, Examples(*(torch.as_tensor(each, device=trainer.device) for each in anchors))
+def _calibrate_at_anchors(
+    probs: NDArray[np.float64], out_of_fold: NDArray[np.float64], true: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Calibrate predictions on the anchors that their networks have not seen, if there are any.
+
+    Complementary labels alone hardly tell a network that is too sure from annotators who err.
+    """
+    seen = ~np.isnan(out_of_fold[:, 0])
+    if not seen.any():
+        return probs, out_of_fold
+    logs, at_anchors = (np.log(np.maximum(each, 1e-300)) for each in (probs, out_of_fold))
+    temperature = calibrate(at_anchors[seen], true[seen])
+    return softmax(logs / temperature, axis=1), softmax(at_anchors / temperature, axis=1)
+
+
+def _rate_of_mistakes(habit: Habit, true: NDArray[np.int64]) -> MistakeRate | None:
+    """Estimate the rate of mistakes from an estimate of Q that has an uncertainty."""
+    if habit.uncertainty is None or habit.judgements is None or habit.at_anchors is None:
+        return None
+    seen = ~np.isnan(habit.at_anchors[:, 0])
+    at_anchors = (habit.at_anchors[seen], true[seen]) if seen.any() else (None, None)
+    return rate_of_mistakes(
+        habit.judgements,
+        habit.transition,
+        habit.uncertainty.samples,
+        anchor_probs=at_anchors[0],
+        anchor_labels=at_anchors[1],
     )
+
+
+def _split_anchors(
+    anchors: Anchors, half: NDArray[np.int64], rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Split random anchors into halves within each class, and change `half` of their examples.
+
+    The half is -1, in neither, for anchors that are no random sample and for the only one of a
+    class, which both networks need.
+    """
+    halves = np.full(len(anchors.y), -1)
+    if not anchors.are_random:
+        return halves
+    for label in np.unique(anchors.y):
+        members = rng.permutation(np.flatnonzero(anchors.y == label))
+        if len(members) > 1:
+            halves[members] = (np.arange(len(members)) + rng.integers(2)) % 2
+    is_example = (anchors.row >= 0) & (halves >= 0)
+    half[anchors.row[is_example]] = halves[is_example]
+    return halves
+
+
+def _count_in(
+    pairs: NDArray[np.int64],
+    Q: TransitionMatrix,
+    known: Uncertainty,
+    *,
+    allow_diagonal: bool,
+    seed: int,
+) -> tuple[TransitionMatrix, Uncertainty]:
+    """Combine an estimate and its uncertainty with counted pairs, if there are any."""
+    if not pairs.any():
+        return Q, known
+    found = combine_with_pairs(
+        Q, pairs, Q_samples=known.samples, allow_diagonal=allow_diagonal, seed=seed
+    )
+    return found.matrix, Uncertainty.of_samples(found.matrix, found.samples)
+
+
+def score_anchors(
+    trainer: Trainer, network: nn.Module, X: NDArray[np.generic]
+) -> NDArray[np.float64]:
+    """Compute the log-probabilities that a network predicts at anchors."""
+    inputs = torch.as_tensor(X, device=trainer.device)
+    return trainer.log_probs(network, Examples(inputs, torch.zeros(len(X), device=trainer.device)))
 
 
 def _log_likelihood(
@@ -228,7 +360,7 @@ def _resample(
 def _label_shares(
     answers: Observations, n_classes: int
 ) -> tuple[NDArray[np.int64], NDArray[np.generic]]:
-    """Return examples and their labels, or the shares of labels where examples have several."""
+    """List examples and their labels, or the shares of labels where examples have several."""
     if len(np.unique(answers.example)) == len(answers.example):
         return answers.example, answers.label
     counts = np.zeros((answers.n_examples, n_classes), dtype=np.float32)

@@ -17,6 +17,8 @@ from naysay.transition import TransitionMatrix
 
 Transitions = TransitionMatrix | Mapping[str, TransitionMatrix]  # for all, or by annotator
 
+_MOST_ROWS, _MOST_COLUMNS = 2_000, 500  # of X, to compare anchors with
+
 
 def read_transition(transition: Any) -> Transitions | None:
     """Check the parameter `transition`; None stands for ``"uniform"`` and ``"estimate"``."""
@@ -94,6 +96,70 @@ def read_true_labels(y_anchor: Any, n_anchors: int, classes: NDArray[Any]) -> ND
             f"{len(labels)} classes."
         )
     return _encode(labels, classes, name="y_anchor")
+
+
+def read_known_classes(
+    true_labels: Any, n_examples: int, classes: NDArray[Any]
+) -> NDArray[np.int64]:
+    """Turn true classes, most of which may be missing, into indices; -1 where they are missing."""
+    values = np.ma.filled(true_labels, -1) if np.ma.isMaskedArray(true_labels) else true_labels
+    labels = np.asarray(values, dtype=None if hasattr(values, "dtype") else object)
+    if labels.shape != (n_examples,):
+        raise InvalidLabels(
+            f"true_labels must have one entry for each of the {n_examples} examples of X, NaN, "
+            f"None or -1 where the class is not known. Got shape {labels.shape}."
+        )
+    is_known = np.array([each is not None and each == each for each in labels.tolist()], dtype=bool)
+    if -1 not in classes.tolist():
+        is_known &= np.array([each != -1 for each in labels.tolist()], dtype=bool)
+    known = np.full(n_examples, -1)
+    if is_known.any():
+        given = labels[is_known]
+        if np.issubdtype(given.dtype, np.floating) and not np.issubdtype(
+            classes.dtype, np.floating
+        ):
+            given = given.astype(np.int64)  # integers became floats to make room for NaN
+        known[is_known] = _encode(np.array(given.tolist()), classes, name="true_labels")
+    return known
+
+
+def warn_if_unlike(X: NDArray[Any], X_anchor: NDArray[Any], n_classes: int) -> tuple[str, ...]:
+    """Return a warning if the anchors were not transformed as X was, for instance scaled.
+
+    A value of an anchor is strange if X has a few values only in its column and this is none of
+    them, if it is far outside the range of X, or if the anchors have less than half of the ranks
+    of X between them. Anchors that were drawn from the same source as X, balanced or not, have few
+    strange values; the warning is given if the median anchor has more than a tenth.
+    """
+    rows, columns = (
+        np.linspace(0, size - 1, min(size, most)).astype(int)
+        for size, most in ((len(X), _MOST_ROWS), (int(np.prod(X.shape[1:])), _MOST_COLUMNS))
+    )
+    inputs = X[rows].reshape(len(rows), -1)[:, columns].astype(np.float64)
+    anchors = X_anchor.reshape(len(X_anchor), -1)[:, columns].astype(np.float64)
+    is_strange = np.zeros(anchors.shape, dtype=bool)
+    for column, values in enumerate(anchors.T):
+        known, counts = np.unique(inputs[:, column], return_counts=True)
+        after = np.searchsorted(known, values)
+        if (counts == 1).sum() < 0.05 * len(rows):
+            nearest = np.minimum(
+                np.abs(values - known[after.clip(max=len(known) - 1)]),
+                np.abs(values - known[(after - 1).clip(min=0)]),
+            )
+            is_strange[:, column] = nearest > 1e-5 * np.abs(known).max()  # float32 rounds
+        else:
+            margin = 0.1 * (known[-1] - known[0])
+            is_strange[:, column] = (values < known[0] - margin) | (values > known[-1] + margin)
+            is_strange[:, column] |= len(values) >= 20 and np.ptp(after) < len(known) / 2
+    share = float(np.median(is_strange.mean(axis=1)))
+    if share <= 0.1 + 2 * n_classes / len(rows):
+        return ()
+    return (
+        f"The anchors do not look like X: for the median anchor, {share:.0%} of the values are "
+        "unlike those of X, as if only X had been scaled. A Pipeline transforms X, not the "
+        "anchors. Transform X_anchor as X, or pass true_labels=, the true classes of some examples "
+        "of X, instead of anchors=.",
+    )
 
 
 def align(

@@ -51,6 +51,7 @@ class SavedModel:
     loss_state: dict[str, Tensor] = field(default_factory=dict)  # empty in older files
     preprocessing: dict[str, Any] | None = None  # how a file becomes inputs, from the recipe
     provenance: dict[str, Any] | None = None  # data, seed and command, as plain values
+    transition_samples: NDArray[np.float32] | None = None  # (n, n_classes, n_classes)
 
 
 def check_model_path(path: str | Path) -> Path:
@@ -95,6 +96,8 @@ def _tensors(model: SavedModel) -> dict[str, Tensor]:
             for index, Q in enumerate(model.transitions.values())
         },
     }
+    if model.transition_samples is not None:
+        states["transition_samples"] = {"values": torch.from_numpy(model.transition_samples)}
     # Copies, because safetensors refuses tensors that share memory, as tied weights do.
     return {
         f"{part}.{name}": value.cpu().clone(memory_format=torch.contiguous_format)
@@ -163,6 +166,7 @@ def load_model(
             loss_state=_part(tensors, "loss."),
             preprocessing=facts.get("preprocessing"),
             provenance=facts.get("provenance"),
+            transition_samples=_rebuild_samples(tensors, transition.n_classes),
         )
     except InvalidModelFile:
         raise
@@ -184,6 +188,16 @@ def load_model(
                 f"{Q.n_classes}, not {transition.n_classes}. Save the model again."
             )
     return model
+
+
+def _rebuild_samples(tensors: dict[str, Tensor], n_classes: int) -> NDArray[np.float32] | None:
+    """Read the samples of the matrix; older files and models with a given matrix have none."""
+    samples = tensors.get("transition_samples.values")
+    if samples is None:
+        return None
+    if samples.shape[1:] != (n_classes, n_classes) or not torch.isfinite(samples).all():
+        raise ValueError(f"samples of the matrix have shape {tuple(samples.shape)}")
+    return samples.float().numpy()
 
 
 def _read_facts(folder: Path) -> dict[str, Any]:

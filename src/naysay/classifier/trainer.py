@@ -24,7 +24,7 @@ from naysay._base.progress import epoch_bar
 from naysay.classifier.inputs import Transitions
 from naysay.estimation import class_prior
 from naysay.losses import PriorMatching
-from naysay.losses.protocol import LossWrapper, as_training_loss
+from naysay.losses.protocol import LossWrapper, TrainingLoss, as_training_loss
 from naysay.methods import Method, Setting
 from naysay.observations import Observations, log_likelihoods
 from naysay.quality import find_collapsed_classes
@@ -55,9 +55,23 @@ class Targets(NamedTuple):
 
 
 def make_targets(
-    answers: Observations, transitions: Transitions, method: Method, setting: Setting
+    answers: Observations,
+    transitions: Transitions,
+    method: Method,
+    setting: Setting,
+    *,
+    mistakes: float = 0.0,
 ) -> Targets:
-    """Convert answers, whose labels are indices, to targets that the method takes."""
+    """Convert answers, whose labels are indices, to targets that the method takes.
+
+    Methods that learn from likelihoods allow for a rate of `mistakes`, see `allow_mistakes`.
+    """
+    if mistakes and method.takes_evidence:
+        setting = replace(setting, Q=allow_mistakes(setting.Q, mistakes))
+        if isinstance(transitions, TransitionMatrix):
+            transitions = allow_mistakes(transitions, mistakes)
+        else:
+            transitions = {name: allow_mistakes(Q, mistakes) for name, Q in transitions.items()}
     examples = np.arange(answers.n_examples)
     n_classes = setting.Q.n_classes
     is_single = (np.bincount(answers.example, minlength=answers.n_examples) == 1).all()
@@ -77,6 +91,48 @@ def make_targets(
         ruled_out[answers.example, answers.label] = True
         return Targets(examples, ruled_out, ~np.eye(n_classes, dtype=bool), loss)
     return Targets(answers.example, answers.label, None, loss)
+
+
+def allow_mistakes(Q: TransitionMatrix, rate: float) -> TransitionMatrix:
+    """Raise the diagonal of Q to at least `rate`: a label that is impossible would cost infinity.
+
+    Labels that are impossible for every class remain so, because then Q is wrong. Matrices of very
+    many classes are left as they are: the uniform one would need a number for each entry.
+    """
+    if Q.n_classes > _MOST_CLASSES:
+        return Q
+    values = np.asarray(Q)
+    diagonal = values.diagonal()
+    share = np.maximum(rate - diagonal, 0) / (1 - np.minimum(diagonal, rate)) * values.any(axis=0)
+    if not share.any():
+        return Q
+    raised = values * (1 - share[:, None]) + np.diag(share)
+    return TransitionMatrix(raised, Q.classes if Q.has_names else None, allow_diagonal=True)
+
+
+class RobustHeldOut(LossWrapper):
+    """A loss whose held-out value leaves out the two examples with the largest losses.
+
+    Among few held-out examples a single label that is a mistake would decide which epoch is best.
+    Of fewer than ten examples one is left out, and of fewer than five none.
+    """
+
+    def __init__(self, loss: nn.Module) -> None:
+        super().__init__()
+        self.loss = as_training_loss(loss)
+        self.n_views = self.loss.n_views
+
+    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Compute the loss."""
+        return self.loss(logits, labels)
+
+    def held_out(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Compute the mean over the other examples, if the loss has a value for each."""
+        each = self.loss.per_example(labels)
+        if each is None or type(self.loss).held_out is not TrainingLoss.held_out:
+            return self.loss.held_out(logits, labels)
+        n_left_out = min(2, len(labels) // 5)
+        return each(logits, labels).sort().values[: len(labels) - n_left_out].mean()
 
 
 def add_prior_matching(
@@ -139,6 +195,7 @@ class Trainer:
     device: torch.device
     random: np.random.RandomState
     make_network: Callable[[Tensor], tuple[nn.Module, Augments]]  # for inputs like a sample
+    mistakes: float = 0.0  # share of mistaken labels that training allows for
     progress: bool = False
     checkpoint: Path | None = None
 
@@ -172,12 +229,13 @@ class Trainer:
         examples: Examples,
         targets: Targets,
         loss: nn.Module,
-        anchors: tuple[NDArray[Any], NDArray[np.int64]],
+        X_anchor: NDArray[Any],
+        y_anchor: NDArray[np.int64],
         *,
         repeats: int = 1,
     ) -> tuple[Examples, nn.Module]:
         """Add the anchors to the examples, `repeats` times each, and adapt the loss to both."""
-        X, true = (np.repeat(each, repeats, axis=0) for each in anchors)
+        X, true = (np.repeat(each, repeats, axis=0) for each in (X_anchor, y_anchor))
         if targets.of_true_class is None:
             labels = pair_labels(examples.labels, torch.as_tensor(true, device=self.device))
             loss = MixedLabelLoss(loss)

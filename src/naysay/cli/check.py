@@ -7,6 +7,7 @@ import typer
 
 from naysay._base.progress import waiting
 from naysay.cli._shared import AsJson, DataFile, Model, print_json, reads_data
+from naysay.cli.fit import AnchorsAre
 
 
 # The other settings for reading the data are saved with the model.
@@ -26,11 +27,21 @@ def check(
             "annotator. By default that of the model.",
         ),
     ] = None,
+    anchors_are: AnchorsAre = "random",
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="CSV or Parquet file, by its suffix, for all answers that are probably wrong; - "
+            "prints only them.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Estimate the accuracy of a model from complementary labels, and find problems.
 
-    Use labels that the model was not trained on. True labels are neither needed nor used.
+    Use labels that the model was not trained on. True labels are not needed. Where there are some
+    (--true-label), the accuracy by them is shown beside the estimate without them.
 
     Example:
 
@@ -40,8 +51,13 @@ def check(
 
         naysay data example new.csv --seed 1
 
-        naysay check flowers-model new.csv --label not --true-label is
+        naysay check flowers-model new.csv --label not --true-label is --out issues.csv
     """
+    from naysay.workflows.predict import check_table_path, write_table
+
+    if out is not None:
+        check_table_path(out)  # before the work, not after it
+
     from naysay.classifier import ComplementaryClassifier
     from naysay.workflows.check import check_file
     from naysay.workflows.files import check_order_known, read_transition
@@ -53,8 +69,14 @@ def check(
         clf = ComplementaryClassifier.load(model)
         if matrices is not None and transition is not None:
             check_order_known(matrices, list(map(str, clf.classes_)), transition)
-        result = check_file(clf, data, transition=matrices, **reading)
+        result = check_file(clf, data, transition=matrices, anchors_are=anchors_are, **reading)
+    if out is not None:
+        write_table(result.issues, out)
+        if str(out) == "-":
+            return
     if as_json:
         print_json(result.to_dict(), indent=None)
-    else:
-        typer.echo(str(result))
+        return
+    typer.echo(str(result))
+    if out is not None:
+        typer.echo(f"{len(result.issues):,} answers that are probably wrong: {out}")

@@ -66,7 +66,7 @@ def fetch(
 ) -> None:
     """Download data sets from their official sources, and check them.
 
-    Files that are already on disk are kept, and an interrupted download continues.
+    Files that are already on disk are kept.
 
     Example: naysay data fetch mnist pendigits
     """

@@ -71,6 +71,7 @@ def estimate(
         typer.echo(f"warning: {warning}", err=True)
     more_anchors = read_anchor_file(anchors, own, reading, true_label=anchor_label)
 
+    from naysay.quality.collapsed import WHAT_TO_DO
     from naysay.workflows import estimate as workflow  # loads torch
     from naysay.workflows.annotators import matrix_of_each
 
@@ -82,6 +83,9 @@ def estimate(
         seed=seed,
         progress=True,
     )
+    agreement = workflow.agreement_with_labels(habit, own)
+    if agreement is not None and agreement.reason is not None:
+        typer.echo(f"warning: {agreement.reason}. {WHAT_TO_DO}", err=True)
     for warning in habit.warnings:
         typer.echo(f"warning: {warning}", err=True)
     Q = habit.transition
@@ -98,12 +102,14 @@ def estimate(
     if intervals is not None:
         workflow.write_intervals(habit, intervals)
     if as_json:
-        figures = workflow.to_dict(habit, own.annotators)
+        figures = workflow.to_dict(habit, own.annotators, agreement)
         print_json({**figures, "out": None if out == "-" else out})
     elif out == "-":
         Q.write(sys.stdout)
     else:
         _print(workflow.list_entries(habit))
+        if habit.mistakes is not None:
+            typer.echo(f"Estimated {habit.mistakes}.")
         if habit.uncertainty is not None:
             typer.echo(habit.uncertainty.advice)
         typer.echo(f"{Q.diagnose()}\nThe matrix: {out}")

@@ -36,6 +36,14 @@ AnchorLabel = Annotated[
     str | None,
     typer.Option(help="Column of true classes in the file of anchors; needed if it is ambiguous."),
 ]
+AnchorsAre = Annotated[
+    str,
+    typer.Option(
+        metavar="random|picked",
+        help="Whether the examples whose true class is known are a random sample, of all examples "
+        "or of each class, or were picked. Only a random sample shows the accuracy.",
+    ),
+]
 AllowDiagonal = Annotated[
     bool,
     typer.Option(
@@ -53,6 +61,7 @@ def fit(
     reading: dict[str, Any],
     anchors: Anchors = None,
     anchor_label: AnchorLabel = None,
+    anchors_are: AnchorsAre = "random",
     transition: Annotated[
         str | None,
         typer.Option(
@@ -111,6 +120,7 @@ def fit(
         own,
         anchors=more_anchors,
         transition=given or transition,
+        anchors_are=anchors_are,
         allow_diagonal=allow_diagonal,
         method=method,
         network=find_network(network),
@@ -148,23 +158,27 @@ def _print(report: "FitReport") -> None:
     for heading in ("predicted", "correct when predicted", "95 % interval"):
         table.add_column(heading, justify="right")
     console.print(Text(f"{_describe_matrix(report)}\n"))
+    if report.mistakes is not None:
+        console.print(f"Estimated {report.mistakes}\n", highlight=False, soft_wrap=True)
     classes = report.transition.classes
     for name, count, each in zip(classes, report.n_predicted, report.precision, strict=True):
-        interval = _interval(each) if report.matrix_fits else "unknown"
-        table.add_row(Text(name), f"{count:,}", _value(each), interval)
+        table.add_row(Text(name), f"{count:,}", _value(each), _interval(each))
     console.print(table)
-    precision = "which is impossible: Q does not describe these labels"
-    if report.matrix_fits:
-        precision = f"95 % interval {_interval(report.accuracy)}"
-    console.print(
-        f"\nEstimated accuracy: {_value(report.accuracy)}, {precision}",
-        highlight=False,
-        soft_wrap=True,
-    )
-    console.print(
-        f"from {report.accuracy.n_labels:,} held-out complementary labels, without a true label",
-        highlight=False,
-    )
+    console.print(f"\n{_describe_accuracy(report)}", highlight=False, soft_wrap=True)
+
+
+def _describe_accuracy(report: "FitReport") -> str:
+    """Describe the accuracy, and what it is estimated from."""
+    accuracy = report.accuracy
+    if accuracy.unknown is not None:
+        return f"Estimated accuracy: unknown, because {accuracy.unknown}"
+    line = f"Estimated accuracy: {_value(accuracy)}, 95 % interval {_interval(accuracy)}\n"
+    if accuracy.n_true_labels:
+        return (
+            f"{line}from {accuracy.n_true_labels:,} true labels, by networks that were not trained "
+            f"on them (assumed: they are a random sample; otherwise --anchors-are picked)"
+        )
+    return f"{line}from {accuracy.n_labels:,} held-out complementary labels, without a true label"
 
 
 def _describe_matrix(report: "FitReport") -> str:
@@ -181,13 +195,9 @@ def _describe_matrix(report: "FitReport") -> str:
 
 
 def _value(estimate: "Estimate") -> str:
-    value, error = estimate.value, estimate.standard_error
-    if value is None or error is None:
-        return "unknown"
-    value = round(value, 9)
-    return f"{value:.1%}" if 0 <= value <= 1 else f"{value:.1%} ± {100 * error:.1f}"
+    return "unknown" if estimate.value is None else f"{min(max(estimate.value, 0), 1):.1%}"
 
 
 def _interval(estimate: "Estimate") -> str:
     low, high = estimate.interval
-    return f"{low:.1%} to {high:.1%}"
+    return "–" if estimate.unknown is not None else f"{low:.1%} to {high:.1%}"

@@ -47,6 +47,19 @@ class Uncertainty:
     row_error: Floats
     classes: tuple[str, ...]
 
+    @classmethod
+    def of_samples(cls, Q: TransitionMatrix, samples: Floats, level: float = 0.95) -> "Uncertainty":
+        """Compute intervals that contain `level` of the samples, and the estimate."""
+        estimate = np.asarray(Q)
+        lower, upper = np.quantile(samples, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        return cls(
+            lower=np.minimum(lower, estimate),
+            upper=np.maximum(upper, estimate),
+            samples=samples,
+            row_error=np.abs(samples - estimate).sum(axis=2).mean(axis=0),
+            classes=Q.classes,
+        )
+
     @property
     def advice(self) -> str:
         """Sentence that names the class for which more anchors would help most."""

@@ -145,10 +145,14 @@ def fit_matrix(
     *,
     prior_counts: Floats | None,
     allow_diagonal: bool,
+    is_uniform: bool = False,
     fit_weights: bool = False,
     tolerance: float = 1e-3,
 ) -> Fit:
     """Fit Q and ε by EM with pseudo-counts `prior_counts`; without them only ε is fitted.
+
+    With `is_uniform` only the rate of mistakes is fitted: all entries of the diagonal are equal,
+    and so are all others.
 
     Rows of Q that no label is evidence about keep their start. With `fit_weights` class weights
     are fitted too, by a step of iterative scaling after each EM step. The fit ends when no row of
@@ -162,7 +166,7 @@ def fit_matrix(
     of any EM algorithm, scheme S3.
     Darroch, Ratcliff 1972: Generalized iterative scaling for log-linear models.
     """
-    em = _EM(rows, prior_counts, allow_diagonal)
+    em = _EM(rows, prior_counts, allow_diagonal, is_uniform)
     weights = np.ones(len(start)) if fit_weights else None
     first = em.pack(start, _MIN_EPSILON if allow_diagonal else 0.01, weights)
     for _ in range(_MAX_STEPS // 3):
@@ -188,6 +192,7 @@ class _EM:
     rows: Rows
     prior_counts: Floats | None
     allow_diagonal: bool
+    is_uniform: bool = False
 
     def pack(self, Q: Floats, epsilon: float, weights: Floats | None) -> Floats:
         return np.concatenate([Q.ravel(), [epsilon], [] if weights is None else weights])
@@ -215,7 +220,9 @@ class _EM:
         """Normalise the rows of Q, keep ε within bounds, and scale weights to mean 1."""
         counts, epsilon, weights = self.unpack(state)
         Q = self.unpack(otherwise)[0]
-        if self.prior_counts is not None:
+        if self.is_uniform:
+            Q = uniform_with_mistakes(len(Q), counts.trace() / counts.sum())
+        elif self.prior_counts is not None:
             Q = normalise(counts, Q, allow_diagonal=self.allow_diagonal)
         # a free diagonal explains the same labels as ε does, so ε is fixed then
         upper = _MIN_EPSILON if self.allow_diagonal else _MAX_EPSILON
@@ -268,6 +275,14 @@ def log_likelihoods(rows: Rows, Q: Floats, epsilon: float, background: Floats) -
         for label in range(len(Q))
     ]
     return np.log(np.concatenate(parts).astype(np.float64))
+
+
+def uniform_with_mistakes(n_classes: int, rate: float) -> Floats:
+    """Make the matrix of annotators who err at this rate, at most ½, and are uniform otherwise."""
+    rate = min(rate, _MAX_DIAGONAL)
+    Q = np.full((n_classes, n_classes), (1 - rate) / (n_classes - 1))
+    np.fill_diagonal(Q, rate)
+    return Q
 
 
 def raise_zeros(

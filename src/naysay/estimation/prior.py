@@ -6,7 +6,14 @@ from scipy.optimize import nnls
 
 from naysay._base.errors import InvalidInput, InvalidTransitionMatrix
 from naysay.transition import TransitionMatrix, as_transition_matrix
-from naysay.transition.algebra import check_comp_labels, invert, invert_samples
+from naysay.transition.algebra import Floats, check_comp_labels, check_samples, invert
+
+# Largest standard deviation of a share under the prior, relative to an equal share. Samples of an
+# estimated Q vary less than it errs, because networks share errors, and a Q with nearly equal rows
+# turns its errors into extreme shares. Both figures were chosen with networks trained on digits.
+_MAX_DEVIATION = 2.0
+_MAX_DEVIATION_ESTIMATED = 0.5
+_NOISE_ESTIMATED = 4.0  # factor of the variance of the label frequencies
 
 
 def class_prior(
@@ -15,7 +22,7 @@ def class_prior(
     *,
     shrink: bool = False,
     Q_samples: ArrayLike | None = None,
-) -> NDArray[np.float64]:
+) -> Floats:
     r"""Estimate the share of each class from complementary labels alone.
 
     .. math:: \hat π = \arg\min_{π ≥ 0} \| Q^\top π - \barπ \|_2, \text{ divided by its sum}
@@ -31,13 +38,16 @@ def class_prior(
         As indices, or as names where Q has names.
     Q : TransitionMatrix or array-like of shape (K, K)
     shrink : bool, default=False
-        Shrink the shares towards equal ones (Stein's rule), by the ratio of the expected squared
-        error to the squared distance from equal shares. With too few labels the result is equal
-        shares. Q must be invertible, because the labels do not determine the shares otherwise.
+        Shrink the shares towards equal ones, as far as chance explains their differences. The
+        result is the mode of a posterior distribution whose prior has equal shares as its mean;
+        the labels determine the variance of the prior (empirical Bayes). With too few labels the
+        variance is zero, and the shares are equal. Q must be invertible, because the labels do not
+        determine the shares otherwise.
     Q_samples : array of shape (n_samples, n_classes, n_classes), optional
         Samples of Q if it was estimated, for instance from `uncertainty`. The variation of the
-        shares over the samples is added to the expected squared error, as a median because nearly
-        singular samples give arbitrary shares. Requires ``shrink=True``.
+        label frequencies over the samples counts as chance too, and the shares stay nearer to
+        equal ones, because samples of an estimated matrix vary less than it errs. Requires
+        ``shrink=True``.
 
     Examples
     --------
@@ -51,33 +61,58 @@ def class_prior(
     matrix = as_transition_matrix(Q)
     counts = np.bincount(check_comp_labels(comp_labels, matrix), minlength=matrix.n_classes)
     values = np.asarray(matrix)
-    frequencies = counts / counts.sum()
-    shares = nnls(values.T, frequencies)[0]
-    shares = shares / shares.sum()
-    if not shrink:
-        return shares
-    weight = _shrinkage_weight(values, counts, Q_samples)
-    return weight * shares + (1 - weight) / matrix.n_classes
+    if shrink:
+        return _shrunk(values, counts, Q_samples)
+    shares = nnls(values.T, counts / counts.sum())[0]
+    return shares / shares.sum()
 
 
-def _shrinkage_weight(
-    values: NDArray[np.float64], counts: NDArray[np.int64], Q_samples: ArrayLike | None
-) -> float:
-    """Compute the weight of the estimate against equal shares: 1 - error² / distance², or 0."""
-    inverse = invert(values)
-    if inverse is None:
+def _shrunk(values: Floats, counts: NDArray[np.int64], Q_samples: ArrayLike | None) -> Floats:
+    """Compute the posterior mode of the shares; the variance of the prior is estimated first.
+
+    Both normal distributions, that of the label frequencies and the prior, take their variances
+    from shares halfway between equal ones and the estimate: large classes may be far from the mean.
+    """
+    if invert(values) is None:
         raise InvalidTransitionMatrix(
             "Q must be invertible to estimate class shares with shrinkage; this one is singular. "
             "Use known shares, or none."
         )
-    n = counts.sum()
-    frequencies = counts / n
-    unbiased = frequencies @ inverse
-    # one pseudo-label each: unseen labels may occur, and the variance must not be zero
-    expected = (counts + 1) / (n + len(counts))
-    noise = (expected @ inverse**2 - (expected @ inverse) ** 2).sum() / n
-    if Q_samples is not None:
-        others = frequencies @ invert_samples(Q_samples, len(values))
-        noise += np.median(((others - unbiased) ** 2).sum(axis=1))
-    differences = ((unbiased - 1 / len(values)) ** 2).sum()
-    return float(max(0.0, 1 - noise / differences)) if differences > 0 else 0.0
+    n_classes, n = len(values), counts.sum()
+    samples = None if Q_samples is None else check_samples(Q_samples, n_classes)
+    at_most = _MAX_DEVIATION if samples is None else _MAX_DEVIATION_ESTIMATED
+    equal = shares = np.full(n_classes, 1 / n_classes)
+    for _ in range(4):  # more steps change little
+        halfway = (shares + equal) / 2
+        expected = halfway @ values
+        noise = np.diag(np.where(expected > 0, expected, 1) / n)
+        if samples is not None:
+            differences = halfway @ samples - expected
+            noise = _NOISE_ESTIMATED * noise + differences.T @ differences / len(samples)
+        root = np.linalg.cholesky(noise)
+        # with noise of variance 1: labels = design @ shares
+        inverse = np.linalg.inv(root).astype(np.float64, copy=False)
+        design, labels = inverse @ values.T, inverse @ counts / n
+        deviations = np.sqrt(n_classes * halfway)  # of the prior, relative to its variance
+        variance = _prior_variance(design, labels - design @ equal, deviations, at_most)
+        if variance == 0:
+            return equal
+        weights = 1 / (np.sqrt(variance) * deviations)
+        both = np.vstack([design, np.diag(weights)])
+        shares = nnls(both, np.concatenate([labels, weights * equal]))[0]
+        shares /= shares.sum()
+    return shares
+
+
+def _prior_variance(design: Floats, residuals: Floats, deviations: Floats, at_most: float) -> float:
+    """Find the variance v of the prior that makes the labels most likely.
+
+    The covariance of the residuals is I + v A Aᵀ.
+    """
+    n_classes = len(residuals)
+    centred = design - design.mean(axis=1, keepdims=True)  # the shares sum to 1
+    directions, singular_values, _ = np.linalg.svd(centred * deviations)
+    squares = (directions.T @ residuals) ** 2
+    variances = np.append(0, np.geomspace(1e-8, 1, 200)) * (at_most / n_classes) ** 2
+    ratios = 1 + variances[:, None] * singular_values**2
+    return float(variances[(np.log(ratios) + squares / ratios).sum(axis=1).argmin()])

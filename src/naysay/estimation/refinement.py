@@ -14,10 +14,12 @@ from naysay.estimation.mixture import (
     Rows,
     best_calibration,
     check_rows,
+    expect,
     fit_matrix,
     log_likelihoods,
     normalise,
     raise_zeros,
+    uniform_with_mistakes,
 )
 from naysay.transition import TransitionMatrix, as_transition_matrix
 from naysay.transition.algebra import Floats
@@ -56,7 +58,8 @@ def refine(
     of the log-likelihood of the labels selects among them and chooses s. The uniform matrix must
     be better than `initial` by 1.64 standard errors of the paired difference, and the refined
     matrix must be better than both. Labels with too little information therefore leave the
-    matrix unchanged, and uniform labels give exactly the uniform matrix.
+    matrix unchanged, and uniform labels give exactly the uniform matrix. With `allow_diagonal`
+    the uniform matrix has the most likely rate of mistakes, the same for all classes, as diagonal.
 
     Parameters
     ----------
@@ -98,9 +101,10 @@ def refine(
     array, labels = check_rows(probs, comp_labels, names)
     selected = check_seed(seed).permutation(len(array))[: max(1, _MAX_CELLS // n_classes)]
     comparison = _CrossValidation(array[selected], labels[selected], len(array), allow_diagonal)
-    uniform = TransitionMatrix.uniform(n_classes, classes=names)
+    uniform, uniform_score = comparison.fit_uniform(Rows.group(array, labels), names)
     must_beat_uniform = from_these_labels and prior is None
-    if must_beat_uniform and not comparison.beats_uniform(start, comparison.score_of(start)):
+    beats_uniform = partial(comparison.beats_uniform, uniform=uniform, uniform_score=uniform_score)
+    if must_beat_uniform and not beats_uniform(start, comparison.score_of(start)):
         start = uniform
 
     # 1. The reference: the initial matrix, restricted to the support of the prior, or uniform.
@@ -114,10 +118,8 @@ def refine(
             allowed = normalise(allowed, np.asarray(target), allow_diagonal=keeps_diagonal)
             start = TransitionMatrix(allowed, names, allow_diagonal=keeps_diagonal)
     best, score = start, comparison.score_of(start)
-    if (possible | np.eye(n_classes, dtype=bool)).all():
-        uniform_score = comparison.score_of(uniform)
-        if _is_better(uniform_score, score):
-            best, score = uniform, uniform_score
+    if (possible | np.eye(n_classes, dtype=bool)).all() and _is_better(uniform_score, score):
+        best, score = uniform, uniform_score
 
     # 2. Fits by EM, shrunk towards the target with different strengths, cross-validated.
     target_values = np.asarray(target)
@@ -139,7 +141,7 @@ def refine(
     begin = grow(fits[winner](some.calibrated(calibration)).Q, _FLOOR / 10 / n_classes)
     values = fits[winner](all_rows.calibrated(calibration), start=begin, tolerance=1e-4).Q
     fitted = TransitionMatrix(values, names, allow_diagonal=allow_diagonal)
-    if must_beat_uniform and not comparison.beats_uniform(fitted, scores[winner]):
+    if must_beat_uniform and not beats_uniform(fitted, scores[winner]):
         return uniform
     return fitted
 
@@ -168,13 +170,44 @@ class _CrossValidation:
             self.scores[key] = self.score(fixed, best_calibration(self.rows, fixed))
         return self.scores[key]
 
-    def beats_uniform(self, Q: TransitionMatrix, scores: Floats) -> bool:
+    def fit_uniform(
+        self, all_rows: Rows, names: tuple[str, ...]
+    ) -> tuple[TransitionMatrix, Floats]:
+        """Make the uniform matrix, with the most likely rate of mistakes if the diagonal is free.
+
+        The second value is log P(ȳ | x) of each row, with the rate of the other folds.
+        """
+        uniform = TransitionMatrix.uniform(len(names), classes=names)
+        if not self.allow_diagonal:
+            return uniform, self.score_of(uniform)
+        fit = partial(
+            fit_matrix,
+            start=uniform_with_mistakes(len(names), _FLOOR),
+            prior_counts=np.zeros((len(names), len(names))),
+            allow_diagonal=True,
+            is_uniform=True,
+            tolerance=1e-4,
+        )
+        calibration = best_calibration(self.rows, fit)
+        calibrated = all_rows.calibrated(calibration)
+        found = fit(calibrated)
+        if found.log_likelihood > expect(calibrated, np.asarray(uniform), found.epsilon)[-1]:
+            uniform = TransitionMatrix(found.Q, names, allow_diagonal=True)
+        return uniform, self.score(fit, calibration)
+
+    def beats_uniform(
+        self,
+        Q: TransitionMatrix,
+        scores: Floats,
+        *,
+        uniform: TransitionMatrix,
+        uniform_score: Floats,
+    ) -> bool:
         """Test whether Q is far from uniform, or gains more than its number of free entries."""
-        uniform = TransitionMatrix.uniform(Q.n_classes)
         if Q.distance(uniform) >= _NEAR_UNIFORM:
             return True
-        n_free = Q.n_classes * (Q.n_classes - (1 if self.allow_diagonal else 2))
-        gain = (scores - self.score_of(uniform)).sum()
+        n_free = Q.n_classes * (Q.n_classes - 1) - (1 if self.allow_diagonal else Q.n_classes)
+        gain = (scores - uniform_score).sum()
         # the gain is that of a part of the labels, so the threshold is the same part
         return bool(gain > n_free * len(self.labels) / self.n_all)
 

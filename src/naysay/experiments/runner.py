@@ -23,7 +23,7 @@ from naysay.experiments.records import RecordFile, RunRecord
 from naysay.experiments.spec import RunSpec
 from naysay.experiments.tasks import RunData, load_run_data
 from naysay.experiments.train import Outcome, train_group, train_one
-from naysay.training.history import least_held_out_loss
+from naysay.training.history import History, least_held_out_loss
 
 _MOST_POINTS = 30
 _CURVES = ("epoch", "loss", "held_out_loss", "held_out_accuracy")  # not the times
@@ -135,7 +135,7 @@ def _record(spec: RunSpec, data: RunData, outcome: Outcome, facts: dict[str, Any
 def _thin(history: Sequence[dict[str, float]]) -> list[dict[str, float]]:
     """Reduce a learning curve to about 30 points, which include the best and the last one."""
     epochs = range(len(history))
-    best = min(epochs, key=lambda epoch: history[epoch].get("held_out_loss", 0), default=0)
+    best = max(History(history).best_epoch - 1, 0)
     shown = {*epochs[:: -(-len(history) // _MOST_POINTS) or 1], best, *epochs[-1:]}
     return [
         {name: _round(value) for name, value in point.items() if name in _CURVES}

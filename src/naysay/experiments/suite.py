@@ -73,6 +73,7 @@ class TrainingRecipe:
     where: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     trials: int
     first_trial: int = 0  # the trials before it were used in development; they are not shown
+    developed_on: tuple[int, ...] = ()  # trials that are shown, and marked, although they were
     deviations: tuple[str, ...] = ()  # what differs from the paper, and why, for the report
     seconds: float | None = None  # approximate time of a run, for `naysay reproduce --dry-run`
     measured_on: str = ""  # the machine of this time

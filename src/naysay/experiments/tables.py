@@ -6,27 +6,62 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from scipy.special import stdtrit
+
 from naysay.experiments.records import RunRecord
 from naysay.experiments.suite import Cell, Published, Suite
 
-__all__ = ["CellResult", "SuiteResult", "latex", "markdown", "summarise"]
+__all__ = ["CellResult", "Comparison", "SuiteResult", "latex", "markdown", "summarise"]
 
-_MARKS = {"better": "▲", "equal": "=", "worse": "▼"}
+MARKS = {"better": "▲", "equal": "=", "worse": "▼", "unclear": "?"}
+_MOST_APART = 1.0  # percentage points between figures that are called equal
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """Our mean minus the published mean, in percentage points, with its 95 % interval.
+
+    `interval` is None if we have one trial only, which tells nothing about its own variation.
+    """
+
+    difference: float
+    interval: tuple[float, float] | None
+
+    @property
+    def verdict(self) -> str:
+        """``"better"`` or ``"worse"`` if the interval excludes 0, ``"equal"`` or ``"unclear"``.
+
+        Equal, or reproduced, means that the interval excludes differences of a point or more.
+        """
+        low, high = self.interval or (-math.inf, math.inf)
+        if low > 0 or high < 0:
+            return "better" if low > 0 else "worse"
+        return "equal" if max(-low, high) < _MOST_APART else "unclear"
+
+    @property
+    def text(self) -> str:
+        """The difference and its interval, ``+0.02 [-0.56, +0.60]``."""
+        text = f"{self.difference:+.2f}"
+        if self.interval is not None:
+            text += " [{:+.2f}, {:+.2f}]".format(*self.interval)
+        return text
+
+    def __str__(self) -> str:
+        return f"{MARKS[self.verdict]} {self.text}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class CellResult:
     """One figure of a table: our result and the published one, in percent.
 
-    `verdict` is ``"better"``, ``"equal"`` or ``"worse"``, compared with the published figure, or
-    None if there is nothing to compare. It is equal if the difference is at most two standard
-    errors or vanishes when it is rounded to the digits printed; see `compare`. Scaled-down runs
-    are not compared.
+    `comparison` is None if there is nothing to compare; scaled-down runs are not compared.
+    `developed_on` is whether a trial was used in development; see `TrainingRecipe`.
     """
 
     cell: Cell
     records: tuple[RunRecord, ...]
-    verdict: str | None
+    comparison: Comparison | None
+    developed_on: bool = False
 
     @property
     def n_trials(self) -> int:
@@ -43,14 +78,6 @@ class CellResult:
         """Standard deviation over trials, in percentage points; None with fewer than two trials."""
         accuracies = [record.accuracy for record in self.records]
         return 100 * statistics.stdev(accuracies) if len(accuracies) > 1 else None
-
-    @property
-    def difference(self) -> float | None:
-        """Our mean minus the published mean, in percentage points."""
-        published = self.cell.published
-        if self.mean is None or published is None or published.mean is None:
-            return None
-        return self.mean - published.mean
 
     @property
     def seconds(self) -> float | None:
@@ -104,8 +131,9 @@ class SuiteResult:
         return [each for each in self.cells if 0 < each.n_trials < wanted]
 
     def count(self, verdict: str) -> int:
-        """Count the cells with a verdict: better, equal or worse."""
-        return sum(each.verdict == verdict for each in self.cells)
+        """Count the cells with a verdict: better, equal, worse or unclear."""
+        compared = [each.comparison for each in self.cells if each.comparison is not None]
+        return sum(each.verdict == verdict for each in compared)
 
 
 def summarise(
@@ -129,8 +157,12 @@ def summarise(
         found = tuple(trials[trial] for trial in sorted(trials) if trial >= chosen.first_trial)
         accuracies = [100 * record.accuracy for record in found]
         published = cell.published if chosen.comparable else None
-        verdict = compare(accuracies, published, published_trials=suite.published_trials)
-        return CellResult(cell=cell, records=found, verdict=verdict)
+        return CellResult(
+            cell=cell,
+            records=found,
+            comparison=compare(accuracies, published, published_trials=suite.published_trials),
+            developed_on=any(record.spec.trial in chosen.developed_on for record in found),
+        )
 
     results = []
     for suite, recipe in itertools.product(suites, recipes):
@@ -142,39 +174,42 @@ def summarise(
 
 def compare(
     accuracies: Sequence[float], published: Published | None, *, published_trials: int | None
-) -> str | None:
-    """Decide whether our accuracies are better than, equal to or worse than the published one.
+) -> Comparison | None:
+    """Compare our accuracies in percent with a published figure, or return None if there is none.
 
-    The standard error of the difference is computed from both standard deviations and numbers of
-    trials. If one of them has no standard deviation (because it has one trial, or because none is
-    printed), it counts as one trial with the standard deviation of the other. If neither has one,
-    the standard error is zero.
+    The interval is Welch's, from both standard deviations and numbers of trials, and half a unit
+    of the last digit printed wider. A figure that is printed without a standard deviation counts as
+    one trial with the standard deviation of ours. Without one of ours there is no interval.
 
     Examples
     --------
-    >>> compare([97.0, 97.4, 97.2], Published("97.18 ± 0.45"), published_trials=5)
-    'equal'
-    >>> compare([98.0, 98.2, 98.1], Published("97.18 ± 0.45"), published_trials=5)
-    'better'
+    >>> print(compare([97.0, 97.4, 97.2], Published("97.18 ± 0.45"), published_trials=5))
+    = +0.02 [-0.56, +0.60]
+    >>> print(compare([98.2], Published("97.18 ± 0.45"), published_trials=5))
+    ? +1.02
     """
     if not accuracies or published is None or published.mean is None:
         return None
-    n_decimals = len(published.text.split()[0].partition(".")[2])
     difference = statistics.fmean(accuracies) - published.mean
-    ours = statistics.stdev(accuracies) if len(accuracies) > 1 else None
-    theirs, n_theirs = published.sd, published_trials or 1
-    if theirs is None:
-        theirs, n_theirs = ours or 0.0, 1
-    if ours is None:
-        ours = theirs
-    error = math.hypot(ours / math.sqrt(len(accuracies)), theirs / math.sqrt(n_theirs))
-    if abs(difference) <= max(2 * error, 0.5 * 10.0**-n_decimals):
-        return "equal"
-    return "better" if difference > 0 else "worse"
+    if len(accuracies) == 1:
+        return Comparison(difference=difference, interval=None)
+    ours = statistics.variance(accuracies)
+    if published.sd is None:
+        error = math.sqrt(ours * (1 / len(accuracies) + 1))
+        freedom = len(accuracies) - 1.0
+    else:
+        n_theirs = published_trials or 1
+        parts = ours / len(accuracies), published.sd**2 / n_theirs
+        error = math.sqrt(sum(parts))
+        doubt = parts[0] ** 2 / (len(accuracies) - 1) + parts[1] ** 2 / max(1, n_theirs - 1)
+        freedom = sum(parts) ** 2 / doubt if doubt else 1.0
+    n_decimals = len(published.text.split()[0].partition(".")[2])
+    half = float(stdtrit(freedom, 0.975)) * error + 0.5 * 10.0**-n_decimals
+    return Comparison(difference=difference, interval=(difference - half, difference + half))
 
 
 def markdown(results: Iterable[SuiteResult]) -> str:
-    """Format tables in Markdown, with our result, the verdict and the published figure."""
+    """Format tables in Markdown: our results, the differences, and the published figures."""
     blocks = []
     for result in results:
         suite = result.suite
@@ -194,14 +229,15 @@ def markdown(results: Iterable[SuiteResult]) -> str:
 def _markdown_cell(result: CellResult | None) -> str:
     if result is None:
         return ""
-    ours = f"**{result.text}** (n = {result.n_trials})" if result.records else "not run"
-    mark = "" if result.verdict is None else f" {_MARKS[result.verdict]}"
+    n_trials = f"{result.n_trials}†" if result.developed_on else f"{result.n_trials}"
+    ours = f"**{result.text}** (n = {n_trials})" if result.records else "not run"
+    compared = "" if result.comparison is None else f" {result.comparison}"
     published = result.cell.published
-    return f"{ours}{mark}" + ("" if published is None else f"; published {published.text}")
+    return f"{ours}{compared}" + ("" if published is None else f"; published {published.text}")
 
 
 def latex(results: Iterable[SuiteResult]) -> str:
-    """Format tables in LaTeX (booktabs), with two lines per row: our results, published ones."""
+    """Format tables in LaTeX (booktabs): our results, the published ones, and the differences."""
     blocks = []
     for result in results:
         suite = result.suite
@@ -213,21 +249,24 @@ def latex(results: Iterable[SuiteResult]) -> str:
             r"\midrule",
         ]
         for row in suite.rows:
-            ours, published = [_escape(row)], [r"\quad published"]
+            ours, published, apart = [_escape(row)], [r"\quad published"], [r"\quad difference"]
             for each in (result.at(row, column) for column in suite.columns):
                 figure = each and each.cell.published
-                ours.append("" if each is None else _math(each.text) or r"\textit{not run}")
+                compared = each and each.comparison
+                mark = r"$^\dagger$" if each and each.developed_on else ""
+                ours.append("" if each is None else _math(each.text) + mark or r"\textit{not run}")
                 published.append(_math(figure.text) if figure else "")
+                apart.append(f"{_math(compared.text)} {compared.verdict}" if compared else "")
             lines.append(" & ".join(ours) + r" \\")
-            if any(published[1:]):
-                lines.append(" & ".join(published) + r" \\")
+            lines += [" & ".join(each) + r" \\" for each in (published, apart) if any(each[1:])]
         lines += [r"\bottomrule", r"\end{tabular}"]
         blocks.append("\n".join(lines) + "\n")
     return "\n".join(blocks)
 
 
 def _math(text: str) -> str:
-    return f"${text}$".replace("±", r"\pm") if text[:1].isdigit() else _escape(text)
+    is_number = text.strip("+-")[:1].isdigit()
+    return f"${text}$".replace("±", r"\pm") if is_number else _escape(text)
 
 
 def _escape(text: str) -> str:

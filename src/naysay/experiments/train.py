@@ -152,13 +152,14 @@ def train_one(spec: RunSpec, data: RunData, *, device: torch.device) -> Outcome:
         transition="estimate" if Q is None else Q,
         classes=range(data.n_classes) if Q is None else None,
         learn_from_anchors=False,
+        mistakes=0,  # the loss of the paper
         refine=bool(spec.options.get("refine", False)),
         compile=_wants_compiled(spec, device),
         device=device,
         random_state=spec.trial,
     )
     anchors = (data.X[data.anchors], data.y[data.anchors]) if Q is None else None
-    clf.fit(data.X, labels, anchors=anchors)
+    clf.fit(data.X, labels, anchors=anchors, anchors_are="picked")
     predictions = np.asarray(clf.predict(data.X_test)).astype(np.int64)
     matrices = {}
     if clf.habit_ is not None:
@@ -286,7 +287,7 @@ class _Trial:
         if self.held_out is not None:
             labels = self.held_out.labels.cpu().numpy()
             scored = self.trainer.log_probs(network, self.held_out), labels
-        probs = calibrated(score_anchors(self.trainer, network, anchors), scored)
+        probs = calibrated(score_anchors(self.trainer, network, anchors[0]), scored)
         self.Q = from_anchors(probs, anchors[1], self.data.n_classes)
 
 

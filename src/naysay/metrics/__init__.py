@@ -15,11 +15,13 @@ from naysay.metrics.accuracy import (
     precision_without_labels,
     recall_without_labels,
 )
+from naysay.metrics.few_labels import accuracy_with_few_labels
 from naysay.metrics.likelihood import accuracy_scorer, log_likelihood, log_likelihood_scorer
 
 __all__ = [
     "Estimate",
     "accuracy_scorer",
+    "accuracy_with_few_labels",
     "accuracy_without_labels",
     "log_likelihood",
     "log_likelihood_scorer",

@@ -21,14 +21,16 @@ from naysay.transition.algebra import (
 
 BEYOND_CHANCE = 4  # standard errors outside 0..100 % that chance does not explain
 _ROUNDING = 1e-9
+_OUTSIDE = "the whole interval is outside 0 to 100 %, so Q does not describe these labels"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """A probability estimated from complementary labels; ``print`` it for a summary.
+    """A probability estimated from labels; ``print`` it for a summary.
 
     ``value`` is not clipped to 0..1, because that would bias it. If the labels identify bounds
-    only, ``value`` and ``standard_error`` are None and ``interval`` holds the bounds.
+    only, ``value`` and ``standard_error`` are None and ``interval`` holds the bounds. If
+    ``unknown`` has a reason, there is no figure at all, and ``interval`` is 0..1.
     """
 
     value: float | None
@@ -39,18 +41,26 @@ class Estimate:
     """Coverage of the interval."""
     n_labels: int
     """Number of complementary labels used."""
+    n_true_labels: int = 0
+    """Number of true labels used."""
+    unknown: str | None = None
+    """Why there is no estimate; None if there is one."""
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values for JSON."""
         return {**asdict(self), "interval": list(self.interval)}
 
     def __str__(self) -> str:
+        if self.unknown is not None:
+            return f"unknown: {self.unknown}"
         low, high = (f"{100 * end:.1f}" for end in self.interval)
         given = f"from {self.n_labels:,} complementary labels"
+        if self.n_true_labels:
+            given = f"from {self.n_true_labels:,} true labels"
         if self.value is None or self.standard_error is None:
             return f"{low} to {high} % ({self.confidence * 100:g} % bounds), {given}"
         return (
-            f"{100 * self.value:.1f} % ± {100 * self.standard_error:.1f} "
+            f"{100 * np.clip(self.value, 0, 1):.1f} % ± {100 * self.standard_error:.1f} "
             f"({self.confidence * 100:g} % interval: {low} to {high} %), {given}"
         )
 
@@ -62,6 +72,7 @@ def accuracy_without_labels(
     *,
     confidence: float = 0.95,
     Q_samples: ArrayLike | None = None,
+    examples: ArrayLike | None = None,
 ) -> Estimate:
     r"""Estimate the accuracy of predicted classes without any true label.
 
@@ -93,6 +104,9 @@ def accuracy_without_labels(
         `estimation.uncertainty`. They need not be centred on Q: the squared distance of their
         estimates from the estimate with Q (the distance that 68 % do not exceed) is added to the
         variance.
+    examples : array of shape (n,), optional
+        The number or name of the example that each label is about, if there are several labels per
+        example. They are averaged within each example, because they are not independent.
 
     Warns
     -----
@@ -109,7 +123,12 @@ def accuracy_without_labels(
     (0.8, 0.2)
     """
     found, outside = accuracy_and_errors_outside(
-        predictions, comp_labels, Q, confidence=confidence, Q_samples=Q_samples
+        predictions,
+        comp_labels,
+        Q,
+        confidence=confidence,
+        Q_samples=Q_samples,
+        examples=examples,
     )
     if outside > BEYOND_CHANCE:
         warnings.warn(
@@ -128,12 +147,13 @@ def accuracy_and_errors_outside(
     *,
     confidence: float = 0.95,
     Q_samples: ArrayLike | None = None,
+    examples: ArrayLike | None = None,
 ) -> tuple[Estimate, float]:
     """Estimate the accuracy, and by how many standard errors it lies outside 0..100 %.
 
     Parameters are those of `accuracy_without_labels`, which warns if these are many.
     """
-    sample = _Sample(predictions, comp_labels, Q, confidence, Q_samples)
+    sample = _Sample(predictions, comp_labels, Q, confidence, Q_samples, examples)
     shares = sample.counts.sum(axis=0) / sample.counts.sum()
     found = sample.share_correct(shares)
     return found, errors_outside(found, shares, sample.Q)
@@ -146,6 +166,7 @@ def precision_without_labels(
     *,
     confidence: float = 0.95,
     Q_samples: ArrayLike | None = None,
+    examples: ArrayLike | None = None,
 ) -> tuple[Estimate, ...]:
     """Estimate the precision P(Y = k | f(X) = k) of every class k without true labels.
 
@@ -154,7 +175,7 @@ def precision_without_labels(
     class that is never predicted has the value None and the interval 0..1. Each interval has the
     given confidence by itself.
     """
-    sample = _Sample(predictions, comp_labels, Q, confidence, Q_samples)
+    sample = _Sample(predictions, comp_labels, Q, confidence, Q_samples, examples)
     return tuple(sample.share_correct(shares) for shares in np.eye(len(sample.Q)))
 
 
@@ -224,6 +245,7 @@ class _Sample:
         Q: TransitionMatrix | ArrayLike,
         confidence: float,
         Q_samples: ArrayLike | None,
+        examples: ArrayLike | None = None,
     ) -> None:
         matrix = as_transition_matrix(Q)
         self.confidence = check_number(confidence, "confidence", above=0, below=1)
@@ -246,29 +268,65 @@ class _Sample:
             np.zeros(n_classes) if self.inverse is None else _spread_slopes(self.Q, self.inverse)
         )
         self.inverses = None if Q_samples is None else invert_samples(Q_samples, n_classes)
+        self.labels, self.predicted, self.example = labels, predicted, None
         self.counts = joint_counts(labels, predicted, n_classes)  # (label, prediction)
+        if examples is not None:
+            names, self.example = np.unique(np.asarray(examples), return_inverse=True)
+            if self.example.shape != labels.shape:
+                raise InvalidLabels(
+                    f"examples must have one entry per label, {len(labels)}. Got shape "
+                    f"{self.example.shape}."
+                )
+            if len(names) == len(labels):
+                self.example = None
+            else:  # every example counts as one label
+                weights = 1 / np.bincount(self.example)[self.example]
+                flat = np.bincount(labels * n_classes + predicted, weights, n_classes**2)
+                self.counts = flat.reshape(n_classes, n_classes)
 
     def share_correct(self, shares: Floats) -> Estimate:
         """Estimate the share of correct predictions, of which `shares[k]` are of class k."""
         used = shares > 0
         counts = self.counts[:, used]
-        n = int(counts.sum())
+        n = counts.sum()
         if not n:
             return self._estimate(0, 0, 1)
         if self.inverse is None:
             return self._bounds(used)
         mean, variance = _moments(counts / n, self.inverse[:, used])
+        n = self._effective_number(used, n, mean, variance)
         error_of_Q = 0.0  # variance due to the uncertainty of Q
         if self.inverses is not None:
             error_of_Q = _squared_error(
-                np.einsum("jk,sjk->s", counts, self.inverses[:, :, used]) / n, mean
+                np.einsum("jk,sjk->s", counts, self.inverses[:, :, used]) / counts.sum(), mean
             )
         slope = float(shares @ self.slopes)
         low, high = _score_interval(mean, variance, slope, n, self.z, error_of_Q)
         if high - low >= 1 and not error_of_Q:  # the bounds assume that Q is exact
             return self._bounds(used)
         error = np.sqrt(variance / max(n - 1, 1) + error_of_Q)
-        return self._estimate(n, low, high, mean, error)
+        return self._estimate(self._n_labels(used), low, high, mean, error)
+
+    def _n_labels(self, used: NDArray[np.bool_]) -> int:
+        """Count the labels of examples that are predicted as one of the classes `used`."""
+        return int(used[self.predicted].sum())
+
+    def _effective_number(
+        self, used: NDArray[np.bool_], n: float, mean: float, variance: float
+    ) -> float:
+        """Compute how many independent labels have as small an error as these.
+
+        The labels of an example are averaged, so it is the number of examples, times the ratio of
+        the variance of a single label and of the mean of the labels of an example.
+        """
+        if self.example is None or self.inverse is None:
+            return n
+        chosen = used[self.predicted]
+        terms = self.inverse[self.labels[chosen], self.predicted[chosen]] - mean
+        codes = np.unique(self.example[chosen], return_inverse=True)[1]
+        sums, counts = np.bincount(codes, terms), np.bincount(codes)
+        of_means = float(((sums / counts) ** 2).sum()) / len(counts)
+        return n * variance / of_means if of_means > 0 else n
 
     def recall(self, terms: Floats, k: int) -> Estimate:
         """Estimate P(f = k | Y = k), a ratio of means of `terms`, column k of Q⁻¹."""
@@ -314,22 +372,26 @@ class _Sample:
     def _bounds(self, used: NDArray[np.bool_]) -> Estimate:
         """Compute bounds for the share of correct predictions among the classes `used`."""
         counts = np.where(used, self.counts, 0)
-        n = int(counts.sum())
+        n = max(round(counts.sum()), 1)
         lower, upper = _bounding_terms(self.Q, counts, self.z)
         shares = counts[:, used] / n
         low, _ = _bounds_of_mean(shares, lower[:, used], n, self.z)
         _, high = _bounds_of_mean(shares, upper[:, used], n, self.z)
-        return self._estimate(n, low, high)
+        return self._estimate(self._n_labels(used), low, high)
 
     def _estimate(
         self, n: int, low: float, high: float, value: Any = None, standard_error: Any = None
     ) -> Estimate:
+        is_outside = value is not None and (low >= 1 or high <= 0)
+        if is_outside:
+            low, high = 0, 1
         return Estimate(
             value=None if value is None else float(value),
             standard_error=None if standard_error is None else float(standard_error),
             interval=(float(np.clip(low, 0, 1)), float(np.clip(high, 0, 1))),
             confidence=self.confidence,
             n_labels=n,
+            unknown=_OUTSIDE if is_outside else None,
         )
 
 

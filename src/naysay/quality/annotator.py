@@ -1,6 +1,6 @@
 """Estimate the transition matrix and the error rate of each annotator."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,11 @@ _MAX_STEPS = 20  # EM steps
 _TOLERANCE = 1e-4
 _INITIAL_ERROR_RATE = 0.02  # start of the diagonal if Q has none
 _IMPOSSIBLE = 1e-30  # answers with a smaller probability under the model are ignored
+_BISECTIONS = 24
+_RATE_STEPS = 2  # between the error rate and the other entries of the matrix
+# Limit of the likelihood ratio of a 95 % interval. For large samples it is 3.84; with few answers,
+# whose number of mistakes is discrete, intervals of that width contain the rate too rarely.
+_LIMIT = 4.3
 _SHOWN = 20  # annotators in the printed table
 
 
@@ -34,9 +39,11 @@ class Annotator:
     distance_from_uniform: float
     """Mean total variation distance of its rows from those of the uniform matrix."""
     error_rate: float
-    """Share of answers that exclude the true class."""
+    """Share of answers that exclude the true class, not shrunk."""
     standard_error: float
     """Standard error of the error rate; 1 if the answers contain no information about it."""
+    interval: tuple[float, float]
+    """Interval that contains the error rate with 95 % confidence."""
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values for JSON."""
@@ -65,10 +72,9 @@ class Annotators:
 
     def __str__(self) -> str:
         width = max(len("annotator"), *(len(each.name) for each in self.listed[:_SHOWN]))
-        lines = [f"{'annotator':<{width}}  answers  wrong answers  bias"]
+        lines = [f"{'annotator':<{width}}  answers  wrong answers (95 % interval)  bias"]
         lines += [
-            f"{each.name:<{width}}  {each.n_answers:>7,}  "
-            f"{100 * each.error_rate:>4.1f} ± {100 * each.standard_error:.1f} %    {each.bias:.2f}"
+            f"{each.name:<{width}}  {each.n_answers:>7,}  {_percentages(each):<29}  {each.bias:.2f}"
             for each in self.listed[:_SHOWN]
         ]
         if len(self.listed) > _SHOWN:
@@ -91,9 +97,15 @@ def annotators(
 
     EM estimates :math:`\bar Q` from all answers together, without the last term, and then the
     matrix of each annotator a. The last term adds s pseudo-answers per class that follow
-    :math:`\bar Q`, so the matrix of an annotator with few answers is shrunk towards it. The
-    probabilities should be calibrated and out of sample: mistakes of an overconfident model look
-    like mistakes of the annotators.
+    :math:`\bar Q`, so the matrix of an annotator with few answers is shrunk towards it.
+
+    The error rate e is not shrunk. It maximises the likelihood of the annotator's answers,
+
+    .. math:: P(ȳ \mid x) = e \, p_ȳ(x) + (1 - e) \sum_{k ≠ ȳ} p_k(x) M_{kȳ}
+
+    where M has the other entries of the matrix, and its interval contains the rates whose
+    likelihood is not much smaller. The probabilities should be calibrated and out of sample:
+    mistakes of an overconfident model look like mistakes of the annotators.
 
     To train with a matrix per annotator, prefer ``ComplementaryClassifier(transition="estimate")``,
     which applies `estimation.refine` to the answers of each annotator: it calibrates the
@@ -147,6 +159,8 @@ def annotators(
         for part in np.split(order, ends)
     ]
     pooled = _fit(answers, start, np.zeros_like(start))
+    # few answers determine the common matrix poorly, so it is shrunk too, towards Q
+    common = _without_diagonal(_expected_counts(answers, pooled) + strength * start)
     uniform = np.asarray(TransitionMatrix.uniform(matrix.n_classes))
     listed = []
     for name, rows in zip(names.tolist(), answers, strict=True):
@@ -155,7 +169,9 @@ def annotators(
         if not weights.any():  # no answer is possible under the model
             weights = np.ones_like(weights)
         weights = weights / weights.sum()
-        rate, error = _error_rate(rows, values) if start.diagonal().any() else (0.0, 0.0)
+        rate, error, interval = 0.0, 0.0, (0.0, 0.0)
+        if start.diagonal().any():
+            rate, error, interval = _error_rate(rows, values, strength * common)
         listed.append(
             Annotator(
                 name=name,
@@ -165,6 +181,7 @@ def annotators(
                 distance_from_uniform=_distance(values, uniform, weights),
                 error_rate=rate,
                 standard_error=error,
+                interval=interval,
             )
         )
     return Annotators(
@@ -202,8 +219,10 @@ def _inverse_likelihood(probs: NDArray[Any], column: Floats) -> NDArray[Any]:
     return np.where(possible, 1 / np.where(possible, likelihood, 1), 0)
 
 
-def _error_rate(rows: Rows, values: Floats) -> tuple[float, float]:
-    """Estimate the mean probability that an answer is wrong, and its standard error.
+def _error_rate(
+    rows: Rows, values: Floats, prior_counts: Floats
+) -> tuple[float, float, tuple[float, float]]:
+    """Estimate the share of wrong answers, its standard error and its interval.
 
     With w_i the probability that answer i is wrong, the observed information about the rate e
     is Σ (w_i - e)² / (e (1 - e))². If all w_i are 0 or 1 the standard error is the binomial one; it
@@ -211,22 +230,73 @@ def _error_rate(rows: Rows, values: Floats) -> tuple[float, float]:
     two pseudo-answers, one correct and one wrong, so that a few answers of one kind do not give a
     standard error of zero.
     """
-    parts = []
-    for label in np.flatnonzero(rows.counts).tolist():
-        probs = rows.of_label(label)
-        inverse = _inverse_likelihood(probs, values[:, label])
-        wrong = values[label, label] * probs[:, label] * inverse
-        parts.append(wrong[inverse > 0])  # without impossible answers
-    wrong = np.concatenate(parts).astype(np.float64)
+    rate, wrong, correct = 0.0, np.empty(0), np.empty(0)
+    for _ in range(_RATE_STEPS):
+        others = _without_diagonal(_expected_counts([rows], values) + prior_counts)
+        wrong, correct = _likelihoods(rows, others)
+        if not len(wrong):
+            return 0.0, 1.0, (0.0, 1.0)
+        rate = _most_likely_rate(wrong, correct)
+        values = (1 - rate) * others + rate * np.eye(len(values))
+    lowest = _log_likelihood(wrong, correct, rate) - _LIMIT / 2
+
+    def is_likely(e: float) -> bool:
+        return _log_likelihood(wrong, correct, e) >= lowest
+
+    low = 0.0 if is_likely(0.0) else _bisect(lambda e: not is_likely(e), 0.0, rate)
+    high = 1.0 if is_likely(1.0) else _bisect(is_likely, rate, 1.0)
+    is_wrong = np.asarray(rate * wrong / (rate * wrong + (1 - rate) * correct))
     n = len(wrong)
-    if not n:  # no information
-        return 0.0, 1.0
-    rate = float(np.clip(wrong.mean(), 0, 1))
-    root = float(np.sqrt(((wrong - rate) ** 2).sum()))
+    root = float(np.sqrt(((is_wrong - rate) ** 2).sum()))
     variance = rate * (1 - rate)
     smoothed = (n * rate + 1) / (n + 2)
     least = float(np.sqrt(smoothed * (1 - smoothed) / (n + 2)))
-    return rate, max(least, variance / max(root, variance) if variance else 0.0)
+    error = max(least, variance / max(root, variance) if variance else 0.0)
+    return rate, error, (low, high)
+
+
+def _without_diagonal(counts: Floats) -> Floats:
+    """Compute the shares of the labels in each row, other than the class itself."""
+    counts = counts - np.diag(counts.diagonal())
+    totals = counts.sum(axis=1, keepdims=True)
+    return counts / np.where(totals > 0, totals, 1)
+
+
+def _likelihoods(rows: Rows, others: Floats) -> tuple[Floats, Floats]:
+    """Compute the likelihood of each possible answer as a wrong and as a correct one."""
+    labels = np.flatnonzero(rows.counts).tolist()
+    wrong = np.concatenate([rows.of_label(label)[:, label] for label in labels])
+    correct = np.concatenate([rows.of_label(label) @ others[:, label] for label in labels])
+    is_possible = np.maximum(wrong, correct) > _IMPOSSIBLE
+    return wrong[is_possible].astype(np.float64), correct[is_possible]
+
+
+def _most_likely_rate(wrong: Floats, correct: Floats) -> float:
+    """Find where the log-likelihood, which is concave, has its maximum."""
+
+    def increases(rate: float) -> bool:
+        slopes = (wrong - correct) / (rate * wrong + (1 - rate) * correct)
+        return float(slopes.sum()) > 0
+
+    return _bisect(increases, 0.0, 1.0)
+
+
+def _log_likelihood(wrong: Floats, correct: Floats, rate: float) -> float:
+    with np.errstate(divide="ignore"):
+        return float(np.log(rate * wrong + (1 - rate) * correct).sum())
+
+
+def _bisect(is_below: Callable[[float], bool], low: float, high: float) -> float:
+    """Find where a condition that holds from `low` on ceases to hold, to six decimals."""
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if is_below(middle) else (low, middle)
+    return float(round((low + high) / 2, 6))
+
+
+def _percentages(each: Annotator) -> str:
+    low, high = each.interval
+    return f"{each.error_rate:>6.1%} ({low:.1%} to {high:.1%})"
 
 
 def _distance(values: Floats, others: Floats, weights: Floats) -> float:

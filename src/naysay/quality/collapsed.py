@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import nnls
 from scipy.special import ndtri
 
 from naysay._base.checks import check_number, check_probabilities, row_slices
@@ -19,6 +20,9 @@ _DEAD = 0.2  # limit of the ratio of predicted share and class share
 _MERGED = 0.2  # share of another class among the predictions of one
 _SWAPPED = 0.5
 _ROUNDING = 1e-9
+_N_SIMULATED = 199
+_MAX_CLASSES = 30  # with more, simulation takes minutes
+_LEAST_STATISTIC = 3.0  # a smaller one is never significant, so nothing is simulated
 
 
 @dataclass(frozen=True)
@@ -88,8 +92,13 @@ def find_collapsed_classes(
       labels.
 
     A share is significant if its lower confidence bound is above the limit, with Bonferroni's
-    correction for all pairs. The probability of any finding for a healthy model is therefore at
-    most 1 - `confidence`. The bound allows for labels that are too rare to occur in a small group.
+    correction for all pairs. The bound allows for labels that are too rare to occur in a small
+    group. With up to 30 classes, a more powerful test looks for classes that are hardly predicted:
+    it compares the labels in the predictions of each other class with those expected if the class
+    occurred at most five times as often as it is predicted, and the largest statistic with
+    simulated ones. Each test has half of the level, so the probability of any finding for a healthy
+    model is at most 1 - `confidence`.
+
     If Q is badly conditioned (``Q.diagnose()``), many labels are needed to find anything; a
     singular Q, with which some classes have the same distribution of labels, is an error.
 
@@ -127,12 +136,21 @@ def find_collapsed_classes(
         predictions[rows] = array[rows].argmax(axis=1)
         total += array[rows].sum(axis=0, dtype=np.float64)
     counts = joint_counts(labels, predictions, matrix.n_classes)
-    z = float(ndtri(1 - (1 - confidence) / matrix.n_classes**2))  # K classes, K (K - 1) pairs
+    level = (1 - confidence) / 2  # of each of two tests
+    z = float(ndtri(1 - level / matrix.n_classes**2))  # K classes, K (K - 1) pairs
     composition, at_least = _class_shares(counts.T, inverse, z)
     _, prior_at_least = _class_shares(counts.sum(axis=1)[None], inverse, z)
     shares = counts.sum(axis=0) / len(array)
+    findings = _findings(shares, prior_at_least[0], at_least, matrix.classes)
+    if not any(each.kind == "matrix" for each in findings):
+        found = {each.classes[0] for each in findings}
+        findings += [
+            each
+            for each in _lost_classes(counts.T, np.asarray(matrix), level, matrix.classes)
+            if each.classes[0] not in found
+        ]
     return CollapsedClasses(
-        findings=tuple(_findings(shares, prior_at_least[0], at_least, matrix.classes)),
+        findings=tuple(findings),
         classes=matrix.classes,
         predicted_shares=shares,
         mean_probs=total / len(array),
@@ -225,3 +243,66 @@ def _confused(k: int, other: int, others: Floats, classes: tuple[str, ...]) -> F
         f"{pair[0]!r} is {pair[1]!r}, and {back:.0%} the other way round. {advice}"
     )
     return Finding(kind, pair, text)
+
+
+def _lost_classes(
+    counts: NDArray[np.int64], Q: Floats, level: float, classes: tuple[str, ...]
+) -> list[Finding]:
+    """Find classes that are hardly predicted, but occur in the predictions of another class.
+
+    `counts` has the labels of what is predicted as each class in its rows. Which classes are
+    hardly predicted does not depend on the labels, so there is no correction for the others.
+    """
+    n_classes, sizes = len(Q), counts.sum(axis=1)
+    lost = np.flatnonzero(sizes < _DEAD * sizes.sum() / n_classes).tolist()
+    if n_classes > _MAX_CLASSES:
+        return []
+    found = []
+    rng = np.random.default_rng(0)
+    for k in lost:
+        groups = np.flatnonzero(sizes > sizes[k] / _DEAD)
+        limits = sizes[k] / (_DEAD * sizes[groups])  # shares of k that leave it alive
+        fitted = [
+            _excess(counts[each], Q, k, limit) for each, limit in zip(groups, limits, strict=True)
+        ]
+        statistics = [statistic for statistic, _ in fitted]
+        if not statistics or max(statistics) < _LEAST_STATISTIC:
+            continue
+        at_most = level / len(lost) * (_N_SIMULATED + 1) - 1  # simulated ones that are larger
+        n_larger = 0
+        for _ in range(_N_SIMULATED):
+            n_larger += any(
+                _excess(rng.multinomial(sizes[each], expected), Q, k, limit)[0] >= max(statistics)
+                for each, limit, (_, expected) in zip(groups, limits, fitted, strict=True)
+            )
+            if n_larger > at_most:
+                break
+        else:
+            if at_most >= 0:
+                holder = int(groups[int(np.argmax(statistics))])
+                text = (
+                    f"{classes[k]!r} is predicted for {sizes[k] / sizes.sum():.1%} of the examples,"
+                    f" but its labels are significant among those predicted as {classes[holder]!r}:"
+                    " it is merged into it. Train again with another seed, or give a few anchors "
+                    "of both."
+                )
+                found.append(Finding("merged", (classes[k], classes[holder]), text))
+    return found
+
+
+def _excess(counts: NDArray[np.int64], Q: Floats, k: int, limit: float) -> tuple[float, Floats]:
+    """Test if the share of class k in a group is over a limit: χ² statistic, expected label shares.
+
+    The statistic is the decrease of χ² if the share of k may be larger, with shares that are not
+    negative; the variances are those expected under the null hypothesis.
+    """
+    n = counts.sum()
+    others, fixed = np.delete(Q, k, axis=0), n * limit * Q[k]
+    root = np.sqrt(counts + 1.0)
+    shares, _ = nnls((others / root).T, (counts - fixed) / root)
+    expected = np.maximum(fixed + shares @ others, 0.5)  # no variance is nearly zero
+    root = np.sqrt(expected)
+    _, null = nnls((others / root).T, (counts - fixed) / root)
+    shares, free = nnls((Q / root).T, counts / root)
+    statistic = null**2 - free**2 if shares[k] > n * limit else 0.0
+    return float(statistic), expected / expected.sum()

@@ -9,14 +9,13 @@ from scipy.special import chdtrc
 
 from naysay._base.checks import check_class_prior, check_seed, shorten
 from naysay.estimation import class_prior
+from naysay.quality.agreement import MAX_CLASSES, format_p_value, p_value_of_mixtures
 from naysay.transition import TransitionMatrix
 from naysay.transition.algebra import check_comp_labels
 
 __all__ = ["LabelCheck", "NearPair", "check_labels", "nearest_rows"]
 
 _MAX_CLASSES = 2000  # with more, the distances of all pairs take minutes
-_N_SIMULATED = 199
-_MAX_CLASSES_SIMULATED = 200
 _SIGNIFICANCE = 0.01
 
 
@@ -122,8 +121,8 @@ class LabelCheck:
     def _fit(self) -> str:
         figures = f"chi-square {self.chi_square:.4g}"
         if self.p_value is None:
-            return f"{figures}; not tested for more than {_MAX_CLASSES_SIMULATED} classes"
-        figures += f", p = {self.p_value:.2g}"
+            return f"{figures}; not tested for more than {MAX_CLASSES} classes"
+        figures += f", {format_p_value(self.p_value)}"
         if not self.fits:
             figures += ": these labels hardly come from Q; furthest off is"
             return f"{figures} {self.most_unlike!r}"
@@ -141,9 +140,9 @@ def check_labels(
 ) -> LabelCheck:
     """Test whether the frequencies of complementary labels agree with Q.
 
-    With a prior this is the chi-square test. Without a prior the class shares are estimated first,
-    and the p-value is from 199 simulated sets of labels, for which they are estimated in the same
-    way. An invertible Q fits most frequencies exactly, so the test then finds only gross misfits.
+    With a prior this is the chi-square test. Without a prior it is that of `check_matrix` for the
+    frequencies. An invertible Q fits most frequencies exactly, so the test then finds only gross
+    misfits; with predictions, `check_matrix` finds more.
 
     Parameters
     ----------
@@ -171,8 +170,8 @@ def check_labels(
         n_possible = int((expected > 0).sum())
         p_value = float(chdtrc(n_possible - 1, distance)) if n_possible > 1 else 1.0
         p_value = 0.0 if np.isinf(distance) else p_value
-    elif Q.n_classes <= _MAX_CLASSES_SIMULATED:
-        p_value = _simulated(distance, labels.size, shares @ values, Q, check_seed(seed))
+    else:
+        p_value = p_value_of_mixtures(counts[None], values, check_seed(seed))
     with np.errstate(divide="ignore", invalid="ignore"):
         off = np.nan_to_num(np.abs(counts - expected) / np.sqrt(expected))
     return LabelCheck(
@@ -192,20 +191,3 @@ def _chi_square(counts: NDArray[np.int64], expected: NDArray[np.float64]) -> flo
     if counts[~likely].any():
         return float("inf")
     return float((((counts - expected)[likely]) ** 2 / expected[likely]).sum())
-
-
-def _simulated(
-    distance: float,
-    n_labels: int,
-    frequencies: NDArray[np.float64],
-    Q: TransitionMatrix,
-    rng: np.random.Generator,
-) -> float:
-    """Compute the p-value by simulation; the observed labels count as one of the sets."""
-    values, names = np.asarray(Q), np.arange(Q.n_classes)
-    n_as_far = 1
-    for counts in rng.multinomial(n_labels, frequencies / frequencies.sum(), _N_SIMULATED):
-        shares = class_prior(np.repeat(names, counts), Q)
-        # statistics that are equal up to rounding count as equal: exact fits are all near zero
-        n_as_far += _chi_square(counts, n_labels * shares @ values) >= distance * (1 - 1e-9) - 1e-6
-    return n_as_far / (_N_SIMULATED + 1)

@@ -1,16 +1,30 @@
 """Find complementary labels that probably exclude the true class."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from naysay._base.checks import check_count, check_probabilities, row_slices
 from naysay._base.errors import InvalidLabels, InvalidTransitionMatrix
+from naysay.estimation.mixture import Calibration, Probs
 from naysay.transition import TransitionMatrix, as_transition_matrix
-from naysay.transition.algebra import check_comp_labels
+from naysay.transition.algebra import Floats, check_comp_labels
 
 _SHOWN = 5  # labels in the printed summary
+
+# The grid of the posterior, and the prior: log-normal, but flat for the shares on this grid.
+_TEMPERATURES = np.geomspace(0.25, 16, 13)
+_SHARES = np.array([0, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64])
+_SCALES = np.geomspace(1 / 8, 4, 41)
+_ONE = 24  # position of the scale 1
+_SD_TEMPERATURE, _SD_SCALE = 0.7, 0.5  # of the logarithms
+_MAX_RATE = 0.5  # scales do not make larger entries of the diagonal
+_WEIGHT = 1 / 3  # of a label: probabilities of real models are never calibrated exactly
+_MAX_ROWS = 10_000  # labels of the posterior, chosen at random
+_NEGLIGIBLE = 1e-3  # cells of the grid below this share of the largest are left out
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -24,6 +38,8 @@ class WrongLabels:
     labels: NDArray[np.int64]
     """(n,) labels as class indices, in the order of `indices`."""
     classes: tuple[str, ...]
+    n_expected_interval: tuple[float, float]
+    """95 % interval of the number of wrong labels."""
 
     @property
     def weights(self) -> NDArray[np.float64]:
@@ -60,11 +76,21 @@ class WrongLabels:
             )
         return wrong[self.indices[: check_count(n, "n")]]
 
+    def to_frame(self) -> Any:
+        """Convert to a pandas DataFrame: one row per label, the most doubtful first."""
+        import pandas  # optional
+
+        names = np.array(self.classes, dtype=object)[self.labels]
+        return pandas.DataFrame(
+            {"example": self.indices, "not": names, "probability": self.probabilities}
+        )
+
     def __str__(self) -> str:
         n_bad = int((~self.keep).sum())
+        low, high = self.n_expected_interval
         lines = [
-            f"{n_bad:,} of {len(self.indices):,} labels are more likely wrong than right "
-            f"({self.n_expected:,.0f} wrong ones expected)."
+            f"{n_bad:,} of {len(self.indices):,} labels are more likely wrong than right; "
+            f"{self.n_expected:,.0f} wrong ones expected (95 % interval {low:,.0f} to {high:,.0f})."
         ]
         shown = zip(self.indices, self.labels, self.probabilities, strict=True)
         lines += [
@@ -81,9 +107,20 @@ def find_wrong_labels(
 
     .. math:: P(Y = ȳ \mid x, ȳ) = Q_{ȳȳ} \, p_ȳ(x) \;/\; \sum_k Q_{kȳ} \, p_k(x)
 
-    The result depends on the quality of the probabilities; use predictions for examples that the
-    model was not trained on. Drop the labels that are not in ``keep``, or weight the loss with
-    ``weights``.
+    This depends on probabilities and a rate of mistakes that are seldom exact: a model that is
+    confident and wrong contradicts many correct labels. The labels themselves show how far the
+    model can be trusted. The probabilities p are therefore replaced by
+
+    .. math:: (1 - ε) \, p^{1/T} / \textstyle\sum_k p_k^{1/T} + ε \, π
+
+    with a temperature T, a share ε of examples that the model knows nothing about, and the class
+    shares π; the diagonal of Q is multiplied by a scale. The result is the average over all T, ε
+    and scales on a grid, weighted by the likelihood of the labels and a prior that prefers T and
+    the scale near 1. With few labels, or if Q has nearly equal entries on and off the diagonal,
+    the prior decides and the probabilities are cautious.
+
+    Use predictions for examples that the model was not trained on. Drop the labels that are not in
+    ``keep``, or weight the loss with ``weights``.
 
     Parameters
     ----------
@@ -93,36 +130,137 @@ def find_wrong_labels(
         As indices, or as names if Q has names. With several labels per example pass one row of
         `probs` for each label.
     Q : TransitionMatrix or array of shape (n_classes, n_classes)
-        With a non-zero diagonal: the probability that annotators exclude the true class.
+        With a non-zero diagonal: the probability that annotators exclude the true class. A wrong
+        guess by a factor of 2 does little harm.
 
     Examples
     --------
-    >>> Q = [[0.1, 0.9, 0], [0.45, 0.1, 0.45], [0.9, 0, 0.1]]
-    >>> found = find_wrong_labels([[0.98, 0.01, 0.01], [0.1, 0.8, 0.1]], [0, 0], Q)
-    >>> found.indices.tolist(), found.probabilities.round(2).tolist()
-    ([0, 1], [0.88, 0.02])
+    >>> Q = TransitionMatrix.uniform(4)
+    >>> Q = TransitionMatrix(0.95 * np.asarray(Q) + 0.05 * np.eye(4), allow_diagonal=True)
+    >>> true = np.random.default_rng(0).integers(4, size=2000)
+    >>> labels = Q.sample(true)
+    >>> found = find_wrong_labels(0.9 * np.eye(4)[true] + 0.025, labels, Q)
+    >>> bool(found.precision_at(labels == true, 50) > 0.95)
+    True
     """
     matrix = as_transition_matrix(Q)
-    columns = np.asarray(matrix).T
-    diagonal = columns.diagonal()
-    if not diagonal.any():
+    if not np.asarray(matrix).diagonal().any():
         raise InvalidTransitionMatrix(
             "Q must have a non-zero diagonal, the share of wrong labels; with a zero diagonal no "
             "label can be wrong. Estimate it with allow_diagonal=True."
         )
     array = check_probabilities(probs, n_classes=matrix.n_classes, name="probs")
     labels = check_comp_labels(comp_labels, matrix, len(array), of="row of probs")
-    wrong = np.empty(len(array))
-    for rows in row_slices(*array.shape):
-        given = labels[rows]
-        likely = np.einsum("ik,ik->i", array[rows], columns[given])
-        joint = array[rows][np.arange(len(given)), given].astype(np.float64) * diagonal[given]
-        # a label with probability zero under the model is no evidence for Y = ȳ
-        wrong[rows] = np.divide(joint, likely, out=np.zeros(len(given)), where=likely > 0)
+    return rank_labels(array, labels, [matrix], np.zeros(len(labels), dtype=np.int64))
+
+
+def rank_labels(
+    probs: Probs,
+    labels: NDArray[np.int64],
+    matrices: Sequence[TransitionMatrix],
+    which: NDArray[np.int64],
+    held_out: NDArray[np.bool_] | None = None,
+) -> WrongLabels:
+    """Rank labels as `find_wrong_labels` does; the matrix of label i is ``matrices[which[i]]``.
+
+    With `held_out`, only these labels decide how far the model is trusted: those that it was
+    trained on would say too far.
+    """
+    habits = [_Habit.of(matrix) for matrix in matrices]
+    chosen = np.arange(len(labels)) if held_out is None else np.flatnonzero(held_out)
+    if len(chosen) > _MAX_ROWS:
+        chosen = np.random.default_rng(0).choice(chosen, _MAX_ROWS, replace=False)
+    weights, scales, shares_of_classes = _posterior(
+        probs[chosen], labels[chosen], habits, which[chosen]
+    )
+    wrong, counts = np.zeros(len(labels)), np.zeros(weights.shape)
+    for t in np.flatnonzero(weights.any(axis=(1, 2))):
+        calibrated = Calibration(_TEMPERATURES[t])(probs)
+        own = _terms(calibrated, labels, habits, which)
+        common = _terms(shares_of_classes[t], labels, habits, which)
+        for e, s in np.argwhere(weights[t]):
+            right, lost, mistaken = (1 - _SHARES[e]) * own + _SHARES[e] * common
+            likelihood = right + scales[s] * (mistaken - lost)
+            # a label that is impossible under the model is no evidence of a mistake
+            each = np.zeros(len(labels))
+            np.divide(scales[s] * mistaken, likelihood, out=each, where=likelihood > 0)
+            wrong += weights[t, e, s] * each
+            counts[t, e, s] = each.sum()
+    wrong = np.clip(wrong, 0, 1)
     order = np.argsort(-wrong, kind="stable")
+    expected = wrong.sum()
+    variance = (weights * (counts - expected) ** 2).sum() + (wrong * (1 - wrong)).sum() / _WEIGHT
+    factor = np.exp(1.96 * np.sqrt(np.log1p(variance / max(expected, 1e-300) ** 2)))  # log-normal
     return WrongLabels(
         indices=order,
-        probabilities=np.minimum(wrong[order], 1),
+        probabilities=wrong[order],
         labels=labels[order],
-        classes=matrix.classes,
+        classes=matrices[0].classes,
+        n_expected_interval=(
+            float(expected / factor),
+            float(min(expected * factor, len(labels))),
+        ),
     )
+
+
+@dataclass(frozen=True)
+class _Habit:
+    """A matrix as the rates of mistakes, and the distribution of correct labels of each class."""
+
+    rates: Floats
+    correct: Floats
+
+    @classmethod
+    def of(cls, matrix: TransitionMatrix) -> "_Habit":
+        values = np.array(matrix)
+        rates = values.diagonal().copy()
+        np.fill_diagonal(values, 0)
+        return cls(rates, values / np.maximum(values.sum(axis=1, keepdims=True), 1e-300))
+
+
+def _terms(
+    probs: Probs, labels: NDArray[np.int64], habits: list[_Habit], which: NDArray[np.int64]
+) -> Floats:
+    """Compute terms a, b, w of each label, shape (3, n).
+
+    If all rates are multiplied by s, then the label has the probability a - s b and is correct, and
+    the probability s w and is wrong. `probs` are those of each label, or of all.
+    """
+    terms = np.empty((3, len(labels)))
+    by_matrix = np.split(
+        np.argsort(which, kind="stable"),
+        np.cumsum(np.bincount(which, minlength=len(habits)))[:-1],
+    )
+    for habit, labelled in zip(habits, by_matrix, strict=True):
+        for rows in row_slices(len(labelled), probs.shape[-1]):
+            at = labelled[rows]
+            given, columns = labels[at], habit.correct.T[labels[at]]
+            of_each = probs[at] if probs.ndim == 2 else np.broadcast_to(probs, columns.shape)
+            terms[0, at] = np.einsum("ik,ik->i", of_each, columns)
+            terms[1, at] = np.einsum("ik,ik->i", of_each, columns * habit.rates)
+            terms[2, at] = of_each[np.arange(len(at)), given] * habit.rates[given]
+    return terms
+
+
+def _posterior(
+    probs: Probs, labels: NDArray[np.int64], habits: list[_Habit], which: NDArray[np.int64]
+) -> tuple[Floats, Floats, Floats]:
+    """Compute the weight of each temperature, share and scale; the scales; the class shares."""
+    largest_scale = _MAX_RATE / max(habit.rates.max() for habit in habits)
+    scales = _SCALES[: max(np.searchsorted(_SCALES, largest_scale), _ONE + 1)]
+    shares_of_classes = np.empty((len(_TEMPERATURES), probs.shape[1]))
+    log_weights = np.empty((len(_TEMPERATURES), len(_SHARES), len(scales)))
+    for t, temperature in enumerate(_TEMPERATURES):
+        calibrated = Calibration(temperature)(probs)
+        shares_of_classes[t] = calibrated.mean(axis=0, dtype=np.float64)
+        own = _terms(calibrated, labels, habits, which)
+        common = _terms(shares_of_classes[t], labels, habits, which)
+        for e, share in enumerate(_SHARES):
+            right, lost, mistaken = (1 - share) * own + share * common
+            likelihood = right + scales[:, None] * (mistaken - lost)
+            log_weights[t, e] = _WEIGHT * np.log(np.maximum(likelihood, 1e-300)).sum(axis=1)
+    log_weights -= ((np.log(_TEMPERATURES) / _SD_TEMPERATURE) ** 2 / 2)[:, None, None]
+    log_weights -= (np.log(scales) / _SD_SCALE) ** 2 / 2
+    weights = np.exp(log_weights - log_weights.max())
+    weights[weights < _NEGLIGIBLE] = 0
+    return weights / weights.sum(), scales, shares_of_classes

@@ -52,15 +52,12 @@ def write_fit_page(report: "FitReport", path: str | Path) -> Path:
 
 
 def _shares(estimate: "Estimate") -> dict[str, Any]:
-    """Convert an estimate for the page; `value` is None where only bounds are known.
-
-    `error` is the standard error of a value outside 0 to 1, which is only plausible with it.
-    """
-    value = None if estimate.value is None else round(estimate.value, 9)
+    """Convert an estimate for the page; `value` is None where only bounds are known."""
     low, high = estimate.interval
     return {
-        "value": value,
-        "error": None if value is None or 0 <= value <= 1 else estimate.standard_error,
+        "value": None if estimate.value is None else min(max(estimate.value, 0.0), 1.0),
+        "unknown": estimate.unknown,
+        "n_true": estimate.n_true_labels,
         "low": low,
         "high": high,
         "n": estimate.n_labels,

@@ -6,7 +6,7 @@ from typing import Any
 
 from naysay.experiments.records import RunRecord
 from naysay.experiments.suites import SUITES
-from naysay.experiments.tables import CellResult, SuiteResult, summarise
+from naysay.experiments.tables import MARKS, CellResult, SuiteResult, summarise
 from naysay.report.page import render, write_page
 from naysay.report.pictures import (
     Chart,
@@ -32,6 +32,7 @@ def render_report_page(records: Iterable[RunRecord]) -> str:
     shown = {result.suite.name for result in results}
     return render(
         "report.html.j2",
+        marks=MARKS,
         sections=[_make_section(result) for result in results],
         deviations=_gather_deviations(results),
         suites_not_run=[suite for name, suite in SUITES.items() if name not in shown],

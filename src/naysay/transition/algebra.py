@@ -62,8 +62,8 @@ def invert(values: Floats) -> Floats | None:
     return (right.T / singular_values) @ left.T
 
 
-def invert_samples(Q_samples: Any, n_classes: int) -> Floats:
-    """Check samples of Q and invert each, shape (n_samples, n_classes, n_classes)."""
+def check_samples(Q_samples: Any, n_classes: int) -> Floats:
+    """Check samples of Q, shape (n_samples, n_classes, n_classes)."""
     rule = f"Q_samples must be at least 2 matrices, shape (n, {n_classes}, {n_classes})"
     samples = as_real_numbers(Q_samples, rule, InvalidTransitionMatrix)
     if samples.ndim != 3 or samples.shape[1:] != (n_classes, n_classes) or len(samples) < 2:
@@ -72,9 +72,16 @@ def invert_samples(Q_samples: Any, n_classes: int) -> Floats:
         raise InvalidTransitionMatrix(
             f"{rule}, without negative entries and with rows that sum to 1. Some row does not."
         )
+    return samples.astype(np.float64, copy=False)
+
+
+def invert_samples(Q_samples: Any, n_classes: int) -> Floats:
+    """Check samples of Q and invert each, shape (n_samples, n_classes, n_classes)."""
+    samples = check_samples(Q_samples, n_classes)
     try:
         return np.linalg.inv(samples).astype(np.float64, copy=False)
     except np.linalg.LinAlgError:
         raise InvalidTransitionMatrix(
-            f"{rule}, each invertible. One is singular: draw them from a smoother distribution."
+            f"Q_samples must be invertible matrices, shape (n, {n_classes}, {n_classes}). One is "
+            "singular: draw them from a smoother distribution."
         ) from None

@@ -8,13 +8,15 @@ from numpy.typing import NDArray
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix
-from naysay.classifier.habit import Anchors
 from naysay.classifier.inputs import align, pool
 from naysay.datasets.own import OwnData
 from naysay.observations import Observations
-from naysay.quality import WrongLabels, find_wrong_labels
+from naysay.quality import WrongLabels
+from naysay.quality.wrong_labels import rank_labels
 from naysay.transition import TransitionMatrix
 from naysay.transition.folder import file_name
+
+Anchors = tuple[NDArray[Any], NDArray[np.int64]]  # inputs, and true classes as indices
 
 FEWEST_EXAMPLES = 10  # with a label, to train on
 UNKNOWN_ANNOTATOR = ""  # the name for answers whose annotator is not in the data
@@ -56,11 +58,11 @@ def check_consistent(own: OwnData, transition: Any, allow_diagonal: bool) -> Non
         )
 
 
-def join_anchors(own: OwnData, more: Anchors | None) -> Anchors:
-    """Join the anchors in the data and further anchors."""
-    if more is None:
-        return own.anchors
-    X, y = (np.concatenate(parts) for parts in zip(own.anchors, more, strict=True))
+def anchors_without_label(own: OwnData, more: Anchors | None) -> Anchors:
+    """Join further anchors with those in the data that have no complementary label."""
+    chosen = (own.true_labels >= 0) & (own.labels_per_example == 0)
+    parts = [(own.X[chosen], own.true_labels[chosen])] + ([] if more is None else [more])
+    X, y = (np.concatenate(each) for each in zip(*parts, strict=True))
     return X, y
 
 
@@ -115,21 +117,25 @@ def check_matrices(
 
 
 def find_wrong_answers(
-    own: OwnData, probs: NDArray[np.float64], matrices: Mapping[str, TransitionMatrix]
+    own: OwnData,
+    probs: NDArray[np.float64],
+    matrices: Mapping[str, TransitionMatrix],
+    *,
+    held_out: NDArray[np.bool_] | None = None,
 ) -> WrongLabels | None:
     """Rank all answers by the probability that they are wrong; None if no matrix allows for it.
 
-    `matrices` has the matrix of each annotator who answered.
+    `matrices` has the matrix of each annotator who answered, and `held_out` says which examples
+    the model was not trained on, if not all.
     """
-    may_err = [name for name, Q in matrices.items() if np.asarray(Q).diagonal().any()]
-    if not may_err:
+    if not any(np.asarray(Q).diagonal().any() for Q in matrices.values()):
         return None
-    annotators = annotator_names(own)
-    probability = np.zeros(len(own.label))
-    for name in may_err:
-        answers = np.flatnonzero(annotators == name)
-        ranked = find_wrong_labels(probs[own.example[answers]], own.label[answers], matrices[name])
-        probability[answers[ranked.indices]] = ranked.probabilities
-    order = np.argsort(-probability, kind="stable")
-    probability, labels = probability[order], own.label[order]
-    return WrongLabels(indices=order, probabilities=probability, labels=labels, classes=own.classes)
+    names, which = np.unique(annotator_names(own), return_inverse=True)
+    normalised = probs / probs.sum(axis=1, keepdims=True)  # the scores of some methods are not
+    return rank_labels(
+        normalised[own.example],
+        own.label,
+        [matrices[name] for name in names.tolist()],
+        which,
+        None if held_out is None else held_out[own.example],
+    )

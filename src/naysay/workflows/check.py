@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from naysay import quality
+from naysay import metrics, quality
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidInput, InvalidTransitionMatrix
 from naysay.classifier import ComplementaryClassifier
@@ -18,18 +19,25 @@ from naysay.datasets.own.recipe import Recipe
 from naysay.datasets.own.tables import read_table
 from naysay.metrics import Estimate
 from naysay.observations import Observations
-from naysay.quality import Annotators, CollapsedClasses, WrongLabels, find_collapsed_classes
+from naysay.quality import (
+    Agreement,
+    Annotators,
+    CollapsedClasses,
+    WrongLabels,
+    find_collapsed_classes,
+)
 from naysay.transition import TransitionMatrix
 from naysay.workflows.annotators import (
+    UNKNOWN_ANNOTATOR,
     annotator_names,
     check_matrices,
     find_wrong_answers,
     matrix_of_each,
 )
-from naysay.workflows.fit import estimate_accuracy
+from naysay.workflows.evaluation import evaluate
 
-_N_LISTED = 100  # answers that are probably wrong, in the JSON form
 _N_SHOWN = 20  # annotators, in the text
+_N_DOUBTFUL = 5  # answers that are probably wrong, in the text
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -37,33 +45,44 @@ class ModelCheck:
     """The results of a check; ``print`` it to read them."""
 
     own: OwnData
-    accuracy: Estimate
+    accuracy: Estimate  # from the complementary labels; unknown if they refute the matrix
+    accuracy_from_true_labels: Estimate | None  # None without a random sample of true labels
+    agreement: Agreement
     matrix_fits: bool  # False if the answers contradict Q; the first of `notes` explains how
     collapsed: CollapsedClasses | None  # None if Q is singular, or does not fit the answers
     wrong_labels: WrongLabels | None
     """Ranking of all answers, as indices of ``own.label``; None if Q has a zero diagonal."""
+    predicted: NDArray[np.int64]  # class of each example, by the model
     annotators: Annotators | None
     off_their_matrix: Mapping[str, float]
     """Distance of the answers of each annotator from the matrix of that annotator, 0 to 1."""
     notes: tuple[str, ...]  # explanations of results that are missing or less reliable
 
     @property
-    def doubtful(self) -> list[dict[str, Any]]:
-        """Answers that are probably wrong, the most probable first."""
-        ranked = self.wrong_labels
-        if ranked is None:
-            return []
-        n = int((ranked.probabilities >= 0.5).sum())
-        return [
-            {
-                "example": self.own.name_of(int(self.own.example[answer])),
-                "not": self.own.classes[self.own.label[answer]],
-                "probability": float(probability),
-            }
-            for answer, probability in zip(
-                ranked.indices[:n].tolist(), ranked.probabilities[:n], strict=True
-            )
-        ]
+    def issues(self) -> pa.Table:
+        """Answers that are more likely wrong than right, the most probable first.
+
+        Column ``row`` is the row of the answer, from 1 for the first after the header, ``example``
+        the id or image path, or the row; ``annotator`` is null if unknown, and ``prediction`` is
+        the class that the model predicts. ``issues.to_pandas()`` is a data frame.
+        """
+        own, ranked = self.own, self.wrong_labels
+        n = 0 if ranked is None else int((ranked.probabilities >= 0.5).sum())
+        answers = np.zeros(0, dtype=np.int64) if ranked is None else ranked.indices[:n]
+        who = annotator_names(own)[answers].tolist()
+        classes = np.array(own.classes, dtype=object)
+        columns = {
+            "row": pa.array(own.answer_row[answers] + 1),
+            "example": [own.name_of(example) for example in own.example[answers].tolist()],
+            "not": classes[own.label[answers]].tolist(),
+            "annotator": [None if name == UNKNOWN_ANNOTATOR else name for name in who],
+            "probability": np.zeros(0) if ranked is None else ranked.probabilities[:n],
+            "prediction": classes[self.predicted[own.example[answers]]].tolist(),
+        }
+        text = {name: pa.string() for name in ("example", "not", "annotator", "prediction")}
+        return pa.table(
+            {name: pa.array(values, text.get(name)) for name, values in columns.items()}
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Convert the results to plain values for JSON."""
@@ -73,10 +92,17 @@ class ModelCheck:
             "n_examples": self.own.n_examples,
             "n_answers": len(self.own.label),
             "accuracy": self.accuracy.to_dict(),
+            "accuracy_from_true_labels": (
+                None
+                if self.accuracy_from_true_labels is None
+                else self.accuracy_from_true_labels.to_dict()
+            ),
+            "agreement": self.agreement.to_dict(),
             "matrix_fits": self.matrix_fits,
             "collapsed": None if self.collapsed is None else self.collapsed.to_dict(),
             "n_wrong_expected": None if wrong is None else wrong.n_expected,
-            "doubtful": self.doubtful[:_N_LISTED],
+            "n_wrong_interval": None if wrong is None else list(wrong.n_expected_interval),
+            "doubtful": self.issues.to_pylist(),
             "annotators": [
                 {**each.to_dict(), "off_their_matrix": self.off_their_matrix.get(each.name)}
                 for each in self.annotators or ()
@@ -86,25 +112,19 @@ class ModelCheck:
 
     def __str__(self) -> str:
         notes = list(self.notes)
-        accuracy, error = self.accuracy.value, self.accuracy.standard_error
-        if self.matrix_fits:
-            parts = [f"Accuracy: {self.accuracy}"]
-        elif accuracy is None or error is None:
-            parts = [f"warning: {notes.pop(0)}", "Accuracy: unknown"]
-        else:  # without its interval, which is not valid with a wrong matrix
-            parts = [
-                f"warning: {notes.pop(0)}",
-                f"Accuracy by this Q: {100 * accuracy:.1f} % ± {100 * error:.1f}, from "
-                f"{self.accuracy.n_labels:,} complementary labels",
-            ]
+        parts = [] if self.matrix_fits else [f"warning: {notes.pop(0)}"]
+        if self.accuracy_from_true_labels is not None:
+            parts.append(f"Accuracy by true labels: {self.accuracy_from_true_labels}")
+        accuracy = str(self.accuracy) if self.matrix_fits else "unknown"
+        parts.append(f"Accuracy: {accuracy}")
         if self.collapsed is not None:
             parts.append(str(self.collapsed))
         if self.wrong_labels is not None:
             head = str(self.wrong_labels).splitlines()[0]
             listed = [
-                f"  {each['example']}: 'not {each['not']}' is wrong with probability "
+                f"  {_name_answer(each)}: 'not {each['not']}' is wrong with probability "
                 f"{each['probability']:.2f}"
-                for each in self.doubtful[:5]
+                for each in self.issues.slice(0, _N_DOUBTFUL).to_pylist()
             ]
             parts.append("\n".join([head, *listed]))
         if self.annotators is not None:
@@ -117,11 +137,20 @@ class ModelCheck:
         return "\n".join(parts)
 
 
+def _name_answer(issue: Mapping[str, Any]) -> str:
+    """Name an answer for a reader: its example, its row and its annotator."""
+    name, row = issue["example"], f"data row {issue['row']}"
+    about = [] if name == row else [row]
+    about += [] if issue["annotator"] is None else [issue["annotator"]]
+    return f"{name} ({', '.join(about)})" if about else name
+
+
 def check_file(
     model: ComplementaryClassifier,
     data: Any,
     *,
     transition: TransitionMatrix | Mapping[str, TransitionMatrix] | None = None,
+    anchors_are: str = "random",
     **reading: Any,
 ) -> ModelCheck:
     """Check a model against a file or data frame of answers that it was not trained on.
@@ -130,6 +159,8 @@ def check_file(
     ----------
     transition : TransitionMatrix, or one for each annotator by name, optional
         The matrix of these answers, by default that of the model.
+    anchors_are : {"random", "picked"}, default="random"
+        Whether examples whose true class is known are a random sample, or were picked.
     **reading
         As in `naysay.datasets.own.read_own`: ``label``, ``annotator`` and so on.
     """
@@ -139,7 +170,7 @@ def check_file(
         if isinstance(recipe, ImageRecipe):
             reading |= {"size": (recipe.height, recipe.width), "mode": recipe.mode}
         own = read_own(data, classes=names, **reading)
-        return check_model(model, own, own.X, transition=transition)
+        return check_model(model, own, own.X, transition=transition, anchors_are=anchors_are)
     options = {name: reading[name] for name in ("delimiter", "decimal") if name in reading}
     if str(data) == "-":  # standard input can be read only once
         roles = (reading.get(role) for role in ("label", "annotator", "example_id", "true_label"))
@@ -149,7 +180,7 @@ def check_file(
         reading["features"] = [column.name for column in recipe.columns]
     own = read_own(data, classes=names, **reading)
     X = read_features(data, recipe, **options)[own.row]  # filled and encoded as in training
-    return check_model(model, own, X, transition=transition)
+    return check_model(model, own, X, transition=transition, anchors_are=anchors_are)
 
 
 def check_model(
@@ -158,11 +189,13 @@ def check_model(
     X: NDArray[Any],
     *,
     transition: TransitionMatrix | Mapping[str, TransitionMatrix] | None = None,
+    anchors_are: str = "random",
 ) -> ModelCheck:
     """Check a model against answers, given the features X of their examples.
 
-    The accuracy and the collapsed classes are estimated from the first answer about each example,
-    because several answers about one example are not independent.
+    All answers count for the accuracy. The collapsed classes are found in the first answer about
+    each example, because several answers about one example are not independent. Examples whose true
+    class is known score the model directly, unless they were picked (``anchors_are="picked"``).
     """
     if tuple(map(str, model.classes_)) != own.classes:
         raise InvalidInput(
@@ -176,14 +209,31 @@ def check_model(
         )
     examples, first = np.unique(own.example, return_index=True)
     annotators = annotator_names(own)
-    Q, by_annotator, notes = _choose_matrices(model, own, transition, annotators[first])
+    Q, by_annotator, notes = _choose_matrices(model, own, transition, annotators)
     matrices = matrix_of_each(np.unique(annotators).tolist(), by_annotator, Q)
     probs = model.predict_proba(X)
     labels, answered = own.label[first], probs[examples]
-    is_exact = transition is not None or model.transition != "estimate"
-    accuracy, wrong_matrix = estimate_accuracy(
-        answered.argmax(axis=1), labels, Q, is_exact=is_exact
+    is_estimate = transition is None and model.transition == "estimate"
+    Q_samples = model.transition_samples_ if is_estimate and Q.diagnose().identifiable else None
+    evaluation = evaluate(
+        probs.argmax(axis=1)[own.example],
+        own.label,
+        own.example,
+        Q,
+        Q_samples=Q_samples,
+        is_exact=not is_estimate or Q_samples is not None,
     )
+    wrong_matrix = evaluation.warning
+    is_known = own.true_labels >= 0
+    from_true_labels = None
+    if is_known.sum() > 1 and anchors_are == "random":
+        confidence = probs.max(axis=1) / probs.sum(axis=1)
+        from_true_labels = metrics.accuracy_with_few_labels(
+            own.true_labels[is_known],
+            probs.argmax(axis=1)[is_known],
+            scores=confidence[is_known],
+            all_scores=confidence,
+        )
     collapsed = described = None
     try:
         collapsed = find_collapsed_classes(answered, labels, Q)
@@ -218,10 +268,13 @@ def check_model(
             distances[each.name] = float(predicted @ np.abs(difference).sum(axis=1)) / 2
     return ModelCheck(
         own=own,
-        accuracy=accuracy,
+        accuracy=evaluation.accuracy,
+        accuracy_from_true_labels=from_true_labels,
+        agreement=evaluation.agreement,
         matrix_fits=wrong_matrix is None,
         collapsed=collapsed,
         wrong_labels=wrong_labels,
+        predicted=probs.argmax(axis=1),
         annotators=described,
         off_their_matrix=distances,
         notes=tuple(notes),
@@ -242,7 +295,7 @@ def _choose_matrices(
         return pool(annotators, matrices), matrices, []
     matrices = model.transitions_
     notes = []
-    if model.transition == "estimate":
+    if model.transition == "estimate" and model.transition_samples_ is None:
         notes.append("The matrix was estimated, but the intervals treat it as exact.")
     if not matrices:
         return model.transition_, {}, notes

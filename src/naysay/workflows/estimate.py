@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ from naysay._base.files import replacing
 from naysay.classifier import ComplementaryClassifier
 from naysay.classifier.habit import Habit
 from naysay.datasets.own import OwnData
+from naysay.quality import Agreement, check_matrix
 from naysay.workflows.annotators import (
     FEWEST_EXAMPLES,
     Anchors,
+    anchors_without_label,
     check_consistent,
-    join_anchors,
     matrix_of_each,
     observations,
 )
@@ -38,8 +40,8 @@ def estimate_own(
     Parameters are those of `naysay.workflows.fit.fit_own`. No examples are held out.
 
     """
-    joined = join_anchors(own, anchors)
-    if not len(joined[1]):
+    X_anchor, y_anchor = anchors_without_label(own, anchors)
+    if not len(y_anchor) and not (own.true_labels >= 0).any():
         raise NoAnchorPoints(
             "The estimate needs anchors: examples whose true class is known, 5 or 10 of each "
             "class. Name their column in true_label (--true-label), or pass a file of them "
@@ -60,9 +62,27 @@ def estimate_own(
         progress=progress,
         random_state=seed,
     )
-    clf.fit_quietly(own.X[labelled], observations(own, labelled), anchors=joined)
+    clf.fit_quietly(
+        own.X[labelled],
+        observations(own, labelled),
+        anchors=(X_anchor, y_anchor) if len(y_anchor) else None,
+        true_labels=own.true_labels[labelled],
+    )
     assert clf.habit_ is not None  # because transition="estimate"
     return clf.habit_
+
+
+def agreement_with_labels(habit: Habit, own: OwnData) -> Agreement | None:
+    """Test an estimate by the labels and the out-of-fold predictions that it was refined on."""
+    if habit.judgements is None or habit.uncertainty is None:
+        return None
+    _, first = np.unique(own.example, return_index=True)  # one answer of each of them
+    return check_matrix(
+        own.label[first],
+        habit.transition,
+        predictions=habit.judgements.argmax(axis=1),
+        Q_samples=habit.uncertainty.samples,
+    )
 
 
 def list_entries(habit: Habit) -> list[dict[str, Any]]:
@@ -91,7 +111,7 @@ def write_intervals(habit: Habit, path: str | Path) -> None:
         writer.writerows(list_entries(habit))
 
 
-def to_dict(habit: Habit, annotators: Sequence[str]) -> dict[str, Any]:
+def to_dict(habit: Habit, annotators: Sequence[str], agreement: Agreement | None) -> dict[str, Any]:
     """Convert an estimate to plain values for JSON."""
     Q = habit.transition
     matrices = matrix_of_each(annotators, habit.by_annotator, Q)
@@ -101,5 +121,7 @@ def to_dict(habit: Habit, annotators: Sequence[str]) -> dict[str, Any]:
         "entries": list_entries(habit),
         "by_annotator": {name: np.asarray(each).tolist() for name, each in matrices.items()},
         "diagnosis": Q.diagnose().to_dict(),
+        "mistakes": None if habit.mistakes is None else asdict(habit.mistakes),
+        "agreement": None if agreement is None else agreement.to_dict(),
         "advice": None if habit.uncertainty is None else habit.uncertainty.advice,
     }

@@ -6,7 +6,7 @@ from their complementary labels.
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,13 @@ from naysay._base.errors import InvalidData
 from naysay.classifier import ComplementaryClassifier
 from naysay.classifier.inputs import pool
 from naysay.classifier.model_files import NetworkFactory
+from naysay.classifier.trainer import allow_mistakes
 from naysay.datasets.own import OwnData
 from naysay.datasets.own.recipe import Recipe
 from naysay.datasets.own.summary import Summary, summarise
+from naysay.estimation import MistakeRate
 from naysay.methods import Method, find_method
-from naysay.metrics.accuracy import BEYOND_CHANCE, accuracy_and_errors_outside, describe_outside
-from naysay.quality.collapsed import WHAT_TO_DO
+from naysay.quality import Agreement
 from naysay.transition import TransitionMatrix
 from naysay.transition.diagnosis import Diagnosis
 from naysay.workflows.advice import find_problems, give_advice
@@ -32,21 +33,21 @@ from naysay.workflows.annotators import (
     FEWEST_EXAMPLES,
     UNKNOWN_ANNOTATOR,
     Anchors,
+    anchors_without_label,
     annotator_names,
     check_consistent,
     check_matrices,
     find_wrong_answers,
-    join_anchors,
     matrix_of_each,
     observations,
 )
+from naysay.workflows.evaluation import evaluate
 
 _FIRST_A_MATRIX = (
     "5 to 10 true labels per class, from which to estimate Q: the present Q does not describe "
     "these labels, and all figures depend on it."
 )
 _N_SHOWN = 12  # examples of each kind
-_UNLIKELY = 2.33  # standard errors: 1 in 100 estimates for a perfect model is farther above 100 %
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -76,14 +77,19 @@ class FitReport:
     n_anchors: int
     n_training: int
     n_held_out: int
-    accuracy: metrics.Estimate  # from the complementary labels of the held-out examples
+    anchors_are: str  # "random" or "picked", as the user says
+    accuracy: metrics.Estimate
+    """From the anchors if the matrix was estimated from a random sample of them, otherwise from the
+    complementary labels of the held-out examples; unknown if these refute the matrix."""
+    accuracy_without_labels: metrics.Estimate  # from the complementary labels in any case
     precision: tuple[metrics.Estimate, ...]  # how often a prediction of each class is correct
-    matrix_fits: bool
-    """False if the accuracy is so far above 100 % that the matrix cannot be that of the labels."""
+    agreement: Agreement  # of the held-out labels with the matrix
+    matrix_fits: bool  # whether the held-out labels do not refute the matrix
     n_predicted: tuple[int, ...]  # how often each class is predicted among all examples
     unsure: tuple[ShownExample, ...]  # examples with the least certain predictions
     suspects: tuple[ShownExample, ...] | None
-    """Examples with a label that is probably wrong; None if the matrix has a zero diagonal."""
+    """Examples with a label that is probably wrong; None if no label was allowed to be."""
+    mistakes: MistakeRate | None  # estimated with `allow_diagonal`
     fit_warnings: tuple[str, ...]  # `summary.warnings` has those about the data
     advice: tuple[str, ...]
     seed: int
@@ -108,43 +114,24 @@ class FitReport:
             },
             "transitions": {name: np.asarray(Q).tolist() for name, Q in self.transitions.items()},
             "anchors": self.n_anchors,
+            "anchors_are": self.anchors_are,
             "training_examples": self.n_training,
             "held_out_examples": self.n_held_out,
             "accuracy": self.accuracy.to_dict(),
+            "accuracy_without_labels": self.accuracy_without_labels.to_dict(),
+            "agreement": self.agreement.to_dict(),
             "precision": {
                 name: each.to_dict() for name, each in zip(classes, self.precision, strict=True)
             },
             "predicted": dict(zip(classes, self.n_predicted, strict=True)),
             "unsure": [each.name for each in self.unsure],
             "suspects": None if self.suspects is None else [each.name for each in self.suspects],
+            "mistakes": None if self.mistakes is None else asdict(self.mistakes),
             "warnings": list(self.warnings),
             "advice": list(self.advice),
             "seed": self.seed,
             "seconds": self.seconds,
         }
-
-
-def estimate_accuracy(
-    predicted: NDArray[np.int64],
-    labels: NDArray[np.int64],
-    Q: TransitionMatrix,
-    *,
-    Q_samples: Any = None,
-    is_exact: bool = True,
-) -> tuple[metrics.Estimate, str | None]:
-    """Estimate the accuracy, and describe what is wrong with Q if the estimate is impossible.
-
-    The second value returned is None if the estimate is possible. `is_exact` is False if Q was
-    estimated and `Q_samples` are not given: the standard error is too small then, so that more is
-    needed to call an estimate impossible.
-    """
-    found, outside = accuracy_and_errors_outside(predicted, labels, Q, Q_samples=Q_samples)
-    if outside <= (_UNLIKELY if is_exact else BEYOND_CHANCE):
-        return found, None
-    explained = "hardly explains" if outside <= BEYOND_CHANCE else "does not explain"
-    return found, (
-        f"{describe_outside(found)} {explained}: Q does not describe these labels. {WHAT_TO_DO}"
-    )
 
 
 def _show(
@@ -175,6 +162,7 @@ def fit_own(
     *,
     anchors: Anchors | None = None,
     transition: str | TransitionMatrix | Mapping[str, TransitionMatrix] | None = "uniform",
+    anchors_are: str = "random",
     allow_diagonal: bool = False,
     method: str | Method = "forward",
     network: NetworkFactory | None = None,
@@ -199,6 +187,8 @@ def fit_own(
     transition : {"uniform", "estimate"}, TransitionMatrix, dict or None, default="uniform"
         As in `ComplementaryClassifier`. None is ``"estimate"`` if there are anchors, and
         ``"uniform"`` otherwise.
+    anchors_are : {"random", "picked"}, default="random"
+        As in `ComplementaryClassifier.fit`.
     allow_diagonal, method, network, epochs, progress
         As in `ComplementaryClassifier`.
     held_out : float, default=0.2
@@ -226,9 +216,11 @@ def fit_own(
     given = check_matrices(own, transition) if isinstance(transition, Mapping) else transition
     check_consistent(own, given, allow_diagonal)
     is_held_out = _hold_out(own, held_out, rng)
-    X_anchor, y_anchor = join_anchors(own, anchors)
+    training = np.flatnonzero(~is_held_out & (own.labels_per_example > 0))
+    X_anchor, y_anchor = anchors_without_label(own, anchors)
+    n_anchors = len(y_anchor) + int((own.true_labels[training] >= 0).sum())
     if given is None:
-        given = "estimate" if len(y_anchor) else "uniform"
+        given = "estimate" if n_anchors else "uniform"
     origin = given if isinstance(given, str) else "given"
     clf = ComplementaryClassifier(
         method=method,
@@ -240,41 +232,59 @@ def fit_own(
         progress=progress,
         random_state=int(rng.integers(2**31)),
     )
-    training = np.flatnonzero(~is_held_out & (own.labels_per_example > 0))
     fit_warnings = clf.fit_quietly(
         own.X[training],
         observations(own, training),
         anchors=(X_anchor, y_anchor) if len(y_anchor) else None,
+        true_labels=own.true_labels[training],
+        anchors_are=anchors_are,
     )
+    anchor_labels = np.concatenate([y_anchor, own.true_labels[own.true_labels >= 0]])
     Q, diagnosis = clf.transition_, clf.transition_.diagnose()
     uncertainty = None if clf.habit_ is None else clf.habit_.uncertainty
-    Q_samples = uncertainty.samples if uncertainty and diagnosis.identifiable else None
+    Q_samples = clf.transition_samples_ if diagnosis.identifiable else None
     annotators = annotator_names(own)
     matrices = matrix_of_each(np.unique(annotators).tolist(), clf.transitions_, Q)
     probs = clf.predict_proba(own.X)
     predicted = probs.argmax(axis=1)
-    answers = _one_answer_each(own, is_held_out, rng)
+    answers = np.flatnonzero(is_held_out[own.example])
     matrix_for_evaluation = Q
     if clf.habit_ is None:  # the mean of the given matrices, over exactly the held-out answers
         matrix_for_evaluation = pool(annotators[answers], matrices)
-    evaluated = (predicted[own.example[answers]], own.label[answers], matrix_for_evaluation)
-    is_exact = clf.habit_ is None or Q_samples is not None
-    accuracy, wrong_matrix = estimate_accuracy(*evaluated, Q_samples=Q_samples, is_exact=is_exact)
-    precision = metrics.precision_without_labels(*evaluated, Q_samples=Q_samples)
+    evaluation = evaluate(
+        predicted[own.example[answers]],
+        own.label[answers],
+        own.example[answers],
+        matrix_for_evaluation,
+        Q_samples=Q_samples,
+        is_exact=clf.habit_ is None or Q_samples is not None,
+        seed=seed,
+    )
+    accuracy = clf.accuracy_ or evaluation.accuracy
     summary = summarise(own) if summary is None else summary
     warnings = [*fit_warnings]
-    advice = give_advice(summary, diagnosis, accuracy, precision, y_anchor, origin, uncertainty)
-    if wrong_matrix is not None:
-        warnings.insert(0, wrong_matrix)
+    advice = give_advice(
+        summary, diagnosis, accuracy, evaluation.precision, anchor_labels, origin, uncertainty
+    )
+    if evaluation.warning is not None:
+        warnings.insert(0, evaluation.warning)
         advice = (_FIRST_A_MATRIX,)  # all other advice depends on Q
     if origin == "estimate" and Q_samples is None:
         warnings.append("Q is an estimate, but the intervals of the accuracy treat it as exact")
     warnings += _describe_annotators(own, clf, transition)
-    warnings += find_problems(diagnosis, y_anchor, predicted)
-    normalised = probs / probs.sum(axis=1, keepdims=True)  # the scores of some methods are not
-    wrong = find_wrong_answers(own, normalised, matrices)
+    warnings += find_problems(diagnosis, anchor_labels, predicted)
+    if clf.mistakes and find_method(method).takes_evidence:  # as in training
+        matrices = {name: allow_mistakes(each, clf.mistakes) for name, each in matrices.items()}
+    wrong = find_wrong_answers(own, probs, matrices, held_out=is_held_out)
     suspects = None
     if wrong is not None:
+        n_wrong = int((wrong.probabilities > 0.5).sum())
+        if n_wrong and evaluation.matrix_fits and not (allow_diagonal or Q.allow_diagonal):
+            warnings.append(
+                f"{n_wrong:,} of {len(own.label):,} labels are probably wrong: they exclude a "
+                "class of which the model is almost certain. To estimate how often this happens, "
+                "allow for it: allow_diagonal (--allow-diagonal)"
+            )
         is_wrong = np.zeros(own.n_examples)  # probability that some answer about it is wrong
         np.maximum.at(is_wrong, own.example[wrong.indices], wrong.probabilities)
         suspects = _show(own, probs, is_wrong, above=0.5)
@@ -290,15 +300,19 @@ def fit_own(
             name: clf.transitions_[name] for name in by_answers if name in clf.transitions_
         },
         habits=_label_shares(own),
-        n_anchors=len(y_anchor),
+        n_anchors=n_anchors,
+        anchors_are=anchors_are,
         n_training=len(training),
-        n_held_out=len(answers),
+        n_held_out=int(is_held_out.sum()),
         accuracy=accuracy,
-        precision=precision,
-        matrix_fits=wrong_matrix is None,
+        accuracy_without_labels=evaluation.accuracy,
+        precision=evaluation.precision,
+        agreement=evaluation.agreement,
+        matrix_fits=evaluation.matrix_fits,
         n_predicted=tuple(np.bincount(predicted, minlength=own.n_classes).tolist()),
         unsure=_show(own, probs, 1 - probs.max(axis=1)),
         suspects=suspects,
+        mistakes=None if clf.habit_ is None else clf.habit_.mistakes,
         fit_warnings=tuple(warnings),
         advice=advice,
         seed=seed,
@@ -310,7 +324,7 @@ def fit_own(
         "data": Path(own.source).name,
         "examples": own.n_examples,
         "answers": len(own.label),
-        "anchors": len(y_anchor),
+        "anchors": n_anchors,
         "seed": seed,
         "command": command,
         "accuracy": accuracy.to_dict(),
@@ -360,18 +374,6 @@ def _hold_out(own: OwnData, fraction: float, rng: np.random.Generator) -> NDArra
             f"accuracy with. It has {len(own.label)} answers for {own.n_classes} classes."
         )
     return is_held_out
-
-
-def _one_answer_each(
-    own: OwnData, is_held_out: NDArray[np.bool_], rng: np.random.Generator
-) -> NDArray[np.int64]:
-    """Draw one answer about each held-out example.
-
-    Several answers about one example are not independent, and would make the interval too narrow.
-    """
-    order = rng.permutation(np.flatnonzero(is_held_out[own.example]))
-    _, first = np.unique(own.example[order], return_index=True)
-    return order[first]
 
 
 def _label_shares(own: OwnData) -> dict[str, NDArray[np.float64]]:

@@ -42,6 +42,8 @@ class OwnData:
     """(m,) the annotator of each answer, -1 where unknown; None without an annotator column."""
     annotators: tuple[str, ...]
     """Names of the annotators."""
+    answer_row: NDArray[np.int64]
+    """(m,) the row of each answer in the source, counted from 0."""
     true_labels: NDArray[np.int64]
     """(n,) the true class of each example, -1 where it is unknown."""
     recipe: Recipe | ImageRecipe
@@ -177,6 +179,7 @@ def gather_answers(
         "label": excluded[order],
         "annotator": annotator_indices,
         "annotators": annotators,
+        "answer_row": row[order],
         "true_labels": true_labels[is_kept],
         "n_dropped": int((~is_kept).sum()),
     }

@@ -43,6 +43,7 @@ FIGURE_CONVERGENCE = Suite(
             where={},
             trials=5,
             first_trial=0,
+            developed_on=(0,),  # the training of CIFAR-10 was developed on it
             deviations=(
                 ONE_CYCLE,
                 "30 epochs of LM for every number of examples, without the two views and the many "
@@ -133,6 +134,7 @@ TABLE4 = Suite(
             },
             trials=5,
             first_trial=0,
+            developed_on=(0,),  # the training of CIFAR-10 was developed on it
             deviations=(
                 ONE_CYCLE,
                 "LM learns from two views of each image: the target of both is the mean of their "

@@ -1,0 +1,202 @@
+"""Fit real tables as a new user would, and record whether the stated figures hold.
+
+    python benchmarks/study_coverage.py RECORDS --data FOLDER [--part 0/2] [--seeds 100:105]
+
+Every fit is ``fit_own`` with all defaults on a table with complementary labels of every example and
+true labels of 5 or 10 random examples of each class. The settings vary at random: which table,
+balanced or not, how labels were chosen (uniform, without0, with0), how many are mistakes. One line
+of JSON per fit; fits that are on record are not repeated, and `--summary` prints what they show.
+Trials with seeds below 100 were used while the estimates were developed.
+"""
+
+import argparse
+import json
+import platform
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from sklearn.datasets import make_classification
+
+from naysay import TransitionMatrix, __version__, datasets
+from naysay.datasets.own import read_own
+from naysay.workflows.fit import fit_own
+
+TABLES = ("usps", "satimage", "letter", "pendigits", "waveform1", "overlapping")
+HABITS = ("uniform", "without0", "with0")
+N_EXAMPLES = 1500
+
+
+def load(name: str, folder: Path, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Load a table with its true classes, in random order."""
+    if name == "overlapping":  # 5 classes of 3 clusters each; networks reach 50 to 60 %
+        X, y = make_classification(
+            9000,
+            20,
+            n_informative=8,
+            n_redundant=4,
+            n_classes=5,
+            n_clusters_per_class=3,
+            class_sep=0.8,
+            random_state=5,
+        )
+    else:
+        data = datasets.load(name, data_dir=folder)
+        parts = [each for each in (data.train, data.test) if each is not None]
+        X = np.concatenate([np.asarray(each.X).reshape(len(each.X), -1) for each in parts])
+        y = np.concatenate([each.y for each in parts])
+    order = rng.permutation(len(y))
+    return X[order].astype(np.float32), y[order].astype(np.int64)
+
+
+def make_matrix(kind: str, n_classes: int, mistakes: float, rng: np.random.Generator) -> np.ndarray:
+    """Draw a transition matrix that is not nearly singular."""
+    off = ~np.eye(n_classes, dtype=bool)
+    while True:
+        values = np.zeros((n_classes, n_classes))
+        if kind == "uniform":
+            values[off] = 1 / (n_classes - 1)
+        elif kind == "without0":
+            values[off] = rng.dirichlet(np.full(n_classes - 1, 1.5), n_classes).ravel()
+        else:
+            n_possible = min(3, n_classes - 2)
+            for row in range(n_classes):
+                others = rng.permutation(np.flatnonzero(off[row]))[:n_possible]
+                values[row, others] = rng.dirichlet(np.full(n_possible, 4.0))
+        values = (1 - mistakes) * values + mistakes * np.eye(n_classes)
+        if values.any(axis=0).all() and np.linalg.cond(values) < 15 + n_classes:
+            return values
+
+
+def fit(name: str, kind: str, seed: int, folder: Path) -> dict:
+    """Make one table, fit it, and compare what is stated with the truth."""
+    rng = np.random.default_rng([seed, TABLES.index(name), HABITS.index(kind)])
+    mistakes = float(rng.choice([0.0, 0.03]))
+    n_anchors = int(rng.choice([5, 10]))
+    is_balanced = bool(rng.integers(2))
+    X, y = load(name, folder, rng)
+    n_classes = int(y.max()) + 1
+    if not is_balanced:
+        shares = rng.permutation(1 / np.arange(1, n_classes + 1) ** 0.7)
+        chosen = rng.random(len(y)) < (shares / shares.max())[y]
+        X, y = X[chosen], y[chosen]
+    n = min(N_EXAMPLES, int(0.7 * len(y)))
+    values = make_matrix(kind, n_classes, mistakes, rng)
+    labels = TransitionMatrix(values, allow_diagonal=True).sample(y, seed=rng)
+    frame = pd.DataFrame(X[:n], columns=[f"x{i}" for i in range(X.shape[1])])
+    frame["not"] = [f"c{k:02}" for k in labels[:n]]
+    known = np.full(n, "", dtype=object)
+    for label in range(n_classes):
+        for row in rng.permutation(np.flatnonzero(y[:n] == label))[:n_anchors]:
+            known[row] = f"c{label:02}"
+    frame["is"] = known
+    classes = [f"c{k:02}" for k in range(n_classes)]
+    own = read_own(frame, label="not", true_label="is", classes=classes)
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        clf, report = fit_own(
+            own, transition=None, allow_diagonal=mistakes > 0, seed=seed, epochs=100
+        )
+    seconds = time.perf_counter() - start
+    predicted = clf.predict_proba(X[n:]).argmax(axis=1)
+    accuracy = float((predicted == y[n:]).mean())
+    known_Q = clf.habit_.uncertainty
+    free = np.ones_like(values, dtype=bool) if mistakes else ~np.eye(n_classes, dtype=bool)
+    inside = (known_Q.lower - 1e-3 <= values) & (values <= known_Q.upper + 1e-3)
+    precision = [
+        (each.interval[0] <= (y[n:][predicted == k] == k).mean() <= each.interval[1])
+        for k, each in enumerate(report.precision)
+        if each.unknown is None and (predicted == k).sum() > 30
+    ]
+    anchors_alone = _wilson(clf.accuracy_, report) if clf.accuracy_ else None
+    return {
+        "table": name,
+        "habit": kind,
+        "seed": seed,
+        "mistakes": mistakes,
+        "anchors_per_class": n_anchors,
+        "balanced": is_balanced,
+        "n": n,
+        "classes": n_classes,
+        "true_accuracy": accuracy,
+        "stated": report.accuracy.value,
+        "interval": list(report.accuracy.interval),
+        "unknown": report.accuracy.unknown,
+        "without_labels": report.accuracy_without_labels.value,
+        "interval_without_labels": list(report.accuracy_without_labels.interval),
+        "refuted": report.agreement.refuted,
+        "width_of_anchors_alone": anchors_alone,
+        "entries_covered": float(inside[free].mean()),
+        "row_error_first": float(
+            np.abs(np.asarray(clf.habit_.from_anchors) - values).sum(axis=1).mean()
+        ),
+        "row_error": float(np.abs(np.asarray(clf.transition_) - values).sum(axis=1).mean()),
+        "precision_shown": len(precision),
+        "precision_covered": int(sum(precision)),
+        "seconds": round(seconds, 1),
+        "machine": platform.machine(),
+        "versions": {"naysay": __version__, "torch": torch.__version__, "numpy": np.__version__},
+    }
+
+
+def _wilson(accuracy, report) -> float:
+    """Compute the width of the interval that as many labels would give without the scores."""
+    n, p = accuracy.n_true_labels, float(np.clip(accuracy.value, 0, 1))
+    c = 1.96**2 / n
+    return float(2 * np.sqrt(c * p * (1 - p) + c**2 / 4) / (1 + c))
+
+
+def summarise(records: list[dict]) -> None:
+    """Print coverage, width and the share of unknowns, in all and by table and habit."""
+    frame = pd.DataFrame(records)
+    low, high = (frame["interval"].str[i] for i in (0, 1))
+    frame["inside"] = (low <= frame["true_accuracy"]) & (frame["true_accuracy"] <= high)
+    frame["width"] = high - low
+    frame["is_unknown"] = frame["unknown"].notna()
+    shown = frame[~frame["is_unknown"]]
+    figures = ["inside", "width", "entries_covered", "row_error", "refuted"]
+    print(f"{len(frame)} fits, {frame['is_unknown'].mean():.1%} unknown")
+    print(f"accuracy covered: {shown['inside'].mean():.1%}")
+    print(f"entries of Q covered: {frame['entries_covered'].mean():.1%}")
+    for n, group in shown.groupby("anchors_per_class"):
+        print(
+            f"median width with {n} anchors per class: {100 * group['width'].median():.1f} points"
+        )
+    total = frame["precision_shown"].sum()
+    print(f"precision covered: {frame['precision_covered'].sum() / total:.1%} of {total} shown")
+    for by in ("table", "habit", "balanced", "mistakes", "anchors_per_class"):
+        print(shown.groupby(by)[figures].mean().round(3).to_string())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("records", type=Path)
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--part", default="0/1")
+    parser.add_argument("--seeds", default="100:112")
+    parser.add_argument("--summary", action="store_true")
+    given = parser.parse_args()
+    lines = given.records.read_text("utf-8").splitlines() if given.records.exists() else []
+    records = [json.loads(line) for line in lines]
+    if given.summary:
+        summarise(records)
+        return
+    torch.set_num_threads(1)
+    done = {(each["table"], each["habit"], each["seed"]) for each in records}
+    first, last = map(int, given.seeds.split(":"))
+    part, parts = map(int, given.part.split("/"))
+    work = [(name, kind, seed) for seed in range(first, last) for name in TABLES for kind in HABITS]
+    for each in work[part::parts]:
+        if each in done:
+            continue
+        record = fit(*each, given.data)
+        with given.records.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+
+
+if __name__ == "__main__":
+    main()

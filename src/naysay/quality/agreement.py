@@ -1,0 +1,203 @@
+"""Test whether complementary labels can come from a transition matrix."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import chdtrc
+
+from naysay._base.checks import check_label_indices, check_seed
+from naysay._base.errors import InvalidLabels
+from naysay.transition import TransitionMatrix, as_transition_matrix
+from naysay.transition.algebra import check_comp_labels
+
+__all__ = ["Agreement", "check_matrix"]
+
+LEVEL = 0.02  # of each of the two tests, so that together they reject a right matrix in under 4 %
+_N_SIMULATED = 199
+MAX_CLASSES = 200  # with more, simulation takes minutes
+_MAX_GROUPS = 16  # of predicted classes, for the same reason
+_N_STEPS = 150  # of EM
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agreement:
+    """Test whether complementary labels can come from a matrix; ``print`` it for a sentence."""
+
+    n_labels: int
+    p_frequencies: float | None
+    """p-value of the label frequencies; None if it was not computed."""
+    p_predictions: float | None
+    """p-value of the counts of labels and predicted classes; None if it was not computed."""
+
+    @property
+    def refuted(self) -> bool:
+        """Whether one of the tests rejects the matrix at the 2 % level."""
+        return any(p is not None and p < LEVEL for p in (self.p_frequencies, self.p_predictions))
+
+    @property
+    def reason(self) -> str | None:
+        """What refutes the matrix; None if nothing does."""
+        if not self.refuted:
+            return None
+        p_value, of_what = self.p_frequencies, ""
+        if p_value is None or p_value >= LEVEL:
+            p_value, of_what = self.p_predictions, " among the examples of each predicted class"
+        assert p_value is not None
+        return (
+            "the labels refute the transition matrix: no class shares explain how often each label "
+            f"occurs{of_what} ({format_p_value(p_value)})"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Convert to plain values for JSON."""
+        return {
+            "n_labels": self.n_labels,
+            "p_frequencies": self.p_frequencies,
+            "p_predictions": self.p_predictions,
+            "refuted": self.refuted,
+        }
+
+    def __str__(self) -> str:
+        tested = {"frequencies": self.p_frequencies, "labels by prediction": self.p_predictions}
+        figures = ", ".join(
+            f"{name} {format_p_value(p)}" for name, p in tested.items() if p is not None
+        )
+        return f"{self.reason or 'the labels may come from this matrix'}; {figures or 'not tested'}"
+
+
+def format_p_value(value: float) -> str:
+    """Write a p-value; one that is too small for a number as a bound."""
+    return "p < 1e-300" if value < 1e-300 else f"p = {value:.2g}"
+
+
+def check_matrix(
+    comp_labels: ArrayLike,
+    Q: TransitionMatrix | ArrayLike,
+    *,
+    predictions: ArrayLike | None = None,
+    Q_samples: ArrayLike | None = None,
+    seed: int | np.random.Generator = 0,
+) -> Agreement:
+    r"""Test whether complementary labels can come from a transition matrix.
+
+    Whatever the examples are, the distribution of their labels is a mixture of the rows of Q. The
+    first test compares the frequencies of all labels with the nearest such mixture, the second
+    those of the examples of each predicted class, whose sum is more powerful. The statistic is
+    twice the log-likelihood ratio of the observed frequencies and the mixture,
+
+    .. math:: G = 2 \sum_{f, j} n_{fj} \log \frac{n_{fj}}{n_f (π_f^\top Q)_j}, \qquad
+              π_f \text{ most likely}
+
+    and its p-value is from 199 simulated sets of labels. A p-value below 1/200 is the chi-square
+    bound with the most degrees of freedom possible.
+
+    The tests cannot find every wrong matrix. The frequencies alone refute a matrix only if they
+    are outside all mixtures, and a matrix whose mixtures contain those of the right one, as the
+    uniform matrix often does, is refuted only by predictions that are mostly correct.
+
+    Parameters
+    ----------
+    comp_labels : array of shape (n,)
+        As indices, or as names if Q has names; one label per example, because several labels of an
+        example are not independent.
+    Q : TransitionMatrix or array of shape (n_classes, n_classes)
+    predictions : array of shape (n,), optional
+        Predicted classes of the same examples, from a model that was not trained on their labels.
+    Q_samples : array of shape (n_samples, n_classes, n_classes), optional
+        Samples of Q if it was estimated. Labels are then simulated from the samples, so that an
+        estimate is refuted only by more than its own uncertainty.
+    seed : int or numpy.random.Generator, default=0
+
+    Examples
+    --------
+    >>> Q = TransitionMatrix.with_zeros(5, 1, seed=0)
+    >>> true = np.random.default_rng(0).integers(5, size=300)
+    >>> labels = Q.sample(true, seed=1)
+    >>> check_matrix(labels, Q, predictions=true).refuted
+    False
+    >>> check_matrix(labels, TransitionMatrix.uniform(5), predictions=true).refuted
+    True
+    """
+    matrix = as_transition_matrix(Q)
+    labels = check_comp_labels(comp_labels, matrix, allow_impossible=True)
+    n_classes, values = matrix.n_classes, np.asarray(matrix)
+    rng = check_seed(seed)
+    samples = None if Q_samples is None else np.asarray(Q_samples, dtype=np.float64)
+    all_labels = np.bincount(labels, minlength=n_classes)[None]
+    p_predictions = None
+    if predictions is not None:
+        predicted = check_label_indices(predictions, matrix.classes, name="predictions")
+        if predicted.shape != labels.shape:
+            raise InvalidLabels(
+                f"predictions must have one class per label, shape {labels.shape}. Got shape "
+                f"{predicted.shape}."
+            )
+        group = rng.permutation(n_classes) % min(n_classes, _MAX_GROUPS)
+        counts = np.zeros((group.max() + 1, n_classes), dtype=np.int64)
+        np.add.at(counts, (group[predicted], labels), 1)
+        p_predictions = p_value_of_mixtures(counts[counts.any(axis=1)], values, rng, samples)
+    return Agreement(
+        n_labels=len(labels),
+        p_frequencies=p_value_of_mixtures(all_labels, values, rng, samples),
+        p_predictions=p_predictions,
+    )
+
+
+def p_value_of_mixtures(
+    counts: NDArray[np.int64],
+    Q: NDArray[np.float64],
+    rng: np.random.Generator,
+    Q_samples: NDArray[np.float64] | None = None,
+) -> float | None:
+    """Compute the p-value of label counts, one row per group, if groups are mixtures of rows of Q.
+
+    It is None if there are too many classes to simulate and the chi-square bound does not decide.
+    """
+    possible = Q.any(axis=0)
+    if counts[:, ~possible].any():
+        return 0.0
+    observed = counts.astype(np.float64)
+    mixtures = _nearest_mixtures(observed, Q)
+    statistic = float(_deviance(observed, mixtures).sum())
+    bound = float(chdtrc(max(len(counts) * (int(possible.sum()) - 1), 1), statistic))
+    if len(Q) > MAX_CLASSES:
+        return bound if bound < LEVEL and Q_samples is None else None
+    totals = counts.sum(axis=1)
+    if Q_samples is None:
+        expected = np.broadcast_to(mixtures, (_N_SIMULATED, *mixtures.shape))
+    else:
+        drawn = Q_samples[rng.integers(len(Q_samples), size=_N_SIMULATED)]
+        expected = _nearest_mixtures(
+            np.broadcast_to(observed, (len(drawn), *observed.shape)), drawn
+        )
+    simulated = rng.multinomial(totals, _normalise(expected)).astype(np.float64)
+    statistics = _deviance(simulated, _nearest_mixtures(simulated, Q)).sum(axis=-1)
+    # statistics that are equal up to rounding count as equal: exact fits are all near zero
+    n_as_far = int((statistics >= statistic * (1 - 1e-9) - 1e-6).sum())
+    p_value = (1 + n_as_far) / (_N_SIMULATED + 1)
+    return min(p_value, bound) if not n_as_far and Q_samples is None else p_value
+
+
+def _nearest_mixtures(counts: NDArray[np.float64], Q: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Find the most likely mixture of the rows of Q for counts of shape (…, labels), by EM."""
+    shares = np.full(counts.shape, 1 / counts.shape[-1])
+    columns = np.swapaxes(Q, -1, -2)
+    for _ in range(_N_STEPS):
+        expected = shares @ Q
+        ratio = np.divide(counts, expected, out=np.zeros_like(expected), where=expected > 0)
+        shares = _normalise(shares * (ratio @ columns))
+    return shares @ Q
+
+
+def _normalise(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    return values / np.maximum(values.sum(axis=-1, keepdims=True), 1e-300)
+
+
+def _deviance(counts: NDArray[np.float64], expected: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Compute G of every group of counts, shape (…,)."""
+    shares = counts / np.maximum(counts.sum(axis=-1, keepdims=True), 1)
+    seen = counts > 0
+    ratio = np.divide(shares, expected, out=np.ones_like(shares), where=seen & (expected > 0))
+    return 2 * (counts * np.log(ratio)).sum(axis=-1)

@@ -1,0 +1,82 @@
+"""Evaluate predictions by held-out answers: test the matrix first, then estimate the accuracy."""
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from naysay import metrics
+from naysay.metrics import Estimate
+from naysay.metrics.accuracy import BEYOND_CHANCE, accuracy_and_errors_outside, describe_outside
+from naysay.quality import Agreement, check_matrix
+from naysay.quality.collapsed import WHAT_TO_DO
+from naysay.transition import TransitionMatrix
+
+_UNLIKELY = 2.33  # standard errors: 1 in 100 estimates for a perfect model is farther above 100 %
+_WIDEST = 0.5  # width of an interval beyond which a figure of a class is called unknown
+
+
+class Evaluation(NamedTuple):
+    """What held-out answers say about predictions and about the matrix."""
+
+    accuracy: Estimate  # from complementary labels alone; unknown if they refute the matrix
+    precision: tuple[Estimate, ...]  # of each class; unknown likewise
+    agreement: Agreement
+    warning: str | None  # what is wrong with the matrix, and what to do; None if nothing is
+
+    @property
+    def matrix_fits(self) -> bool:
+        """Whether the labels do not refute the matrix."""
+        return self.warning is None
+
+
+def evaluate(
+    predicted: NDArray[np.int64],
+    labels: NDArray[np.int64],
+    example: NDArray[np.int64],
+    Q: TransitionMatrix,
+    *,
+    Q_samples: Any = None,
+    is_exact: bool = True,
+    seed: int | np.random.Generator = 0,
+) -> Evaluation:
+    """Test Q by the answers, and estimate accuracy and precision unless they refute it.
+
+    All answers about an example count for the estimates, and one of them for the test, because
+    answers about one example are not independent. `is_exact` is False if Q was estimated and
+    `Q_samples` are not known: more is then needed to call an estimate impossible.
+    """
+    _, first = np.unique(example, return_index=True)
+    agreement = check_matrix(
+        labels[first], Q, predictions=predicted[first], Q_samples=Q_samples, seed=seed
+    )
+    given = {"Q_samples": Q_samples, "examples": example}
+    accuracy, outside = accuracy_and_errors_outside(predicted, labels, Q, **given)
+    precision = metrics.precision_without_labels(predicted, labels, Q, **given)
+    reason = agreement.reason if is_exact else None
+    if reason is None and outside > (_UNLIKELY if is_exact else BEYOND_CHANCE):
+        explained = "hardly explains" if outside <= BEYOND_CHANCE else "does not explain"
+        reason = f"{describe_outside(accuracy)} {explained}: Q does not describe these labels"
+    if reason is None:
+        wide = "the interval spans more than half of 0 to 100 %"
+        return Evaluation(
+            accuracy,
+            tuple(
+                unknown(each, wide) if np.ptp(each.interval) > _WIDEST else each
+                for each in precision
+            ),
+            agreement,
+            None,
+        )
+    return Evaluation(
+        unknown(accuracy, reason),
+        tuple(unknown(each, "the labels refute the transition matrix") for each in precision),
+        agreement,
+        f"{reason[0].upper()}{reason[1:]}. The accuracy cannot be estimated with it. {WHAT_TO_DO}",
+    )
+
+
+def unknown(estimate: Estimate, reason: str) -> Estimate:
+    """Replace an estimate by the reason why there is none."""
+    return replace(estimate, value=None, standard_error=None, interval=(0.0, 1.0), unknown=reason)
