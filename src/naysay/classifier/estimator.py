@@ -69,6 +69,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ComplementaryClassifier"]
 
+_LEAST_SHARE = 1e-3  # of a class that has anchors
 _MOST_SAVED = 250_000  # entries of samples of the matrix, 1 MB
 _FEWEST_RANDOM_ANCHORS = 10  # with fewer, the interval of the accuracy spans most of 0 to 100 %
 _FEWEST_AGREEING = 20  # labels that are the predicted class; fewer are no reason for a warning
@@ -571,17 +572,28 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         if usable.sum() < _FEWEST_RANDOM_ANCHORS:
             return None
         at_anchors, true = at_anchors[usable], anchors.y[usable]
-        weights, strata = class_weights(true, probs.mean(axis=0))
-        shift = error = 0.0
+        # Shares of classes by the labels. Networks that predict a class too often are also right
+        # about more of its anchors, so that their own shares would make the accuracy too high.
+        shares = np.ones(len(self.classes_))
+        if self.transition_.diagnose().identifiable:
+            shares = class_prior(
+                labels.label, self.transition_, shrink=True, Q_samples=self.transition_samples_
+            )
+        weights, strata = class_weights(true, np.maximum(shares, _LEAST_SHARE))
+        by_network, _ = class_weights(true, np.maximum(probs.mean(axis=0), _LEAST_SHARE))
+        correct = (at_anchors.argmax(axis=1) == true).astype(np.float64)
+        error = abs(float((by_network - weights) @ correct)) / 2  # of the shares
+        shift = 0.0
         is_held_out = trainer.is_held_out[labels.example]
         if is_held_out.any():
             rows, comp_labels = labels.example[is_held_out], labels.label[is_held_out]
             of_network = np.exp(trainer.log_probs(self.network_, trainer.pick(rows, rows)))
-            shift, error = estimate_improvement(
+            shift, error_of_shift = estimate_improvement(
                 of_network, probs[rows], np.asarray(self.transition_).T[comp_labels]
             )
+            error = float(np.hypot(error, error_of_shift))
         return few_labels_estimate(
-            (at_anchors.argmax(axis=1) == true).astype(np.float64),
+            correct,
             weights,
             strata,
             at_anchors.max(axis=1),

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import stdtrit
+from scipy.special import softmax, stdtrit
 
 from naysay._base.checks import check_number
 from naysay._base.errors import InvalidInput, InvalidLabels
@@ -13,6 +13,8 @@ from naysay.metrics.accuracy import Estimate
 
 __all__ = ["accuracy_with_few_labels"]
 
+_TEMPERATURES = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0)
+_SHARES = np.linspace(0.05, 1, 20)
 _LEAST_RATIO = 0.4  # of the variances with and without scores: a few labels cannot show a lower one
 
 
@@ -194,19 +196,32 @@ def estimate_improvement(
     """Estimate how much more accurate a model is than an earlier one, with a standard error.
 
     Both predict the same examples, on which neither was trained. Each would say by its own
-    probabilities that it is the better one. Their mixture under which the labels are most likely
-    decides, with the prior that the model is better (Beta(4, 1) for its weight), and half of half
-    the distance between both opinions is the standard error. ``likelihoods[i, k]`` is P(label of
-    example i | Y = k).
+    probabilities that it is the better one, and the more so, the more it is overconfident. Mixtures
+    of both, with the probabilities of the model at several temperatures, are weighted by the
+    likelihood of the labels, and by a prior for the model (Beta(4, 1) for its share in the
+    mixture). The estimate is the mean over them; half of it is added to their standard deviation.
+    ``likelihoods[i, k]`` is P(label of example i | Y = k).
     """
     rows = np.arange(len(probs))
     ours, theirs = probs.argmax(axis=1), earlier.argmax(axis=1)
-    gains = [float((each[rows, ours] - each[rows, theirs]).mean()) for each in (probs, earlier)]
-    chances = [np.maximum((each * likelihoods).sum(axis=1), 1e-6) for each in (probs, earlier)]
-    weights = np.linspace(0.01, 1, 100)
-    scores = [np.log(w * chances[0] + (1 - w) * chances[1]).sum() + 3 * np.log(w) for w in weights]
-    weight = float(weights[int(np.argmax(scores))])
-    return weight * gains[0] + (1 - weight) * gains[1], (gains[0] - gains[1]) / 4
+
+    def judge(by: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        chances = np.maximum((by * likelihoods).sum(axis=1), 1e-6)
+        return float((by[rows, ours] - by[rows, theirs]).mean()), chances
+
+    gain_of_earlier, chances_of_earlier = judge(earlier)
+    logs = np.log(np.maximum(probs, 1e-300))
+    gains, scores = [], []
+    for temperature in _TEMPERATURES:
+        gain, chances = judge(softmax(logs / temperature, axis=1))
+        for share in _SHARES:
+            gains.append(share * gain + (1 - share) * gain_of_earlier)
+            mixed = share * chances + (1 - share) * chances_of_earlier
+            scores.append(np.log(mixed).sum() + 3 * np.log(share))
+    weights = softmax(scores)
+    mean = float(weights @ gains)
+    deviation = float(np.sqrt(weights @ (np.array(gains) - mean) ** 2))
+    return mean, float(np.hypot(deviation, mean / 2))
 
 
 def _within(values: NDArray[np.float64], strata: NDArray[np.int64]) -> NDArray[np.float64]:
