@@ -193,7 +193,7 @@ KNOWN[ANCHORS] = y[ANCHORS]
 
 @pytest.fixture(scope="module")
 def with_true_labels():
-    return classifier().fit(X, Q.sample(y), true_labels=KNOWN)
+    return classifier().fit(X[:1400], Q.sample(y)[:1400], true_labels=KNOWN[:1400])
 
 
 def test_examples_with_a_true_label_are_anchors_and_pairs(with_true_labels):
@@ -204,7 +204,7 @@ def test_examples_with_a_true_label_are_anchors_and_pairs(with_true_labels):
     assert not np.isnan(clf.habit_.at_anchors).any()
     low, high = clf.accuracy_.interval
     assert clf.accuracy_.n_true_labels == len(ANCHORS)
-    assert low <= (clf.predict(X) == y).mean() <= high
+    assert low <= (clf.predict(X[1400:]) == y[1400:]).mean() <= high
     assert high - low < 0.25
 
 

@@ -140,7 +140,7 @@ def test_one_mistake_among_the_held_out_labels_does_not_stop_training():
         wrong = np.random.default_rng(101).choice(np.flatnonzero(is_held_out))
         not_y[wrong] = y[wrong]
         clf = ComplementaryClassifier(mistakes=mistakes, random_state=1).fit(X, not_y)
-        scores[mistakes] = clf.score(X, y)
+        scores[mistakes] = (clf.predict(X) == y).mean()
     assert scores[0] < 0.8
     assert scores[0.01] > 0.9
 
