@@ -47,7 +47,6 @@ _FIRST_A_MATRIX = (
     "5 to 10 true labels per class, from which to estimate Q: the present Q does not describe "
     "these labels, and all figures depend on it."
 )
-_CERTAIN = 0.8  # probability that a label is wrong from which a warning counts it
 _N_SHOWN = 12  # examples of each kind
 
 
@@ -279,7 +278,7 @@ def fit_own(
     wrong = find_wrong_answers(own, probs, matrices, held_out=is_held_out)
     suspects = None
     if wrong is not None:
-        n_wrong = int((wrong.probabilities > _CERTAIN).sum())
+        n_wrong = int((wrong.probabilities > 0.5).sum())
         if n_wrong and evaluation.matrix_fits and not (allow_diagonal or Q.allow_diagonal):
             warnings.append(
                 f"{n_wrong:,} of {len(own.label):,} labels are probably wrong: they exclude a "
