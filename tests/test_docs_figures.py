@@ -369,3 +369,36 @@ def test_what_crops_and_flips_are_needed_for_is_that_of_the_records():
         for name in ("uniform", "without0")
     ]
     assert "lowest after {:.0f} and {:.0f} epochs".format(*lowest) in page
+
+
+def test_the_study_of_coverage_is_that_of_the_records():
+    page = (ROOT / "docs" / "lab" / "coverage.md").read_text("utf-8")
+    path = ROOT / "benchmarks" / "results" / "coverage.jsonl"
+    records = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    assert min(each["seed"] for each in records) >= 200  # not those that were developed on
+    shown = [each for each in records if each["unknown"] is None]
+    covered = [
+        each["interval"][0] <= each["true_accuracy"] <= each["interval"][1] for each in shown
+    ]
+    coverage = sum(covered) / len(covered)
+    entries = [each["entries_covered"] for each in records]
+    unknown = 1 - len(shown) / len(records)
+    assert f"| all fits | {len(records)} | {unknown:.1%} | {coverage:.1%} |" in page
+    assert f"| {sum(entries) / len(entries):.1%} |" in page
+    trust = " ".join((ROOT / "docs" / "trust.md").read_text("utf-8").split())
+    assert f"covered the accuracy in {coverage:.0%} of {len(records)} fits" in trust
+
+
+def test_power_and_false_alarms_of_the_test_of_a_matrix_are_those_of_the_record():
+    path = ROOT / "benchmarks" / "results" / "agreement.jsonl"
+    record = json.loads(path.read_text("utf-8").splitlines()[-1])["results"]
+    found = {(each["n_classes"], each["kind"], each["n"]): each for each in record["results"]}
+    page = " ".join((ROOT / "docs" / "trust.md").read_text("utf-8").split())
+    few, many, letters = (
+        found[key]["power"] for key in [(5, "random", 100), (5, "random", 500), (26, "random", 500)]
+    )
+    alarms = sum(each["false_alarms"] for each in record["results"]) / len(record["results"])
+    assert f"a right matrix was refuted in {alarms:.1%} of the cases" in page
+    assert f"100 labels refuted the uniform matrix in {few:.0%} of the cases" in page
+    assert f"and 500 labels in {many:.0%}" in page
+    assert f"with 26 classes, 500 labels did in {letters:.0%}" in page
