@@ -2,9 +2,9 @@
 
     python benchmarks/bench_scores.py
 
-Digits, three settings, 10 seeds. Six trainings (three learning rates, 10 or 60 epochs) on 2/3
-of the training images are compared by three scores of the labels of the other third. A loss is the
-best test accuracy among the six minus that of the one chosen. Appends one line to
+Digits, three settings, 10 seeds. Six trainings (three learning rates, 10 or 60 epochs) on two
+thirds of the training images are compared by three scores of the labels of the other third. A loss
+is the best test accuracy among the six minus that of the one chosen. Appends one line to
 results/scores.jsonl.
 """
 

@@ -80,6 +80,17 @@ def merged_records(name):
     return merged
 
 
+def test_accuracy_lost_by_choosing_without_true_labels_is_that_of_the_record():
+    record = merged_records("scores")
+    page = " ".join((ROOT / "docs" / "no-true-labels.md").read_text("utf-8").split())
+    for name, text in (
+        ("score", "was {}, {} and {} points less"),
+        ("agreement", "it was {}, {} and {} p"),
+    ):
+        several = (record[each][name] for each in ("uniform", "without0", "with0"))
+        assert text.format(*(f"{sum(each) / len(each):.1f}" for each in several)) in page
+
+
 def test_errors_of_estimated_matrices_are_those_of_the_record():
     record = merged_records("estimation")
     page = (ROOT / "docs" / "lab" / "estimation.md").read_text("utf-8")
