@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import (
-    check_consistent_length,
     check_is_fitted,
     column_or_1d,
     validate_data,
@@ -25,40 +24,37 @@ from naysay import __version__, training
 from naysay._base.checks import check_count, check_number, shorten
 from naysay._base.errors import InvalidInput, InvalidModelFile, NaysayWarning, NoAnchorPoints
 from naysay.classifier import model_files
-from naysay.classifier.habit import Anchors, Habit, estimate_habit
+from naysay.classifier.habit import Habit, estimate_habit
 from naysay.classifier.inputs import (
+    Anchors,
     Transitions,
+    as_inputs,
     is_ruled_out,
     pool,
-    read_known_classes,
+    read_anchors,
     read_labels,
     read_transition,
-    read_true_labels,
     warn_if_unlike,
 )
 from naysay.classifier.model_files import NetworkFactory
+from naysay.classifier.scoring import accuracy_at_anchors, score_labels
 from naysay.classifier.trainer import (
     RobustHeldOut,
     Trainer,
     accuracy_measure,
     add_prior_matching,
-    as_inputs,
     find_device,
     make_targets,
     place,
     train_with_restarts,
+    wants_bfloat16,
 )
 from naysay.estimation import class_prior
 from naysay.losses.protocol import as_training_loss
 from naysay.methods import METHODS, Method, Setting, find_method
 from naysay.metrics import Estimate
-from naysay.metrics.few_labels import (
-    class_weights,
-    estimate_improvement,
-    few_labels_estimate,
-)
 from naysay.networks import MLP, Standardising
-from naysay.observations import Observations, log_likelihoods
+from naysay.observations import Observations
 from naysay.training.augmentation import Augments, default_for, of_each_view, strong_for
 from naysay.training.schedules import Schedule, cosine
 from naysay.transition import TransitionMatrix
@@ -69,11 +65,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ComplementaryClassifier"]
 
-_LEAST_SHARE = 1e-3  # of a class that has anchors
-_MOST_SAVED = 250_000  # entries of samples of the matrix, 1 MB
-_FEWEST_RANDOM_ANCHORS = 10  # with fewer, the interval of the accuracy spans most of 0 to 100 %
-_FEWEST_AGREEING = 20  # labels that are the predicted class; fewer are no reason for a warning
-_TEMPERATURES = tuple(2 ** (step / 2) for step in range(-2, 11))  # from 0.5 to 32
 _NOT_SAVED = (  # parameters that are code, or of no use once the classifier is fitted
     "network",
     "augment",
@@ -84,11 +75,6 @@ _NOT_SAVED = (  # parameters that are code, or of no use once the classifier is 
     "checkpoint",
     "progress",
 )
-
-
-def wants_bfloat16(asked: bool | None, X: NDArray[Any], device: torch.device) -> bool:
-    """Decide whether to multiply in bfloat16: as requested, else for images on a GPU."""
-    return device.type == "cuda" and X.ndim == 4 if asked is None else bool(asked)
 
 
 class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
@@ -400,7 +386,9 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         )
         self.accuracy_ = None
         if self.habit_ is not None and anchored is not None:
-            self.accuracy_ = self._accuracy_at_anchors(trainer, labels, anchored)
+            self.accuracy_ = accuracy_at_anchors(
+                self.habit_, self.network_, trainer, labels, anchored
+            )
         self.input_shape_ = tuple(X.shape[1:])
         self.recipe_ = self.provenance_ = None  # of an earlier fit
         unlike: tuple[str, ...] = ()
@@ -448,33 +436,21 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         self, X: NDArray[Any], anchors: Any, true_labels: Any, anchors_are: str
     ) -> Anchors | None:
         """Check the anchors, and turn their true classes into indices."""
-        if anchors_are not in ("random", "picked"):
-            raise InvalidInput(f"anchors_are must be 'random' or 'picked'. Got {anchors_are!r}.")
-        known = np.full(len(X), -1)
-        if true_labels is not None:
-            known = read_known_classes(true_labels, len(X), self.classes_)
-        rows = np.flatnonzero(known >= 0)
-        parts = [(as_inputs(X[rows]), known[rows])]
         if anchors is not None:
             if not isinstance(anchors, tuple | list) or len(anchors) != 2:
                 raise InvalidInput(
                     f"anchors must be a pair (X_anchor, y_anchor). Got {shorten(anchors)}."
                 )
-            X_anchor, y_anchor = anchors
-            X_anchor = cast("Any", validate_data(self, X_anchor, allow_nd=True, reset=False))
-            y_anchor = read_true_labels(y_anchor, len(X_anchor), self.classes_)
-            parts.append((as_inputs(X_anchor), y_anchor))
-        inputs, classes = (np.concatenate(each) for each in zip(*parts, strict=True))
-        if not len(classes):
-            if isinstance(self.transition, str) and self.transition == "estimate":
-                raise NoAnchorPoints(
-                    "transition='estimate' needs anchors: examples whose true class is known, 5 "
-                    "or 10 of each class. Pass fit(X, comp_labels, anchors=(X_anchor, y_anchor)), "
-                    "or true_labels= with the true classes of some examples of X."
-                )
-            return None
-        others = np.full(len(classes) - len(rows), -1)
-        return Anchors(inputs, classes, np.concatenate([rows, others]), anchors_are == "random")
+            X_anchor = cast("Any", validate_data(self, anchors[0], allow_nd=True, reset=False))
+            anchors = X_anchor, anchors[1]
+        found = read_anchors(X, anchors, true_labels, anchors_are, self.classes_)
+        if found is None and isinstance(self.transition, str) and self.transition == "estimate":
+            raise NoAnchorPoints(
+                "transition='estimate' needs anchors: examples whose true class is known, 5 "
+                "or 10 of each class. Pass fit(X, comp_labels, anchors=(X_anchor, y_anchor)), "
+                "or true_labels= with the true classes of some examples of X."
+            )
+        return found
 
     def _make_trainer(
         self, X: NDArray[Any], method: Method, options: training.Options, device: torch.device
@@ -556,52 +532,6 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         self.transitions_ = dict(transitions) if isinstance(transitions, Mapping) else {}
         return transitions
 
-    def _accuracy_at_anchors(
-        self, trainer: Trainer, labels: Observations, anchors: Anchors
-    ) -> Estimate | None:
-        """Estimate the accuracy from anchors that the networks of cross-fitting have not seen.
-
-        The classifier was trained on all examples and all anchors, so it should be better than
-        these networks. The difference is estimated on examples that it was not trained on.
-        """
-        assert self.habit_ is not None
-        probs, at_anchors = self.habit_.judgements, self.habit_.at_anchors
-        if probs is None or at_anchors is None:
-            return None
-        usable = ~np.isnan(at_anchors[:, 0])
-        if usable.sum() < _FEWEST_RANDOM_ANCHORS:
-            return None
-        at_anchors, true = at_anchors[usable], anchors.y[usable]
-        # Shares of classes by the labels. Networks that predict a class too often are also right
-        # about more of its anchors, so that their own shares would make the accuracy too high.
-        shares = np.ones(len(self.classes_))
-        if self.transition_.diagnose().identifiable:
-            shares = class_prior(
-                labels.label, self.transition_, shrink=True, Q_samples=self.transition_samples_
-            )
-        weights, strata = class_weights(true, np.maximum(shares, _LEAST_SHARE))
-        by_network, _ = class_weights(true, np.maximum(probs.mean(axis=0), _LEAST_SHARE))
-        correct = (at_anchors.argmax(axis=1) == true).astype(np.float64)
-        error = abs(float((by_network - weights) @ correct)) / 2  # of the shares
-        shift = 0.0
-        is_held_out = trainer.is_held_out[labels.example]
-        if is_held_out.any():
-            rows, comp_labels = labels.example[is_held_out], labels.label[is_held_out]
-            of_network = np.exp(trainer.log_probs(self.network_, trainer.pick(rows, rows)))
-            shift, error_of_shift = estimate_improvement(
-                of_network, probs[rows], np.asarray(self.transition_).T[comp_labels]
-            )
-            error = float(np.hypot(error, error_of_shift))
-        return few_labels_estimate(
-            correct,
-            weights,
-            strata,
-            at_anchors.max(axis=1),
-            probs.max(axis=1),
-            shift=shift,
-            shift_error=error,
-        )
-
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict the true class of each example."""
         best = self._log_scores(X).argmax(1).cpu().numpy()
@@ -647,30 +577,12 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         {'lr': 0.01}
         """
         log_probs = self._log_scores(X).cpu().numpy()
-        if not isinstance(y, Observations) and not is_ruled_out(y):
-            check_consistent_length(log_probs, y)
-            y = Observations(example=np.arange(len(log_probs)), label=column_or_1d(y, warn=True))
-        has_annotators = isinstance(y, Observations) and y.annotator is not None
-        used = (has_annotators and self.transitions_) or self.transition_
-        answers, _, _ = read_labels(y, len(log_probs), self.classes_.tolist(), used)
-        agrees = answers.label == log_probs.argmax(axis=1)[answers.example]
-        largest = np.bincount(answers.label).max(initial=0) / max(1, len(agrees))
-        if agrees.sum() >= _FEWEST_AGREEING and agrees.mean() > largest + 0.2:
-            warnings.warn(
-                f"y must be complementary labels, classes that examples do NOT belong to, but "
-                f"{agrees.mean():.0%} of these are the predicted classes. If they are true "
-                "classes, compute sklearn.metrics.accuracy_score(y, clf.predict(X)).",
-                NaysayWarning,
-                stacklevel=2,
-            )
-        evidence = log_likelihoods(answers, used)
-
-        def at(temperature: float) -> float:
-            scaled = log_probs / temperature
-            total = np.logaddexp.reduce(scaled, axis=1)
-            return float((np.logaddexp.reduce(scaled + evidence, axis=1) - total).mean())
-
-        return max(map(at, _TEMPERATURES))
+        found, warning = score_labels(
+            log_probs, y, self.classes_, self.transition_, self.transitions_
+        )
+        if warning is not None:
+            warnings.warn(warning, NaysayWarning, stacklevel=2)
+        return found
 
     @property
     def learned_transition_(self) -> TransitionMatrix:
@@ -734,7 +646,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             loss_state=self.loss_.state_dict() if is_known else {},
             preprocessing=None if self.recipe_ is None else self.recipe_.to_dict(),
             provenance=self.provenance_,
-            transition_samples=_thin(self.transition_samples_),
+            transition_samples=self.transition_samples_,
         )
         model_files.save_model(model, path, version=__version__, report=report)
 
@@ -790,11 +702,3 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         examples = training.Examples(inputs, torch.empty(len(X), device=device))
         logits = training.predict_logits(self.network_, examples).double()
         return as_training_loss(self.loss_).log_scores(logits)
-
-
-def _thin(samples: NDArray[Any] | None) -> NDArray[np.float32] | None:
-    """Select as many samples of the matrix as a model file holds, at least 50."""
-    if samples is None:
-        return None
-    n = max(50, _MOST_SAVED // samples[0].size)
-    return np.ascontiguousarray(samples[:n], dtype=np.float32)

@@ -24,6 +24,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from naysay._base.checks import shorten
+from naysay.classifier.inputs import Anchors
 from naysay.classifier.trainer import RobustHeldOut, Trainer, add_prior_matching, make_targets
 from naysay.estimation import (
     MistakeRate,
@@ -40,30 +41,6 @@ from naysay.methods import Method, Setting
 from naysay.observations import Observations
 from naysay.training import Examples
 from naysay.transition import TransitionMatrix
-
-
-class Anchors(NamedTuple):
-    """Examples whose true class is known."""
-
-    X: NDArray[np.generic]
-    y: NDArray[np.int64]  # true classes, as indices
-    row: NDArray[np.int64]  # number of the same example in the training data; -1 if it is not there
-    are_random: bool  # whether they are a random sample, of all examples or of each class
-
-    def select(self, chosen: NDArray[np.bool_]) -> "Anchors":
-        """Select some of the anchors."""
-        return Anchors(self.X[chosen], self.y[chosen], self.row[chosen], self.are_random)
-
-    def count_pairs(self, answers: Observations, n_classes: int) -> NDArray[np.int64]:
-        """Count how often each label (column) was given to anchors of each class (row)."""
-        true = np.full(answers.n_examples, -1)
-        is_example = self.row >= 0
-        true[self.row[is_example]] = self.y[is_example]
-        is_pair = true[answers.example] >= 0
-        counts = np.zeros((n_classes, n_classes), dtype=np.int64)
-        np.add.at(counts, (true[answers.example[is_pair]], answers.label[is_pair]), 1)
-        return counts
-
 
 _LEAST_RIGHT = 0.5  # share of the anchors that reliable networks classify correctly
 _FAR = 0.1  # distance of matrices: with nearer ones networks learn much the same

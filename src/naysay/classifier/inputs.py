@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,6 +85,55 @@ def is_ruled_out(y: Any) -> bool:
     except ValueError:  # ragged, which the check of scikit-learn reports
         return False
     return array.ndim == 2 and array.dtype == bool
+
+
+class Anchors(NamedTuple):
+    """Examples whose true class is known."""
+
+    X: NDArray[np.generic]
+    y: NDArray[np.int64]  # true classes, as indices
+    row: NDArray[np.int64]  # number of the same example in the training data; -1 if it is not there
+    are_random: bool  # whether they are a random sample, of all examples or of each class
+
+    def select(self, chosen: NDArray[np.bool_]) -> "Anchors":
+        """Select some of the anchors."""
+        return Anchors(self.X[chosen], self.y[chosen], self.row[chosen], self.are_random)
+
+    def count_pairs(self, answers: Observations, n_classes: int) -> NDArray[np.int64]:
+        """Count how often each label (column) was given to anchors of each class (row)."""
+        true = np.full(answers.n_examples, -1)
+        is_example = self.row >= 0
+        true[self.row[is_example]] = self.y[is_example]
+        is_pair = true[answers.example] >= 0
+        counts = np.zeros((n_classes, n_classes), dtype=np.int64)
+        np.add.at(counts, (true[answers.example[is_pair]], answers.label[is_pair]), 1)
+        return counts
+
+
+def read_anchors(
+    X: NDArray[Any],
+    anchors: tuple[NDArray[Any], Any] | None,
+    true_labels: Any,
+    anchors_are: str,
+    classes: NDArray[Any],
+) -> Anchors | None:
+    """Join anchors and the examples of X whose true class is known; None if there are none."""
+    if anchors_are not in ("random", "picked"):
+        raise InvalidInput(f"anchors_are must be 'random' or 'picked'. Got {anchors_are!r}.")
+    known = np.full(len(X), -1)
+    if true_labels is not None:
+        known = read_known_classes(true_labels, len(X), classes)
+    rows = np.flatnonzero(known >= 0)
+    parts = [(as_inputs(X[rows]), known[rows])]
+    if anchors is not None:
+        parts.append(
+            (as_inputs(anchors[0]), read_true_labels(anchors[1], len(anchors[0]), classes))
+        )
+    inputs, indices = (np.concatenate(each) for each in zip(*parts, strict=True))
+    if not len(indices):
+        return None
+    others = np.full(len(indices) - len(rows), -1)
+    return Anchors(inputs, indices, np.concatenate([rows, others]), anchors_are == "random")
 
 
 def read_true_labels(y_anchor: Any, n_anchors: int, classes: NDArray[Any]) -> NDArray[np.int64]:
@@ -280,3 +329,14 @@ def _check_all_named(labels: NDArray[np.int64], classes: NDArray[Any]) -> None:
             + ". Such a class cannot be learned. Collect such labels, leave the class out of "
             "classes=, or pass the matrix that explains it."
         )
+
+
+def as_inputs(X: NDArray[Any]) -> NDArray[Any]:
+    """Convert X to bytes or float32, without a copy if it has the type, as a mapped file may."""
+    if X.dtype in (np.uint8, np.float32):
+        return np.ascontiguousarray(X)
+    with np.errstate(over="ignore"):
+        inputs = np.ascontiguousarray(X, dtype=np.float32)
+    if not np.isfinite(inputs).all():
+        raise InvalidInput("X must fit into float32; some values are larger. Scale them first.")
+    return inputs

@@ -31,6 +31,7 @@ _VERSION = 2
 _READABLE = (1, 2)  # version 1 had no checksum, preprocessing or provenance
 _FILES = {"model.json", "model.safetensors", "report.html"}
 _ENTRIES = ("data", "indices", "indptr")  # arrays of a sparse matrix
+_MOST_SAVED = 250_000  # entries of samples of the matrix, 1 MB; but at least 50 samples
 # Errors that parts of a damaged file raise, if they do not fit together.
 _MISFITS = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 NetworkFactory = Callable[[tuple[int, ...], int], nn.Module]
@@ -51,7 +52,7 @@ class SavedModel:
     loss_state: dict[str, Tensor] = field(default_factory=dict)  # empty in older files
     preprocessing: dict[str, Any] | None = None  # how a file becomes inputs, from the recipe
     provenance: dict[str, Any] | None = None  # data, seed and command, as plain values
-    transition_samples: NDArray[np.float32] | None = None  # (n, n_classes, n_classes)
+    transition_samples: NDArray[Any] | None = None  # (n, n_classes, n_classes)
 
 
 def check_model_path(path: str | Path) -> Path:
@@ -97,7 +98,9 @@ def _tensors(model: SavedModel) -> dict[str, Tensor]:
         },
     }
     if model.transition_samples is not None:
-        states["transition_samples"] = {"values": torch.from_numpy(model.transition_samples)}
+        n = max(50, _MOST_SAVED // model.transition_samples[0].size)
+        thinned = np.ascontiguousarray(model.transition_samples[:n], dtype=np.float32)
+        states["transition_samples"] = {"values": torch.from_numpy(thinned)}
     # Copies, because safetensors refuses tensors that share memory, as tied weights do.
     return {
         f"{part}.{name}": value.cpu().clone(memory_format=torch.contiguous_format)

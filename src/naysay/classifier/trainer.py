@@ -286,17 +286,6 @@ class Trainer:
         return logits.double().log_softmax(1).cpu().numpy()
 
 
-def as_inputs(X: NDArray[Any]) -> NDArray[Any]:
-    """Convert X to bytes or float32, without a copy if it has the type, as a mapped file may."""
-    if X.dtype in (np.uint8, np.float32):
-        return np.ascontiguousarray(X)
-    with np.errstate(over="ignore"):
-        inputs = np.ascontiguousarray(X, dtype=np.float32)
-    if not np.isfinite(inputs).all():
-        raise InvalidInput("X must fit into float32; some values are larger. Scale them first.")
-    return inputs
-
-
 def place(X: NDArray[Any], device: torch.device) -> Tensor:
     """Copy the inputs to the device, unless they would fill it; batches are streamed then."""
     with warnings.catch_warnings():
@@ -305,6 +294,11 @@ def place(X: NDArray[Any], device: torch.device) -> Tensor:
     if device.type == "cuda" and X.nbytes > _SHARE_OF_GPU * torch.cuda.mem_get_info(device)[0]:
         return inputs
     return inputs.to(device)
+
+
+def wants_bfloat16(asked: bool | None, X: NDArray[Any], device: torch.device) -> bool:
+    """Decide whether to multiply in bfloat16: as requested, else for images on a GPU."""
+    return device.type == "cuda" and X.ndim == 4 if asked is None else bool(asked)
 
 
 def find_device(device: str | torch.device) -> torch.device:

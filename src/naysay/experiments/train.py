@@ -17,9 +17,8 @@ from torch.nn.functional import cross_entropy
 from naysay import networks, training
 from naysay._base.errors import InvalidInput
 from naysay.classifier import ComplementaryClassifier
-from naysay.classifier.estimator import wants_bfloat16
 from naysay.classifier.habit import calibrated, score_anchors
-from naysay.classifier.trainer import Trainer
+from naysay.classifier.trainer import Trainer, wants_bfloat16
 from naysay.ensemble import Member, best_of, fit_many
 from naysay.estimation import from_anchors
 from naysay.experiments.spec import RunSpec

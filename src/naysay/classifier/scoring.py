@@ -1,0 +1,105 @@
+"""How good a classifier is: the likelihood of complementary labels, and the accuracy at anchors."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_consistent_length, column_or_1d
+from torch import nn
+
+from naysay.classifier.habit import Habit
+from naysay.classifier.inputs import Anchors, is_ruled_out, read_labels
+from naysay.classifier.trainer import Trainer
+from naysay.estimation import class_prior
+from naysay.metrics import Estimate
+from naysay.metrics.few_labels import class_weights, estimate_improvement, few_labels_estimate
+from naysay.observations import Observations, log_likelihoods
+from naysay.transition import TransitionMatrix
+
+_LEAST_SHARE = 1e-3  # of a class that has anchors
+_FEWEST_RANDOM_ANCHORS = 10  # with fewer, the interval of the accuracy spans most of 0 to 100 %
+_FEWEST_AGREEING = 20  # labels that are the predicted class; fewer are no reason for a warning
+_TEMPERATURES = tuple(2 ** (step / 2) for step in range(-2, 11))  # from 0.5 to 32
+
+
+def score_labels(
+    log_probs: NDArray[np.float64],
+    y: Any,
+    classes: NDArray[Any],
+    transition: TransitionMatrix,
+    transitions: Mapping[str, TransitionMatrix],
+) -> tuple[float, str | None]:
+    """Compute the mean log-likelihood of complementary labels at the best temperature.
+
+    `y` has any of the forms that `fit` accepts. The second value warns about labels that look like
+    true classes.
+    """
+    if not isinstance(y, Observations) and not is_ruled_out(y):
+        check_consistent_length(log_probs, y)
+        y = Observations(example=np.arange(len(log_probs)), label=column_or_1d(y, warn=True))
+    has_annotators = isinstance(y, Observations) and y.annotator is not None
+    used = (has_annotators and transitions) or transition
+    answers, _, _ = read_labels(y, len(log_probs), classes.tolist(), used)
+    agrees = answers.label == log_probs.argmax(axis=1)[answers.example]
+    largest = np.bincount(answers.label).max(initial=0) / max(1, len(agrees))
+    warning = None
+    if agrees.sum() >= _FEWEST_AGREEING and agrees.mean() > largest + 0.2:
+        warning = (
+            f"y must be complementary labels, classes that examples do NOT belong to, but "
+            f"{agrees.mean():.0%} of these are the predicted classes. If they are true "
+            "classes, compute sklearn.metrics.accuracy_score(y, clf.predict(X))."
+        )
+    evidence = log_likelihoods(answers, used)
+
+    def at(temperature: float) -> float:
+        scaled = log_probs / temperature
+        total = np.logaddexp.reduce(scaled, axis=1)
+        return float((np.logaddexp.reduce(scaled + evidence, axis=1) - total).mean())
+
+    return max(map(at, _TEMPERATURES)), warning
+
+
+def accuracy_at_anchors(
+    habit: Habit, network: nn.Module, trainer: Trainer, labels: Observations, anchors: Anchors
+) -> Estimate | None:
+    """Estimate the accuracy from anchors that the networks of cross-fitting have not seen.
+
+    The classifier was trained on all examples and all anchors, so it should be better than these
+    networks. The difference is estimated on examples that it was not trained on.
+    """
+    probs, at_anchors, Q = habit.judgements, habit.at_anchors, habit.transition
+    if probs is None or at_anchors is None:
+        return None
+    usable = ~np.isnan(at_anchors[:, 0])
+    if usable.sum() < _FEWEST_RANDOM_ANCHORS:
+        return None
+    at_anchors, true = at_anchors[usable], anchors.y[usable]
+    # Shares of classes by the labels. Networks that predict a class too often are also right
+    # about more of its anchors, so that their own shares would make the accuracy too high.
+    shares = np.ones(Q.n_classes)
+    if Q.diagnose().identifiable:
+        samples = habit.uncertainty.samples if habit.uncertainty else None
+        shares = class_prior(labels.label, Q, shrink=True, Q_samples=samples)
+    weights, strata = class_weights(true, np.maximum(shares, _LEAST_SHARE))
+    by_network, _ = class_weights(true, np.maximum(probs.mean(axis=0), _LEAST_SHARE))
+    correct = (at_anchors.argmax(axis=1) == true).astype(np.float64)
+    error = abs(float((by_network - weights) @ correct)) / 2  # of the shares
+    shift = 0.0
+    is_held_out = trainer.is_held_out[labels.example]
+    if is_held_out.any():
+        rows, comp_labels = labels.example[is_held_out], labels.label[is_held_out]
+        of_network = np.exp(trainer.log_probs(network, trainer.pick(rows, rows)))
+        shift, error_of_shift = estimate_improvement(
+            of_network, probs[rows], np.asarray(Q).T[comp_labels]
+        )
+        error = float(np.hypot(error, error_of_shift))
+    return few_labels_estimate(
+        correct,
+        weights,
+        strata,
+        at_anchors.max(axis=1),
+        probs.max(axis=1),
+        shift=shift,
+        shift_error=error,
+    )
