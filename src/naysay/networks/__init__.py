@@ -8,11 +8,24 @@ from typing import Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
+from naysay.networks.forest import Forest
+from naysay.networks.kernel import Kernel
 from naysay.networks.lenet import LeNet5
+from naysay.networks.mixture import Mixture
 from naysay.networks.mlp import MLP
 from naysay.networks.resnet import ResNet18, ResNet34
 
-__all__ = ["MLP", "NETWORKS", "LeNet5", "ResNet18", "ResNet34", "Standardising"]
+__all__ = [
+    "MLP",
+    "NETWORKS",
+    "Forest",
+    "Kernel",
+    "LeNet5",
+    "Mixture",
+    "ResNet18",
+    "ResNet34",
+    "Standardising",
+]
 
 #: Networks that can be restored from a model file, by name and from their ``arguments``.
 NETWORKS: dict[str, type[nn.Module]] = {
@@ -20,6 +33,9 @@ NETWORKS: dict[str, type[nn.Module]] = {
     "LeNet5": LeNet5,
     "ResNet18": ResNet18,
     "ResNet34": ResNet34,
+    "Kernel": Kernel,
+    "Forest": Forest,
+    "Mixture": Mixture,
 }
 
 
