@@ -36,6 +36,7 @@ from naysay.classifier.inputs import (
     read_transition,
     warn_if_unlike,
 )
+from naysay.classifier.learner import FEWEST, MOST, Pool, check_learner, learn
 from naysay.classifier.model_files import NetworkFactory
 from naysay.classifier.scoring import accuracy_at_anchors, score_labels
 from naysay.classifier.trainer import (
@@ -91,6 +92,12 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         known, this includes a matrix for each annotator whose answers differ significantly from
         the common matrix (with ``refine=True``, and methods that accept likelihoods as evidence).
         A dict has a matrix for each annotator by name.
+    learner : {"auto", "network", "kernel", "trees", "linear"}, default="auto"
+        The kind of model. ``"auto"`` fits all kinds to a table of 20 to 6,000 examples, where the
+        method is ``forward`` and no network is given, and predicts by a mixture whose weights make
+        held-out labels most likely; `candidates_` shows it. It also pools the labels of neighbours
+        before any model is trained. Otherwise ``"auto"`` is ``"network"``. ``"trees"`` are
+        extremely randomised trees, and ``"kernel"`` is a regression on Gaussian kernels.
     network : None, Module or callable, default=None
         None is an `MLP` that standardises its inputs. A module is copied, and its weights are the
         start of training. A callable is called as ``network(input_shape, n_classes)``.
@@ -190,6 +197,11 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     learned_transition_ : TransitionMatrix
         Only with ``method="cpe-t"``: the matrix that was learned, starting from `transition_`.
     network_ : Module
+    candidates_ : list of dict
+        The kinds of models that were fitted, the best first; empty if there was no choice. Each has
+        its ``name``; its ``score``, the mean log-likelihood of labels and true classes that it
+        had not seen; the ``difference`` from the best, with a 95 % ``interval``; its ``weight`` in
+        the mixture; and the ``seconds`` that it took.
     loss_ : Module
         Loss of the method, as trained.
     history_ : list of dict
@@ -225,6 +237,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     accuracy_: Estimate | None = None
     transition_samples_: NDArray[Any] | None = None
     network_: nn.Module
+    candidates_: Sequence[dict[str, Any]] = ()
     loss_: nn.Module
     history_: list[dict[str, float]]
     input_shape_: tuple[int, ...]
@@ -238,6 +251,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         *,
         method: str | Method = "forward",
         transition: str | TransitionMatrix | Mapping[str, TransitionMatrix] | ArrayLike = "uniform",
+        learner: str = "auto",
         network: nn.Module | NetworkFactory | None = None,
         classes: Sequence[Any] | None = None,
         epochs: int = 100,
@@ -266,6 +280,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     ) -> None:
         self.method = method
         self.transition = transition
+        self.learner = learner
         self.network = network
         self.classes = classes
         self.epochs = epochs
@@ -357,7 +372,14 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         X, labels, given = self._read_examples(X, y)
         anchored = self._read_anchors(X, anchors, true_labels, anchors_are)
         trainer = self._make_trainer(X, method, options, device)
-        transitions = self._find_transitions(given, trainer, labels, anchored, method, repeats)
+        learner = self._find_learner(X, method)
+        evidence_pool = None
+        if learner != "network":
+            seed = int(trainer.random.randint(2**31 - 1))
+            evidence_pool = Pool(X, labels, anchored, seed)
+        transitions = self._find_transitions(
+            given, trainer, labels, anchored, method, repeats, evidence_pool
+        )
 
         prior = None
         if method.needs_prior:
@@ -372,6 +394,10 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         self.loss_ = targets.loss.to(device)
         uncertainty = self.habit_.uncertainty if self.habit_ else None
         samples = self.transition_samples_ = uncertainty.samples if uncertainty else None
+        self.candidates_, self.accuracy_, self.history_ = (), None, []
+        if evidence_pool is not None:
+            self._mix(evidence_pool, learner, trainer, transitions, labels, anchored, repeats)
+            return self._finish(X, anchored)
         loss = RobustHeldOut(self.loss_) if self.mistakes else self.loss_
         loss = add_prior_matching(loss, labels, self.transition_, self.match_prior, samples)
         loss = loss.to(device)
@@ -384,17 +410,81 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         self.network_, self.history_ = train_with_restarts(
             trainer, loss, examples, held_out, self.transition_, restarts, measure=measure
         )
-        self.accuracy_ = None
         if self.habit_ is not None and anchored is not None:
             self.accuracy_ = accuracy_at_anchors(
                 self.habit_, self.network_, trainer, labels, anchored
             )
+        return self._finish(X, anchored)
+
+    def _finish(self, X: NDArray[Any], anchored: Anchors | None) -> tuple[str, ...]:
+        """Set the attributes that do not depend on how the model was trained."""
         self.input_shape_ = tuple(X.shape[1:])
         self.recipe_ = self.provenance_ = None  # of an earlier fit
         unlike: tuple[str, ...] = ()
         if anchored is not None and (anchored.row < 0).any():
             unlike = warn_if_unlike(X, anchored.X[anchored.row < 0], len(self.classes_))
         return unlike + (() if self.habit_ is None else self.habit_.warnings)
+
+    def _find_learner(self, X: NDArray[Any], method: Method) -> str:
+        """Decide whether a mixture is fitted, or a network only."""
+        learner = check_learner(self.learner)
+        only_for_networks = {
+            "network": self.network is not None,
+            "method": method is not METHODS["forward"],
+            "augment": self.augment is not None,
+            "checkpoint": self.checkpoint is not None,
+            "compile": self.compile,
+            "restarts": self.restarts,
+            "match_prior": self.match_prior,
+            "learn_from_anchors": self.learn_from_anchors not in (True, False),
+            "images as X": X.ndim != 2,
+            f"fewer than {FEWEST:,} or more than {MOST:,} examples": not FEWEST <= len(X) <= MOST,
+        }
+        reasons = [name for name, is_used in only_for_networks.items() if is_used]
+        reasons += ["several processes"] if training.processes.count() > 1 else []
+        if learner == "auto":
+            return "network" if reasons else "auto"
+        if learner != "network" and reasons:
+            raise InvalidInput(
+                f"learner={learner!r} cannot be used with {reasons[0]}. Use learner='network'."
+            )
+        return learner
+
+    def _mix(
+        self,
+        evidence_pool: Pool,
+        learner: str,
+        trainer: Trainer,
+        transitions: Transitions,
+        labels: Observations,
+        anchors: Anchors | None,
+        repeats: int,
+    ) -> None:
+        """Fit a mixture of models, and set the attributes that describe it."""
+        n_classes = len(self.classes_)
+        evidence = evidence_pool.judge(
+            transitions, n_classes, mistakes=self.mistakes, with_anchors=bool(repeats)
+        )
+        prior = None
+        if self.transition_.diagnose().identifiable and len(labels.label):
+            prior = class_prior(
+                labels.label, self.transition_, shrink=True, Q_samples=self.transition_samples_
+            )
+        learned = learn(
+            evidence_pool,
+            evidence,
+            trainer,
+            learner=learner,
+            prior=prior,
+            input_shape=(evidence.X.shape[1],),
+        )
+        self.network_ = learned.network.to(trainer.device)
+        self.history_, self.candidates_ = learned.history, learned.candidates
+        if self.habit_ is not None and anchors is not None:
+            judged = self.habit_
+            if repeats and judged.at_anchors is not None:
+                judged = judged._replace(judgements=learned.probs, at_anchors=learned.at_anchors)
+            self.accuracy_ = accuracy_at_anchors(judged, None, trainer, labels, anchors)
 
     def _training_options(self) -> training.Options:
         """Check the parameters of training, and collect them."""
@@ -501,6 +591,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         anchors: Anchors | None,
         method: Method,
         repeats: int,
+        evidence_pool: Pool | None,
     ) -> Transitions:
         """Use the matrix given or the uniform one, or estimate it; set the fitted attributes."""
         names = list(map(str, self.classes_))
@@ -524,6 +615,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
                 match_prior=self.match_prior,
                 anchor_repeats=max(1, repeats),
                 method=method if can_cross_fit else METHODS["forward"],
+                pool=evidence_pool,
             )
             transitions = self.habit_.by_annotator or self.habit_.transition
         self.transition_ = (

@@ -25,6 +25,7 @@ from torch.nn.functional import cross_entropy
 
 from naysay._base.checks import shorten
 from naysay.classifier.inputs import Anchors
+from naysay.classifier.learner import Pool
 from naysay.classifier.trainer import RobustHeldOut, Trainer, add_prior_matching, make_targets
 from naysay.estimation import (
     MistakeRate,
@@ -77,11 +78,13 @@ def estimate_habit(
     match_prior: float,
     anchor_repeats: int,
     method: Method,
+    pool: Pool | None = None,
 ) -> Habit:
     """Estimate Q from complementary labels and anchors, by the steps of this module.
 
     `refining` and `by_annotator` are whether to do steps 3 and 4, and step 4. The networks of step
-    3 learn by `method`, which must accept likelihoods as evidence.
+    3 learn by `method`, which must accept likelihoods as evidence. With a `pool`, kernels take
+    their place, and a first refinement is on predictions that the anchors alone give.
     """
     trained, held_out = trainer.split(*_label_shares(answers, len(names)))
     network, _ = trainer.train(cross_entropy, trained, held_out, "estimating Q")
@@ -116,19 +119,28 @@ def estimate_habit(
     refined: list[tuple[float, Habit]] = []
     # Networks that were trained with a matrix far from the refined one are trained once more, with
     # the refined one. The refinement under which the labels are more likely is the estimate.
-    for name in ("refining Q", "refining Q again,"):
-        probs, out_of_fold, is_reliable = cross_fit(
-            trainer,
-            answers,
-            anchors,
-            Q,
-            Q_samples,
-            match_prior=match_prior,
-            anchor_repeats=anchor_repeats,
-            method=method,
-            seed=seed,
-            name=name,
-        )
+    for name in ("refining Q", "refining Q again,") if pool is None else (None, "", ""):
+        if pool is not None:
+            known_Q = None if name is None else _make_labels_possible(Q)
+            probs, out_of_fold, right = pool.cross_fit(
+                known_Q, len(names), mistakes=trainer.mistakes
+            )
+            is_reliable = right > _LEAST_RIGHT
+            if name is None and not is_reliable:
+                continue
+        else:
+            probs, out_of_fold, is_reliable = cross_fit(
+                trainer,
+                answers,
+                anchors,
+                Q,
+                Q_samples,
+                match_prior=match_prior,
+                anchor_repeats=anchor_repeats,
+                method=method,
+                seed=seed,
+                name=str(name),
+            )
         if allow_diagonal:
             probs, out_of_fold = _calibrate_at_anchors(probs, out_of_fold, anchors.y)
         predicted = (probs[answers.example], answers.label)
@@ -139,7 +151,7 @@ def estimate_habit(
         Q_before, (Q, known) = Q, _count_in(pairs, refined_Q, known, **options)
         found = Habit(Q, first, known, probs, out_of_fold, {}, warnings)
         refined.append((_log_likelihood(*predicted, Q), found))
-        if Q.distance(Q_before) < _FAR:
+        if name is not None and Q.distance(Q_before) < _FAR:
             break
         Q_samples = known.samples
     if not refined:

@@ -1,0 +1,297 @@
+"""Train several kinds of models on pooled evidence, and combine those that predict it well.
+
+Each candidate learns from posteriors: the prediction of `naysay.classifier.pooling` for an example
+times the likelihood of its labels. All candidates are judged by how likely the evidence of a fold
+is, complementary labels and true classes, under predictions that were made without it. The weights
+of the candidates make the mixture of their predictions most likely. No other true class is used.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
+from torch import nn
+
+from naysay.classifier.pooling import (
+    Evidence,
+    Floats,
+    Judgement,
+    Pooled,
+    normalised,
+    out_of_fold,
+    pool_evidence,
+    squared_distances,
+)
+from naysay.networks import MLP, Forest, Kernel, Mixture
+
+_N_CENTRES = 800
+_WIDTHS = (1.0, 3.0)  # of kernels: gamma times the median squared distance
+_RIDGE = 0.3
+_LOO_ROUNDS = 4
+_N_TREES = 60
+_DECAYS = (1e-3, 1e-2)  # of the linear model
+_LEAST_WEIGHT = 0.02  # lighter candidates are left out of the mixture
+
+
+class Candidate(NamedTuple):
+    """A kind of model, its out-of-fold predictions, and how to get the model of all evidence."""
+
+    name: str
+    probs: Floats  # out-of-fold predictions
+    judgement: Judgement
+    finish: Callable[[], list[nn.Module]]  # models whose mean predicts
+    seconds: float
+
+
+def fit_kernel(evidence: Evidence, pooled: Pooled) -> tuple[Candidate, list[Floats]]:
+    """Regress posteriors on Gaussian kernels, and improve them by leave-one-out predictions.
+
+    The second value has the posteriors for each fold and for all evidence.
+    """
+    start = time.perf_counter()
+    n, n_classes = evidence.likelihood.shape
+    scale = evidence.scales[pooled.scale]
+    Z = scale(evidence.X)
+    rng = np.random.default_rng(evidence.seed)
+    chosen = np.sort(rng.permutation(n)[: min(n, _N_CENTRES)])
+    centres = Z[chosen]
+    distances = squared_distances(Z, centres)
+    median = float(np.median(distances)) or 1.0
+    folds = [*range(evidence.n_folds), -1]
+    best: Any = None
+    for width in _WIDTHS:
+        gamma = width / median
+        kernels = np.exp(-gamma * distances.astype(np.float64))
+        root = cholesky(kernels[chosen] + 1e-6 * np.eye(len(chosen)), lower=True)
+        features = solve_triangular(root, kernels.T, lower=True).T
+        paths = [
+            _regress(features, evidence, pooled.probs[number], fold)
+            for number, fold in enumerate(folds)
+        ]
+        for rounds in range(0, _LOO_ROUNDS + 1, 2):
+            fits = [path[rounds] for path in paths]
+            probs = out_of_fold(evidence, [fit[0] for fit in fits])
+            judgement = evidence.judge(probs)
+            if best is None or judgement.total > best[0].total:
+                best = judgement, probs, fits, gamma, root
+    judgement, probs, fits, gamma, root = best
+
+    def finish() -> list[nn.Module]:
+        _, posterior_mean, weights, _ = fits[-1]
+        network = Kernel((evidence.X.shape[1],), n_classes, n_centres=len(centres))
+        values = {
+            "mean": scale.mean,
+            "scale": scale.scale,
+            "centres": centres,
+            "gamma": np.float32(gamma),
+            "weight": solve_triangular(root, weights, lower=True, trans="T"),
+            "bias": posterior_mean,
+        }
+        network.load_state_dict({name: torch.as_tensor(each) for name, each in values.items()})
+        return [network.eval()]
+
+    seconds = time.perf_counter() - start
+    candidate = Candidate("kernel", probs, judgement, finish, seconds)
+    return candidate, [fit[3] for fit in fits]
+
+
+def _regress(
+    features: Floats, evidence: Evidence, probs: Floats, fold: int
+) -> list[tuple[Floats, Floats, Floats, Floats]]:
+    """Regress posteriors on features, without a fold, in rounds of leave-one-out predictions.
+
+    Each round returns predictions for all rows, the mean posterior, weights, and the posteriors
+    that the regression learned from.
+    """
+    likelihood = evidence.without(fold)
+    rows = np.flatnonzero(evidence.fold != fold) if fold >= 0 else np.arange(len(features))
+    part = features[rows]
+    gram = part.T @ part
+    gram[np.diag_indices_from(gram)] += _RIDGE
+    factor = cho_factor(gram, lower=True)
+    leverage = (solve_triangular(factor[0], part.T, lower=True) ** 2).sum(axis=0)
+    floor = 0.02 / likelihood.shape[1]
+    found = []
+    posterior = normalised(probs * likelihood)
+    for _ in range(_LOO_ROUNDS + 1):
+        mean = posterior[rows].mean(axis=0)
+        weights = cho_solve(factor, part.T @ (posterior[rows] - mean))
+        fitted = np.maximum(features @ weights + mean, floor)
+        found.append((normalised(fitted), mean, weights, posterior))
+        own = (posterior[rows] - mean) * leverage[:, None]
+        left_out = (part @ weights - own) / np.maximum(1 - leverage, 1e-3)[:, None] + mean
+        probs = fitted.copy()
+        probs[rows] = np.maximum(left_out, floor)
+        posterior = normalised(normalised(probs) * likelihood)
+    return found
+
+
+def fit_trees(evidence: Evidence, posteriors: list[Floats]) -> Candidate:
+    """Fit extremely randomised trees to posteriors."""
+    from sklearn.ensemble import ExtraTreesRegressor
+
+    start = time.perf_counter()
+    shape, n_classes = (evidence.X.shape[1],), evidence.likelihood.shape[1]
+
+    def fit(posterior: Floats, rows: NDArray[Any]) -> nn.Module:
+        trees = ExtraTreesRegressor(
+            _N_TREES, min_samples_leaf=2, max_features="sqrt", random_state=evidence.seed
+        ).fit(evidence.X[rows], posterior[rows])
+        return Forest.from_trees([each.tree_ for each in trees.estimators_], shape, n_classes)
+
+    return _by_fold("trees", evidence, posteriors, fit, start)
+
+
+def fit_linear(evidence: Evidence, posteriors: list[Floats]) -> Candidate:
+    """Fit linear models to the evidence by forward correction, from a start at the posteriors."""
+    best: Candidate | None = None
+    for decay in _DECAYS:
+        start = time.perf_counter()
+
+        def fit(posterior: Floats, rows: NDArray[Any], decay: float = decay) -> nn.Module:
+            return _fit_linear(evidence.X[rows], posterior[rows], evidence.likelihood[rows], decay)
+
+        found = _by_fold("linear", evidence, posteriors, fit, start)
+        if best is None or found.judgement.total > best.judgement.total:
+            best = found
+    assert best is not None
+    return best
+
+
+def _fit_linear(
+    X: NDArray[np.float32], posterior: Floats, likelihood: Floats, decay: float
+) -> nn.Module:
+    inputs = torch.from_numpy(X)
+    network = MLP((X.shape[1],), posterior.shape[1], widths=(), dropout=0.0)
+    network.standardise(inputs)
+    targets, evidence = (torch.from_numpy(each).float() for each in (posterior, likelihood))
+    weight = network.layers[-1].weight
+    logs = evidence.log()
+    for is_forward in (False, True):
+        optimiser = torch.optim.LBFGS(
+            network.parameters(), max_iter=60, line_search_fn="strong_wolfe"
+        )
+
+        def loss(is_forward: bool = is_forward, optimiser: Any = optimiser) -> torch.Tensor:
+            optimiser.zero_grad()
+            scores = network(inputs).log_softmax(1)
+            value = (
+                -(scores + logs).logsumexp(1).mean()
+                if is_forward
+                else -(targets * scores).sum(1).mean()
+            )
+            value = value + decay * weight.square().sum()
+            value.backward()
+            return value
+
+        optimiser.step(loss)  # pyright: ignore[reportArgumentType] - torch's stub wants floats
+    return network.eval()
+
+
+def fit_anchors(evidence: Evidence, pooled: Pooled) -> Candidate | None:
+    """Fit kernels to the known classes alone; None without enough of them."""
+    known = np.flatnonzero(evidence.true >= 0)
+    if len(np.unique(evidence.true[known])) < 2 or (evidence.fold[known] < 0).any():
+        return None
+    start = time.perf_counter()
+    scale, n_classes = evidence.scales[pooled.scale], evidence.likelihood.shape[1]
+    Z = scale(evidence.X[known])
+    distances = squared_distances(Z, Z)
+    gamma = 2.0 / (float(np.median(distances)) or 1.0)
+    one_hot = np.eye(n_classes)[evidence.true[known]]
+
+    def fit(posterior: Floats, rows: NDArray[Any]) -> nn.Module:
+        chosen = np.flatnonzero(np.isin(known, rows))
+        network = Kernel((evidence.X.shape[1],), n_classes, n_centres=len(chosen))
+        kernels = np.exp(-gamma * distances[np.ix_(chosen, chosen)].astype(np.float64))
+        mean = one_hot[chosen].mean(axis=0)
+        kernels[np.diag_indices_from(kernels)] += 0.1
+        values = {
+            "mean": scale.mean,
+            "scale": scale.scale,
+            "centres": Z[chosen],
+            "gamma": np.float32(gamma),
+            "weight": np.linalg.solve(kernels, one_hot[chosen] - mean),
+            "bias": mean,
+        }
+        network.load_state_dict({name: torch.as_tensor(each) for name, each in values.items()})
+        return network.eval()
+
+    return _by_fold("anchors alone", evidence, pooled.probs, fit, start)
+
+
+def _by_fold(
+    name: str,
+    evidence: Evidence,
+    posteriors: list[Floats],
+    fit: Callable[[Floats, NDArray[Any]], nn.Module],
+    start: float,
+) -> Candidate:
+    """Fit a model without each fold, and predict the fold."""
+    probs = np.full(evidence.likelihood.shape, 1 / evidence.likelihood.shape[1])
+    for fold in range(evidence.n_folds):
+        held_out = np.flatnonzero(evidence.fold == fold)
+        model = fit(posteriors[fold], np.flatnonzero(evidence.fold != fold))
+        probs[held_out] = predict(model, evidence.X[held_out])
+    return Candidate(
+        name,
+        probs,
+        evidence.judge(probs),
+        lambda: [fit(posteriors[-1], np.arange(len(evidence.X)))],
+        time.perf_counter() - start,
+    )
+
+
+@torch.no_grad()
+def predict(network: nn.Module, X: NDArray[np.float32]) -> Floats:
+    """Predict class probabilities."""
+    parts = [
+        network(torch.from_numpy(X[rows])).double().softmax(1).numpy()
+        for rows in np.array_split(np.arange(len(X)), len(X) // 5000 + 1)
+    ]
+    return np.concatenate(parts)
+
+
+def mix(evidence: Evidence, candidates: list[Candidate]) -> tuple[Floats, Floats]:
+    """Find the weights under which held-out evidence is most likely, and the mixed predictions."""
+    rows = np.flatnonzero(evidence.is_judged)
+    calibrated = [each.judgement.calibrate(each.probs) for each in candidates]
+    chances = np.stack(
+        [(probs[rows] * evidence.likelihood[rows]).sum(axis=1) for probs in calibrated], axis=1
+    )
+    weights = np.full(len(candidates), 1 / len(candidates))
+    for _ in range(100):
+        shares = chances * weights
+        weights = (shares / (shares.sum(axis=1, keepdims=True) + 1e-300)).mean(axis=0)
+    weights[weights < _LEAST_WEIGHT] = 0
+    weights /= weights.sum()
+    mixed = sum(weight * probs for weight, probs in zip(weights, calibrated, strict=True))
+    return weights, np.asarray(mixed)
+
+
+def combine(
+    evidence: Evidence, candidates: list[Candidate], weights: Floats, input_shape: tuple[int, ...]
+) -> Mixture:
+    """Make the mixture of the models that learned from all evidence."""
+    networks: list[nn.Module] = []
+    shares: list[float] = []
+    temperatures: list[float] = []
+    for candidate, weight in zip(candidates, weights.tolist(), strict=True):
+        if weight:
+            members = candidate.finish()
+            networks += members
+            shares += [weight * candidate.judgement.share / len(members)] * len(members)
+            temperatures += [candidate.judgement.temperature] * len(members)
+    n_classes = evidence.likelihood.shape[1]
+    return Mixture.of(networks, shares, temperatures, input_shape, n_classes)
+
+
+def cross_fit_kernel(evidence: Evidence) -> Floats:
+    """Predict P(Y | x) for every row without its evidence, quickly."""
+    pooled = pool_evidence(evidence)
+    candidate, _ = fit_kernel(evidence, pooled)
+    return candidate.judgement.calibrate(candidate.probs)
