@@ -123,7 +123,9 @@ def _keep_together(X: NDArray[Any], rows: NDArray[np.int64], fold: NDArray[np.in
     """Put rows that equal an anchor into its fold: they may be the same example."""
     keys = X @ np.random.default_rng(0).standard_normal(X.shape[1]).astype(np.float32)
     order = np.argsort(keys, kind="stable")
-    first, last = (np.searchsorted(keys[order], keys[rows], side=side) for side in ("left", "right"))
+    first, last = (
+        np.searchsorted(keys[order], keys[rows], side=side) for side in ("left", "right")
+    )
     for row, begin, end in zip(rows.tolist(), first.tolist(), last.tolist(), strict=True):
         for other in order[begin:end]:
             if other not in rows and np.array_equal(X[other], X[row]):
@@ -245,4 +247,3 @@ def check_learner(learner: Any) -> str:
     if learner not in LEARNERS:
         raise InvalidInput(f"learner must be one of {', '.join(LEARNERS)}. Got {learner!r}.")
     return str(learner)
-

@@ -183,8 +183,10 @@ class Evidence:
 
     def without(self, fold: int) -> Floats:
         """Compute the likelihood without the evidence of a fold; -1 leaves all evidence."""
-        return np.where((self.fold == fold)[:, None], 1.0, self.likelihood) if fold >= 0 else (
-            self.likelihood
+        return (
+            np.where((self.fold == fold)[:, None], 1.0, self.likelihood)
+            if fold >= 0
+            else (self.likelihood)
         )
 
     def judge(self, probs: Floats) -> Judgement:

@@ -61,7 +61,11 @@ def score_labels(
 
 
 def accuracy_at_anchors(
-    habit: Habit, network: nn.Module | None, trainer: Trainer, labels: Observations, anchors: Anchors
+    habit: Habit,
+    network: nn.Module | None,
+    trainer: Trainer,
+    labels: Observations,
+    anchors: Anchors,
 ) -> Estimate | None:
     """Estimate the accuracy from anchors that the networks of cross-fitting have not seen.
 

@@ -74,7 +74,17 @@ def fit(
     method: Annotated[
         str, typer.Option(help="Learning method; naysay methods lists them.")
     ] = "forward",
-    network: Annotated[str, typer.Option(help="A class of naysay.networks.")] = "mlp",
+    learner: Annotated[
+        str,
+        typer.Option(
+            metavar="auto|network|kernel|trees|linear",
+            help="Kind of model; auto mixes those under which held-out labels are most likely.",
+        ),
+    ] = "auto",
+    network: Annotated[
+        str | None,
+        typer.Option(help="A class of naysay.networks, by default mlp. It is then the learner."),
+    ] = None,
     epochs: Epochs = 100,
     held_out: Annotated[
         float, typer.Option(help="Fraction of the examples held out to estimate the accuracy.")
@@ -123,7 +133,8 @@ def fit(
         anchors_are=anchors_are,
         allow_diagonal=allow_diagonal,
         method=method,
-        network=find_network(network),
+        learner=learner,
+        network=None if network is None else find_network(network),
         epochs=epochs,
         held_out=held_out,
         seed=seed,
@@ -164,7 +175,21 @@ def _print(report: "FitReport") -> None:
     for name, count, each in zip(classes, report.n_predicted, report.precision, strict=True):
         table.add_row(Text(name), f"{count:,}", _value(each), _interval(each))
     console.print(table)
+    if report.candidates:
+        console.print(_candidate_table(report))
     console.print(f"\n{_describe_accuracy(report)}", highlight=False, soft_wrap=True)
+
+
+def _candidate_table(report: "FitReport") -> Table:
+    """List the kinds of models, and how well each predicted labels that it had not seen."""
+    table = Table("\nmodel", box=None, pad_edge=False)
+    for heading in ("log-likelihood", "behind the best", "weight"):
+        table.add_column(f"\n{heading}", justify="right")
+    for each in report.candidates:
+        low, high = each["interval"]
+        behind = f"{low:+.3f} to {high:+.3f}" if each["difference"] else ""
+        table.add_row(each["name"], f"{each['score']:.3f}", behind, f"{each['weight']:.0%}")
+    return table
 
 
 def _describe_accuracy(report: "FitReport") -> str:

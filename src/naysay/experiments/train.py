@@ -150,6 +150,7 @@ def train_one(spec: RunSpec, data: RunData, *, device: torch.device) -> Outcome:
         method=spec.method,
         transition="estimate" if Q is None else Q,
         classes=range(data.n_classes) if Q is None else None,
+        learner="network",
         learn_from_anchors=False,
         mistakes=0,  # the loss of the paper
         refine=bool(spec.options.get("refine", False)),

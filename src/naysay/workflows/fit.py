@@ -85,6 +85,8 @@ class FitReport:
     precision: tuple[metrics.Estimate, ...]  # how often a prediction of each class is correct
     agreement: Agreement  # of the held-out labels with the matrix
     matrix_fits: bool  # whether the held-out labels do not refute the matrix
+    candidates: tuple[dict[str, Any], ...]
+    """The kinds of models that were fitted, as `candidates_`; empty if there was no choice."""
     n_predicted: tuple[int, ...]  # how often each class is predicted among all examples
     unsure: tuple[ShownExample, ...]  # examples with the least certain predictions
     suspects: tuple[ShownExample, ...] | None
@@ -123,6 +125,7 @@ class FitReport:
             "precision": {
                 name: each.to_dict() for name, each in zip(classes, self.precision, strict=True)
             },
+            "candidates": list(self.candidates),
             "predicted": dict(zip(classes, self.n_predicted, strict=True)),
             "unsure": [each.name for each in self.unsure],
             "suspects": None if self.suspects is None else [each.name for each in self.suspects],
@@ -165,6 +168,7 @@ def fit_own(
     anchors_are: str = "random",
     allow_diagonal: bool = False,
     method: str | Method = "forward",
+    learner: str = "auto",
     network: NetworkFactory | None = None,
     epochs: int = 100,
     held_out: float = 0.2,
@@ -189,7 +193,7 @@ def fit_own(
         ``"uniform"`` otherwise.
     anchors_are : {"random", "picked"}, default="random"
         As in `ComplementaryClassifier.fit`.
-    allow_diagonal, method, network, epochs, progress
+    allow_diagonal, method, learner, network, epochs, progress
         As in `ComplementaryClassifier`.
     held_out : float, default=0.2
         Fraction of the examples that is held out to estimate the accuracy. The model is not
@@ -226,6 +230,7 @@ def fit_own(
         method=method,
         transition=given,
         allow_diagonal=allow_diagonal,
+        learner=learner,
         network=network,
         classes=own.classes,
         epochs=epochs,
@@ -309,6 +314,7 @@ def fit_own(
         precision=evaluation.precision,
         agreement=evaluation.agreement,
         matrix_fits=evaluation.matrix_fits,
+        candidates=tuple(clf.candidates_),
         n_predicted=tuple(np.bincount(predicted, minlength=own.n_classes).tolist()),
         unsure=_show(own, probs, 1 - probs.max(axis=1)),
         suspects=suspects,
