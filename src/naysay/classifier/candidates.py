@@ -34,8 +34,8 @@ _RIDGE = 0.3
 _LOO_ROUNDS = 4
 _N_TREES = 60
 _DECAYS = (1e-3, 1e-2)  # of the linear model
-# Weights that EM starts from. Few labels that say little leave them almost as they are. Kernels were
-# best on most tables that the candidates were developed on.
+# Weights that EM starts from. Few labels that say little leave them almost as they are. Kernels
+# were best on most tables that the candidates were developed on.
 _FIRST_WEIGHTS = {"kernel": 0.6, "trees": 0.2}
 _OTHER_WEIGHT = 0.05
 _MIX_ROUNDS = 100
@@ -60,11 +60,11 @@ def fit_kernel(evidence: Evidence, pooled: Pooled) -> tuple[Candidate, list[Floa
     start = time.perf_counter()
     n, n_classes = evidence.likelihood.shape
     scale = evidence.scales[pooled.scale]
-    Z = scale(evidence.X)
+    scaled = scale(evidence.X)
     rng = np.random.default_rng(evidence.seed)
     chosen = np.sort(rng.permutation(n)[: min(n, _N_CENTRES)])
-    centres = Z[chosen]
-    distances = squared_distances(Z, centres)
+    centres = scaled[chosen]
+    distances = squared_distances(scaled, centres)
     median = float(np.median(distances)) or 1.0
     folds = [*range(evidence.n_folds), -1]
     best: Any = None
@@ -206,8 +206,8 @@ def fit_anchors(evidence: Evidence, pooled: Pooled) -> Candidate | None:
         return None
     start = time.perf_counter()
     scale, n_classes = evidence.scales[pooled.scale], evidence.likelihood.shape[1]
-    Z = scale(evidence.X[known])
-    distances = squared_distances(Z, Z)
+    scaled = scale(evidence.X[known])
+    distances = squared_distances(scaled, scaled)
     gamma = 2.0 / (float(np.median(distances)) or 1.0)
     one_hot = np.eye(n_classes)[evidence.true[known]]
 
@@ -220,7 +220,7 @@ def fit_anchors(evidence: Evidence, pooled: Pooled) -> Candidate | None:
         values = {
             "mean": scale.mean,
             "scale": scale.scale,
-            "centres": Z[chosen],
+            "centres": scaled[chosen],
             "gamma": np.float32(gamma),
             "weight": np.linalg.solve(kernels, one_hot[chosen] - mean),
             "bias": mean,

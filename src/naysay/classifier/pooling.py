@@ -39,6 +39,7 @@ class Scale(NamedTuple):
     scale: NDArray[np.float32]
 
     def __call__(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Scale inputs."""
         return (X - self.mean) / self.scale
 
 
@@ -54,10 +55,10 @@ def find_scales(X: NDArray[np.float32]) -> list[Scale]:
     return [Scale(mean.astype(np.float32), scale.astype(np.float32)) for scale in scales]
 
 
-def squared_distances(A: NDArray[np.float32], B: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Compute the squared distances between the rows of A and those of B."""
-    squares = (A * A).sum(axis=1)[:, None] + (B * B).sum(axis=1)
-    return np.maximum(squares - 2 * (A @ B.T), 0)
+def squared_distances(left: NDArray[np.float32], right: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Compute the squared distances between the rows of two matrices."""
+    squares = (left * left).sum(axis=1)[:, None] + (right * right).sum(axis=1)
+    return np.maximum(squares - 2 * (left @ right.T), 0)
 
 
 class Graph(NamedTuple):
@@ -67,17 +68,19 @@ class Graph(NamedTuple):
     weight: Floats  # (n, k)
 
     @classmethod
-    def of(cls, Z: NDArray[np.float32], seed: int) -> "Graph":
+    def of(cls, inputs: NDArray[np.float32], seed: int) -> "Graph":
         """Find the nearest neighbours; nearer ones have larger weights."""
-        n = len(Z)
-        if Z.shape[1] > _MOST_FEATURES:  # a random projection hardly changes distances
+        n = len(inputs)
+        if inputs.shape[1] > _MOST_FEATURES:  # a random projection hardly changes distances
             rng = np.random.default_rng(seed)
-            Z = Z @ rng.standard_normal((Z.shape[1], _MOST_FEATURES)).astype(np.float32)
+            inputs = inputs @ rng.standard_normal((inputs.shape[1], _MOST_FEATURES)).astype(
+                np.float32
+            )
         k = min(_K, n - 1)
         index = np.empty((n, k), dtype=np.int64)
         nearest = np.empty((n, k))
         for rows in np.array_split(np.arange(n), max(1, n * n // _CHUNK)):
-            distances = squared_distances(Z[rows], Z)
+            distances = squared_distances(inputs[rows], inputs)
             distances[np.arange(len(rows)), rows] = np.inf  # itself
             index[rows] = np.argpartition(distances, k - 1, axis=1)[:, :k]
             nearest[rows] = np.take_along_axis(distances, index[rows], axis=1)
