@@ -50,13 +50,14 @@ def accuracy(clf, X, y):
 
 
 def small(**options):
-    return ComplementaryClassifier(**{"random_state": 0, "epochs": 40, "device": "cpu", **options})
+    defaults = {"learner": "network", "random_state": 0, "epochs": 40, "device": "cpu"}
+    return ComplementaryClassifier(**(defaults | options))
 
 
 # No check is expected to fail: `expected_failed_checks` stays empty. The tag `poor_score` tells
 # scikit-learn not to ask for agreement with the y given, which this classifier learns to avoid;
 # `check_array_api_input` skips itself where SCIPY_ARRAY_API is not set.
-@parametrize_with_checks([ComplementaryClassifier(random_state=0, epochs=20, device="cpu")])
+@parametrize_with_checks([ComplementaryClassifier(random_state=0, epochs=2, device="cpu")])
 @pytest.mark.filterwarnings(
     "ignore:.*not checking array_api input:sklearn.exceptions.SkipTestWarning"
 )

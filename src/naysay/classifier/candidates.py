@@ -32,7 +32,7 @@ _N_CENTRES = 800
 _WIDTHS = (1.0, 3.0)  # of kernels: gamma times the median squared distance
 _RIDGE = 0.3
 _LOO_ROUNDS = 4
-_N_TREES = 60
+_N_TREES = 60  # fewer for very small tables
 _DECAYS = (1e-3, 1e-2)  # of the linear model
 # Weights that EM starts from. Few labels that say little leave them almost as they are. Kernels
 # were best on most tables that the candidates were developed on.
@@ -146,7 +146,10 @@ def fit_trees(evidence: Evidence, posteriors: list[Floats]) -> Candidate:
 
     def fit(posterior: Floats, rows: NDArray[Any]) -> nn.Module:
         trees = ExtraTreesRegressor(
-            _N_TREES, min_samples_leaf=2, max_features="sqrt", random_state=evidence.seed
+            min(_N_TREES, 10 + len(rows) // 20),
+            min_samples_leaf=2,
+            max_features="sqrt",
+            random_state=evidence.seed,
         ).fit(evidence.X[rows], posterior[rows])
         return Forest.from_trees([each.tree_ for each in trees.estimators_], shape, n_classes)
 
@@ -180,7 +183,7 @@ def _fit_linear(
     logs = evidence.log()
     for is_forward in (False, True):
         optimiser = torch.optim.LBFGS(
-            network.parameters(), max_iter=60, line_search_fn="strong_wolfe"
+            network.parameters(), max_iter=30, line_search_fn="strong_wolfe"
         )
 
         def loss(is_forward: bool = is_forward, optimiser: Any = optimiser) -> torch.Tensor:

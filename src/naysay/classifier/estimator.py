@@ -376,7 +376,9 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         evidence_pool = None
         if learner != "network":
             seed = int(trainer.random.randint(2**31 - 1))
-            evidence_pool = Pool(X, labels, anchored, seed)
+            is_estimated = given is None and self.transition != "uniform"
+            used = anchored if repeats or is_estimated else None
+            evidence_pool = Pool(X, labels, used, seed)
         transitions = self._find_transitions(
             given, trainer, labels, anchored, method, repeats, evidence_pool
         )

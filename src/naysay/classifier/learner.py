@@ -27,6 +27,7 @@ from naysay.training import Examples
 
 LEARNERS = ("auto", "network", "kernel", "trees", "linear")
 FEWEST, MOST = 20, 6_000  # examples from and up to which "auto" is more than a network
+_FEWEST_FOR_NETWORKS = 200
 _N_FOLDS = 5
 _STEPS = 300  # of training on posteriors, and as many on the evidence
 
@@ -152,9 +153,10 @@ def learn(
         found.append(kinds.fit_linear(evidence, posteriors))
     if learner in ("auto", "trees"):
         found.append(kinds.fit_trees(evidence, posteriors))
-    if learner == "auto":
+    if learner == "auto" and len(evidence.X) >= _FEWEST_FOR_NETWORKS:
         networks, history = fit_networks(evidence, posteriors, trainer)
         found += networks
+    if learner == "auto":
         alone = kinds.fit_anchors(evidence, pooled)
         found += [] if alone is None else [alone]
     weights, mixed = kinds.mix(evidence, found)
