@@ -369,14 +369,16 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         if not isinstance(self.learn_from_anchors, bool):
             repeats = check_count(self.learn_from_anchors, "learn_from_anchors", least=0)
         device = find_device(self.device)
-        X, labels, given = self._read_examples(X, y)
+        is_estimated = isinstance(self.transition, str) and self.transition == "estimate"
+        X, labels, given = self._read_examples(
+            X, y, has_anchors=is_estimated and not (anchors is None and true_labels is None)
+        )
         anchored = self._read_anchors(X, anchors, true_labels, anchors_are)
         trainer = self._make_trainer(X, method, options, device)
         learner = self._find_learner(X, method)
         evidence_pool = None
         if learner != "network":
             seed = int(trainer.random.randint(2**31 - 1))
-            is_estimated = given is None and self.transition != "uniform"
             used = anchored if repeats or is_estimated else None
             evidence_pool = Pool(X, labels, used, seed)
         transitions = self._find_transitions(
@@ -512,7 +514,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         )
 
     def _read_examples(
-        self, X: Any, y: Any
+        self, X: Any, y: Any, *, has_anchors: bool
     ) -> tuple[NDArray[Any], Observations, Transitions | None]:
         """Check X and y, turn labels into indices, and align the matrix with the classes."""
         given = read_transition(self.transition)
@@ -521,7 +523,9 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         else:
             X, y = cast("Any", validate_data(self, X, y, allow_nd=True, ensure_min_samples=2))
             y = Observations(example=np.arange(len(X)), label=column_or_1d(y, warn=True))
-        labels, self.classes_, given = read_labels(y, len(X), self.classes, given)
+        labels, self.classes_, given = read_labels(
+            y, len(X), self.classes, given, has_anchors=has_anchors
+        )
         return X, labels, given
 
     def _read_anchors(

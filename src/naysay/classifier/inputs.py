@@ -37,10 +37,16 @@ def read_transition(transition: Any) -> Transitions | None:
 
 
 def read_labels(
-    y: Any, n_examples: int, classes: Sequence[Any] | None, given: Transitions | None
+    y: Any,
+    n_examples: int,
+    classes: Sequence[Any] | None,
+    given: Transitions | None,
+    *,
+    has_anchors: bool = False,
 ) -> tuple[Observations, NDArray[Any], Transitions | None]:
     """Turn labels into indices, find all classes, and put the matrix in their order.
 
+    Anchors show classes that no label names; without them and without a matrix that is an error.
     The classes are those given, else those of the matrix, else those among the labels, sorted.
     """
     matrices = list(given.values()) if isinstance(given, Mapping) else [given] if given else []
@@ -65,6 +71,8 @@ def read_labels(
         if n_rows != n_examples:
             raise InvalidLabels(f"y must be about the {n_examples} examples of X. Got {n_rows}.")
         labels = Observations.from_ruled_out(y)
+    if given is None and has_anchors:
+        return labels, found, None
     if given is None:
         _check_all_named(labels.label, found)
         return labels, found, None
@@ -327,7 +335,8 @@ def _check_all_named(labels: NDArray[np.int64], classes: NDArray[Any]) -> None:
             f"y must name every class at least once; it never says 'not {never[0]}'"
             + (f" (nor {shorten(never[1:])})" if never[1:] else "")
             + ". Such a class cannot be learned. Collect such labels, leave the class out of "
-            "classes=, or pass the matrix that explains it."
+            "classes=, pass the matrix that explains it, or pass anchors, examples whose true "
+            "class is known, with transition='estimate'."
         )
 
 

@@ -1,0 +1,131 @@
+"""The default learner: pooled evidence, candidates and their mixture."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_digits, load_iris
+from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.svm import SVC
+
+from naysay import ComplementaryClassifier, InvalidInput, InvalidLabels, TransitionMatrix
+from naysay.classifier.candidates import Candidate, mix
+from naysay.classifier.pooling import Evidence, pool_evidence
+from naysay.networks import MLP, Forest, Kernel, Mixture
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X[:600].astype(np.float32), y[:600]
+
+
+def evidence_of(X, y, *, seed=0):
+    Q = np.asarray(TransitionMatrix.uniform(10))
+    not_y = TransitionMatrix.uniform(10).sample(y, seed=seed)
+    return Evidence(X, Q.T[not_y], np.arange(len(X)) % 5, seed)
+
+
+def test_pooled_labels_of_neighbours_predict_classes_that_single_labels_do_not(digits):
+    X, y = digits
+    pooled = pool_evidence(evidence_of(X, y))
+    assert (pooled.out_of_fold.argmax(axis=1) == y).mean() > 0.6  # a single label: 1 in 9
+
+
+def test_pooled_predictions_do_not_use_the_evidence_of_their_fold(digits):
+    X, y = digits
+    first = evidence_of(X, y)
+    changed = first.likelihood.copy()
+    changed[first.fold == 2] = np.eye(10)[y[first.fold == 2]]
+    second = first.with_likelihood(changed)
+    rows = first.fold == 2
+    np.testing.assert_array_equal(first.without(2)[rows], second.without(2)[rows])
+    np.testing.assert_array_equal(first.without(2), second.without(2))
+
+
+def test_a_forest_predicts_as_the_trees_of_scikit_learn(digits):
+    X, y = digits
+    trees = ExtraTreesRegressor(7, min_samples_leaf=2, random_state=0).fit(X, np.eye(10)[y])
+    forest = Forest.from_trees([each.tree_ for each in trees.estimators_], (64,), 10)
+    with torch.no_grad():
+        found = forest(torch.from_numpy(X)).exp().numpy()
+    np.testing.assert_allclose(found, np.maximum(trees.predict(X), 1e-3), atol=1e-6)
+
+
+def test_a_mixture_is_the_weighted_mean_of_its_members():
+    members = [MLP((4,), 3, widths=(5,)), Kernel((4,), 3, n_centres=2)]
+    torch.nn.init.normal_(members[0].layers[-1].weight)
+    mixture = Mixture.of(members, [0.5, 0.3], [2.0, 1.0], (4,), 3)
+    X = torch.randn(6, 4)
+    expected = 0.5 * (members[0](X) / 2).softmax(1) + 0.3 * members[1](X).softmax(1) + 0.2 / 3
+    torch.testing.assert_close(mixture(X).exp(), expected)
+
+
+def test_weights_prefer_candidates_under_which_held_out_evidence_is_likely(digits):
+    X, y = digits
+    evidence = evidence_of(X, y).with_likelihood(np.eye(10)[y])
+    good = 0.5 * np.eye(10)[y] + 0.05
+    bad = np.full_like(good, 0.1)
+    found = [
+        Candidate(name, probs, evidence.judge(probs), list, 0.0)
+        for name, probs in (("linear", good), ("kernel", bad))
+    ]
+    weights, _ = mix(evidence, found)
+    assert weights[0] > 0.95
+
+
+@pytest.mark.parametrize("learner", ["auto", "kernel", "trees", "linear"])
+def test_each_learner_learns_and_survives_saving(learner, tmp_path):
+    X, y = load_iris(return_X_y=True)
+    not_y = TransitionMatrix.uniform(3).sample(y, seed=0)
+    known = np.where(np.arange(150) % 15 == 0, y, -1)
+    clf = ComplementaryClassifier(learner=learner, epochs=2, random_state=0)
+    clf.fit(X, not_y, true_labels=known)
+    assert (clf.predict(X) == y).mean() > 0.9
+    assert sum(each["weight"] for each in clf.candidates_) == pytest.approx(1)
+    names = {each["name"] for each in clf.candidates_}
+    assert names == (
+        {"kernel", "linear", "trees", "anchors alone"} if learner == "auto" else {learner}
+    )
+    clf.save(tmp_path / "model")
+    loaded = ComplementaryClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict_proba(X), clf.predict_proba(X))
+
+
+def test_the_default_beats_the_anchors_alone_on_digits(digits):
+    X, y = digits
+    not_y = TransitionMatrix.with_zeros(10, seed=0).sample(y, seed=0)
+    known = np.full(len(y), -1)
+    for label in range(10):
+        known[np.flatnonzero(y == label)[:5]] = label
+    clf = ComplementaryClassifier(transition="estimate", epochs=5, random_state=0)
+    clf.fit(X[:450], not_y[:450], true_labels=known[:450])
+    alone = SVC(C=10).fit(X[:450][known[:450] >= 0], known[:450][known[:450] >= 0])
+    right, right_alone = ((each.predict(X[450:]) == y[450:]).mean() for each in (clf, alone))
+    assert right >= right_alone
+    assert clf.accuracy_.interval[0] <= right <= clf.accuracy_.interval[1]
+    assert {"network", "anchors alone"} <= {each["name"] for each in clf.candidates_}
+
+
+def test_learners_that_cannot_do_what_is_asked_say_so():
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(InvalidInput, match="learner must be one of auto, network"):
+        ComplementaryClassifier(learner="forest").fit(X, y)
+    with pytest.raises(InvalidInput, match="learner='trees' cannot be used with method"):
+        ComplementaryClassifier(learner="trees", method="pc").fit(X, y)
+    assert ComplementaryClassifier(method="pc", epochs=1).fit(X, y).candidates_ == ()
+
+
+@pytest.mark.parametrize("learner", ["auto", "network"])
+def test_a_class_that_is_never_named_is_learned_from_anchors(learner):
+    X, y = load_iris(return_X_y=True)
+    Q = TransitionMatrix([[0, 1, 0], [1, 0, 0], [0.5, 0.5, 0]])  # nobody says "not 2"
+    not_y = Q.sample(y, seed=0)
+    known = np.where(np.arange(150) % 5 == 0, y, -1)
+    clf = ComplementaryClassifier(
+        transition="estimate", classes=[0, 1, 2], learner=learner, epochs=60, random_state=0
+    )
+    clf.fit(X, not_y, true_labels=known)
+    assert (clf.predict(X) == y).mean() > 0.9
+    assert np.asarray(clf.transition_)[:, 2].max() < 0.1
+    with pytest.raises(InvalidLabels, match="never says 'not 2'"):
+        clf.set_params(transition="uniform").fit(X, not_y, true_labels=known)
