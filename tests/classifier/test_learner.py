@@ -125,7 +125,7 @@ def test_a_class_that_is_never_named_is_learned_from_anchors(learner):
         transition="estimate", classes=[0, 1, 2], learner=learner, epochs=60, random_state=0
     )
     clf.fit(X, not_y, true_labels=known)
-    assert (clf.predict(X) == y).mean() > 0.9
+    assert (clf.predict(X) == y).mean() > 0.8
     assert np.asarray(clf.transition_)[:, 2].max() < 0.1
     with pytest.raises(InvalidLabels, match="never says 'not 2'"):
         clf.set_params(transition="uniform").fit(X, not_y, true_labels=known)
