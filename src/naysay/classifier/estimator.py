@@ -43,6 +43,7 @@ from naysay.classifier.trainer import (
     Trainer,
     accuracy_measure,
     add_prior_matching,
+    check_accepted,
     find_device,
     make_targets,
     place,
@@ -314,8 +315,9 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         y : array of shape (n,), boolean matrix of shape (n, n_classes), or Observations
             Complementary labels: the class that each example does NOT belong to. Where `classes`
             are text, labels may also be their positions, 0..n_classes-1. For several labels per
-            example pass a matrix that is True where a class is excluded, and for answers of known
-            annotators `naysay.observations.Observations`.
+            example pass a matrix that is True where a class is excluded. Answers of known
+            annotators, logs of suggestions that were accepted or rejected, and choices out of some
+            classes are `naysay.observations.Observations`.
         anchors : pair (X_anchor, y_anchor), optional
             Examples with their true classes; they may be among the examples of X. They must be
             transformed as X is, which a ``Pipeline`` does not do: there, pass `true_labels`. A
@@ -355,6 +357,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             repeats = check_count(self.learn_from_anchors, "learn_from_anchors", least=0)
         device = find_device(self.device)
         X, labels, given = self._read_examples(X, y)
+        check_accepted(method, labels)
         anchored = self._read_anchors(X, anchors, true_labels, anchors_are)
         trainer = self._make_trainer(X, method, options, device)
         transitions = self._find_transitions(given, trainer, labels, anchored, method, repeats)

@@ -81,8 +81,27 @@ def estimate_habit(
     """Estimate Q from complementary labels and anchors, by the steps of this module.
 
     `refining` and `by_annotator` are whether to do steps 3 and 4, and step 4. The networks of step
-    3 learn by `method`, which must accept likelihoods as evidence.
+    3 learn by `method`, which must accept likelihoods as evidence. Answers of other kinds than
+    complementary labels are evidence for them, and say nothing about Q.
     """
+    evidence, answers = answers, answers.comp_labels
+    if not len(answers.label):  # nobody chose a class to exclude: there is no matrix to estimate
+        Q = TransitionMatrix.uniform(len(names), classes=names)
+        probs = out_of_fold = None
+        if refining and len(evidence.label) >= _FEWEST_ANSWERS:
+            probs, out_of_fold, _ = cross_fit(
+                trainer,
+                evidence,
+                anchors,
+                Q,
+                None,
+                match_prior=match_prior,
+                anchor_repeats=anchor_repeats,
+                method=method,
+                seed=int(trainer.random.randint(2**31 - 1)),
+                name="predicting anchors",
+            )
+        return Habit(Q, Q, None, probs, out_of_fold, {})
     trained, held_out = trainer.split(*_label_shares(answers, len(names)))
     network, _ = trainer.train(cross_entropy, trained, held_out, "estimating Q")
     scored = None
@@ -119,7 +138,7 @@ def estimate_habit(
     for name in ("refining Q", "refining Q again,"):
         probs, out_of_fold, is_reliable = cross_fit(
             trainer,
-            answers,
+            evidence,
             anchors,
             Q,
             Q_samples,

@@ -51,9 +51,16 @@ def read_labels(
                 f"y must be about the {n_examples} examples of X. Got {y.n_examples}."
             )
         check_classification_targets(y.label)
-        found = _check_classes(_find_classes(y.label, Q) if classes is None else classes)
-        indices = _encode(y.label, found, name="y")
-        labels = replace(y, n_examples=n_examples, label=indices)
+        offered = [each for each in y.offered if each is not None] if y.offered is not None else []
+        named = np.concatenate([y.label, *offered])
+        found = _check_classes(_find_classes(named, Q) if classes is None else classes)
+        indices = _encode(named, found, name="y")
+        labels = replace(
+            y,
+            n_examples=n_examples,
+            label=indices[: len(y.label)],
+            offered=_encode_offered(y.offered, indices[len(y.label) :]),
+        )
     else:
         n_rows, n_columns = np.shape(y)
         columns = Q.classes if Q is not None and Q.has_names else range(n_columns)
@@ -66,7 +73,7 @@ def read_labels(
             raise InvalidLabels(f"y must be about the {n_examples} examples of X. Got {n_rows}.")
         labels = Observations.from_ruled_out(y)
     if given is None:
-        _check_all_named(labels.label, found)
+        _check_all_named(labels, found)
         return labels, found, None
     hint = "" if classes is not None else " Pass classes= if some class does not occur in y."
     if isinstance(given, TransitionMatrix):
@@ -320,9 +327,27 @@ def _encode(labels: NDArray[Any], classes: NDArray[Any], *, name: str) -> NDArra
     return order[np.searchsorted(classes, labels, sorter=order)].astype(np.int64)
 
 
-def _check_all_named(labels: NDArray[np.int64], classes: NDArray[Any]) -> None:
-    never = classes[np.bincount(labels, minlength=len(classes)) == 0].tolist()
-    if never:
+def _encode_offered(
+    offered: NDArray[np.object_] | None, indices: NDArray[np.int64]
+) -> NDArray[np.object_] | None:
+    """Replace the classes of each list by their indices, which are given one after the other."""
+    if offered is None:
+        return None
+    encoded, start = np.empty(len(offered), dtype=object), 0
+    for place, listed in enumerate(offered):
+        if listed is not None:
+            encoded[place] = tuple(indices[start : start + len(listed)].tolist())
+            start += len(listed)
+    return encoded
+
+
+def _check_all_named(labels: Observations, classes: NDArray[Any]) -> None:
+    """Check that every class is named, except one if there are acceptances and rejections.
+
+    An example that is of none of the suggested classes is of the one that is never suggested.
+    """
+    never = classes[np.bincount(labels.label, minlength=len(classes)) == 0].tolist()
+    if len(never) > (labels.accepted is not None):
         raise InvalidLabels(
             f"y must name every class at least once; it never says 'not {never[0]}'"
             + (f" (nor {shorten(never[1:])})" if never[1:] else "")

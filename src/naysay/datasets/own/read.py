@@ -51,13 +51,16 @@ from naysay.datasets.own.tables import (
 )
 
 # Characters per cell. Cells with several labels, a path or an id may be longer than a name.
-_LONGEST_CELL = {"label": 1 << 16, "images": 4096, "example_id": 4096}
+_LONGEST_CELL = {"label": 1 << 16, "offered": 1 << 16, "images": 4096, "example_id": 4096}
 
 
 def read_own(
     data: Any,
     *,
     label: str | None = None,
+    suggested: str | None = None,
+    accepted: str | None = None,
+    offered: str | None = None,
     features: Sequence[str] | None = None,
     ignore: Sequence[str] = (),
     true_label: str | None = None,
@@ -81,9 +84,17 @@ def read_own(
         A CSV (.csv, .tsv, .txt) or Parquet file, ``-`` for CSV from standard input, an .npz file,
         a folder with one folder of images per complementary label, or a pandas or polars frame.
     label : str, optional
-        Column of complementary labels; required for tables. A cell may contain several labels,
+        Column of complementary labels. A table must have it, or `suggested` and `accepted`, and
+        may have all of them. A cell may contain several labels,
         as in ``cat|dog``, and a column of a Parquet file may contain lists. Labels are text, so
         that ``007`` stays ``007``.
+    suggested, accepted : str, optional
+        For a log of suggestions: the column of the class that was suggested, and the column of the
+        answer, such as yes or no. Rows without an answer say nothing. See
+        `naysay.observations.from_log`.
+    offered : str, optional
+        Column of the classes that could be chosen for `label`, as in ``cat|dog|owl``, for answers
+        to questions such as "which of these three is it not?". It is empty where all could.
     features : sequence of str, optional
         Feature columns. By default, all columns that have no other role.
     ignore : sequence of str
@@ -138,6 +149,9 @@ def read_own(
     source = source_name(data)
     columns = {
         "label": label,
+        "suggested": suggested,
+        "accepted": accepted,
+        "offered": offered,
         "true_label": true_label,
         "annotator": annotator,
         "example_id": example_id,
@@ -215,11 +229,14 @@ def _is_array_file(data: Any) -> bool:
 
 def _label_cells(table: pa.Table, columns: Mapping[str, str], source: str) -> dict[str, pa.Array]:
     """Read the columns that are not features as text, by the parameter that names them."""
-    if "label" not in columns:
+    if not columns.keys() & {"label", "suggested", "accepted"}:
         raise InvalidInput(
-            f"label (--label) must name the column of complementary labels in {source}. Its "
+            f"label (--label) must name the column of complementary labels in {source}, or "
+            "suggested and accepted (--suggested, --accepted) those of a log of suggestions. Its "
             f"columns are {shorten(table.column_names)}."
         )
+    if "offered" in columns and "label" not in columns:
+        raise InvalidInput("offered (--offered) needs label (--label), the class that was chosen.")
     roles: dict[str, str] = {}
     for role, column in columns.items():
         other = roles.setdefault(column, role)
@@ -232,7 +249,7 @@ def _label_cells(table: pa.Table, columns: Mapping[str, str], source: str) -> di
 
 def _read_text(table: pa.Table, column: str, role: str, source: str) -> pa.Array:
     cells = find_column(table, column, source, role=role)
-    if role != "label" or not is_list(cells.type):
+    if role not in ("label", "offered") or not is_list(cells.type):
         return to_text(cells, column, source, longest=_LONGEST_CELL.get(role, LONGEST_NAME))
     # A Parquet file can store several labels per cell as a list.
     lists = pc.cast(cells, pa.large_list(cells.type.value_type)).combine_chunks()
