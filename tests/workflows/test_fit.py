@@ -93,7 +93,7 @@ def test_the_least_sure_come_first_with_their_row(fitted):
     first = report.unsure[0]
     row = int(first.name.removeprefix("data row ")) - 1
     assert float(first.cells["a"]) == pytest.approx(own.X[row, 0], rel=1e-4)
-    assert first.excluded == (own.classes[own.comp_labels[row]],)
+    assert first.answers == (f"not {own.classes[own.comp_labels[row]]}",)
     assert first.guesses[0][1] >= first.guesses[1][1]
 
 

@@ -56,7 +56,10 @@ def split_names(listed: str | None) -> list[str] | None:
 
 _LISTS = {"features", "ignore", "categorical", "classes"}
 _OPTIONS = (
-    _option("label", "Column of complementary labels (needed for tables)."),
+    _option("label", "Column of complementary labels (tables need it, or --suggested)."),
+    _option("suggested", "Column of suggested classes, in a log of suggestions."),
+    _option("accepted", "Column of the answers to suggestions: yes or no, 1 or 0, …"),
+    _option("offered", "Column of the classes that could be chosen as the label."),
     _option("true_label", "Column of true classes, empty where unknown."),
     _option("annotator", "Column of the annotators who gave the labels."),
     _option("example_id", "Column of example ids; rows with one id are one example.", "--id"),
@@ -132,7 +135,8 @@ def read_anchor_file(
 
     if file is None:
         return None
-    roles = [reading[role] for role in ("label", "annotator", "example_id") if role in reading]
+    answers = ("label", "suggested", "accepted", "offered", "annotator", "example_id")
+    roles = [reading[role] for role in answers if role in reading]
     shared = {name: reading[name] for name in ("images", "delimiter", "decimal") if name in reading}
     ignored = [*roles, *reading.get("ignore", ())]
     return read_anchors(file, own, true_label=true_label, ignored=ignored, **shared)

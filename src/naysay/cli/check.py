@@ -7,12 +7,12 @@ import typer
 
 from naysay._base.progress import waiting
 from naysay.cli._shared import AsJson, DataFile, Model, print_json, reads_data
-from naysay.cli.fit import AnchorsAre
+from naysay.cli.fit import AnchorsAre, Mistakes
 
 
 # The other settings for reading the data are saved with the model.
 @reads_data(
-    *("label", "true_label", "annotator", "example_id"),
+    *("label", "suggested", "accepted", "offered", "true_label", "annotator", "example_id"),
     *("images", "separator", "delimiter", "decimal"),
 )
 def check(
@@ -28,6 +28,7 @@ def check(
         ),
     ] = None,
     anchors_are: AnchorsAre = "random",
+    mistakes: Mistakes = 0.0,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -69,7 +70,14 @@ def check(
         clf = ComplementaryClassifier.load(model)
         if matrices is not None and transition is not None:
             check_order_known(matrices, list(map(str, clf.classes_)), transition)
-        result = check_file(clf, data, transition=matrices, anchors_are=anchors_are, **reading)
+        result = check_file(
+            clf,
+            data,
+            transition=matrices,
+            anchors_are=anchors_are,
+            mistakes=mistakes,
+            **reading,
+        )
     if out is not None:
         write_table(result.issues, out)
         if str(out) == "-":

@@ -50,6 +50,9 @@ AllowDiagonal = Annotated[
         "--allow-diagonal", help="Allow for annotators who exclude the true class by mistake."
     ),
 ]
+Mistakes = Annotated[
+    float, typer.Option(min=0, help="Rate of mistaken answers to suggestions, below 0.5.")
+]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of all randomness.")]
 Epochs = Annotated[int, typer.Option(min=1, help="Maximum number of passes over the data.")]
 
@@ -71,6 +74,7 @@ def fit(
         ),
     ] = None,
     allow_diagonal: AllowDiagonal = False,
+    mistakes: Mistakes = 0.0,
     method: Annotated[
         str, typer.Option(help="Learning method; naysay methods lists them.")
     ] = "forward",
@@ -91,6 +95,12 @@ def fit(
         naysay data example flowers.csv
 
         naysay fit flowers.csv --label not --true-label is --out flowers-model
+
+    For a log of suggestions that were accepted or rejected:
+
+        naysay data example log.csv --log
+
+        naysay fit log.csv --suggested suggested --accepted accepted --out log-model
     """
     from naysay.classifier.model_files import check_model_path
     from naysay.datasets.own.summary import summarise
@@ -122,6 +132,7 @@ def fit(
         transition=given or transition,
         anchors_are=anchors_are,
         allow_diagonal=allow_diagonal,
+        mistakes=mistakes,
         method=method,
         network=find_network(network),
         epochs=epochs,
@@ -173,11 +184,15 @@ def _describe_accuracy(report: "FitReport") -> str:
     if accuracy.unknown is not None:
         return f"Estimated accuracy: unknown, because {accuracy.unknown}"
     line = f"Estimated accuracy: {_value(accuracy)}, 95 % interval {_interval(accuracy)}\n"
+    if accuracy.value is None:
+        line = f"Accuracy: between {_interval(accuracy).replace(' to ', ' and ')} (95 % bounds)\n"
     if accuracy.n_true_labels:
         return (
             f"{line}from {accuracy.n_true_labels:,} true labels, by networks that were not trained "
             f"on them (assumed: they are a random sample; otherwise --anchors-are picked)"
         )
+    if accuracy.n_answers:
+        return f"{line}from {accuracy.n_answers:,} held-out answers, without a true label"
     return f"{line}from {accuracy.n_labels:,} held-out complementary labels, without a true label"
 
 
@@ -187,6 +202,8 @@ def _describe_matrix(report: "FitReport") -> str:
     matrix = "one transition matrix for all labels"
     if n_annotators:
         matrix = f"a transition matrix for each of {n_annotators} annotators"
+    if report.transition_from == "log":
+        return f"Learned from suggestions: {report.summary.facts()['suggestions']}."
     if report.transition_from == "uniform":
         return "Assumed: annotators exclude every other class equally often (--transition uniform)."
     if report.transition_from == "estimate":

@@ -43,6 +43,8 @@ class Estimate:
     """Number of complementary labels used."""
     n_true_labels: int = 0
     """Number of true labels used."""
+    n_answers: int = 0
+    """Number of answers to suggestions used."""
     unknown: str | None = None
     """Why there is no estimate; None if there is one."""
 
@@ -57,6 +59,8 @@ class Estimate:
         given = f"from {self.n_labels:,} complementary labels"
         if self.n_true_labels:
             given = f"from {self.n_true_labels:,} true labels"
+        elif self.n_answers:
+            given = f"from {self.n_answers:,} answers to suggestions"
         if self.value is None or self.standard_error is None:
             return f"{low} to {high} % ({self.confidence * 100:g} % bounds), {given}"
         return (

@@ -60,7 +60,8 @@ def _shares(estimate: "Estimate") -> dict[str, Any]:
         "n_true": estimate.n_true_labels,
         "low": low,
         "high": high,
-        "n": estimate.n_labels,
+        "n": estimate.n_answers or estimate.n_labels,
+        "kind": "answers to suggestions" if estimate.n_answers else "complementary labels",
     }
 
 
@@ -71,7 +72,7 @@ def _shown(example: "ShownExample") -> dict[str, Any]:
         "picture": None if example.image is None else make_thumbnail(example.image),
         "cells": cells[:_MOST_CELLS],
         "n_more": max(0, len(cells) - _MOST_CELLS),
-        "excluded": example.excluded,
+        "answers": example.answers,
         "guesses": example.guesses,
         "error_probability": example.error_probability,
     }

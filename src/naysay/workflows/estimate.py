@@ -40,6 +40,12 @@ def estimate_own(
     Parameters are those of `naysay.workflows.fit.fit_own`. No examples are held out.
 
     """
+    if not own.is_label.any():
+        raise InvalidData(
+            f"{own.source} must have complementary labels (--label), which show how annotators "
+            "choose. Answers to suggestions or choices out of some classes have no such matrix: "
+            "train a model on them with naysay fit."
+        )
     X_anchor, y_anchor = anchors_without_label(own, anchors)
     if not len(y_anchor) and not (own.true_labels >= 0).any():
         raise NoAnchorPoints(
@@ -76,11 +82,12 @@ def agreement_with_labels(habit: Habit, own: OwnData) -> Agreement | None:
     """Test an estimate by the labels and the out-of-fold predictions that it was refined on."""
     if habit.judgements is None or habit.uncertainty is None:
         return None
-    _, first = np.unique(own.example, return_index=True)  # one answer of each of them
+    labels, answered = np.flatnonzero(own.is_label), np.unique(own.example)
+    examples, first = np.unique(own.example[labels], return_index=True)  # one label of each
     return check_matrix(
-        own.label[first],
+        own.label[labels[first]],
         habit.transition,
-        predictions=habit.judgements.argmax(axis=1),
+        predictions=habit.judgements.argmax(axis=1)[np.searchsorted(answered, examples)],
         Q_samples=habit.uncertainty.samples,
     )
 

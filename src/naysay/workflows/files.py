@@ -134,7 +134,9 @@ def read_classes(given: str) -> tuple[int, list[str] | None]:
     return len(names), names
 
 
-def write_example(path: str | Path, *, seed: int = 0, annotators: bool = False) -> None:
+def write_example(
+    path: str | Path, *, seed: int = 0, annotators: bool = False, log: bool = False
+) -> None:
     """Write a CSV file of 150 flowers with complementary labels.
 
     The columns are four measurements with a few missing values, ``colour`` (text), ``not`` (the
@@ -143,6 +145,9 @@ def write_example(path: str | Path, *, seed: int = 0, annotators: bool = False) 
 
     With `annotators`, there are three answers about each flower, one per row, and two more columns:
     ``who`` names the annotator and ``flower`` the example. Each annotator has a different matrix.
+
+    With `log`, a rule suggests a class by the length of the petals, at random for every third
+    flower, and the columns ``suggested`` and ``accepted`` take the place of ``not`` and ``is``.
 
     Examples
     --------
@@ -159,15 +164,23 @@ def write_example(path: str | Path, *, seed: int = 0, annotators: bool = False) 
     matrices = _MATRICES if annotators else {"": _MATRIX}
     excluded = {name: TransitionMatrix(Q).sample(species, seed=rng) for name, Q in matrices.items()}
     colours = rng.choice(["blue", "violet", "white"], size=len(species))
+    suggested = np.digitize(measurements[:, 2], [2.5, 4.6])
+    is_random = rng.random(len(species)) < 1 / 3
+    suggested[is_random] = rng.integers(3, size=is_random.sum())
     with replacing(path, usual="flowers.csv") as part, part.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         columns = ["sepal_length", "sepal_width", "petal_length", "petal_width"]
         more = ["who", "flower"] if annotators else []
-        writer.writerow([*columns, "colour", "not", "is", *more])
+        named = ["suggested", "accepted"] if log else ["not", "is"]
+        writer.writerow([*columns, "colour", *named, *more])
         for row, measured in enumerate(measurements.tolist()):
             number = row % 50  # the data hold 50 flowers of each species, one after the other
             if number == _N_ANCHORS:
                 measured[1] = ""
+            if log:
+                said = "yes" if suggested[row] == species[row] else "no"
+                writer.writerow([*measured, colours[row], _SPECIES[suggested[row]], said])
+                continue
             true = _SPECIES[species[row]] if number < _N_ANCHORS else ""
             for name, labels in excluded.items():
                 who = [name, f"f{row + 1}"] if annotators else []

@@ -66,8 +66,18 @@ class OwnData:
 
     @property
     def is_label(self) -> NDArray[np.bool_]:
-        """(m,) whether each answer is a complementary label, not yes or no to a suggestion."""
-        return np.ones(len(self.label), bool) if self.accepted is None else self.accepted == CHOSEN
+        """(m,) whether each answer is a complementary label, chosen out of all classes."""
+        chosen = np.ones(len(self.label), dtype=bool)
+        if self.accepted is not None:
+            chosen &= self.accepted == CHOSEN
+        if self.offered is not None:
+            chosen &= np.array([listed is None for listed in self.offered], dtype=bool)
+        return chosen
+
+    @property
+    def is_yes_no(self) -> NDArray[np.bool_]:
+        """(m,) whether each answer is yes or no to a suggestion."""
+        return np.zeros(len(self.label), bool) if self.accepted is None else self.accepted != CHOSEN
 
     @property
     def excludes(self) -> NDArray[np.bool_]:
