@@ -109,7 +109,7 @@ class Observations:
             if listed is not None and (len(listed) < 2 or label[answer] not in listed):
                 raise InvalidInput(
                     f"offered must hold at least 2 classes, and the one chosen. Answer {answer} "
-                    f"chose {label[answer]!r} out of {shorten(list(listed))}."
+                    f"chose {shorten([label.tolist()[answer]])} out of {shorten(list(listed))}."
                 )
         if accepted is not None and (accepted == CHOSEN).all():
             accepted = None

@@ -49,6 +49,8 @@ def mistakes_in_log(observations: Observations, true_labels: ArrayLike) -> Mista
             f"true_labels must have shape ({observations.n_examples},), with -1 where the class is "
             f"unknown. Got shape {known.shape}."
         )
+    if observations.accepted is None:
+        return None
     log = observations.select(observations.is_yes_no)
     said, true = np.asarray(log.accepted) == YES, known[log.example]
     wrong = ((log.label == true) != said)[true >= 0]
