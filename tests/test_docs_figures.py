@@ -80,6 +80,25 @@ def merged_records(name):
     return merged
 
 
+def test_accuracy_from_logs_of_suggestions_is_that_of_the_record():
+    record = merged_records("logs")
+    page = (ROOT / "docs" / "logs.md").read_text("utf-8")
+    for name in ("model", "rule", "random"):
+        cells = [record[f"{name}, {rate}"] for rate in ("0%", "2%", "5%")]
+        figures = [f"{each['accuracy']} ({each['least']})" for each in cells]
+        first = f"| {name} | {cells[0]['suggester']} | {cells[0]['rejections']} |"
+        assert f"{first} {' | '.join(figures)} |" in page
+    words = " ".join(page.split())
+    least = {
+        kind: min(each[kind] for each in record.values()) for kind in ("coverage", "own_coverage")
+    }
+    assert f"in at least {least['coverage']:g} % of the draws" in words
+    assert f"in {least['own_coverage']:g} % or more" in words
+    widths = [record["model, 0%"]["width"], record["random, 0%"]["width"]]
+    assert f"was {widths[0]} points for the model and {widths[1]} for random" in words
+    assert f"it was {record['model, 0%']['own_width']} points" in words
+
+
 def test_accuracy_lost_by_choosing_without_true_labels_is_that_of_the_record():
     record = merged_records("scores")
     page = " ".join((ROOT / "docs" / "no-true-labels.md").read_text("utf-8").split())

@@ -25,7 +25,7 @@ _MOST_COLUMNS = 3  # columns that are explained one by one in warnings
 _MOST_LINES = 20  # classes or annotators that are listed before the rest is only counted
 # Attributes of a summary that name what is wrong, with the warnings about them.
 _PROBLEMS = {
-    "never_named": "never named, so these classes cannot be learned",
+    "never_named": "never named as complementary, so these classes cannot be learned",
     "look_alikes": "these classes differ only in capitals or spaces; check whether they are the "
     "same",
     "looks_missing": "this class name usually means a missing value; leave the cell empty if it "
