@@ -88,15 +88,14 @@ def fit(
 ) -> None:
     """Train a model on your data, and write it to a folder with a report.
 
-    The accuracy is estimated from held-out complementary labels, without true labels.
+    The accuracy is estimated from held-out complementary labels, without true labels. A log of
+    suggestions that were accepted or rejected is read with --suggested and --accepted.
 
     Example:
 
         naysay data example flowers.csv
 
         naysay fit flowers.csv --label not --true-label is --out flowers-model
-
-    For a log of suggestions that were accepted or rejected:
 
         naysay data example log.csv --log
 
