@@ -27,13 +27,11 @@ from naysay.classifier import model_files
 from naysay.classifier.habit import Habit, estimate_habit
 from naysay.classifier.inputs import (
     Anchors,
-    Transitions,
     as_inputs,
+    check_transition,
     is_ruled_out,
-    pool,
     read_anchors,
     read_labels,
-    read_transition,
     warn_if_unlike,
 )
 from naysay.classifier.model_files import NetworkFactory
@@ -58,6 +56,7 @@ from naysay.observations import Observations
 from naysay.training.augmentation import Augments, default_for, of_each_view, strong_for
 from naysay.training.schedules import Schedule, cosine
 from naysay.transition import TransitionMatrix
+from naysay.transition.alignment import Transitions, pool
 
 if TYPE_CHECKING:
     from naysay.datasets.own.images import ImageRecipe
@@ -423,7 +422,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         self, X: Any, y: Any
     ) -> tuple[NDArray[Any], Observations, Transitions | None]:
         """Check X and y, turn labels into indices, and align the matrix with the classes."""
-        given = read_transition(self.transition)
+        given = check_transition(self.transition)
         if isinstance(y, Observations) or is_ruled_out(y):
             X = cast("Any", validate_data(self, X, allow_nd=True, ensure_min_samples=2))
         else:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ from naysay import metrics, quality
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidInput, InvalidTransitionMatrix
 from naysay.classifier import ComplementaryClassifier
-from naysay.classifier.inputs import align, pool
 from naysay.datasets.own import OwnData, read_features, read_own
 from naysay.datasets.own.images import ImageRecipe
 from naysay.datasets.own.recipe import Recipe
@@ -27,6 +27,7 @@ from naysay.quality import (
     find_collapsed_classes,
 )
 from naysay.transition import TransitionMatrix
+from naysay.transition.alignment import Transitions, pool
 from naysay.workflows.annotators import (
     UNKNOWN_ANNOTATOR,
     annotator_names,
@@ -35,6 +36,7 @@ from naysay.workflows.annotators import (
     matrix_of_each,
 )
 from naysay.workflows.evaluation import evaluate
+from naysay.workflows.files import check_order_known, read_transition
 
 _N_SHOWN = 20  # annotators, in the text
 _N_DOUBTFUL = 5  # answers that are probably wrong, in the text
@@ -149,7 +151,7 @@ def check_file(
     model: ComplementaryClassifier,
     data: Any,
     *,
-    transition: TransitionMatrix | Mapping[str, TransitionMatrix] | None = None,
+    transition: Transitions | str | Path | None = None,
     anchors_are: str = "random",
     **reading: Any,
 ) -> ModelCheck:
@@ -157,14 +159,18 @@ def check_file(
 
     Parameters
     ----------
-    transition : TransitionMatrix, or one for each annotator by name, optional
-        The matrix of these answers, by default that of the model.
+    transition : TransitionMatrix, one for each annotator by name, or a path, optional
+        The matrix of these answers, by default that of the model. A file or folder of matrices
+        must name its classes.
     anchors_are : {"random", "picked"}, default="random"
         Whether examples whose true class is known are a random sample, or were picked.
     **reading
         As in `naysay.datasets.own.read_own`: ``label``, ``annotator`` and so on.
     """
     names = [str(name) for name in model.classes_]
+    if isinstance(transition, str | Path):
+        path, transition = transition, read_transition(transition, allow_diagonal=True)
+        check_order_known(transition, names, path)
     recipe: Any = getattr(model, "recipe_", None)
     if not isinstance(recipe, Recipe):
         if isinstance(recipe, ImageRecipe):
@@ -188,7 +194,7 @@ def check_model(
     own: OwnData,
     X: NDArray[Any],
     *,
-    transition: TransitionMatrix | Mapping[str, TransitionMatrix] | None = None,
+    transition: Transitions | None = None,
     anchors_are: str = "random",
 ) -> ModelCheck:
     """Check a model against answers, given the features X of their examples.
@@ -284,15 +290,13 @@ def check_model(
 def _choose_matrices(
     model: ComplementaryClassifier,
     own: OwnData,
-    transition: TransitionMatrix | Mapping[str, TransitionMatrix] | None,
+    transition: Transitions | None,
     annotators: NDArray[np.str_],
 ) -> tuple[TransitionMatrix, Mapping[str, TransitionMatrix], list[str]]:
     """Choose the matrix for answers of these annotators and those of single ones, with notes."""
-    if isinstance(transition, TransitionMatrix):
-        return align(transition, own.classes, name="The matrix"), {}, []
     if transition is not None:
-        matrices = check_matrices(own, transition)
-        return pool(annotators, matrices), matrices, []
+        given = check_matrices(own, transition)
+        return pool(annotators, given), given if isinstance(given, Mapping) else {}, []
     matrices = model.transitions_
     notes = []
     if model.transition == "estimate" and model.transition_samples_ is None:

@@ -17,7 +17,6 @@ from naysay import __version__, metrics
 from naysay._base.checks import check_number, check_seed, shorten
 from naysay._base.errors import InvalidData
 from naysay.classifier import ComplementaryClassifier
-from naysay.classifier.inputs import pool
 from naysay.classifier.model_files import NetworkFactory
 from naysay.classifier.trainer import allow_mistakes
 from naysay.datasets.own import OwnData
@@ -27,6 +26,7 @@ from naysay.estimation import MistakeRate
 from naysay.methods import Method, find_method
 from naysay.quality import Agreement
 from naysay.transition import TransitionMatrix
+from naysay.transition.alignment import pool
 from naysay.transition.diagnosis import Diagnosis
 from naysay.workflows.advice import find_problems, give_advice
 from naysay.workflows.annotators import (
@@ -213,7 +213,8 @@ def fit_own(
     """
     start = time.perf_counter()
     rng = check_seed(seed)
-    given = check_matrices(own, transition) if isinstance(transition, Mapping) else transition
+    is_given = isinstance(transition, TransitionMatrix | Mapping)
+    given = check_matrices(own, transition) if is_given else transition
     check_consistent(own, given, allow_diagonal)
     is_held_out = _hold_out(own, held_out, rng)
     training = np.flatnonzero(~is_held_out & (own.labels_per_example > 0))
