@@ -44,6 +44,17 @@ def test_the_classifier_refines_what_the_anchors_gave(fitted):
     assert (fitted.predict(X) == y).mean() > 0.9
 
 
+def test_the_matrix_can_be_estimated_without_training_a_classifier(fitted):
+    clf = classifier(progress=False).set_params(transition="uniform")
+    found = clf.estimate_transition(X, Q.sample(y), anchors=(X[ANCHORS], y[ANCHORS]))
+    assert found.transition == fitted.transition_
+    assert found.warnings == fitted.habit_.warnings
+    assert not hasattr(clf, "network_")
+    assert clf.transition == "uniform"
+    scaled = clf.estimate_transition(X, Q.sample(y), anchors=(X[ANCHORS] / 16, y[ANCHORS]))
+    assert "The anchors do not look like X" in scaled.warnings[0]
+
+
 def test_without_refining_the_matrix_is_that_of_the_anchors(fitted):
     plain = classifier(refine=False).fit(X, Q.sample(y), anchors=(X[ANCHORS], y[ANCHORS]))
     assert plain.transition_ == plain.habit_.from_anchors == fitted.habit_.from_anchors

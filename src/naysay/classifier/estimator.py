@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import (
     check_is_fitted,
@@ -346,18 +346,11 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         anchors_are: str = "random",
     ) -> tuple[str, ...]:
         """Fit the classifier as `fit` does, and return warnings as text instead of issuing them."""
-        method = find_method(self.method)
-        options = self._training_options()
+        method, repeats = find_method(self.method), self._anchor_repeats()
         restarts = check_count(self.restarts, "restarts", least=0)
-        repeats = int(self.learn_from_anchors is True)
-        if not isinstance(self.learn_from_anchors, bool):
-            repeats = check_count(self.learn_from_anchors, "learn_from_anchors", least=0)
-        device = find_device(self.device)
-        X, labels, given = self._read_examples(X, y)
-        anchored = self._read_anchors(X, anchors, true_labels, anchors_are)
-        trainer = self._make_trainer(X, method, options, device)
-        transitions = self._find_transitions(given, trainer, labels, anchored, method, repeats)
-
+        trainer, labels, anchored, transitions, found_warnings = self._prepare(
+            X, y, anchors, true_labels, anchors_are
+        )
         prior = None
         if method.needs_prior:
             prior = torch.as_tensor(class_prior(labels.label, self.transition_))
@@ -368,12 +361,12 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             Setting(Q=self.transition_, prior=prior),
             mistakes=self.mistakes,
         )
-        self.loss_ = targets.loss.to(device)
+        self.loss_ = targets.loss.to(trainer.device)
         uncertainty = self.habit_.uncertainty if self.habit_ else None
         samples = self.transition_samples_ = uncertainty.samples if uncertainty else None
         loss = RobustHeldOut(self.loss_) if self.mistakes else self.loss_
         loss = add_prior_matching(loss, labels, self.transition_, self.match_prior, samples)
-        loss = loss.to(device)
+        loss = loss.to(trainer.device)
         examples, held_out = trainer.split(targets.example, targets.values)
         if anchored is not None and repeats:
             examples, loss = trainer.add_anchors(
@@ -388,12 +381,50 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             self.accuracy_ = accuracy_at_anchors(
                 self.habit_, self.network_, trainer, labels, anchored
             )
-        self.input_shape_ = tuple(X.shape[1:])
         self.recipe_ = self.provenance_ = None  # of an earlier fit
-        unlike: tuple[str, ...] = ()
+        return found_warnings
+
+    def estimate_transition(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        anchors: tuple[Any, Any] | None = None,
+        true_labels: Any = None,
+        anchors_are: str = "random",
+    ) -> Habit:
+        """Estimate Q as ``fit`` does with ``transition="estimate"``, without training on it.
+
+        The parameters are those of `fit`. The classifier does not change, and warnings are returned
+        with the estimate, in ``warnings``. The fields of the estimate are those of `habit_`.
+        """
+        clf = cast("Self", clone(self)).set_params(transition="estimate")
+        *_, found_warnings = clf._prepare(X, y, anchors, true_labels, anchors_are)
+        assert clf.habit_ is not None  # because transition="estimate"
+        return clf.habit_._replace(warnings=found_warnings)
+
+    def _prepare(
+        self, X: Any, y: Any, anchors: Any, true_labels: Any, anchors_are: str
+    ) -> tuple[Trainer, Observations, Anchors | None, Transitions, tuple[str, ...]]:
+        """Check the data, and find the matrices to train with; the last value is warnings."""
+        method, options = find_method(self.method), self._training_options()
+        repeats, device = self._anchor_repeats(), find_device(self.device)
+        X, labels, given = self._read_examples(X, y)
+        self.input_shape_ = tuple(X.shape[1:])
+        anchored = self._read_anchors(X, anchors, true_labels, anchors_are)
+        trainer = self._make_trainer(X, method, options, device)
+        transitions = self._find_transitions(given, trainer, labels, anchored, method, repeats)
+        found: tuple[str, ...] = ()
         if anchored is not None and (anchored.row < 0).any():
-            unlike = warn_if_unlike(X, anchored.X[anchored.row < 0], len(self.classes_))
-        return unlike + (() if self.habit_ is None else self.habit_.warnings)
+            found = warn_if_unlike(X, anchored.X[anchored.row < 0], len(self.classes_))
+        found += () if self.habit_ is None else self.habit_.warnings
+        return trainer, labels, anchored, transitions, found
+
+    def _anchor_repeats(self) -> int:
+        """Check how often each anchor is repeated in the training data."""
+        if isinstance(self.learn_from_anchors, bool):
+            return int(self.learn_from_anchors)
+        return check_count(self.learn_from_anchors, "learn_from_anchors", least=0)
 
     def _training_options(self) -> training.Options:
         """Check the parameters of training, and collect them."""

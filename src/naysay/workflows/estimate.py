@@ -127,14 +127,12 @@ def estimate_own(
         progress=progress,
         random_state=seed,
     )
-    clf.fit_quietly(
+    estimate = clf.estimate_transition(
         own.X[labelled],
         observations(own, labelled),
         anchors=(X_anchor, y_anchor) if len(y_anchor) else None,
         true_labels=own.true_labels[labelled],
     )
-    estimate = clf.habit_
-    assert estimate is not None  # because transition="estimate"
     return EstimateReport(own, estimate, _agreement_with_labels(estimate, own))
 
 
