@@ -29,7 +29,7 @@ from naysay.observations import Observations, log_likelihoods
 from naysay.quality import find_collapsed_classes
 from naysay.training import Examples, Options, predict_logits, processes
 from naysay.training.augmentation import Augments
-from naysay.training.history import EpochRecord, least_held_out_loss
+from naysay.training.early_stopping import EpochRecord, least_held_out_loss
 from naysay.transition import TransitionMatrix
 from naysay.transition.alignment import Transitions
 

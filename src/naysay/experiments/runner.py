@@ -24,7 +24,7 @@ from naysay.experiments.spec import RunSpec
 from naysay.experiments.suite import Plan
 from naysay.experiments.tasks import RunData, load_run_data
 from naysay.experiments.train import Outcome, train_group, train_one
-from naysay.training.history import History, least_held_out_loss
+from naysay.training.early_stopping import History, least_held_out_loss
 from naysay.training.loop import single_thread
 
 _MOST_POINTS = 30

@@ -22,7 +22,7 @@ from naysay.losses.protocol import as_training_loss
 from naysay.training import processes
 from naysay.training.augmentation import Augments
 from naysay.training.batches import Examples, batch_size_of, derive_seed, epoch_order
-from naysay.training.history import EpochRecord, is_finite
+from naysay.training.early_stopping import EpochRecord, is_finite
 from naysay.training.schedules import Schedule, cosine
 from naysay.training.state import State, fingerprint_of
 from naysay.training.step import (
