@@ -24,7 +24,6 @@ from naysay import __version__, training
 from naysay._base.checks import check_count, check_number, shorten
 from naysay._base.errors import InvalidInput, InvalidModelFile, NaysayWarning, NoAnchorPoints
 from naysay.classifier import model_files
-from naysay.classifier.habit import Habit, estimate_habit
 from naysay.classifier.inputs import (
     Anchors,
     as_inputs,
@@ -47,6 +46,7 @@ from naysay.classifier.trainer import (
     train_with_restarts,
     wants_bfloat16,
 )
+from naysay.classifier.transition_estimate import TransitionEstimate, estimate_transition
 from naysay.estimation import class_prior
 from naysay.losses.protocol import as_training_loss
 from naysay.methods import METHODS, Method, Setting, find_method
@@ -173,10 +173,10 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         of answers.
     transitions_ : dict
         The matrix of each annotator by name; empty if there is one for all.
-    habit_ : Habit or None
+    transition_estimate_ : TransitionEstimate or None
         With ``transition="estimate"``, the estimate: ``transition``; ``from_anchors``, the matrix
         before it was refined; ``uncertainty``, intervals for the entries (see
-        `naysay.estimation.uncertainty`); ``judgements``, out-of-fold predictions P(Y | x) for the
+        `naysay.estimation.uncertainty`); ``predictions``, out-of-fold predictions P(Y | x) for the
         examples, and ``at_anchors``, those for random anchors; ``by_annotator``, the matrices of
         annotators; and ``warnings``.
     transition_samples_ : ndarray of shape (n_samples, n_classes, n_classes) or None
@@ -220,7 +220,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     classes_: NDArray[Any]
     transition_: TransitionMatrix
     transitions_: dict[str, TransitionMatrix]
-    habit_: Habit | None = None
+    transition_estimate_: TransitionEstimate | None = None
     accuracy_: Estimate | None = None
     transition_samples_: NDArray[Any] | None = None
     network_: nn.Module
@@ -362,7 +362,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             mistakes=self.mistakes,
         )
         self.loss_ = targets.loss.to(trainer.device)
-        uncertainty = self.habit_.uncertainty if self.habit_ else None
+        uncertainty = self.transition_estimate_.uncertainty if self.transition_estimate_ else None
         samples = self.transition_samples_ = uncertainty.samples if uncertainty else None
         loss = RobustHeldOut(self.loss_) if self.mistakes else self.loss_
         loss = add_prior_matching(loss, labels, self.transition_, self.match_prior, samples)
@@ -377,9 +377,9 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             trainer, loss, examples, held_out, self.transition_, restarts, measure=measure
         )
         self.accuracy_ = None
-        if self.habit_ is not None and anchored is not None:
+        if self.transition_estimate_ is not None and anchored is not None:
             self.accuracy_ = accuracy_at_anchors(
-                self.habit_, self.network_, trainer, labels, anchored
+                self.transition_estimate_, self.network_, trainer, labels, anchored
             )
         self.recipe_ = self.provenance_ = None  # of an earlier fit
         return found_warnings
@@ -392,16 +392,16 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         anchors: tuple[Any, Any] | None = None,
         true_labels: Any = None,
         anchors_are: str = "random",
-    ) -> Habit:
+    ) -> TransitionEstimate:
         """Estimate Q as ``fit`` does with ``transition="estimate"``, without training on it.
 
         The parameters are those of `fit`. The classifier does not change, and warnings are returned
-        with the estimate, in ``warnings``. The fields of the estimate are those of `habit_`.
+        with the estimate. Its fields are those of `transition_estimate_`.
         """
         clf = cast("Self", clone(self)).set_params(transition="estimate")
         *_, found_warnings = clf._prepare(X, y, anchors, true_labels, anchors_are)
-        assert clf.habit_ is not None  # because transition="estimate"
-        return clf.habit_._replace(warnings=found_warnings)
+        assert clf.transition_estimate_ is not None  # because transition="estimate"
+        return clf.transition_estimate_._replace(warnings=found_warnings)
 
     def _prepare(
         self, X: Any, y: Any, anchors: Any, true_labels: Any, anchors_are: str
@@ -417,7 +417,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         found: tuple[str, ...] = ()
         if anchored is not None and (anchored.row < 0).any():
             found = warn_if_unlike(X, anchored.X[anchored.row < 0], len(self.classes_))
-        found += () if self.habit_ is None else self.habit_.warnings
+        found += () if self.transition_estimate_ is None else self.transition_estimate_.warnings
         return trainer, labels, anchored, transitions, found
 
     def _anchor_repeats(self) -> int:
@@ -534,7 +534,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     ) -> Transitions:
         """Use the matrix given or the uniform one, or estimate it; set the fitted attributes."""
         names = list(map(str, self.classes_))
-        self.habit_ = None
+        estimate = None
         if given is not None:
             transitions = given
         elif anchors is None or self.transition == "uniform":
@@ -543,7 +543,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             epochs = self.epochs if self.estimation_epochs is None else self.estimation_epochs
             options = replace(trainer.options, epochs=check_count(epochs, "estimation_epochs"))
             can_cross_fit = method.needs_strong_view and method.takes_evidence
-            self.habit_ = estimate_habit(
+            estimate = estimate_transition(
                 replace(trainer, options=options),
                 labels,
                 anchors,
@@ -555,10 +555,9 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
                 anchor_repeats=max(1, repeats),
                 method=method if can_cross_fit else METHODS["forward"],
             )
-            transitions = self.habit_.by_annotator or self.habit_.transition
-        self.transition_ = (
-            self.habit_.transition if self.habit_ else pool(labels.annotator, transitions)
-        )
+            transitions = estimate.by_annotator or estimate.transition
+        self.transition_estimate_ = estimate
+        self.transition_ = estimate.transition if estimate else pool(labels.annotator, transitions)
         self.transitions_ = dict(transitions) if isinstance(transitions, Mapping) else {}
         return transitions
 
@@ -613,6 +612,13 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         if warning is not None:
             warnings.warn(warning, NaysayWarning, stacklevel=2)
         return found
+
+    @property
+    def habit_(self) -> TransitionEstimate | None:
+        """Earlier name of `transition_estimate_`."""
+        message = "habit_ is deprecated: its name is transition_estimate_ now."
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return self.transition_estimate_
 
     @property
     def learned_transition_(self) -> TransitionMatrix:

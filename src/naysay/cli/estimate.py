@@ -17,7 +17,7 @@ from naysay.cli._shared import (
     read_data,
     reads_data,
 )
-from naysay.cli.fit import AllowDiagonal, AnchorLabel, Anchors, Epochs, Seed
+from naysay.cli.fit import AllowDiagonal, AnchorFile, AnchorLabel, Epochs, Seed
 
 _MOST_ROWS = 30  # entries shown
 
@@ -26,7 +26,7 @@ _MOST_ROWS = 30  # entries shown
 def estimate(
     data: DataFile,
     reading: dict[str, Any],
-    anchors: Anchors = None,
+    anchors: AnchorFile = None,
     anchor_label: AnchorLabel = None,
     out: Annotated[
         str, typer.Option(metavar="Q.csv", help="CSV file to write; - is stdout.")

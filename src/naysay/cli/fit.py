@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from naysay.metrics import Estimate
     from naysay.workflows.fit import FitReport
 
-Anchors = Annotated[
+AnchorFile = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
@@ -58,7 +58,7 @@ def fit(
     data: DataFile,
     out: Annotated[Path, typer.Option(metavar="MODEL", help="The model folder to write.")],
     reading: dict[str, Any],
-    anchors: Anchors = None,
+    anchors: AnchorFile = None,
     anchor_label: AnchorLabel = None,
     anchors_are: AnchorsAre = "random",
     transition: Annotated[

@@ -16,7 +16,7 @@ from naysay.transition import TransitionMatrix
 from naysay.transition.alignment import Transitions, align, pool
 from naysay.transition.folder import file_name
 
-Anchors = tuple[NDArray[Any], NDArray[np.int64]]  # inputs, and true classes as indices
+AnchorPair = tuple[NDArray[Any], NDArray[np.int64]]  # inputs, and true classes as indices
 
 FEWEST_EXAMPLES = 10  # with a label, to train on
 UNKNOWN_ANNOTATOR = ""  # the name for answers whose annotator is not in the data
@@ -58,7 +58,7 @@ def check_consistent(own: OwnData, transition: Any, allow_diagonal: bool) -> Non
         )
 
 
-def anchors_without_label(own: OwnData, more: Anchors | None) -> Anchors:
+def anchors_without_label(own: OwnData, more: AnchorPair | None) -> AnchorPair:
     """Join further anchors with those in the data that have no complementary label."""
     chosen = (own.true_labels >= 0) & (own.labels_per_example == 0)
     parts = [(own.X[chosen], own.true_labels[chosen])] + ([] if more is None else [more])

@@ -10,14 +10,14 @@ import numpy as np
 from naysay._base.errors import InvalidData, NoAnchorPoints
 from naysay._base.files import replacing
 from naysay.classifier import ComplementaryClassifier
-from naysay.classifier.habit import Habit
+from naysay.classifier.transition_estimate import TransitionEstimate
 from naysay.datasets.own import OwnData
 from naysay.quality import Agreement, check_matrix
 from naysay.quality.collapsed import WHAT_TO_DO
 from naysay.transition import TransitionMatrix
 from naysay.workflows.annotators import (
     FEWEST_EXAMPLES,
-    Anchors,
+    AnchorPair,
     anchors_without_label,
     check_consistent,
     matrix_of_each,
@@ -31,7 +31,7 @@ class EstimateReport(NamedTuple):
     """An estimated matrix, and whether the labels agree with it."""
 
     own: OwnData
-    estimate: Habit
+    estimate: TransitionEstimate
     agreement: Agreement | None  # None if the estimate was not refined
 
     @property
@@ -95,7 +95,7 @@ class EstimateReport(NamedTuple):
 def estimate_own(
     own: OwnData,
     *,
-    anchors: Anchors | None = None,
+    anchors: AnchorPair | None = None,
     epochs: int = 100,
     seed: int = 0,
     allow_diagonal: bool = False,
@@ -136,14 +136,14 @@ def estimate_own(
     return EstimateReport(own, estimate, _agreement_with_labels(estimate, own))
 
 
-def _agreement_with_labels(estimate: Habit, own: OwnData) -> Agreement | None:
+def _agreement_with_labels(estimate: TransitionEstimate, own: OwnData) -> Agreement | None:
     """Test an estimate by the labels and the out-of-fold predictions that it was refined on."""
-    if estimate.judgements is None or estimate.uncertainty is None:
+    if estimate.predictions is None or estimate.uncertainty is None:
         return None
     _, first = np.unique(own.example, return_index=True)  # one answer of each of them
     return check_matrix(
         own.label[first],
         estimate.transition,
-        predictions=estimate.judgements.argmax(axis=1),
+        predictions=estimate.predictions.argmax(axis=1),
         Q_samples=estimate.uncertainty.samples,
     )

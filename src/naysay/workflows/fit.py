@@ -32,7 +32,7 @@ from naysay.workflows.advice import find_problems, give_advice
 from naysay.workflows.annotators import (
     FEWEST_EXAMPLES,
     UNKNOWN_ANNOTATOR,
-    Anchors,
+    AnchorPair,
     anchors_without_label,
     annotator_names,
     check_consistent,
@@ -73,7 +73,7 @@ class FitReport:
     transition_from: str  # "uniform", "estimate" or "given"
     transitions: dict[str, TransitionMatrix]
     """The matrix of each annotator, most answers first; empty if there is one for all."""
-    habits: dict[str, NDArray[np.float64]]  # share of each class among an annotator's answers
+    label_shares: dict[str, NDArray[np.float64]]  # share of each class among an annotator's answers
     n_anchors: int
     n_training: int
     n_held_out: int
@@ -160,7 +160,7 @@ def _show(
 def fit_own(
     own: OwnData,
     *,
-    anchors: Anchors | None = None,
+    anchors: AnchorPair | None = None,
     transition: str | TransitionMatrix | Mapping[str, TransitionMatrix] | None = "uniform",
     anchors_are: str = "random",
     allow_diagonal: bool = False,
@@ -242,7 +242,8 @@ def fit_own(
     )
     anchor_labels = np.concatenate([y_anchor, own.true_labels[own.true_labels >= 0]])
     Q, diagnosis = clf.transition_, clf.transition_.diagnose()
-    uncertainty = None if clf.habit_ is None else clf.habit_.uncertainty
+    estimate = clf.transition_estimate_
+    uncertainty = None if estimate is None else estimate.uncertainty
     Q_samples = clf.transition_samples_ if diagnosis.identifiable else None
     annotators = annotator_names(own)
     matrices = matrix_of_each(np.unique(annotators).tolist(), clf.transitions_, Q)
@@ -250,7 +251,7 @@ def fit_own(
     predicted = probs.argmax(axis=1)
     answers = np.flatnonzero(is_held_out[own.example])
     matrix_for_evaluation = Q
-    if clf.habit_ is None:  # the mean of the given matrices, over exactly the held-out answers
+    if estimate is None:  # the mean of the given matrices, over exactly the held-out answers
         matrix_for_evaluation = pool(annotators[answers], matrices)
     evaluation = evaluate(
         predicted[own.example[answers]],
@@ -258,7 +259,7 @@ def fit_own(
         own.example[answers],
         matrix_for_evaluation,
         Q_samples=Q_samples,
-        is_exact=clf.habit_ is None or Q_samples is not None,
+        is_exact=estimate is None or Q_samples is not None,
         seed=seed,
     )
     accuracy = clf.accuracy_ or evaluation.accuracy
@@ -300,7 +301,7 @@ def fit_own(
         transitions={
             name: clf.transitions_[name] for name in by_answers if name in clf.transitions_
         },
-        habits=_label_shares(own),
+        label_shares=_shares_by_annotator(own),
         n_anchors=n_anchors,
         anchors_are=anchors_are,
         n_training=len(training),
@@ -313,7 +314,7 @@ def fit_own(
         n_predicted=tuple(np.bincount(predicted, minlength=own.n_classes).tolist()),
         unsure=_show(own, probs, 1 - probs.max(axis=1)),
         suspects=suspects,
-        mistakes=None if clf.habit_ is None else clf.habit_.mistakes,
+        mistakes=None if estimate is None else estimate.mistakes,
         fit_warnings=tuple(warnings),
         advice=advice,
         seed=seed,
@@ -337,7 +338,7 @@ def _describe_annotators(
     own: OwnData, clf: ComplementaryClassifier, transition: Any
 ) -> Iterator[str]:
     """Describe which matrices were used for annotators, where this may be unexpected."""
-    if clf.habit_ is not None and own.annotators and not clf.transitions_:
+    if clf.transition_estimate_ is not None and own.annotators and not clf.transitions_:
         method = find_method(clf.method)
         yield "One matrix was estimated for all annotators: " + (
             "their answers do not differ significantly"
@@ -377,7 +378,7 @@ def _hold_out(own: OwnData, fraction: float, rng: np.random.Generator) -> NDArra
     return is_held_out
 
 
-def _label_shares(own: OwnData) -> dict[str, NDArray[np.float64]]:
+def _shares_by_annotator(own: OwnData) -> dict[str, NDArray[np.float64]]:
     """Compute the share of each class among the answers of each annotator."""
     counts = {
         name: np.bincount(own.label[own.annotator == index], minlength=own.n_classes)
