@@ -7,7 +7,7 @@ import pytest
 
 from naysay.experiments.records import RecordFile
 from naysay.experiments.suites import SUITES
-from naysay.experiments.tables import markdown, summarise
+from naysay.experiments.tables import markdown, summarise_records
 from naysay.methods import METHODS, markdown_references, markdown_table
 from naysay.report.reproduction import render_report_page
 from places import ROOT
@@ -35,7 +35,9 @@ def shorter_records():
 
 def test_readme_beside_the_paper_is_that_of_the_records():
     records = RecordFile(ROOT / "benchmarks" / "results" / "reproduction.jsonl").read()
-    results = {(each.suite.name, each.recipe): each for each in summarise(SUITES.values(), records)}
+    results = {
+        (each.suite.name, each.recipe): each for each in summarise_records(SUITES.values(), records)
+    }
     readme = (ROOT / "README.md").read_text("utf-8")
     rows = {
         "MNIST, uniform · without0 · with0": ("table2", ("uniform", "without0", "with0")),
@@ -351,7 +353,7 @@ def test_results_and_report_are_those_of_the_records():
     records = RecordFile(ROOT / "benchmarks" / "results" / "reproduction.jsonl").read()
     page = (ROOT / "docs" / "lab" / "results.md").read_text("utf-8")
     found = page.partition("<!-- results: begin -->\n")[2].partition("<!-- results: end -->")[0]
-    assert found == markdown(summarise(SUITES.values(), records)), "see docs/lab/results.md"
+    assert found == markdown(summarise_records(SUITES.values(), records)), "see docs/lab/results.md"
     report = (ROOT / "docs" / "report.html").read_text("utf-8")
     assert report == render_report_page(records), (
         "run: naysay report RECORDS --out docs/report.html"

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 from torch import nn
 
-from naysay.classifier.habit import Habit
 from naysay.classifier.inputs import Anchors, is_ruled_out, read_labels
 from naysay.classifier.trainer import Trainer
+from naysay.classifier.transition_estimate import TransitionEstimate
 from naysay.estimation import class_prior
 from naysay.metrics import Estimate
 from naysay.metrics.few_labels import class_weights, estimate_improvement, few_labels_estimate
@@ -67,14 +67,18 @@ def score_labels(
 
 
 def accuracy_at_anchors(
-    habit: Habit, network: nn.Module, trainer: Trainer, labels: Observations, anchors: Anchors
+    estimate: TransitionEstimate,
+    network: nn.Module,
+    trainer: Trainer,
+    labels: Observations,
+    anchors: Anchors,
 ) -> Estimate | None:
     """Estimate the accuracy from anchors that the networks of cross-fitting have not seen.
 
     The classifier was trained on all examples and all anchors, so it should be better than these
     networks. The difference is estimated on examples that it was not trained on.
     """
-    probs, at_anchors, Q = habit.judgements, habit.at_anchors, habit.transition
+    probs, at_anchors, Q = estimate.predictions, estimate.at_anchors, estimate.transition
     if probs is None or at_anchors is None:
         return None
     usable = ~np.isnan(at_anchors[:, 0])
@@ -87,7 +91,7 @@ def accuracy_at_anchors(
     if not len(chosen):
         shares = probs.mean(axis=0)
     elif Q.diagnose().identifiable:
-        samples = habit.uncertainty.samples if habit.uncertainty else None
+        samples = estimate.uncertainty.samples if estimate.uncertainty else None
         shares = class_prior(chosen, Q, shrink=True, Q_samples=samples)
     weights, strata = class_weights(true, np.maximum(shares, _LEAST_SHARE))
     by_network, _ = class_weights(true, np.maximum(probs.mean(axis=0), _LEAST_SHARE))

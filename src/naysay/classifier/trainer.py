@@ -21,7 +21,6 @@ from torch.nn.functional import nll_loss
 from naysay import training
 from naysay._base.errors import InvalidInput, InvalidTransitionMatrix
 from naysay._base.progress import epoch_bar
-from naysay.classifier.inputs import Transitions
 from naysay.estimation import class_prior
 from naysay.losses import PriorMatching
 from naysay.losses.protocol import LossWrapper, TrainingLoss, as_training_loss
@@ -30,8 +29,9 @@ from naysay.observations import Observations, log_likelihoods
 from naysay.quality import find_collapsed_classes
 from naysay.training import Examples, Options, predict_logits, processes
 from naysay.training.augmentation import Augments
-from naysay.training.history import EpochRecord, least_held_out_loss
+from naysay.training.early_stopping import EpochRecord, least_held_out_loss
 from naysay.transition import TransitionMatrix
+from naysay.transition.alignment import Transitions
 
 _IGNORED = -100  # torch's default ignore_index
 _MOST_CLASSES = 1000  # matrices of more classes are not inverted

@@ -4,7 +4,7 @@ import csv
 import functools
 import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,10 +13,7 @@ import typer
 from naysay._base.progress import waiting
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from naysay.datasets.own import OwnData
+    from naysay.workflows.files import FitInputs
 
 DataFile = Annotated[
     str, typer.Argument(help="CSV, Parquet or .npz file, image folder, or - for CSV on stdin.")
@@ -103,40 +100,17 @@ def reads_data(*names: str) -> Callable[[Callable[..., None]], Callable[..., Non
     return decorate
 
 
-def read_data(
-    file: str, reading: Mapping[str, Any], *, anchor_label: str | None = None
-) -> "OwnData":
-    """Read the user's data with a progress indicator.
-
-    A column with the name of the anchors' true classes is removed from the features, unless the
-    user lists it as a feature.
-    """
-    from naysay.datasets.own import read_own
+def read_data(file: str, reading: Mapping[str, Any], **more: Any) -> "FitInputs":
+    """Read the user's data with a progress indicator, and print warnings."""
+    from naysay.workflows.files import read_fit_inputs
 
     with waiting(f"reading {file}"):
-        own = read_own(file, **reading)
-    if anchor_label is None or "features" in reading:
-        return own
-    rest = own.without_column(anchor_label)
-    if rest is not own:
-        typer.echo(
-            f"warning: {anchor_label!r}: not used as a feature, because --anchor-label names it; "
-            f"to use the true classes in {own.source}, pass --true-label",
-            err=True,
-        )
-    return rest
+        inputs = read_fit_inputs(file, **more, **reading)
+    print_warnings(inputs.warnings)
+    return inputs
 
 
-def read_anchor_file(
-    file: Path | None, own: "OwnData", reading: Mapping[str, Any], *, true_label: str | None
-) -> "tuple[NDArray[Any], NDArray[np.int64]] | None":
-    """Read the anchors that belong to the data, if there is a file of them."""
-    from naysay.datasets.own import read_anchors
-
-    if file is None:
-        return None
-    answers = ("label", "suggested", "accepted", "offered", "annotator", "example_id")
-    roles = [reading[role] for role in answers if role in reading]
-    shared = {name: reading[name] for name in ("images", "delimiter", "decimal") if name in reading}
-    ignored = [*roles, *reading.get("ignore", ())]
-    return read_anchors(file, own, true_label=true_label, ignored=ignored, **shared)
+def print_warnings(warnings: Iterable[str]) -> None:
+    """Print warnings to standard error, one per line."""
+    for warning in warnings:
+        typer.echo(f"warning: {warning}", err=True)

@@ -61,19 +61,13 @@ def check(
 
     from naysay.classifier import ComplementaryClassifier
     from naysay.workflows.check import check_file
-    from naysay.workflows.files import check_order_known, read_transition
 
-    matrices = None
-    if transition is not None:
-        matrices = read_transition(transition, allow_diagonal=True)
     with waiting(f"naysay check: {data}"):
         clf = ComplementaryClassifier.load(model)
-        if matrices is not None and transition is not None:
-            check_order_known(matrices, list(map(str, clf.classes_)), transition)
         result = check_file(
             clf,
             data,
-            transition=matrices,
+            transition=transition,
             anchors_are=anchors_are,
             mistakes=mistakes,
             **reading,

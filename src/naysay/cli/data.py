@@ -201,7 +201,7 @@ def info(file: DataFile, reading: dict[str, Any], as_json: AsJson = False) -> No
     """
     from naysay.datasets.own.summary import summarise
 
-    summary = summarise(read_data(file, reading))
+    summary = summarise(read_data(file, reading).own)
     if as_json:
         print_json(summary.to_dict(), indent=None)
     else:

@@ -14,7 +14,6 @@ from naysay.cli._shared import (
     AsJson,
     DataFile,
     print_json,
-    read_anchor_file,
     read_data,
     reads_data,
 )
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from naysay.metrics import Estimate
     from naysay.workflows.fit import FitReport
 
-Anchors = Annotated[
+AnchorFile = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
@@ -62,7 +61,7 @@ def fit(
     data: DataFile,
     out: Annotated[Path, typer.Option(metavar="MODEL", help="The model folder to write.")],
     reading: dict[str, Any],
-    anchors: Anchors = None,
+    anchors: AnchorFile = None,
     anchor_label: AnchorLabel = None,
     anchors_are: AnchorsAre = "random",
     transition: Annotated[
@@ -103,32 +102,27 @@ def fit(
     """
     from naysay.classifier.model_files import check_model_path
     from naysay.datasets.own.summary import summarise
-    from naysay.workflows.files import check_order_known, class_names, read_transition
 
     check_model_path(out)  # before training, not after it
-    given = None
-    if transition not in (None, "uniform", "estimate"):
-        given = read_transition(str(transition), allow_diagonal=allow_diagonal)
-    own = read_data(
+    inputs = read_data(
         data,
-        reading if given is None else {"classes": class_names(given), **reading},
-        anchor_label=None if anchors is None else anchor_label,
+        reading,
+        anchors=anchors,
+        anchor_label=anchor_label,
+        transition=transition,
+        allow_diagonal=allow_diagonal,
     )
-    if given is not None and "classes" not in reading:
-        hint = ", or list these in the order of its rows: --classes"
-        check_order_known(given, own.classes, str(transition), hint=hint)
-    summary = summarise(own)
+    summary = summarise(inputs.own)
     if not as_json:
         print_summary(summary)
-    more_anchors = read_anchor_file(anchors, own, reading, true_label=anchor_label)
 
     from naysay.report.fit import render_fit_page
     from naysay.workflows.fit import fit_own  # loads torch, after the quick checks
 
     clf, report = fit_own(
-        own,
-        anchors=more_anchors,
-        transition=given or transition,
+        inputs.own,
+        anchors=inputs.anchors,
+        transition=inputs.transition,
         anchors_are=anchors_are,
         allow_diagonal=allow_diagonal,
         mistakes=mistakes,

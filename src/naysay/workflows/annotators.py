@@ -2,23 +2,23 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix
-from naysay.classifier.inputs import align, pool
 from naysay.datasets.own import OwnData
 from naysay.estimation import MistakeRate
 from naysay.observations import Observations
 from naysay.quality import WrongLabels, mistakes_in_log
 from naysay.quality.wrong_labels import rank_labels
 from naysay.transition import TransitionMatrix
+from naysay.transition.alignment import Transitions, align, pool
 from naysay.transition.folder import file_name
 
-Anchors = tuple[NDArray[Any], NDArray[np.int64]]  # inputs, and true classes as indices
+AnchorPair = tuple[NDArray[Any], NDArray[np.int64]]  # inputs, and true classes as indices
 
 FEWEST_EXAMPLES = 10  # with a label, to train on
 UNKNOWN_ANNOTATOR = ""  # the name for answers whose annotator is not in the data
@@ -86,7 +86,7 @@ def check_mistakes(own: OwnData, mistakes: float) -> tuple[MistakeRate | None, s
     )
 
 
-def anchors_without_label(own: OwnData, more: Anchors | None) -> Anchors:
+def anchors_without_label(own: OwnData, more: AnchorPair | None) -> AnchorPair:
     """Join further anchors with those in the data that no answer is about."""
     chosen = (own.true_labels >= 0) & (own.labels_per_example == 0)
     parts = [(own.X[chosen], own.true_labels[chosen])] + ([] if more is None else [more])
@@ -101,29 +101,26 @@ def matrix_of_each(
     return {name: matrices.get(name, common) for name in names}
 
 
-def check_matrices(
-    own: OwnData, matrices: Mapping[str, TransitionMatrix]
-) -> dict[str, TransitionMatrix]:
-    """Check that the matrices of annotators fit the data, and align them with its classes.
+def check_matrices(own: OwnData, transitions: Transitions) -> Transitions:
+    """Check that a matrix, or one for each annotator, fits the data, and align it with its classes.
 
     Answers of unknown annotators get the mean of the matrices, weighted by numbers of answers.
     """
+    if isinstance(transitions, TransitionMatrix):
+        return align(transitions, own.classes)
     if not own.annotators:
         raise InvalidInput(
             "A matrix for each annotator needs data with a column of annotators. Name that "
             "column: annotator (--annotator)."
         )
-    missing = [name for name in own.annotators if name not in matrices]
+    missing = [name for name in own.annotators if name not in transitions]
     if missing:
         raise InvalidTransitionMatrix(
             f"Each of the {len(own.annotators)} annotators in {own.source} must have a matrix. "
             f"{shorten(missing)} has none: add {file_name(missing[0])!r} to the folder, which has "
-            f"matrices of {shorten(sorted(matrices))}."
+            f"matrices of {shorten(sorted(transitions))}."
         )
-    aligned = {
-        name: align(Q, own.classes, name=f"The matrix of annotator {name!r}")
-        for name, Q in matrices.items()
-    }
+    aligned = dict(cast("Mapping[str, TransitionMatrix]", align(transitions, own.classes)))
     annotators = annotator_names(own)
     is_unknown = annotators == UNKNOWN_ANNOTATOR
     if is_unknown.any():

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,6 @@ from naysay._base.answers import NO, YES
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidInput, InvalidTransitionMatrix
 from naysay.classifier import ComplementaryClassifier
-from naysay.classifier.inputs import align, pool
 from naysay.datasets.own import OwnData, read_features, read_own
 from naysay.datasets.own.images import ImageRecipe
 from naysay.datasets.own.recipe import Recipe
@@ -28,6 +28,7 @@ from naysay.quality import (
     find_collapsed_classes,
 )
 from naysay.transition import TransitionMatrix
+from naysay.transition.alignment import Transitions, pool
 from naysay.workflows.annotators import (
     UNKNOWN_ANNOTATOR,
     annotator_names,
@@ -37,6 +38,7 @@ from naysay.workflows.annotators import (
     matrix_of_each,
 )
 from naysay.workflows.evaluation import evaluate_answers
+from naysay.workflows.files import check_order_known, read_transition
 
 _ROLES = (
     *("label", "suggested", "accepted", "offered"),
@@ -172,7 +174,7 @@ def check_file(
     model: ComplementaryClassifier,
     data: Any,
     *,
-    transition: TransitionMatrix | Mapping[str, TransitionMatrix] | None = None,
+    transition: Transitions | str | Path | None = None,
     anchors_are: str = "random",
     mistakes: float = 0.0,
     **reading: Any,
@@ -181,8 +183,9 @@ def check_file(
 
     Parameters
     ----------
-    transition : TransitionMatrix, or one for each annotator by name, optional
-        The matrix of these answers, by default that of the model.
+    transition : TransitionMatrix, one for each annotator by name, or a path, optional
+        The matrix of these answers, by default that of the model. A file or folder of matrices
+        must name its classes.
     anchors_are : {"random", "picked"}, default="random"
         Whether examples whose true class is known are a random sample, or were picked.
     mistakes : float, default=0
@@ -191,6 +194,9 @@ def check_file(
         As in `naysay.datasets.own.read_own`: ``label``, ``annotator`` and so on.
     """
     names = [str(name) for name in model.classes_]
+    if isinstance(transition, str | Path):
+        path, transition = transition, read_transition(transition, allow_diagonal=True)
+        check_order_known(transition, names, path)
     given = {"transition": transition, "anchors_are": anchors_are, "mistakes": mistakes}
     recipe: Any = getattr(model, "recipe_", None)
     if not isinstance(recipe, Recipe):
@@ -214,7 +220,7 @@ def check_model(
     own: OwnData,
     X: NDArray[Any],
     *,
-    transition: TransitionMatrix | Mapping[str, TransitionMatrix] | None = None,
+    transition: Transitions | None = None,
     anchors_are: str = "random",
     mistakes: float = 0.0,
 ) -> ModelCheck:
@@ -319,15 +325,13 @@ def check_model(
 def _choose_matrices(
     model: ComplementaryClassifier,
     own: OwnData,
-    transition: TransitionMatrix | Mapping[str, TransitionMatrix] | None,
+    transition: Transitions | None,
     annotators: NDArray[np.str_],
 ) -> tuple[TransitionMatrix, Mapping[str, TransitionMatrix], list[str]]:
     """Choose the matrix for answers of these annotators and those of single ones, with notes."""
-    if isinstance(transition, TransitionMatrix):
-        return align(transition, own.classes, name="The matrix"), {}, []
     if transition is not None:
-        matrices = check_matrices(own, transition)
-        return pool(annotators, matrices), matrices, []
+        given = check_matrices(own, transition)
+        return pool(annotators, given), given if isinstance(given, Mapping) else {}, []
     matrices = model.transitions_
     notes = []
     if model.transition == "estimate" and model.transition_samples_ is None:

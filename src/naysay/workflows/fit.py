@@ -17,7 +17,6 @@ from naysay import __version__, metrics
 from naysay._base.checks import check_number, check_seed, shorten
 from naysay._base.errors import InvalidData
 from naysay.classifier import ComplementaryClassifier
-from naysay.classifier.inputs import pool
 from naysay.classifier.model_files import NetworkFactory
 from naysay.classifier.trainer import allow_mistakes
 from naysay.datasets.own import OwnData
@@ -27,12 +26,13 @@ from naysay.estimation import MistakeRate
 from naysay.methods import Method, find_method
 from naysay.quality import Agreement
 from naysay.transition import TransitionMatrix
+from naysay.transition.alignment import pool
 from naysay.transition.diagnosis import Diagnosis
 from naysay.workflows.advice import find_problems, give_advice, give_log_advice
 from naysay.workflows.annotators import (
     FEWEST_EXAMPLES,
     UNKNOWN_ANNOTATOR,
-    Anchors,
+    AnchorPair,
     anchors_without_label,
     annotator_names,
     check_consistent,
@@ -74,7 +74,7 @@ class FitReport:
     transition_from: str  # "uniform", "estimate", "given", or "log" if no answer depends on it
     transitions: dict[str, TransitionMatrix]
     """The matrix of each annotator, most answers first; empty if there is one for all."""
-    habits: dict[str, NDArray[np.float64]]  # share of each class among an annotator's answers
+    label_shares: dict[str, NDArray[np.float64]]  # share of each class among an annotator's answers
     n_anchors: int
     n_training: int
     n_held_out: int
@@ -169,7 +169,7 @@ def _show(
 def fit_own(
     own: OwnData,
     *,
-    anchors: Anchors | None = None,
+    anchors: AnchorPair | None = None,
     transition: str | TransitionMatrix | Mapping[str, TransitionMatrix] | None = "uniform",
     anchors_are: str = "random",
     allow_diagonal: bool = False,
@@ -225,7 +225,8 @@ def fit_own(
     """
     start = time.perf_counter()
     rng = check_seed(seed)
-    given = check_matrices(own, transition) if isinstance(transition, Mapping) else transition
+    is_given = isinstance(transition, TransitionMatrix | Mapping)
+    given = check_matrices(own, transition) if is_given else transition
     check_consistent(own, given, allow_diagonal)
     is_held_out = _hold_out(own, held_out, rng)
     training = np.flatnonzero(~is_held_out & (own.labels_per_example > 0))
@@ -255,7 +256,8 @@ def fit_own(
     )
     anchor_labels = np.concatenate([y_anchor, own.true_labels[own.true_labels >= 0]])
     Q, diagnosis = clf.transition_, clf.transition_.diagnose()
-    uncertainty = None if clf.habit_ is None else clf.habit_.uncertainty
+    estimate = clf.transition_estimate_
+    uncertainty = None if estimate is None else estimate.uncertainty
     Q_samples = clf.transition_samples_ if diagnosis.identifiable else None
     annotators = annotator_names(own)
     matrices = matrix_of_each(np.unique(annotators).tolist(), clf.transitions_, Q)
@@ -263,7 +265,7 @@ def fit_own(
     predicted = probs.argmax(axis=1)
     answers = np.flatnonzero(is_held_out[own.example])
     matrix_for_evaluation = Q
-    if clf.habit_ is None:  # the mean of the given matrices, over exactly the held-out answers
+    if estimate is None:  # the mean of the given matrices, over exactly the held-out answers
         matrix_for_evaluation = pool(annotators[answers[own.is_label[answers]]], matrices)
     evaluation = evaluate_answers(
         predicted,
@@ -272,7 +274,7 @@ def fit_own(
         matrix_for_evaluation,
         mistakes=mistakes,
         Q_samples=Q_samples,
-        is_exact=clf.habit_ is None or Q_samples is not None,
+        is_exact=estimate is None or Q_samples is not None,
         seed=seed,
     )
     accuracy = clf.accuracy_ or evaluation.accuracy
@@ -295,7 +297,7 @@ def fit_own(
     wrong = find_wrong_answers(
         own, probs, matrices, held_out=is_held_out, mistakes=max(mistakes, clf.mistakes)
     )
-    rate = None if clf.habit_ is None else clf.habit_.mistakes
+    rate = None if estimate is None else estimate.mistakes
     if own.accepted is not None:
         rate, warning = check_mistakes(own, mistakes)
         warnings += [] if warning is None else [warning]
@@ -323,7 +325,7 @@ def fit_own(
         transitions={
             name: clf.transitions_[name] for name in by_answers if name in clf.transitions_
         },
-        habits=_label_shares(own),
+        label_shares=_shares_by_annotator(own),
         n_anchors=n_anchors,
         anchors_are=anchors_are,
         n_training=len(training),
@@ -360,7 +362,8 @@ def _describe_annotators(
     own: OwnData, clf: ComplementaryClassifier, transition: Any
 ) -> Iterator[str]:
     """Describe which matrices were used for annotators, where this may be unexpected."""
-    if clf.habit_ is not None and own.annotators and own.is_label.any() and not clf.transitions_:
+    estimated = clf.transition_estimate_ is not None
+    if estimated and own.annotators and own.is_label.any() and not clf.transitions_:
         method = find_method(clf.method)
         yield "One matrix was estimated for all annotators: " + (
             "their answers do not differ significantly"
@@ -400,7 +403,7 @@ def _hold_out(own: OwnData, fraction: float, rng: np.random.Generator) -> NDArra
     return is_held_out
 
 
-def _label_shares(own: OwnData) -> dict[str, NDArray[np.float64]]:
+def _shares_by_annotator(own: OwnData) -> dict[str, NDArray[np.float64]]:
     """Compute the share of each class among the answers of each annotator."""
     counts = {
         name: np.bincount(

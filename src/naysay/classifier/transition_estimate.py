@@ -50,22 +50,25 @@ _FEWEST_ANSWERS = 4  # fewer cannot be split into two halves to train on
 _FEWEST_PER_CLASS = 5  # answers of one annotator: fewer do not determine a matrix
 
 
-class Habit(NamedTuple):
+class TransitionEstimate(NamedTuple):
     """An estimated transition matrix, and what it was estimated from."""
 
     transition: TransitionMatrix
     from_anchors: TransitionMatrix  # the first estimate, from the anchors alone
     uncertainty: Uncertainty | None  # intervals of the entries; None if they were not refined
-    judgements: NDArray[np.float64] | None  # out-of-fold predictions P(Y | x) for all examples
+    predictions: NDArray[np.float64] | None  # out-of-fold P(Y | x) for all examples
     at_anchors: NDArray[np.float64] | None  # the same for anchors; NaN for those trained on
     by_annotator: Mapping[str, TransitionMatrix]  # empty if no annotator differs from the others
     warnings: tuple[str, ...] = ()
-    mistakes: MistakeRate | None = (
-        None  # how often annotators err; None if they were not allowed to
-    )
+    mistakes: MistakeRate | None = None  # how often annotators err; None if they were not allowed
+
+    @property
+    def judgements(self) -> NDArray[np.float64] | None:
+        """Earlier name of `predictions`."""
+        return self.predictions
 
 
-def estimate_habit(
+def estimate_transition(
     trainer: Trainer,
     answers: Observations,
     anchors: Anchors,
@@ -77,7 +80,7 @@ def estimate_habit(
     match_prior: float,
     anchor_repeats: int,
     method: Method,
-) -> Habit:
+) -> TransitionEstimate:
     """Estimate Q from complementary labels and anchors, by the steps of this module.
 
     `refining` and `by_annotator` are whether to do steps 3 and 4, and step 4. The networks of step
@@ -101,7 +104,7 @@ def estimate_habit(
                 seed=int(trainer.random.randint(2**31 - 1)),
                 name="predicting anchors",
             )
-        return Habit(Q, Q, None, probs, out_of_fold, {})
+        return TransitionEstimate(Q, Q, None, probs, out_of_fold, {})
     trained, held_out = trainer.split(*_label_shares(answers, len(names)))
     network, _ = trainer.train(cross_entropy, trained, held_out, "estimating Q")
     scored = None
@@ -124,7 +127,7 @@ def estimate_habit(
         )
         np.fill_diagonal(pairs, 0)
     if not refining or len(answers.label) < _FEWEST_ANSWERS:
-        return Habit(first, first, None, None, None, {}, warnings)
+        return TransitionEstimate(first, first, None, None, None, {}, warnings)
 
     seed = int(trainer.random.randint(2**31 - 1))
     options = {"allow_diagonal": allow_diagonal, "seed": seed}
@@ -132,7 +135,7 @@ def estimate_habit(
     if match_prior or pairs.any():
         Q_samples = _resample(estimate, at_anchors, anchors.y, seed)
     Q = combine_with_pairs(first, pairs, Q_samples=Q_samples, **options).matrix
-    refined: list[tuple[float, Habit]] = []
+    refined: list[tuple[float, TransitionEstimate]] = []
     # Networks that were trained with a matrix far from the refined one are trained once more, with
     # the refined one. The refinement under which the labels are more likely is the estimate.
     for name in ("refining Q", "refining Q again,"):
@@ -156,7 +159,7 @@ def estimate_habit(
         refined_Q = refine(*predicted, first, from_these_labels=True, **options)
         known = uncertainty(*predicted, refined_Q, **options)
         Q_before, (Q, known) = Q, _count_in(pairs, refined_Q, known, **options)
-        found = Habit(Q, first, known, probs, out_of_fold, {}, warnings)
+        found = TransitionEstimate(Q, first, known, probs, out_of_fold, {}, warnings)
         refined.append((_log_likelihood(*predicted, Q), found))
         if Q.distance(Q_before) < _FAR:
             break
@@ -164,17 +167,17 @@ def estimate_habit(
     if not refined:
         known = uncertainty(*predicted, first, **options)
         Q, known = _count_in(pairs, first, known, **options)
-        refined.append((0.0, Habit(Q, first, known, probs, out_of_fold, {}, warnings)))
+        refined.append((0.0, TransitionEstimate(Q, first, known, probs, out_of_fold, {}, warnings)))
         by_annotator = False
-    _, habit = max(refined, key=itemgetter(0))
+    _, best = max(refined, key=itemgetter(0))
     if allow_diagonal:
-        habit = habit._replace(mistakes=_rate_of_mistakes(habit, anchors.y))
+        best = best._replace(mistakes=_rate_of_mistakes(best, anchors.y))
     if not by_annotator or answers.annotator is None:
-        return habit
-    assert habit.judgements is not None  # because it was refined
-    matrices, few = _refine_by_annotator(answers, habit.judgements, habit.transition, **options)
+        return best
+    assert best.predictions is not None  # because it was refined
+    matrices, few = _refine_by_annotator(answers, best.predictions, best.transition, **options)
     warnings += () if few is None else (few,)
-    return habit._replace(by_annotator=matrices, warnings=warnings)
+    return best._replace(by_annotator=matrices, warnings=warnings)
 
 
 def cross_fit(
@@ -248,16 +251,16 @@ def _calibrate_at_anchors(
     return softmax(logs / temperature, axis=1), softmax(at_anchors / temperature, axis=1)
 
 
-def _rate_of_mistakes(habit: Habit, true: NDArray[np.int64]) -> MistakeRate | None:
+def _rate_of_mistakes(estimate: TransitionEstimate, true: NDArray[np.int64]) -> MistakeRate | None:
     """Estimate the rate of mistakes from an estimate of Q that has an uncertainty."""
-    if habit.uncertainty is None or habit.judgements is None or habit.at_anchors is None:
+    if estimate.uncertainty is None or estimate.predictions is None or estimate.at_anchors is None:
         return None
-    seen = ~np.isnan(habit.at_anchors[:, 0])
-    at_anchors = (habit.at_anchors[seen], true[seen]) if seen.any() else (None, None)
+    seen = ~np.isnan(estimate.at_anchors[:, 0])
+    at_anchors = (estimate.at_anchors[seen], true[seen]) if seen.any() else (None, None)
     return rate_of_mistakes(
-        habit.judgements,
-        habit.transition,
-        habit.uncertainty.samples,
+        estimate.predictions,
+        estimate.transition,
+        estimate.uncertainty.samples,
         anchor_probs=at_anchors[0],
         anchor_labels=at_anchors[1],
     )
