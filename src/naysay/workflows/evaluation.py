@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from naysay import metrics
 from naysay.datasets.own import OwnData
 from naysay.metrics import Estimate
-from naysay.metrics.accuracy import BEYOND_CHANCE, accuracy_and_errors_outside, describe_outside
+from naysay.metrics.accuracy import BEYOND_CHANCE, Sample, describe_outside
 from naysay.metrics.suggestions import correctness_bounds, estimate_from_bounds
 from naysay.quality import Agreement, check_matrix
 from naysay.quality.collapsed import WHAT_TO_DO
@@ -95,9 +94,8 @@ def evaluate(
     agreement = check_matrix(
         labels[first], Q, predictions=predicted[first], Q_samples=Q_samples, seed=seed
     )
-    given = {"Q_samples": Q_samples, "examples": example}
-    accuracy, outside = accuracy_and_errors_outside(predicted, labels, Q, **given)
-    precision = metrics.precision_without_labels(predicted, labels, Q, **given)
+    sample = Sample(predicted, labels, Q, Q_samples=Q_samples, examples=example)
+    (accuracy, outside), precision = sample.accuracy(), sample.precision()
     reason = agreement.reason if is_exact else None
     if reason is None and outside > (_UNLIKELY if is_exact else BEYOND_CHANCE):
         explained = "hardly explains" if outside <= BEYOND_CHANCE else "does not explain"
