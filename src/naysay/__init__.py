@@ -24,6 +24,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ComplementaryClassifier",
+    "ComplementaryWrapper",
     "DatasetUnavailable",
     "InvalidData",
     "InvalidInput",
@@ -52,6 +53,7 @@ __all__ = [
 
 _HOME_OF = {
     "ComplementaryClassifier": "naysay.classifier",
+    "ComplementaryWrapper": "naysay.classifier",
     "TransitionMatrix": "naysay.transition",
 }
 redirect_moved_modules()
@@ -71,7 +73,7 @@ if TYPE_CHECKING:
         quality,
         training,
     )
-    from naysay.classifier import ComplementaryClassifier
+    from naysay.classifier import ComplementaryClassifier, ComplementaryWrapper
     from naysay.transition import TransitionMatrix
 
 

@@ -1,5 +1,6 @@
-"""ComplementaryClassifier: the scikit-learn estimator."""
+"""ComplementaryClassifier and ComplementaryWrapper: the scikit-learn estimators."""
 
 from naysay.classifier.estimator import ComplementaryClassifier
+from naysay.classifier.wrapper import ComplementaryWrapper
 
-__all__ = ["ComplementaryClassifier"]
+__all__ = ["ComplementaryClassifier", "ComplementaryWrapper"]

@@ -73,7 +73,9 @@ class CrossFit(Protocol):
 
     def __call__(
         self, Q: TransitionMatrix, Q_samples: NDArray[np.float64] | None, *, name: str
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], bool]: ...
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], bool]:
+        """Predict with Q, of which there may be samples; `name` is shown as progress."""
+        ...
 
 
 def estimate_transition(
@@ -407,9 +409,9 @@ def _label_shares(
 
 
 def calibrated(
-    scores: NDArray[np.floating],
-    held_out: tuple[NDArray[np.floating], NDArray[np.int64]] | None,
-) -> NDArray[np.floating]:
+    scores: NDArray[np.float64],
+    held_out: tuple[NDArray[np.float64], NDArray[np.int64]] | None,
+) -> NDArray[np.float64]:
     """Compute probabilities from scores, calibrated on held-out scores and labels if given."""
     temperature = 1.0 if held_out is None else calibrate(*held_out)
     return softmax(scores / temperature, axis=1)
