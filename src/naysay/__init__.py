@@ -23,6 +23,7 @@ from naysay._base.versions import MOVED, redirect_moved_modules
 __version__ = "0.1.0"
 
 __all__ = [
+    "BoostingObjective",
     "ComplementaryClassifier",
     "ComplementaryWrapper",
     "DatasetUnavailable",
@@ -52,6 +53,7 @@ __all__ = [
 ]
 
 _HOME_OF = {
+    "BoostingObjective": "naysay.classifier",
     "ComplementaryClassifier": "naysay.classifier",
     "ComplementaryWrapper": "naysay.classifier",
     "TransitionMatrix": "naysay.transition",
@@ -73,7 +75,11 @@ if TYPE_CHECKING:
         quality,
         training,
     )
-    from naysay.classifier import ComplementaryClassifier, ComplementaryWrapper
+    from naysay.classifier import (
+        BoostingObjective,
+        ComplementaryClassifier,
+        ComplementaryWrapper,
+    )
     from naysay.transition import TransitionMatrix
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
-from scipy.special import log_softmax, logsumexp, softmax
+from scipy.special import log_softmax, softmax
 from sklearn.base import clone
 from sklearn.neighbors import NearestNeighbors
 from sklearn.pipeline import Pipeline
@@ -52,7 +52,7 @@ def calibrate_on_evidence(probs: Floats, log_evidence: Floats) -> Calibrated:
 
     def log_likelihood(temperature: float) -> float:
         scores = log_at_temperature(probs, temperature) + log_evidence
-        return float(np.mean(logsumexp(scores, axis=1)))
+        return float(np.logaddexp.reduce(scores, axis=1).mean())
 
     likelihoods = list(map(log_likelihood, TEMPERATURES))
     best = int(np.argmax(likelihoods))
