@@ -16,6 +16,7 @@ from sklearn.datasets import load_digits
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -33,6 +34,7 @@ MATRICES = {
 WRAPPED = {
     "logistic regression": lambda: make_pipeline(StandardScaler(), LogisticRegression(C=0.1)),
     "SVM": lambda: CalibratedClassifierCV(SVC(), ensemble=False, cv=3),
+    "nearest neighbours": lambda: KNeighborsClassifier(50),  # takes no weights: 5 copies each
     "extra trees": lambda: ExtraTreesClassifier(200),
     "gradient boosting": lambda: HistGradientBoostingClassifier(max_iter=30),
 }
