@@ -29,7 +29,7 @@ from naysay import (
     NoAnchorPoints,
     TransitionMatrix,
 )
-from naysay.observations import Observations
+from naysay.observations import Observations, from_log
 
 BIASED = TransitionMatrix([[0, 0.9, 0.1], [0.2, 0, 0.8], [0.7, 0.3, 0]])
 LINEAR = make_pipeline(StandardScaler(), LogisticRegression())
@@ -197,6 +197,19 @@ def test_annotators_who_differ_get_a_matrix_each_from_anchors(blobs):
     clf = wrap(transition="estimate").fit(X, answers, true_labels=known)
     assert clf.transitions_["her"].distance(Q) < clf.transitions_["her"].distance(other)
     assert clf.transitions_["him"].distance(other) < clf.transitions_["him"].distance(Q)
+
+
+def test_logs_of_suggestions_are_learned_from_with_or_without_anchors(blobs):
+    X, y, _ = blobs
+    rng = np.random.default_rng(0)
+    suggested = np.where(rng.random(len(y)) < 0.5, y, rng.integers(6, size=len(y)))
+    log = from_log(suggested, suggested == y)
+    known = np.full(len(y), -1)
+    known[anchors_of(y, 5)] = y[anchors_of(y, 5)]
+    assert accuracy(wrap().fit(X, log), X, y) > 0.9
+    estimated = wrap(transition="estimate").fit(X, log, true_labels=known)
+    assert accuracy(estimated, X, y) > 0.9
+    assert estimated.habit_ is None  # nobody chose a class to exclude
 
 
 def test_anchors_are_learned_from(iris):

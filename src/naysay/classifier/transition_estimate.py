@@ -162,8 +162,9 @@ def estimate_from_predictions(
 ) -> TransitionEstimate:
     """Do steps 2 to 5 with predictions of any model.
 
-    The answers are complementary labels, and `at_anchors` has predictions of them. `cross_fit` predicts true
-    classes out of fold, given Q and samples of it, which `resampling` draws for the first time.
+    The answers are complementary labels, and `at_anchors` has predictions of them at the anchors.
+    `cross_fit` predicts true classes out of fold, given Q and samples of it, which `resampling`
+    draws for the first time.
     """
     pairs = anchors.count_pairs(answers, len(names))
     named = {"n_classes": len(names), "classes": names}

@@ -275,13 +275,15 @@ class ComplementaryWrapper(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.habit_, start = None, None
         if given is not None:
             transitions = given
-        elif em.anchors is None or self.transition == "uniform":
+        elif (
+            em.anchors is None or self.transition == "uniform" or not len(labels.comp_labels.label)
+        ):
             transitions = TransitionMatrix.uniform(len(names), classes=names)
         else:
             self.habit_ = estimate_from_predictions(
                 em.predict_labels_at_anchors(len(names)),
                 em.cross_fit,
-                labels,
+                labels.comp_labels,
                 em.anchors,
                 names,
                 refining=True,
@@ -367,7 +369,8 @@ class _EM:
             transitions = {
                 name: allow_mistakes(Q, self.mistakes) for name, Q in transitions.items()
             }
-        evidence = log_likelihoods(self.answers, transitions)
+        mistakes = np.maximum(self.answers.mistakes, self.mistakes)
+        evidence = log_likelihoods(replace(self.answers, mistakes=mistakes), transitions)
         if self.anchors is not None:
             known = np.eye(evidence.shape[1], dtype=bool)[self.anchors.y]
             evidence[self.at_anchors] = np.where(known, 0, -np.inf)
@@ -387,11 +390,12 @@ class _EM:
 
     def predict_labels_at_anchors(self, n_classes: int) -> Floats:
         """Predict complementary labels at the anchors, by classifiers that have not seen theirs."""
+        answers = self.answers.comp_labels
         counts = np.zeros((len(self.fold), n_classes))
-        np.add.at(counts, (self.answers.example, self.answers.label), 1)
+        np.add.at(counts, (answers.example, answers.label), 1)
         predicted = cross_predict(self.estimator, self.X, counts, self.fold, self.options["n_jobs"])
         scores = log_at_temperature(predicted, 1.0)
-        held_out = scores[self.answers.example], self.answers.label
+        held_out = scores[answers.example], answers.label
         return calibrated(scores[self.at_anchors], held_out)
 
     def cross_fit(
