@@ -180,7 +180,7 @@ def test_matrix_is_estimated_from_anchors(blobs, given):
     clf = wrap(transition="estimate").fit(X, labels, **passed)
     assert clf.transition_.distance(Q) < 0.25
     assert accuracy(clf, X, y) > 0.9
-    assert clf.habit_.judgements.shape == (len(y), 6)
+    assert clf.transition_estimate_.predictions.shape == (len(y), 6)
     assert clf.transition_samples_.shape[1:] == (6, 6)
 
 
@@ -209,7 +209,7 @@ def test_logs_of_suggestions_are_learned_from_with_or_without_anchors(blobs):
     assert accuracy(wrap().fit(X, log), X, y) > 0.9
     estimated = wrap(transition="estimate").fit(X, log, true_labels=known)
     assert accuracy(estimated, X, y) > 0.9
-    assert estimated.habit_ is None  # nobody chose a class to exclude
+    assert estimated.transition_estimate_ is None  # nobody chose a class to exclude
 
 
 def test_anchors_are_learned_from(iris):

@@ -33,28 +33,27 @@ from naysay.classifier.em import (
     run_rounds,
     weigh_classes,
 )
-from naysay.classifier.habit import (
-    LEAST_RIGHT,
-    Habit,
-    calibrated,
-    estimate_from_predictions,
-)
 from naysay.classifier.inputs import (
     Anchors,
-    Transitions,
     check_anchor_pair,
+    check_transition,
     is_ruled_out,
-    pool,
     read_anchors,
     read_labels,
-    read_transition,
     require_anchors,
     warn_if_unlike,
 )
 from naysay.classifier.scoring import score_labels
 from naysay.classifier.trainer import allow_mistakes
+from naysay.classifier.transition_estimate import (
+    LEAST_RIGHT,
+    TransitionEstimate,
+    calibrated,
+    estimate_from_predictions,
+)
 from naysay.observations import Observations, log_likelihoods
 from naysay.transition import TransitionMatrix
+from naysay.transition.alignment import Transitions, pool
 
 __all__ = ["ComplementaryWrapper"]
 
@@ -109,7 +108,7 @@ class ComplementaryWrapper(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         the number of answers, where each annotator has a matrix.
     transitions_ : dict
         The matrix of each annotator by name; empty if there is one for all.
-    habit_ : Habit or None
+    transition_estimate_ : TransitionEstimate or None
         With ``transition="estimate"``, the estimate, as for `ComplementaryClassifier`.
     transition_samples_ : ndarray of shape (n_samples, n_classes, n_classes) or None
         With ``transition="estimate"``, plausible matrices.
@@ -136,7 +135,7 @@ class ComplementaryWrapper(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     temperature_: float
     transition_: TransitionMatrix
     transitions_: dict[str, TransitionMatrix]
-    habit_: Habit | None
+    transition_estimate_: TransitionEstimate | None
     transition_samples_: NDArray[np.float64] | None
     history_: list[dict[str, float]]
 
@@ -226,13 +225,15 @@ class ComplementaryWrapper(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         fitted = em.fit(transitions, best)
         self.estimator_, self._positions = fitted
         self.temperature_, self.history_ = best.predicted.temperature, best.history
-        for message in unlike + (() if self.habit_ is None else self.habit_.warnings):
+        for message in unlike + (
+            () if self.transition_estimate_ is None else self.transition_estimate_.warnings
+        ):
             warnings.warn(message, NaysayWarning, stacklevel=2)
         return self
 
     def _read_examples(self, X: Any, y: Any) -> tuple[Observations, Transitions | None]:
         """Turn labels into indices, and align the matrix with the classes; X is not looked into."""
-        given = read_transition(self.transition)
+        given = check_transition(self.transition)
         if isinstance(y, Observations) or is_ruled_out(y):
             validate_data(self, X, skip_check_array=True)
         else:
@@ -272,7 +273,7 @@ class ComplementaryWrapper(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         The second value is what an estimate predicted, to start from.
         """
         names = list(map(str, self.classes_))
-        self.habit_, start = None, None
+        self.transition_estimate_, start = None, None
         if given is not None:
             transitions = given
         elif (
@@ -280,7 +281,7 @@ class ComplementaryWrapper(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         ):
             transitions = TransitionMatrix.uniform(len(names), classes=names)
         else:
-            self.habit_ = estimate_from_predictions(
+            self.transition_estimate_ = estimate_from_predictions(
                 em.predict_labels_at_anchors(len(names)),
                 em.cross_fit,
                 labels.comp_labels,
@@ -292,14 +293,18 @@ class ComplementaryWrapper(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 resampling=False,
                 seed=em.seed,
             )
-            transitions = self.habit_.by_annotator or self.habit_.transition
-            if self.habit_.judgements is not None:
+            transitions = (
+                self.transition_estimate_.by_annotator or self.transition_estimate_.transition
+            )
+            if self.transition_estimate_.predictions is not None:
                 start = np.full((len(em.fold), len(names)), 1 / len(names))
-                start[: labels.n_examples] = self.habit_.judgements
-        uncertainty = self.habit_.uncertainty if self.habit_ else None
+                start[: labels.n_examples] = self.transition_estimate_.predictions
+        uncertainty = self.transition_estimate_.uncertainty if self.transition_estimate_ else None
         self.transition_samples_ = uncertainty.samples if uncertainty else None
         self.transition_ = (
-            self.habit_.transition if self.habit_ else pool(labels.annotator, transitions)
+            self.transition_estimate_.transition
+            if self.transition_estimate_
+            else pool(labels.annotator, transitions)
         )
         self.transitions_ = dict(transitions) if isinstance(transitions, Mapping) else {}
         return transitions, start
