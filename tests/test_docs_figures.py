@@ -112,6 +112,19 @@ def test_accuracy_lost_by_choosing_without_true_labels_is_that_of_the_record():
         assert text.format(*(f"{sum(each) / len(each):.1f}" for each in several)) in page
 
 
+def test_accuracies_of_wrapped_classifiers_are_those_of_the_record():
+    lines = (ROOT / "benchmarks" / "results" / "wrapper.jsonl").read_text("utf-8").splitlines()
+    page = (ROOT / "docs" / "any-classifier.md").read_text("utf-8")
+    rows: dict[str, dict[str, str]] = {}
+    for record in map(json.loads, lines):
+        mean, spread = (100 * record["results"][k] for k in ("accuracy", "standard_deviation"))
+        rows.setdefault(record["classifier"], {})[record["setting"]] = f"{mean:.1f} ± {spread:.1f}"
+    assert len(rows) >= 2
+    for classifier, cells in rows.items():
+        figures = [cells[setting] for setting in ("uniform", "without0", "with0")]
+        assert f"| {classifier} | {' | '.join(figures)} |" in page
+
+
 def test_errors_of_estimated_matrices_are_those_of_the_record():
     record = merged_records("estimation")
     page = (ROOT / "docs" / "lab" / "estimation.md").read_text("utf-8")

@@ -21,16 +21,18 @@ from sklearn.utils.validation import (
 from torch import Tensor, nn
 
 from naysay import __version__, training
-from naysay._base.checks import check_count, check_number, shorten
-from naysay._base.errors import InvalidInput, InvalidModelFile, NaysayWarning, NoAnchorPoints
+from naysay._base.checks import check_count, check_number
+from naysay._base.errors import InvalidInput, InvalidModelFile, NaysayWarning
 from naysay.classifier import model_files
 from naysay.classifier.inputs import (
     Anchors,
     as_inputs,
+    check_anchor_pair,
     check_transition,
     is_ruled_out,
     read_anchors,
     read_labels,
+    require_anchors,
     warn_if_unlike,
 )
 from naysay.classifier.model_files import NetworkFactory
@@ -470,19 +472,10 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     ) -> Anchors | None:
         """Check the anchors, and turn their true classes into indices."""
         if anchors is not None:
-            if not isinstance(anchors, tuple | list) or len(anchors) != 2:
-                raise InvalidInput(
-                    f"anchors must be a pair (X_anchor, y_anchor). Got {shorten(anchors)}."
-                )
-            X_anchor = cast("Any", validate_data(self, anchors[0], allow_nd=True, reset=False))
-            anchors = X_anchor, anchors[1]
+            X_anchor, y_anchor = check_anchor_pair(anchors)
+            anchors = validate_data(self, X_anchor, allow_nd=True, reset=False), y_anchor
         found = read_anchors(X, anchors, true_labels, anchors_are, self.classes_)
-        if found is None and isinstance(self.transition, str) and self.transition == "estimate":
-            raise NoAnchorPoints(
-                "transition='estimate' needs anchors: examples whose true class is known, 5 "
-                "or 10 of each class. Pass fit(X, comp_labels, anchors=(X_anchor, y_anchor)), "
-                "or true_labels= with the true classes of some examples of X."
-            )
+        require_anchors(found, self.transition)
         return found
 
     def _make_trainer(

@@ -10,7 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from naysay._base.checks import check_label_indices, shorten
-from naysay._base.errors import InvalidInput, InvalidLabels
+from naysay._base.errors import InvalidInput, InvalidLabels, NoAnchorPoints
 from naysay.functional import as_transition
 from naysay.observations import Observations
 from naysay.transition import TransitionMatrix
@@ -134,6 +134,23 @@ def read_anchors(
         return None
     others = np.full(len(indices) - len(rows), -1)
     return Anchors(inputs, indices, np.concatenate([rows, others]), anchors_are == "random")
+
+
+def check_anchor_pair(anchors: Any) -> tuple[Any, Any]:
+    """Check that anchors are examples and their true classes."""
+    if not isinstance(anchors, tuple | list) or len(anchors) != 2:
+        raise InvalidInput(f"anchors must be a pair (X_anchor, y_anchor). Got {shorten(anchors)}.")
+    return anchors[0], anchors[1]
+
+
+def require_anchors(found: Anchors | None, transition: Any) -> None:
+    """Check that there are anchors if the matrix is to be estimated."""
+    if found is None and isinstance(transition, str) and transition == "estimate":
+        raise NoAnchorPoints(
+            "transition='estimate' needs anchors: examples whose true class is known, 5 or 10 of "
+            "each class. Pass fit(X, comp_labels, anchors=(X_anchor, y_anchor)), or true_labels= "
+            "with the true classes of some examples of X."
+        )
 
 
 def read_true_labels(y_anchor: Any, n_anchors: int, classes: NDArray[Any]) -> NDArray[np.int64]:

@@ -14,7 +14,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -42,7 +42,7 @@ from naysay.observations import Observations
 from naysay.training import Examples
 from naysay.transition import TransitionMatrix
 
-_LEAST_RIGHT = 0.5  # share of the anchors that reliable networks classify correctly
+LEAST_RIGHT = 0.5  # share of the anchors that reliable networks classify correctly
 _FAR = 0.1  # distance of matrices: with nearer ones networks learn much the same
 _MOST_HELD_OUT = 5_000  # examples: more would slow down every epoch and change little
 _N_DRAWN = 50  # matrices from resampled anchors
@@ -68,6 +68,16 @@ class TransitionEstimate(NamedTuple):
         return self.predictions
 
 
+class CrossFit(Protocol):
+    """Predict P(Y | x) out of fold, for the examples and for the anchors, as `cross_fit` does."""
+
+    def __call__(
+        self, Q: TransitionMatrix, Q_samples: NDArray[np.float64] | None, *, name: str
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], bool]:
+        """Predict with Q, of which there may be samples; `name` is shown as progress."""
+        ...
+
+
 def estimate_transition(
     trainer: Trainer,
     answers: Observations,
@@ -83,7 +93,7 @@ def estimate_transition(
 ) -> TransitionEstimate:
     """Estimate Q from complementary labels and anchors, by the steps of this module.
 
-    `refining` and `by_annotator` are whether to do steps 3 and 4, and step 4. The networks of step
+    `refining` and `by_annotator` are whether to do steps 3 and 4, and step 5. The networks of step
     3 learn by `method`, which must accept likelihoods as evidence. Answers of other kinds than
     complementary labels are evidence for them, and say nothing about Q.
     """
@@ -113,6 +123,49 @@ def estimate_transition(
         example, labels = answers.example[is_held_out], answers.label[is_held_out]
         scored = trainer.log_probs(network, trainer.pick(example, labels)), labels
     at_anchors = calibrated(score_anchors(trainer, network, anchors.X), scored)
+    seed = int(trainer.random.randint(2**31 - 1)) if refining else 0
+    return estimate_from_predictions(
+        at_anchors,
+        partial(
+            cross_fit,
+            trainer,
+            evidence,
+            anchors,
+            match_prior=match_prior,
+            anchor_repeats=anchor_repeats,
+            method=method,
+            seed=seed,
+        ),
+        answers,
+        anchors,
+        names,
+        refining=refining,
+        allow_diagonal=allow_diagonal,
+        by_annotator=by_annotator,
+        resampling=bool(match_prior),
+        seed=seed,
+    )
+
+
+def estimate_from_predictions(
+    at_anchors: NDArray[np.float64],
+    cross_fit: CrossFit,
+    answers: Observations,
+    anchors: Anchors,
+    names: Sequence[str],
+    *,
+    refining: bool,
+    allow_diagonal: bool,
+    by_annotator: bool,
+    resampling: bool,
+    seed: int,
+) -> TransitionEstimate:
+    """Do steps 2 to 5 with predictions of any model.
+
+    The answers are complementary labels, and `at_anchors` has predictions of them at the anchors.
+    `cross_fit` predicts true classes out of fold, given Q and samples of it, which `resampling`
+    draws for the first time.
+    """
     pairs = anchors.count_pairs(answers, len(names))
     named = {"n_classes": len(names), "classes": names}
     estimate = partial(from_anchors, **named, allow_diagonal=allow_diagonal, warn=False)
@@ -129,28 +182,16 @@ def estimate_transition(
     if not refining or len(answers.label) < _FEWEST_ANSWERS:
         return TransitionEstimate(first, first, None, None, None, {}, warnings)
 
-    seed = int(trainer.random.randint(2**31 - 1))
     options = {"allow_diagonal": allow_diagonal, "seed": seed}
     Q_samples = None
-    if match_prior or pairs.any():
+    if resampling or pairs.any():
         Q_samples = _resample(estimate, at_anchors, anchors.y, seed)
     Q = combine_with_pairs(first, pairs, Q_samples=Q_samples, **options).matrix
     refined: list[tuple[float, TransitionEstimate]] = []
     # Networks that were trained with a matrix far from the refined one are trained once more, with
     # the refined one. The refinement under which the labels are more likely is the estimate.
     for name in ("refining Q", "refining Q again,"):
-        probs, out_of_fold, is_reliable = cross_fit(
-            trainer,
-            evidence,
-            anchors,
-            Q,
-            Q_samples,
-            match_prior=match_prior,
-            anchor_repeats=anchor_repeats,
-            method=method,
-            seed=seed,
-            name=name,
-        )
+        probs, out_of_fold, is_reliable = cross_fit(_make_labels_possible(Q), Q_samples, name=name)
         if allow_diagonal:
             probs, out_of_fold = _calibrate_at_anchors(probs, out_of_fold, anchors.y)
         predicted = (probs[answers.example], answers.label)
@@ -195,14 +236,14 @@ def cross_fit(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], bool]:
     """Predict P(Y | x) for every example by a network that was not trained on its labels.
 
-    Two networks are trained with Q, each on one half of the examples, and predict the other half.
-    Together they cost as much as one network trained on all examples. Anchors that are a random
-    sample are split in the same way, and predicted by the network that was not trained on them;
-    the predictions of other anchors, the second value returned, are NaN. The networks are reliable,
-    the third value, if they classify most anchors correctly.
+    Two networks are trained with Q, under which every label must be possible, each on one half of
+    the examples, and predict the other half. Together they cost as much as one network trained on
+    all examples. Anchors that are a random sample are split in the same way, and predicted by the
+    network that was not trained on them; the predictions of other anchors, the second value
+    returned, are NaN. The networks are reliable, the third value, if they classify most anchors
+    correctly.
     """
     n_classes, n_examples = Q.n_classes, len(trainer.inputs)
-    Q = _make_labels_possible(Q)
     setting, mistakes = Setting(Q=Q, prior=None), trainer.mistakes
     targets = make_targets(answers, Q, method, setting, mistakes=mistakes)
     base_loss = RobustHeldOut(targets.loss) if mistakes else targets.loss
@@ -233,7 +274,7 @@ def cross_fit(
         at_anchors = score_anchors(trainer, network, anchors.X)
         out_of_fold[of_other] = softmax(at_anchors[of_other], axis=1)
         right.append(at_anchors.argmax(axis=1) == anchors.y)
-    return probs, out_of_fold, float(np.mean(right)) > _LEAST_RIGHT
+    return probs, out_of_fold, float(np.mean(right)) > LEAST_RIGHT
 
 
 def _calibrate_at_anchors(
@@ -369,9 +410,9 @@ def _label_shares(
 
 
 def calibrated(
-    scores: NDArray[np.floating],
-    held_out: tuple[NDArray[np.floating], NDArray[np.int64]] | None,
-) -> NDArray[np.floating]:
+    scores: NDArray[np.float64],
+    held_out: tuple[NDArray[np.float64], NDArray[np.int64]] | None,
+) -> NDArray[np.float64]:
     """Compute probabilities from scores, calibrated on held-out scores and labels if given."""
     temperature = 1.0 if held_out is None else calibrate(*held_out)
     return softmax(scores / temperature, axis=1)
