@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from naysay.workflows.files import FitInputs
 
 DataFile = Annotated[
-    str, typer.Argument(help="CSV, Parquet or .npz file, image folder, or - for CSV on stdin.")
+    str,
+    typer.Argument(
+        help="CSV, JSON Lines, Parquet, Excel or .npz file, image folder, or - for CSV on stdin."
+    ),
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A folder that naysay fit wrote.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]

@@ -54,7 +54,7 @@ def check(
 
         naysay check flowers-model new.csv --label not --true-label is --out issues.csv
     """
-    from naysay.workflows.predict import check_table_path, write_table
+    from naysay.workflows.predict import check_table_path, write_tables
 
     if out is not None:
         check_table_path(out)  # before the work, not after it
@@ -73,7 +73,7 @@ def check(
             **reading,
         )
     if out is not None:
-        write_table(result.issues, out)
+        write_tables([result.issues], out)
         if str(out) == "-":
             return
     if as_json:

@@ -1,5 +1,6 @@
 """``naysay predict``: predict the classes of new data."""
 
+from contextlib import nullcontext
 from typing import Annotated, Any
 
 import typer
@@ -41,20 +42,22 @@ def predict(
     check_table_path(out)  # before predicting, not after it
 
     from naysay.classifier import ComplementaryClassifier
-    from naysay.workflows.predict import count_predictions, json_lines, predict_file, write_table
+    from naysay.workflows.predict import json_lines, predict_file, write_tables
 
-    with waiting(f"naysay predict: {data}"):
+    # On standard output, predictions appear as they are made.
+    with waiting(f"naysay predict: {data}") if out != "-" else nullcontext():
         clf = ComplementaryClassifier.load(model)
-        table = predict_file(clf, data, example_id=example_id, **reading)
-    if as_json and out == "-":
-        for line in json_lines(table):
-            typer.echo(line)
-        return
-    write_table(table, out)
+        tables = predict_file(clf, data, example_id=example_id, **reading)
+        if as_json and out == "-":
+            for table in tables:
+                for line in json_lines(table):
+                    typer.echo(line)
+            return
+        counts = write_tables(tables, out)
     if out == "-":
         return
     if as_json:
-        figures = {"rows": len(table), "out": out, "predicted": count_predictions(table)}
+        figures = {"rows": counts.total(), "out": out, "predicted": dict(counts)}
         print_json(figures, indent=None)
     else:
-        typer.echo(f"{len(table):,} predictions: {out}")
+        typer.echo(f"{counts.total():,} predictions: {out}")

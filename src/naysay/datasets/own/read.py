@@ -81,8 +81,9 @@ def read_own(
     Parameters
     ----------
     data : path or data frame
-        A CSV (.csv, .tsv, .txt) or Parquet file, ``-`` for CSV from standard input, an .npz file,
-        a folder with one folder of images per complementary label, or a pandas or polars frame.
+        A table: CSV (.csv, .tsv, .txt), JSON Lines (.jsonl), both also compressed (.csv.gz),
+        Parquet or Excel (.xlsx); ``-`` for CSV from standard input; an .npz file; a folder with
+        one folder of images per complementary label; or a pandas or polars frame.
     label : str, optional
         Column of complementary labels. A table must have it, or `suggested` and `accepted`, and
         may have all of them. A cell may contain several labels,
