@@ -115,7 +115,7 @@ def _split_text(
                 refuse_long_row(source, LONGEST_ROW)
             continue  # one row, which goes on, or only the header
         content, rest = rest[:end], rest[end:]
-        if is_first or content.strip():
+        if is_first or content.strip(b"\r\n"):
             yield header + content, line - header.count(b"\n")
         if is_first and kind == "csv":
             header = content[:first]

@@ -40,6 +40,7 @@ from naysay.datasets.own.images import (
 from naysay.datasets.own.recipe import Recipe, fit_recipe
 from naysay.datasets.own.tables import (
     LONGEST_NAME,
+    check_columns,
     codes_of,
     find_column,
     is_frame,
@@ -175,6 +176,7 @@ def read_own(
     else:
         text = {*columns.values(), *categorical}
         rows = read_table(data, text=text, delimiter=delimiter, decimal=decimal)
+        _check_names(rows, columns, features, ignore, categorical, source)
         cells = _label_cells(rows, columns, source)
         if images is not None:
             rows = cells.pop("images")
@@ -259,6 +261,26 @@ def _read_text(table: pa.Table, column: str, role: str, source: str) -> pa.Array
     return pa.LargeListArray.from_arrays(ends, flat)
 
 
+def _check_names(
+    table: pa.Table,
+    columns: Mapping[str, str],
+    features: Sequence[str] | None,
+    ignore: Sequence[str],
+    categorical: Sequence[str],
+    source: str,
+) -> None:
+    """Check that the table has all columns that parameters name."""
+    named: list[tuple[str, str | None]] = [(column, role) for role, column in columns.items()]
+    lists = {"features": features or (), "ignore": ignore, "categorical": categorical}
+    for role, listed in lists.items():
+        if isinstance(listed, str):
+            raise InvalidInput(
+                f"{role} must be a list of column names. Got the text {shorten(listed)}."
+            )
+        named += [(name, role) for name in listed]
+    check_columns(table, named, source)
+
+
 def _feature_columns(
     table: pa.Table,
     columns: Mapping[str, str],
@@ -266,13 +288,6 @@ def _feature_columns(
     ignore: Sequence[str],
     source: str,
 ) -> list[str]:
-    for role, listed in (("features", features), ("ignore", ignore)):
-        if isinstance(listed, str):
-            raise InvalidInput(
-                f"{role} must be a list of column names. Got the text {shorten(listed)}."
-            )
-    for name in ignore:
-        find_column(table, name, source, role="ignore")
     if features is None:
         other = {*columns.values(), *ignore}
         return [name for name in table.column_names if name not in other]
@@ -282,8 +297,6 @@ def _feature_columns(
             "features, or omit features to use all columns but those in ignore."
         )
     names = list(dict.fromkeys(features))
-    for name in names:
-        find_column(table, name, source, role="features")
     for role, name in columns.items():
         if name in names:
             raise InvalidInput(

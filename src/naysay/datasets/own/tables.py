@@ -13,7 +13,7 @@ import re
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
@@ -46,6 +46,9 @@ _FORMATS = {
 }
 # pandas saves a row index as a column without a name (CSV) or with one of these names (Parquet).
 _INDEX_NAME = re.compile(r"__index_level_\d+__|unnamed column \d+|Unnamed: \d+")
+
+_MOST_HINTS = 5  # columns for which an error lists the nearest names
+_OPTIONS = {"example_id": "--id"}  # whose name is not that of the parameter
 
 
 def read_table(
@@ -152,27 +155,48 @@ def source_name(data: Any) -> str:
 def find_column(
     table: pa.Table, name: str, source: str, *, role: str | None = None
 ) -> pa.ChunkedArray:
-    """Find a column by name, or raise an error that lists the columns there are.
+    """Find a column by name, or raise the error of `check_columns`."""
+    check_columns(table, [(name, role)], source)
+    return table[name]
 
-    `role` is the parameter that names the column. Without it, the column is one that the model was
-    trained on.
+
+def check_columns(table: pa.Table, named: Iterable[tuple[str, str | None]], source: str) -> None:
+    """Check that a table has columns, or raise one error about all that it lacks.
+
+    Each name comes with the parameter that gives it. Without one, the column is one that the model
+    was trained on. The error lists the nearest names.
     """
     names = table.column_names
-    if name in names:
-        return table[name]
-    rule = f"{role} must name a column of {source}"
-    if role is None:
-        rule = f"{source} must have the columns that the model was trained on"
-    hint = ""
+    known = set(names)
+    missing = {name: role for name, role in named if name not in known}
+    if not missing:
+        return
+    roles = " and ".join(dict.fromkeys(_describe_role(role) for role in missing.values() if role))
+    rule = f"{source} must have the columns that the model was trained on"
+    if roles:
+        number = "a column" if len(missing) == 1 else "columns"
+        rule = f"{roles} must name {number} of {source}"
     by_lower = {column.lower(): column for column in names}
-    close = difflib.get_close_matches(str(name).lower(), by_lower, n=1)
-    if close:
-        hint = f" Did you mean {by_lower[close[0]]!r}?"
-    elif all(_is_number(column) for column in names):
-        hint = " These look like values. The first row must hold the column names: add a header."
+    hints = []
+    for name in list(missing)[:_MOST_HINTS]:
+        lower = str(name).lower()
+        close = [lower] if lower in by_lower else difflib.get_close_matches(lower, by_lower)
+        if close:
+            listed = " or ".join(repr(by_lower[each]) for each in close)
+            hints.append(f" Did you mean {listed}{f' for {name!r}' if len(missing) > 1 else ''}?")
+    if not hints and all(_is_number(column) for column in names):
+        hints = [" These look like values. The first row must hold the column names: add a header."]
+    lacked = shorten(list(missing) if len(missing) > 1 else next(iter(missing)))
     raise InvalidInput(
-        f"{rule}. It has no column {shorten(name)}; its columns are {shorten(names)}.{hint}"
+        f"{rule}. It has no column {lacked}; its columns are {shorten(names)}.{''.join(hints)}"
     )
+
+
+def _describe_role(role: str) -> str:
+    """Write a parameter with its option on the command line."""
+    if role.startswith("--"):
+        return role
+    return f"{role} ({_OPTIONS.get(role, '--' + role.replace('_', '-'))})"
 
 
 def _from_frame(frame: Any, source: str) -> pa.Table:
