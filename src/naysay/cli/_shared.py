@@ -4,6 +4,7 @@ import csv
 import functools
 import inspect
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -41,7 +42,7 @@ def _option(
 ) -> inspect.Parameter:
     """Declare a command-line option for a parameter of `read_own`."""
     flags = () if flag is None else (flag,)
-    callback = split_names if name in _LISTS else None
+    callback = _PARSERS.get(name)
     option = typer.Option(*flags, help=about, callback=callback, rich_help_panel="Reading the data")
     annotation = Annotated[kind, option]
     return inspect.Parameter(
@@ -54,7 +55,31 @@ def split_names(listed: str | None) -> list[str] | None:
     return None if listed is None else next(csv.reader([listed], skipinitialspace=True), [])
 
 
-_LISTS = {"features", "ignore", "categorical", "classes"}
+def class_list(given: str | None) -> list[str] | None:
+    """Read class names from a list, a file or a number, as ``--classes`` gives them."""
+    from naysay.workflows.files import read_classes  # loads numpy
+
+    if given is None:
+        return None
+    n_classes, names = read_classes(given)
+    return names or [str(place) for place in range(n_classes)]
+
+
+def parse_size(given: str | None) -> tuple[int, int] | None:
+    """Parse the height and width of images: ``32`` or ``32x48``."""
+    if given is None:
+        return None
+    found = re.fullmatch(r"(\d{1,9})(?:[x×](\d{1,9}))?", given.strip())
+    if found is None:
+        raise typer.BadParameter(f"must be like 32, or 32x48 for height x width. Got {given!r}.")
+    return int(found[1]), int(found[2] or found[1])
+
+
+_PARSERS = {
+    **dict.fromkeys(("features", "ignore", "categorical"), split_names),
+    "classes": class_list,
+    "size": parse_size,
+}
 _OPTIONS = (
     _option("label", "Column of complementary labels (tables need it, or --suggested)."),
     _option("suggested", "Column of suggested classes, in a log of suggestions."),
@@ -67,11 +92,29 @@ _OPTIONS = (
     _option("features", "Feature columns, separated by commas; all other columns by default."),
     _option("ignore", "Columns to leave out, such as dates, separated by commas."),
     _option("categorical", "Columns to read as categories, separated by commas."),
-    _option("classes", "All class names in order, separated by commas."),
+    _option(
+        "classes",
+        "All classes in order: names separated by commas, a file with one name per line, or a "
+        "number. A name with a comma is put in double quotes.",
+    ),
+    _option(
+        "ignore_case",
+        "Merge classes that differ only in capitals.",
+        "--ignore-case",
+        kind=bool,
+        default=False,
+    ),
     _option("separator", "Separator of several labels in one cell.", kind=str, default="|"),
     _option("delimiter", "CSV delimiter; detected from the header by default."),
     _option("decimal", "Decimal mark of a CSV file.", kind=str, default="."),
-    _option("size", "Resize all images to this height and width.", kind=tuple[int, int] | None),
+    _option("size", "Resize all images: 32, or 32x48 for height x width."),
+    _option(
+        "strict",
+        "Stop at a damaged image instead of leaving it out.",
+        "--strict",
+        kind=bool,
+        default=False,
+    ),
 )
 
 

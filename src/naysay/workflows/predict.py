@@ -6,10 +6,11 @@ import json
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -32,7 +33,8 @@ _SUFFIXES = (".csv", ".parquet", ".pq")
 _MOST_ROWS = 1 << 16  # of a batch
 _BATCH_BYTES = 1 << 25  # of the inputs of a batch
 
-_Batches = Iterator[tuple[dict[str, Any], Any]]  # columns to copy, and inputs
+# Columns to copy, inputs, and where these are missing.
+_Batches = Iterator[tuple[dict[str, Any], Any, Any]]
 
 
 def predict_file(
@@ -43,6 +45,7 @@ def predict_file(
     example_id: str | None = None,
     delimiter: str | None = None,
     decimal: str = ".",
+    damaged: dict[str, str] | None = None,
 ) -> Iterator[pa.Table]:
     """Predict the class of every row of a table, or of every image, in batches.
 
@@ -58,6 +61,9 @@ def predict_file(
         A column to copy in front of the predictions.
     images, delimiter, decimal
         As in `read_features`.
+    damaged : dict, optional
+        Receives the error of each damaged image by its path, and its prediction is missing. By
+        default a damaged image is an error.
 
     Yields
     ------
@@ -77,18 +83,19 @@ def predict_file(
     if is_path and Path(data).is_dir():
         if example_id is not None:
             raise InvalidInput("id must be left out for a folder: its images are named by path.")
-        batches = _read_folder(Path(data), recipe, n_rows)
+        batches = _read_folder(Path(data), recipe, damaged, n_rows)
     elif is_path and Path(data).suffix.lower() == ".npz":
         batches = _read_arrays(Path(data), recipe, example_id, n_rows)
     else:
-        batches = _read_rows(data, recipe, images, example_id, n_rows, delimiter, decimal)
+        batches = _read_rows(data, recipe, images, example_id, damaged, n_rows, delimiter, decimal)
     is_empty = True
-    for columns, X in batches:
+    for columns, X, is_missing in batches:
         is_empty = False
         probs = model.predict_proba(X)
-        columns["prediction"] = model.classes_[probs.argmax(axis=1)].astype(str)
+        names = model.classes_[probs.argmax(axis=1)].astype(str)
+        columns["prediction"] = pa.array(names, mask=is_missing)
         for index, name in enumerate(model.classes_):
-            columns[f"P({name})"] = probs[:, index]
+            columns[f"P({name})"] = pa.array(probs[:, index], mask=is_missing)
         yield pa.table(columns)
     if is_empty:
         raise InvalidInput(f"{source_name(data)} must hold examples. It holds none.")
@@ -99,6 +106,7 @@ def _read_rows(
     recipe: Recipe | ImageRecipe,
     images: str | None,
     example_id: str | None,
+    damaged: dict[str, str] | None,
     n_rows: int,
     delimiter: str | None,
     decimal: str,
@@ -125,6 +133,7 @@ def _read_rows(
     )
     for first, table in batches:
         columns: dict[str, Any] = {}
+        is_missing = None
         with counting_from(first):
             if example_id is not None:
                 cells = find_column(table, example_id, name, role="id")
@@ -139,11 +148,27 @@ def _read_rows(
                 cells = find_column(table, str(images), name, role="images")
                 paths = to_text(cells, str(images), name, longest=4096).to_pylist()
                 rows = range(first, first + len(paths))
-                X = recipe.apply(resolve_paths(paths, rows, data, name))
-        yield columns, X
+                files = resolve_paths(paths, rows, data, name)
+                X, is_missing = _decode(recipe, files, damaged)
+        yield columns, X, is_missing
 
 
-def _read_folder(folder: Path, recipe: Recipe | ImageRecipe, n_rows: int) -> _Batches:
+def _decode(
+    recipe: ImageRecipe, paths: Sequence[Path], damaged: dict[str, str] | None
+) -> tuple[Any, Any]:
+    """Decode images, and mark those that are damaged."""
+    found: dict[int, str] = {}
+    X = recipe.apply(paths, damaged=None if damaged is None else found)
+    is_missing = np.zeros(len(paths), dtype=bool)
+    is_missing[list(found)] = True
+    if damaged is not None:
+        damaged.update({str(paths[index]): found[index] for index in sorted(found)})
+    return X, is_missing
+
+
+def _read_folder(
+    folder: Path, recipe: Recipe | ImageRecipe, damaged: dict[str, str] | None, n_rows: int
+) -> _Batches:
     if isinstance(recipe, Recipe):
         raise InvalidInput(
             f"{folder} must be a table or an array file, like the training data. It is a folder."
@@ -151,10 +176,8 @@ def _read_folder(folder: Path, recipe: Recipe | ImageRecipe, n_rows: int) -> _Ba
     paths = find_images(folder)
     for start in range(0, len(paths), n_rows):
         batch = paths[start : start + n_rows]
-        yield (
-            {"image": [path.relative_to(folder).as_posix() for path in batch]},
-            recipe.apply(batch),
-        )
+        columns = {"image": [path.relative_to(folder).as_posix() for path in batch]}
+        yield columns, *_decode(recipe, batch, damaged)
 
 
 def _read_arrays(
@@ -164,7 +187,7 @@ def _read_arrays(
         raise InvalidInput("id must be left out for an array file, whose rows have no name.")
     X = read_features(path, recipe)
     for start in range(0, len(X), n_rows):
-        yield {}, X[start : start + n_rows]
+        yield {}, X[start : start + n_rows], None
 
 
 def check_table_path(path: str | Path) -> None:
@@ -206,7 +229,7 @@ def _counted(tables: Iterable[pa.Table], counts: Counter[str]) -> Iterator[pa.Ta
     for table in tables:
         if "prediction" in table.column_names:
             counted = table["prediction"].value_counts().to_pylist()
-            counts.update({each["values"]: each["counts"] for each in counted})
+            counts.update({each["values"]: each["counts"] for each in counted if each["values"]})
         yield table
 
 

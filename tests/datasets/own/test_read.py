@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from naysay import InvalidData, InvalidInput, InvalidLabels, InvalidModelFile, NaysayError
-from naysay.datasets.own import read_features, read_own, recipe_from_dict
+from naysay.datasets.own import read_anchors, read_features, read_own, recipe_from_dict
 
 CSV = """age,colour,not,is,who
 31,red,cat|dog,,ann
@@ -361,3 +361,19 @@ def test_all_missing_columns_of_new_data_are_named_at_once(table):
     recipe = read_own(table, label="not", features=["age", "colour"]).recipe
     with pytest.raises(InvalidInput, match=r"no column 'age', 'colour'.*mean 'color' for 'colour'"):
         read_features(pd.DataFrame({"color": ["red"]}), recipe)
+
+
+def test_capitals_can_be_ignored(tmp_path):
+    (tmp_path / "t.csv").write_text("x,not,is\n1,cat,DOG\n2,Cat,\n3,cat|Owl,\n4,dog,owl\n")
+    assert read_own(tmp_path / "t.csv", label="not", true_label="is").n_classes == 6
+    own = read_own(tmp_path / "t.csv", label="not", true_label="is", ignore_case=True)
+    assert own.classes == ("Owl", "cat", "dog")
+    assert own.label.tolist() == [1, 1, 1, 0, 2]
+    assert own.true_labels.tolist() == [2, -1, -1, 0]
+    classes = ["CAT", "DOG", "OWL"]
+    own = read_own(
+        tmp_path / "t.csv", label="not", ignore=["is"], classes=classes, ignore_case=True
+    )
+    assert own.classes == ("CAT", "DOG", "OWL")
+    (tmp_path / "a.csv").write_text("x,is\n1,oWl\n")
+    assert read_anchors(tmp_path / "a.csv", own, ignore_case=True)[1].tolist() == [2]

@@ -27,6 +27,7 @@ from naysay.datasets.own.data import (
     check_rows_agree,
     class_indices,
     gather_answers,
+    match_case,
     sort_names,
 )
 from naysay.datasets.own.images import (
@@ -76,6 +77,8 @@ def read_own(
     standardise: bool = False,
     size: tuple[int, int] | None = None,
     mode: str | None = None,
+    ignore_case: bool = False,
+    strict: bool = True,
 ) -> OwnData:
     """Read data with complementary labels from a table, an array file or a folder of images.
 
@@ -130,6 +133,11 @@ def read_own(
     mode : {"L", "RGB"}, optional
         Convert images to greyscale ("L") or colour. By default, images are greyscale if all
         files are.
+    ignore_case : bool, default=False
+        Whether class names that differ only in capitals are one class, like ``Cat`` and ``cat``.
+        It is spelled as in `classes`, or as most labels are.
+    strict : bool, default=True
+        Whether a damaged image is an error. Otherwise it is left out, and listed in ``skipped``.
 
     Raises
     ------
@@ -170,6 +178,8 @@ def read_own(
         rows, labels, folders = find_labelled_images(data)
         # A file that is in two folders is one example with two labels.
         cells = {"label": pa.array(labels), "example_id": pa.array(digest_files(rows))}
+        if ignore_case:
+            folders = set(match_case(sorted(folders), sorted(folders)))
         classes = sort_names(folders) if classes is None else classes
     elif _is_array_file(data):
         cells, rows, classes = open_arrays(Path(data), columns, classes)
@@ -189,8 +199,9 @@ def read_own(
             f"Got {shorten(list(features))}."
         )
     row, example_of_row, answers = gather_answers(
-        **cells, classes=classes, separator=separator, source=source
+        **cells, classes=classes, separator=separator, ignore_case=ignore_case, source=source
     )
+    damaged: dict[int, str] | None = None if strict else {}
     ids = None
     if "example_id" in cells:
         ids = tuple(cells["example_id"].take(pa.array(row)).to_pylist())
@@ -215,11 +226,12 @@ def read_own(
         else:
             check_rows_agree(pa.chunked_array([rows]), str(images), row, example_of_row, source)
             paths = resolve_paths(rows.take(pa.array(row)).to_pylist(), row, data, source)
-        recipe = plan_images(paths, size=size, mode=mode)
-        X = recipe.apply(paths)
-    return OwnData(
+        recipe = plan_images(paths, size=size, mode=mode, damaged=damaged)
+        X = recipe.apply(paths, damaged=damaged)
+    own = OwnData(
         X=X, recipe=recipe, source=source, row=row, ids=ids, n_rows=len(example_of_row), **answers
     )
+    return own.without_examples(damaged) if damaged else own
 
 
 def _is_folder(data: Any) -> bool:
@@ -388,6 +400,7 @@ def read_anchors(
     ignored: Collection[str] = (),
     delimiter: str | None = None,
     decimal: str = ".",
+    ignore_case: bool = False,
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Read anchors, examples with known true classes, with the same features as `own`.
 
@@ -405,7 +418,7 @@ def read_anchors(
         Column of image paths, for a table of images.
     ignored : collection of str
         Columns of the table of `own` that are not features: labels, annotators, ids.
-    delimiter, decimal : str
+    delimiter, decimal, ignore_case
         As in `read_own`.
 
     Returns
@@ -448,7 +461,10 @@ def read_anchors(
         table = read_table(data, text=[true_label], delimiter=delimiter, decimal=decimal)
         labels = _read_text(table, true_label, "true_label", name)
         X = read_features(data, own.recipe, images=images, delimiter=delimiter, decimal=decimal)
-    true = class_indices(*codes_of(labels), own.classes, "true_label", name)
+    codes, found = codes_of(labels)
+    if ignore_case:
+        found = match_case(found, own.classes)
+    true = class_indices(codes, found, own.classes, "true_label", name)
     if not (true >= 0).any():
         raise InvalidLabels(
             f"{name} must contain at least one true class. All cells of its true classes are empty."
