@@ -4,16 +4,25 @@ import os
 import pty
 import subprocess
 import sys
+import time
+from contextlib import nullcontext
+from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import typer
 from PIL import Image
 from typer.testing import CliRunner
 
 import naysay
+from naysay import ComplementaryClassifier
 from naysay.cli import app
 from naysay.cli._shared import class_list, parse_size
+from naysay.workflows.files import write_example
+
+fit_command = import_module("naysay.cli.fit")  # naysay.cli.fit is the function
 
 
 def run(*arguments):
@@ -72,7 +81,7 @@ def test_one_damaged_image_does_not_stop_fit_and_predict(photos, tmp_path):
     done = run("fit", photos, *options)
     assert done.exit_code == 0, done.output
     assert "'dog/1.png': left out, because these images are damaged" in done.output
-    assert run("fit", photos, *options, "--strict").exit_code == 1
+    assert run("fit", photos, *options, "--strict", "--force").exit_code == 1
     done = run("predict", tmp_path / "model", photos)
     assert done.exit_code == 0, done.output
     assert "damaged images without a prediction: 1." in done.stderr
@@ -120,3 +129,82 @@ def test_no_color_means_no_escape_codes(tmp_path):
     assert escape_codes(*info)
     for command in (info, ("--help",), ("fit", "--nonsense")):
         assert not escape_codes(*command, NO_COLOR="1")
+
+
+@pytest.fixture
+def flowers(tmp_path):
+    write_example(tmp_path / "flowers.csv")
+    return tmp_path / "flowers.csv"
+
+
+def test_fit_has_the_cures_for_troubles_as_options(flowers, tmp_path):
+    options = {"lr": 0.01, "batch_size": 16, "max_norm": 1.0, "match_prior": 0.1, "restarts": 1}
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+    done = run("fit", flowers, "--label=not", "--epochs=2", *flags, "--out", tmp_path / "model")
+    assert done.exit_code == 0, done.output
+    saved = ComplementaryClassifier.load(tmp_path / "model").get_params()
+    assert {name: saved[name] for name in options} == options
+    done = run("fit", flowers, "--label=not", "--lr=0", "--out", tmp_path / "other")
+    assert done.exit_code == 1
+    assert "lr must" in done.output
+
+
+def test_estimate_trains_with_the_options(flowers, tmp_path):
+    estimate = ("estimate", flowers, "--label=not", "--true-label=is", "--epochs=1")
+    state = tmp_path / "state"
+    done = run(*estimate, "--lr=0.1", "--batch-size=8", "--max-norm=1", "--checkpoint", state)
+    assert done.exit_code == 0, done.output
+    assert list(state.glob("*.safetensors"))
+    for wrong in ("lr", "max_norm"):
+        done = run(*estimate, f"--{wrong.replace('_', '-')}=0")
+        assert done.exit_code == 1
+        assert f"{wrong} must" in done.output
+
+
+def test_an_earlier_model_is_replaced_only_by_force(flowers, tmp_path):
+    fit = ("fit", flowers, "--label=not", "--epochs=1", "--out", tmp_path / "model")
+    assert run(*fit).exit_code == 0
+    before = (tmp_path / "model/model.json").read_bytes()
+    done = run(*fit, "--seed=1")
+    assert done.exit_code == 1
+    assert "--force" in done.output
+    assert (tmp_path / "model/model.json").read_bytes() == before
+    assert run(*fit, "--seed=1", "--force").exit_code == 0
+    assert (tmp_path / "model/model.json").read_bytes() != before
+
+
+@pytest.mark.parametrize("answer, is_replaced", [(True, True), (False, False)])
+def test_on_a_terminal_fit_asks_before_it_replaces_a_model(answer, is_replaced, monkeypatch):
+    terminal = SimpleNamespace(isatty=lambda: True)
+    monkeypatch.setattr(fit_command, "sys", SimpleNamespace(stdin=terminal, stderr=terminal))
+    asked = []
+
+    def confirm(question, *, abort, err):
+        asked.append(question)
+        if abort and not answer:
+            raise typer.Abort
+
+    monkeypatch.setattr(typer, "confirm", confirm)
+    with nullcontext() if is_replaced else pytest.raises(typer.Abort):
+        fit_command._ask_to_replace(Path("model"))
+    assert asked == ["model holds a model already. Replace it?"]
+
+
+def test_a_killed_fit_goes_on_from_its_checkpoint(flowers, tmp_path):
+    fit = ["fit", flowers, "--label=not", "--epochs=200", "--batch-size=8"]
+    resumed = [*fit, "--checkpoint", tmp_path / "state", "--out", tmp_path / "resumed"]
+    source = str(Path(naysay.__file__).parents[1])
+    process = subprocess.Popen(
+        [sys.executable, "-m", "naysay", *map(str, resumed)],
+        env=os.environ | {"PYTHONPATH": source, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.DEVNULL,
+    )
+    while not list((tmp_path / "state").glob("*.safetensors")) and process.poll() is None:
+        time.sleep(0.01)
+    process.kill()
+    assert process.wait() != 0, "it was to be killed before it ended"
+    assert not (tmp_path / "resumed").exists()
+    assert run(*resumed).exit_code == 0
+    assert run(*fit, "--out", tmp_path / "whole").exit_code == 0
+    written = [tmp_path / name / "model.safetensors" for name in ("resumed", "whole")]
+    assert written[0].read_bytes() == written[1].read_bytes()

@@ -5,7 +5,8 @@ import functools
 import inspect
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,6 +24,8 @@ DataFile = Annotated[
     ),
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A folder that naysay fit wrote.")]
+_Decorator = Callable[[Callable[..., None]], Callable[..., None]]
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 
 
@@ -38,12 +41,18 @@ def as_sentences(text: str) -> str:
 
 
 def _option(
-    name: str, about: str, flag: str | None = None, kind: Any = str | None, default: Any = None
+    name: str,
+    about: str,
+    flag: str | None = None,
+    kind: Any = str | None,
+    default: Any = None,
+    panel: str = "Reading the data",
+    **more: Any,
 ) -> inspect.Parameter:
-    """Declare a command-line option for a parameter of `read_own`."""
+    """Declare a command-line option for a parameter of a function."""
     flags = () if flag is None else (flag,)
     callback = _PARSERS.get(name)
-    option = typer.Option(*flags, help=about, callback=callback, rich_help_panel="Reading the data")
+    option = typer.Option(*flags, help=about, callback=callback, rich_help_panel=panel, **more)
     annotation = Annotated[kind, option]
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
@@ -118,25 +127,74 @@ _OPTIONS = (
 )
 
 
-def reads_data(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+_train = partial(_option, panel="Training")
+_TRAINING = (
+    _train("lr", "Learning rate.", kind=float | None, show_default="0.001"),
+    _train("batch_size", "Examples per step.", kind=int | None, min=1, show_default="64"),
+    _train(
+        "max_norm", "Clip gradients to this norm; 1 prevents collapsed classes.", kind=float | None
+    ),
+    _train(
+        "match_prior",
+        "Weight of a penalty that draws predictions towards the class proportions that the labels "
+        "imply; 0.1 prevents collapsed classes.",
+        kind=float | None,
+    ),
+    _train(
+        "restarts",
+        "Number of further trainings while the held-out labels show collapsed classes.",
+        kind=int | None,
+        min=0,
+    ),
+    _train(
+        "compile",
+        "Compile the network: for large networks on a GPU.",
+        "--compile",
+        kind=bool,
+        default=False,
+    ),
+    _train(
+        "checkpoint",
+        "Folder for the state of training. If the command is stopped, the same command goes on "
+        "from there.",
+        kind=Path | None,
+        metavar="FOLDER",
+    ),
+)
+
+
+def reads_data(*names: str) -> _Decorator:
     """Replace the parameter ``reading`` of a command by the options for reading data.
 
     The command receives a dictionary of the options that were given, which are keyword arguments
     of `read_own`. With `names`, it has only these options.
     """
-    options = [option for option in _OPTIONS if not names or option.name in names]
+    return _takes("reading", [each for each in _OPTIONS if not names or each.name in names])
+
+
+def trains(*names: str) -> _Decorator:
+    """Replace the parameter ``training`` of a command by the options for training.
+
+    The command receives a dictionary of the options that were given, which are parameters of
+    `ComplementaryClassifier`. With `names`, it has only these options.
+    """
+    return _takes("training", [each for each in _TRAINING if not names or each.name in names])
+
+
+def _takes(parameter: str, options: Sequence[inspect.Parameter]) -> _Decorator:
+    """Replace a parameter of a command by options, whose values it receives as a dictionary."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)
         def run(**given: Any) -> None:
             values = {option.name: given.pop(option.name) for option in options}
-            reading = {name: value for name, value in values.items() if value is not None}
-            command(**given, reading=reading)
+            taken = {name: value for name, value in values.items() if value is not None}
+            command(**given, **{parameter: taken})
 
         others = [
-            parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-            for name, parameter in inspect.signature(command).parameters.items()
-            if name != "reading"
+            each.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            for name, each in inspect.signature(command).parameters.items()
+            if name != parameter
         ]
         signature = inspect.Signature([*others, *options])
         run.__signature__ = signature  # pyright: ignore[reportAttributeAccessIssue]

@@ -136,7 +136,7 @@ def _read_rows(
         is_missing = None
         with counting_from(first):
             if example_id is not None:
-                cells = find_column(table, example_id, name, role="id")
+                cells = find_column(table, example_id, name, role="example_id")
                 columns[example_id] = to_text(cells, example_id, name, longest=4096)
                 if example_id in numeric and is_text(cells.type):
                     numbers = to_numbers_if_possible(cells, decimal)

@@ -156,8 +156,10 @@ def find_column(
     table: pa.Table, name: str, source: str, *, role: str | None = None
 ) -> pa.ChunkedArray:
     """Find a column by name, or raise the error of `check_columns`."""
-    check_columns(table, [(name, role)], source)
-    return table[name]
+    place = table.schema.get_field_index(name)  # a list of all names would take quadratic time
+    if place < 0:
+        check_columns(table, [(name, role)], source)
+    return table.column(place)
 
 
 def check_columns(table: pa.Table, named: Iterable[tuple[str, str | None]], source: str) -> None:
