@@ -13,7 +13,7 @@ from naysay.cli.fit import AnchorsAre, Mistakes
 # The other settings for reading the data are saved with the model.
 @reads_data(
     *("label", "suggested", "accepted", "offered", "true_label", "annotator", "example_id"),
-    *("images", "separator", "delimiter", "decimal"),
+    *("images", "separator", "delimiter", "decimal", "ignore_case", "strict"),
 )
 def check(
     model: Model,
@@ -54,7 +54,7 @@ def check(
 
         naysay check flowers-model new.csv --label not --true-label is --out issues.csv
     """
-    from naysay.workflows.predict import check_table_path, write_table
+    from naysay.workflows.predict import check_table_path, write_tables
 
     if out is not None:
         check_table_path(out)  # before the work, not after it
@@ -73,7 +73,7 @@ def check(
             **reading,
         )
     if out is not None:
-        write_table(result.issues, out)
+        write_tables([result.issues], out)
         if str(out) == "-":
             return
     if as_json:

@@ -16,16 +16,20 @@ from naysay.cli._shared import (
     print_warnings,
     read_data,
     reads_data,
+    trains,
 )
 from naysay.cli.fit import AllowDiagonal, AnchorFile, AnchorLabel, Epochs, Seed
 
 _MOST_ROWS = 30  # entries shown
 
 
+# Those options for training that also hold for the networks that estimate Q.
 @reads_data()
+@trains("lr", "batch_size", "max_norm", "compile", "checkpoint")
 def estimate(
     data: DataFile,
     reading: dict[str, Any],
+    training: dict[str, Any],
     anchors: AnchorFile = None,
     anchor_label: AnchorLabel = None,
     out: Annotated[
@@ -78,6 +82,7 @@ def estimate(
         epochs=epochs,
         seed=seed,
         progress=True,
+        **training,
     )
     print_warnings(report.warnings)
     Q, estimated = report.transition, report.estimate

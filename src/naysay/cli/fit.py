@@ -10,12 +10,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from naysay._base.errors import InvalidInput
 from naysay.cli._shared import (
     AsJson,
     DataFile,
     print_json,
     read_data,
     reads_data,
+    trains,
 )
 from naysay.cli.data import print_summary, print_warning
 
@@ -57,10 +59,12 @@ Epochs = Annotated[int, typer.Option(min=1, help="Maximum number of passes over 
 
 
 @reads_data()
+@trains()
 def fit(
     data: DataFile,
     out: Annotated[Path, typer.Option(metavar="MODEL", help="The model folder to write.")],
     reading: dict[str, Any],
+    training: dict[str, Any],
     anchors: AnchorFile = None,
     anchor_label: AnchorLabel = None,
     anchors_are: AnchorsAre = "random",
@@ -83,6 +87,9 @@ def fit(
         float, typer.Option(help="Fraction of the examples held out to estimate the accuracy.")
     ] = 0.2,
     seed: Seed = 0,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace an earlier model without asking.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a model on your data, and write it to a folder with a report.
@@ -104,6 +111,8 @@ def fit(
     from naysay.datasets.own.summary import summarise
 
     check_model_path(out)  # before training, not after it
+    if not force and (out / "model.json").exists():
+        _ask_to_replace(out)
     inputs = read_data(
         data,
         reading,
@@ -134,6 +143,7 @@ def fit(
         progress=True,
         command=shlex.join(["naysay", *sys.argv[1:]]),
         summary=summary,
+        **training,
     )
     clf.save(out, report=render_fit_page(report))
     page = out / "report.html"
@@ -142,6 +152,15 @@ def fit(
     else:
         _print(report)
         typer.echo(f"{report.seconds:.0f} seconds. The model: {out}  The page: {page}")
+
+
+def _ask_to_replace(out: Path) -> None:
+    """Ask whether to replace a model, or stop if there is nobody to ask."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise InvalidInput(
+            f"{out} holds a model already. Pass --force to replace it, or name another folder."
+        )
+    typer.confirm(f"{out} holds a model already. Replace it?", abort=True, err=True)
 
 
 def find_network(name: str) -> Any:

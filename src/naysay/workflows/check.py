@@ -244,6 +244,8 @@ def check_model(
     examples, first = np.unique(own.example[is_label], return_index=True)
     annotators = annotator_names(own)
     Q, by_annotator, notes = _choose_matrices(model, own, transition, annotators)
+    if own.skipped:
+        notes.append(f"{shorten(own.skipped)}: left out, because these images are damaged.")
     matrices = matrix_of_each(np.unique(annotators).tolist(), by_annotator, Q)
     probs = model.predict_proba(X)
     labels, answered = own.label[is_label[first]], probs[examples]

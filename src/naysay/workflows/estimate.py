@@ -100,6 +100,7 @@ def estimate_own(
     seed: int = 0,
     allow_diagonal: bool = False,
     progress: bool = False,
+    **parameters: Any,
 ) -> EstimateReport:
     """Estimate the transition matrix of a user's data from anchors.
 
@@ -131,6 +132,7 @@ def estimate_own(
         classes=own.classes,
         epochs=epochs,
         progress=progress,
+        **parameters,
         random_state=seed,
     )
     estimate = clf.estimate_transition(

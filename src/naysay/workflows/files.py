@@ -87,7 +87,8 @@ def read_fit_inputs(
         own = rest
     answers = ("label", "suggested", "accepted", "offered", "annotator", "example_id")
     roles = [reading[role] for role in answers if role in reading]
-    shared = {name: reading[name] for name in ("images", "delimiter", "decimal") if name in reading}
+    names = ("images", "delimiter", "decimal", "ignore_case")
+    shared = {name: reading[name] for name in names if name in reading}
     ignored = [*roles, *reading.get("ignore", ())]
     more = read_anchors(anchors, own, true_label=anchor_label, ignored=ignored, **shared)
     return FitInputs(own, more, given, warnings)
@@ -178,7 +179,7 @@ def read_classes(given: str) -> tuple[int, list[str] | None]:
     """Read the number of classes and their names from a number, a listing or a file."""
     if given.strip().isdecimal():
         return int(given), None
-    if "," in given:
+    if "," in given and not Path(given).is_file():
         listed = next(csv.reader([given], skipinitialspace=True))
         if not all(name.strip() for name in listed):
             raise InvalidInput(f"--classes must not have empty names. Got {shorten(listed)}.")

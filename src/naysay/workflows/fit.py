@@ -182,6 +182,7 @@ def fit_own(
     progress: bool = False,
     command: str | None = None,
     summary: Summary | None = None,
+    **parameters: Any,
 ) -> tuple[ComplementaryClassifier, FitReport]:
     """Fit a classifier to a user's data, and estimate its accuracy without true labels.
 
@@ -210,6 +211,8 @@ def fit_own(
         The command line, which is saved with the model.
     summary : Summary, optional
         The summary of the data, if it has been computed already.
+    **parameters
+        Further parameters of `ComplementaryClassifier`, such as ``lr`` and ``checkpoint``.
 
     Examples
     --------
@@ -245,6 +248,7 @@ def fit_own(
         classes=own.classes,
         epochs=epochs,
         progress=progress,
+        **parameters,
         random_state=int(rng.integers(2**31)),
     )
     fit_warnings = clf.fit_quietly(

@@ -4,8 +4,10 @@ Nothing loops over rows in Python, so that a million rows take well under a seco
 """
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, compress
 from typing import Any
 
 import numpy as np
@@ -63,6 +65,8 @@ class OwnData:
     """(m,) 1 for yes and 0 for no to a suggestion, -1 for a label; None without suggestions."""
     offered: NDArray[np.object_] | None = None
     """(m,) the classes that could be chosen, None where all could; None without such a column."""
+    skipped: tuple[str, ...] = ()
+    """Images that were left out because their files are damaged."""
 
     @property
     def is_label(self) -> NDArray[np.bool_]:
@@ -154,6 +158,26 @@ class OwnData:
         )
         return replace(self, X=self.X[:, is_kept], recipe=replace(self.recipe, columns=kept))
 
+    def without_examples(self, skipped: Collection[int]) -> "OwnData":
+        """Leave out examples whose images are damaged, with all answers about them."""
+        is_kept = np.ones(self.n_examples, dtype=bool)
+        is_kept[list(skipped)] = False
+        answers = is_kept[self.example]
+        return replace(
+            self,
+            X=self.X[is_kept],
+            example=(np.cumsum(is_kept) - 1)[self.example[answers]],
+            label=self.label[answers],
+            annotator=None if self.annotator is None else self.annotator[answers],
+            answer_row=self.answer_row[answers],
+            accepted=None if self.accepted is None else self.accepted[answers],
+            offered=None if self.offered is None else self.offered[answers],
+            true_labels=self.true_labels[is_kept],
+            row=self.row[is_kept],
+            ids=None if self.ids is None else tuple(compress(self.ids, is_kept)),
+            skipped=tuple(self.name_of(example) for example in sorted(skipped)),
+        )
+
     def __repr__(self) -> str:
         return (
             f"OwnData({self.source!r}: {self.n_examples} examples of shape {self.X.shape[1:]}, "
@@ -172,6 +196,7 @@ def gather_answers(
     example_id: pa.Array | None = None,
     classes: Sequence[str] | None,
     separator: str | None,
+    ignore_case: bool = False,
     source: str,
 ) -> tuple[Indices, Indices, dict[str, Any]]:
     """Turn cells into answers, and drop examples with neither an answer nor a true class.
@@ -198,6 +223,17 @@ def gather_answers(
     true_codes, true_names = np.full(n_rows, -1), []
     if true_label is not None:
         true_codes, true_names = codes_of(true_label)
+    if ignore_case:
+        found = (label_names, asked_names, offered_names, true_names)
+        counts: Counter[str] = Counter()
+        for listed, of_rows in ((label_names, codes), (asked_names, asked_codes)):
+            n_rows_of = np.bincount(of_rows[of_rows >= 0], minlength=len(listed)).tolist()
+            counts.update(dict(zip(listed, n_rows_of, strict=True)))
+        spellings = sorted(set(chain(*found)), key=lambda name: (-counts[name], name))
+        chosen = spellings if classes is None else list(map(str, classes))
+        label_names, asked_names, offered_names, true_names = (
+            match_case(each, chosen) for each in found
+        )
     found = [*label_names, *asked_names, *offered_names]
     names = _class_names(classes, found, true_names, source)
     excluded = class_indices(codes, label_names, names, "label", source)
@@ -352,6 +388,12 @@ def _class_names(
             "If there are classes that no label names, list all classes in classes= (--classes)."
         )
     return names
+
+
+def match_case(found: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Write names as the first of `names` that is the same but for capitals, if there is one."""
+    known = {name.casefold(): name for name in reversed(names)}
+    return [known.get(name.casefold(), name) for name in found]
 
 
 def sort_names(names: set[str]) -> tuple[str, ...]:

@@ -26,8 +26,9 @@ _MOST_LINES = 20  # classes or annotators that are listed before the rest is onl
 # Attributes of a summary that name what is wrong, with the warnings about them.
 _PROBLEMS = {
     "never_named": "never named as complementary, so these classes cannot be learned",
+    "skipped": "left out, because these images are damaged; to stop at them, pass --strict",
     "look_alikes": "these classes differ only in capitals or spaces; check whether they are the "
-    "same",
+    "same (--ignore-case merges capitals)",
     "looks_missing": "this class name usually means a missing value; leave the cell empty if it "
     "does",
     "fractions": "class names that are numbers with decimals; check that --label names the right "
@@ -85,6 +86,8 @@ class Summary:
     """Examples for which every class is excluded."""
     true_excluded: tuple[str, ...]
     """Examples whose known true class is excluded."""
+    skipped: tuple[str, ...] = ()
+    """Images that were left out because their files are damaged."""
     class_columns: tuple[str, ...] = ()
     """Feature columns that hold class names and may be the true classes."""
     id_columns: tuple[str, ...] = ()
@@ -167,6 +170,7 @@ class Summary:
             "dropped_columns": dict(self.dropped_columns),
             "all_excluded": list(self.all_excluded),
             "true_excluded": list(self.true_excluded),
+            "skipped": list(self.skipped),
             "class_columns": list(self.class_columns),
             "id_columns": list(self.id_columns),
             "comma_columns": list(self.comma_columns),
@@ -263,6 +267,7 @@ def summarise(own: OwnData) -> Summary:
             and len(column.categories) > 1
             and set(column.categories) <= set(own.classes)
         ),
+        skipped=own.skipped,
         id_columns=_id_columns(own),
         comma_columns=comma_columns,
         odd_cells=odd_cells,
