@@ -52,9 +52,9 @@ def estimate(
     )
     clf = ComplementaryClassifier(transition="estimate", random_state=seed, **options)
     clf.fit(X, comp_labels, anchors=(X[anchors], y[anchors]))
-    assert clf.habit_ is not None
+    assert clf.transition_estimate_ is not None
     return clf, {
-        "anchors": clf.habit_.from_anchors.distance(Q),
+        "anchors": clf.transition_estimate_.from_anchors.distance(Q),
         "refined": clf.transition_.distance(Q),
     }
 
@@ -166,8 +166,8 @@ def coverage_of_networks(n_trials: int = 10) -> None:
             Q = make_transition(10, seed)
             X, _, y, _ = train_test_split(images, labels, random_state=seed, stratify=labels)
             clf, error = estimate(X, y, Q, 10, seed, **OPTIONS)
-            assert clf.habit_ is not None
-            known = clf.habit_.uncertainty
+            assert clf.transition_estimate_ is not None
+            known = clf.transition_estimate_.uncertainty
             assert known is not None
             inside = (known.lower <= np.asarray(Q)) & (np.asarray(Q) <= known.upper)
             hits.append(inside[off_diagonal].mean())

@@ -67,15 +67,20 @@ def main(folder: Path) -> None:
                     round(100 * float(right[data["y_test"] == k].mean()), 1) for k in range(10)
                 ],
             }
-            if clf.habit_ is not None and clf.habit_.judgements is not None:
+            if (
+                clf.transition_estimate_ is not None
+                and clf.transition_estimate_.predictions is not None
+            ):
                 wrong = quality.find_wrong_labels(
-                    clf.habit_.judgements[example], answers.label, clf.transition_
+                    clf.transition_estimate_.predictions[example], answers.label, clf.transition_
                 ).indices[:1000]
                 found |= {
-                    "error_from_anchors": round(clf.habit_.from_anchors.distance(Q), 4),
+                    "error_from_anchors": round(
+                        clf.transition_estimate_.from_anchors.distance(Q), 4
+                    ),
                     "error_refined": round(clf.transition_.distance(Q), 4),
                     "judges_right": round(
-                        100 * (clf.habit_.judgements.argmax(axis=1) == y).mean(), 2
+                        100 * (clf.transition_estimate_.predictions.argmax(axis=1) == y).mean(), 2
                     ),
                     "precision_first_1000": round(
                         100 * (answers.label[wrong] == y[example][wrong]).mean(), 1

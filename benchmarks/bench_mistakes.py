@@ -101,11 +101,15 @@ def measure_rates(name, setting, rate):
             random_state=seed,
         )
         clf.fit(X[others], labels[others], anchors=(X[anchors], y[anchors]))
-        mistakes = clf.habit_.mistakes
+        mistakes = clf.transition_estimate_.mistakes
         (low, high), true = mistakes.interval, float((labels == y)[others].mean())
         found.append(
             {"true": true, "estimate": mistakes.value, "low": low, "high": high}
-            | {"from_anchors": float(np.asarray(clf.habit_.from_anchors).diagonal().mean())}
+            | {
+                "from_anchors": float(
+                    np.asarray(clf.transition_estimate_.from_anchors).diagonal().mean()
+                )
+            }
         )
         print(name, setting, rate, seed, found[-1], low <= true <= high, flush=True)
     errors = [abs(each["estimate"] - each["true"]) for each in found]

@@ -90,8 +90,8 @@ def compare(data: dict[str, np.ndarray], Q: TransitionMatrix, seed: int, recipe:
         clf.fit(X, labels, anchors=(X[chosen], y[chosen]))
         found[f"accuracy_{name}"] = 100 * (clf.predict(data["X_test"]) == data["y_test"]).mean()
         found[f"seconds_{name}"] = time.perf_counter() - start
-        if clf.habit_ is not None:
-            found["error_from_anchors"] = clf.habit_.from_anchors.distance(Q)
+        if clf.transition_estimate_ is not None:
+            found["error_from_anchors"] = clf.transition_estimate_.from_anchors.distance(Q)
             found["error_refined"] = clf.transition_.distance(Q)
     found["gap"] = found["accuracy_true_Q"] - found["accuracy_estimated_Q"]
     return found
@@ -113,14 +113,14 @@ def human(data: dict[str, np.ndarray], Q: TransitionMatrix, seed: int, recipe: d
     )
     clf.fit(X, Observations(example=example, label=labels), anchors=(X[chosen], y[chosen]))
     right = np.asarray(clf.predict(data["X_test"])).astype(int) == data["y_test"]
-    assert clf.habit_ is not None
-    judged = clf.habit_.judgements
+    assert clf.transition_estimate_ is not None
+    judged = clf.transition_estimate_.predictions
     assert judged is not None
     first = quality.find_wrong_labels(judged[example], labels, clf.transition_).indices[:1000]
     return {
         "accuracy": 100 * right.mean(),
         "least_recall": 100 * min(right[data["y_test"] == k].mean() for k in range(10)),
-        "error_from_anchors": clf.habit_.from_anchors.distance(Q),
+        "error_from_anchors": clf.transition_estimate_.from_anchors.distance(Q),
         "error_refined": clf.transition_.distance(Q),
         "judges_right": 100 * (judged.argmax(axis=1) == y).mean(),
         "share_of_wrong_labels": 100 * (labels == y[example]).mean(),

@@ -105,7 +105,7 @@ def fit(name: str, kind: str, seed: int, folder: Path) -> dict:
     seconds = time.perf_counter() - start
     predicted = clf.predict_proba(X[n:]).argmax(axis=1)
     accuracy = float((predicted == y[n:]).mean())
-    known_Q = clf.habit_.uncertainty
+    known_Q = clf.transition_estimate_.uncertainty
     free = np.ones_like(values, dtype=bool) if mistakes else ~np.eye(n_classes, dtype=bool)
     inside = (known_Q.lower - 1e-3 <= values) & (values <= known_Q.upper + 1e-3)
     precision = [
@@ -133,7 +133,7 @@ def fit(name: str, kind: str, seed: int, folder: Path) -> dict:
         "width_of_anchors_alone": anchors_alone,
         "entries_covered": float(inside[free].mean()),
         "row_error_first": float(
-            np.abs(np.asarray(clf.habit_.from_anchors) - values).sum(axis=1).mean()
+            np.abs(np.asarray(clf.transition_estimate_.from_anchors) - values).sum(axis=1).mean()
         ),
         "row_error": float(np.abs(np.asarray(clf.transition_) - values).sum(axis=1).mean()),
         "precision_shown": len(precision),

@@ -119,7 +119,11 @@ def fit(
         },
     }
     if n_anchors:
-        known_Q, stated, off = clf.habit_.uncertainty, clf.accuracy_, ~np.eye(n_classes, dtype=bool)
+        known_Q, stated, off = (
+            clf.transition_estimate_.uncertainty,
+            clf.accuracy_,
+            ~np.eye(n_classes, dtype=bool),
+        )
         inside = (known_Q.lower - 1e-3 <= values) & (values <= known_Q.upper + 1e-3)
         record |= {
             "stated": None if stated is None else stated.value,

@@ -70,7 +70,10 @@ def compare_output(printed, expected):
 
 def test_readme_blocks_print_what_the_readme_says(monkeypatch, tmp_path):
     ran = run_python_blocks(ROOT / "README.md", monkeypatch, tmp_path)
-    assert sum(compare_output(printed, expected) for printed, expected in ran) >= 1
+    shown = [(printed, expected) for printed, expected in ran if expected is not None]
+    assert shown
+    for printed, expected in shown:  # exactly: no figure depends on the machine
+        assert printed == expected
 
 
 # test_docs_data.py runs the first page with real data; the second quotes examples

@@ -7,7 +7,7 @@ import pytest
 
 from naysay.experiments.records import RecordFile
 from naysay.experiments.suites import SUITES
-from naysay.experiments.tables import markdown, summarise
+from naysay.experiments.tables import markdown, summarise_records
 from naysay.methods import METHODS, markdown_references, markdown_table
 from naysay.report.reproduction import render_report_page
 from places import ROOT
@@ -35,7 +35,9 @@ def shorter_records():
 
 def test_readme_beside_the_paper_is_that_of_the_records():
     records = RecordFile(ROOT / "benchmarks" / "results" / "reproduction.jsonl").read()
-    results = {(each.suite.name, each.recipe): each for each in summarise(SUITES.values(), records)}
+    results = {
+        (each.suite.name, each.recipe): each for each in summarise_records(SUITES.values(), records)
+    }
     readme = (ROOT / "README.md").read_text("utf-8")
     rows = {
         "MNIST, uniform · without0 · with0": ("table2", ("uniform", "without0", "with0")),
@@ -80,6 +82,25 @@ def merged_records(name):
     return merged
 
 
+def test_accuracy_from_logs_of_suggestions_is_that_of_the_record():
+    record = merged_records("logs")
+    page = (ROOT / "docs" / "logs.md").read_text("utf-8")
+    for name in ("model", "rule", "random"):
+        cells = [record[f"{name}, {rate}"] for rate in ("0%", "2%", "5%")]
+        figures = [f"{each['accuracy']} ({each['least']})" for each in cells]
+        first = f"| {name} | {cells[0]['suggester']} | {cells[0]['rejections']} |"
+        assert f"{first} {' | '.join(figures)} |" in page
+    words = " ".join(page.split())
+    least = {
+        kind: min(each[kind] for each in record.values()) for kind in ("coverage", "own_coverage")
+    }
+    assert f"in at least {least['coverage']:g} % of the draws" in words
+    assert f"in {least['own_coverage']:g} % or more" in words
+    widths = [record["model, 0%"]["width"], record["random, 0%"]["width"]]
+    assert f"was {widths[0]} points for the model and {widths[1]} for random" in words
+    assert f"it was {record['model, 0%']['own_width']} points" in words
+
+
 def test_accuracy_lost_by_choosing_without_true_labels_is_that_of_the_record():
     record = merged_records("scores")
     page = " ".join((ROOT / "docs" / "no-true-labels.md").read_text("utf-8").split())
@@ -89,6 +110,19 @@ def test_accuracy_lost_by_choosing_without_true_labels_is_that_of_the_record():
     ):
         several = (record[each][name] for each in ("uniform", "without0", "with0"))
         assert text.format(*(f"{sum(each) / len(each):.1f}" for each in several)) in page
+
+
+def test_accuracies_of_wrapped_classifiers_are_those_of_the_record():
+    lines = (ROOT / "benchmarks" / "results" / "wrapper.jsonl").read_text("utf-8").splitlines()
+    page = (ROOT / "docs" / "any-classifier.md").read_text("utf-8")
+    rows: dict[str, dict[str, str]] = {}
+    for record in map(json.loads, lines):
+        mean, spread = (100 * record["results"][k] for k in ("accuracy", "standard_deviation"))
+        rows.setdefault(record["classifier"], {})[record["setting"]] = f"{mean:.1f} ± {spread:.1f}"
+    assert len(rows) >= 2
+    for classifier, cells in rows.items():
+        figures = [cells[setting] for setting in ("uniform", "without0", "with0")]
+        assert f"| {classifier} | {' | '.join(figures)} |" in page
 
 
 def test_errors_of_estimated_matrices_are_those_of_the_record():
@@ -332,7 +366,7 @@ def test_results_and_report_are_those_of_the_records():
     records = RecordFile(ROOT / "benchmarks" / "results" / "reproduction.jsonl").read()
     page = (ROOT / "docs" / "lab" / "results.md").read_text("utf-8")
     found = page.partition("<!-- results: begin -->\n")[2].partition("<!-- results: end -->")[0]
-    assert found == markdown(summarise(SUITES.values(), records)), "see docs/lab/results.md"
+    assert found == markdown(summarise_records(SUITES.values(), records)), "see docs/lab/results.md"
     report = (ROOT / "docs" / "report.html").read_text("utf-8")
     assert report == render_report_page(records), (
         "run: naysay report RECORDS --out docs/report.html"

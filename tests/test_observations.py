@@ -135,7 +135,9 @@ def test_observations_come_from_tables_and_matrices():
 
 def test_contradictions_and_unknown_annotators_are_named():
     Q = TransitionMatrix.uniform(3)
-    with pytest.raises(InvalidLabels, match="about example 1 exclude 0, 1, 2, which Q allows for"):
+    with pytest.raises(
+        InvalidLabels, match="about example 1 say 'not 0', 'not 1', 'not 2', which is"
+    ):
         log_likelihoods(Observations(example=[0, 1, 1, 1], label=[0, 0, 1, 2]), Q)
     answers = Observations(example=[0], label=[0], annotator=["eve"])
     with pytest.raises(InvalidTransitionMatrix, match="It lacks 'eve'"):

@@ -23,7 +23,9 @@ from naysay._base.versions import MOVED, redirect_moved_modules
 __version__ = "0.1.0"
 
 __all__ = [
+    "BoostingObjective",
     "ComplementaryClassifier",
+    "ComplementaryWrapper",
     "DatasetUnavailable",
     "InvalidData",
     "InvalidInput",
@@ -51,7 +53,9 @@ __all__ = [
 ]
 
 _HOME_OF = {
+    "BoostingObjective": "naysay.classifier",
     "ComplementaryClassifier": "naysay.classifier",
+    "ComplementaryWrapper": "naysay.classifier",
     "TransitionMatrix": "naysay.transition",
 }
 redirect_moved_modules()
@@ -71,7 +75,11 @@ if TYPE_CHECKING:
         quality,
         training,
     )
-    from naysay.classifier import ComplementaryClassifier
+    from naysay.classifier import (
+        BoostingObjective,
+        ComplementaryClassifier,
+        ComplementaryWrapper,
+    )
     from naysay.transition import TransitionMatrix
 
 

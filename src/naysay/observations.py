@@ -1,35 +1,52 @@
-"""Evidence of any kind: several complementary labels per example, from different annotators.
+"""Evidence of any kind: complementary labels, and yes or no to suggestions, in one likelihood.
 
-The evidence about an example is a likelihood over its classes, ``L_k = P(observed | Y = k)``: the
-product of entries of Q, one per answer, with the matrix of the annotator who gave it.
+The evidence about an example is a likelihood over its classes, ``L_k = P(observed | Y = k)``: a
+product with one factor for each answer. There are two kinds of answers:
+
+- The annotator chose which class to exclude. The factor is an entry of the transition matrix Q of
+  that annotator, restricted to the classes that were offered, if not all were.
+- A class j was suggested, and the annotator said yes or no. Which class was suggested may depend
+  on the example, but not on its hidden class, so only the answer counts: the factor of "yes" is
+  ``1 - ε`` for k = j and ``ε`` otherwise, and that of "no" is 1 minus this. ε is the rate of
+  mistakes.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from naysay._base.checks import shorten
+from naysay._base.answers import CHOSEN, NO, YES, check_has_acceptances, read_accepted
+from naysay._base.checks import check_number, shorten
 from naysay._base.errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix
 from naysay.transition import TransitionMatrix
 
-__all__ = ["Observations", "log_likelihoods"]
+__all__ = ["Observations", "from_log", "log_likelihoods"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Observations:
-    """Answers of annotators, "this example is not of that class": m answers in all.
+    """Answers of annotators, such as "this example is not of that class": m answers in all.
 
     Parameters
     ----------
     example : int array of shape (m,)
         The example that each answer is about, 0..n_examples-1.
     label : array of shape (m,)
-        The class that each answer excludes.
+        The class that each answer is about: the one it excludes, or the one that was suggested.
     annotator : array of shape (m,), optional
         Name of the annotator who gave each answer.
+    accepted : int array of shape (m,), optional
+        1 where `label` was suggested and accepted, 0 where it was suggested and rejected, and -1
+        where the annotator chose the class to exclude, which is the default. See `from_log`.
+    offered : sequence of length m, optional
+        The classes that the annotator could choose from, for answers to questions such as "which
+        of these four is it not?", and None where they could choose from all.
+    mistakes : float or array of shape (m,), default=0
+        Rate of mistakes of answers to suggestions, at least 0 and below 0.5. The rate of mistakes
+        of other answers is the diagonal of the transition matrix.
     n_examples : int, optional
         Number of examples; by default one more than the largest number in `example`.
 
@@ -37,17 +54,31 @@ class Observations:
     --------
     >>> Observations(example=[0, 0, 1], label=["cat", "dog", "cat"], annotator=["a", "b", "a"])
     Observations(3 answers about 2 examples by 2 annotators)
+    >>> named = Observations(example=[0, 0], label=["cat", "dog"])  # not cat, and not dog
+    >>> asked = from_log(["owl", "cat"], ["yes", "no"], example=[1, 2])
+    >>> chosen = Observations(example=[3], label=["cat"], offered=[["cat", "owl"]])
+    >>> Observations.concatenate(named, asked, chosen)
+    Observations(5 answers about 4 examples)
     """
 
     example: NDArray[np.int64]
     label: NDArray[Any]
     annotator: NDArray[Any] | None = None
+    accepted: NDArray[np.int8] | None = None
+    offered: NDArray[np.object_] | None = None
+    mistakes: NDArray[np.float64] | float = 0.0
     n_examples: int = -1
 
     def __post_init__(self) -> None:
         example, label = np.asarray(self.example), np.asarray(self.label)
         annotator = None if self.annotator is None else np.asarray(self.annotator).astype(str)
-        for name, column in (("example", example), ("label", label), ("annotator", annotator)):
+        accepted = None if self.accepted is None else np.asarray(self.accepted)
+        offered = None if self.offered is None else _as_lists(self.offered)
+        mistakes = np.asarray(self.mistakes, dtype=np.float64)
+        columns = {"example": example, "label": label, "annotator": annotator}
+        columns |= {"accepted": accepted, "offered": offered}
+        columns |= {"mistakes": mistakes} if mistakes.ndim else {}
+        for name, column in columns.items():
             if column is not None and column.shape != (example.size,):
                 raise InvalidInput(
                     f"{name} must hold one entry per answer, shape ({example.size},). "
@@ -64,10 +95,31 @@ class Observations:
                 f"example must hold integers 0..{n_examples - 1}. "
                 f"Got {example.min()} to {example.max()}."
             )
+        if accepted is not None and not np.isin(accepted, (CHOSEN, NO, YES)).all():
+            unknown = np.setdiff1d(accepted, (CHOSEN, NO, YES)).tolist()
+            raise InvalidInput(
+                "accepted must hold 1 for yes, 0 for no and -1 for answers that chose a class. Got "
+                f"also {shorten(unknown)}. For other values use naysay.observations.from_log."
+            )
+        if not ((mistakes >= 0) & (mistakes < 0.5)).all():
+            raise InvalidInput(
+                f"mistakes must be at least 0 and below 0.5. Got {shorten(mistakes.tolist())}."
+            )
+        for answer, listed in enumerate(() if offered is None else offered):
+            if listed is not None and (len(listed) < 2 or label[answer] not in listed):
+                raise InvalidInput(
+                    f"offered must hold at least 2 classes, and the one chosen. Answer {answer} "
+                    f"chose {shorten([label.tolist()[answer]])} out of {shorten(list(listed))}."
+                )
+        if accepted is not None and (accepted == CHOSEN).all():
+            accepted = None
         # the dataclass is frozen
         object.__setattr__(self, "example", example.astype(np.int64))
         object.__setattr__(self, "label", label)
         object.__setattr__(self, "annotator", annotator)
+        object.__setattr__(self, "accepted", None if accepted is None else accepted.astype(np.int8))
+        object.__setattr__(self, "offered", offered)
+        object.__setattr__(self, "mistakes", mistakes if mistakes.ndim else float(mistakes))
         object.__setattr__(self, "n_examples", n_examples)
 
     @classmethod
@@ -94,9 +146,150 @@ class Observations:
         example, label = np.nonzero(matrix)
         return cls(example=example, label=label, n_examples=len(matrix))
 
+    @classmethod
+    def concatenate(cls, *parts: "Observations") -> Self:
+        """Join answers of any kind about the same examples."""
+        if not parts:
+            raise InvalidInput("concatenate needs at least one Observations. Got none.")
+        kinds = {each.label.dtype.kind.replace("u", "i") for each in parts if len(each.label)}
+        if len(kinds - {"O"}) > 1:
+            raise InvalidInput(
+                "The labels to join must all be text, or all be numbers. Got "
+                f"{shorten([str(each.label.dtype) for each in parts])}."
+            )
+
+        def join(name: str, default: Any, dtype: Any = None) -> Any:
+            columns = [getattr(each, name) for each in parts]
+            if all(column is None for column in columns):
+                return None
+            return np.concatenate(
+                [
+                    np.full(len(each.example), default, dtype) if column is None else column
+                    for each, column in zip(parts, columns, strict=True)
+                ]
+            )
+
+        mistakes = [np.broadcast_to(each.mistakes, len(each.example)) for each in parts]
+        return cls(
+            example=join("example", 0),
+            label=join("label", 0),
+            annotator=join("annotator", ""),
+            accepted=join("accepted", CHOSEN, np.int8),
+            offered=join("offered", None, object),
+            mistakes=np.concatenate(mistakes) if any(each.any() for each in mistakes) else 0.0,
+            n_examples=max(each.n_examples for each in parts),
+        )
+
+    def select(self, answers: NDArray[Any]) -> Self:
+        """Select answers, by a boolean array or by their numbers; the examples stay the same."""
+        columns = ("example", "label", "annotator", "accepted", "offered")
+        chosen = {name: getattr(self, name) for name in columns}
+        chosen = {name: None if each is None else each[answers] for name, each in chosen.items()}
+        mistakes = np.broadcast_to(self.mistakes, self.example.shape)[answers]
+        return replace(self, **chosen, mistakes=mistakes)
+
+    @property
+    def is_yes_no(self) -> NDArray[np.bool_]:
+        """(m,) whether each answer is yes or no to a suggestion."""
+        if self.accepted is None:
+            return np.zeros(len(self.example), dtype=bool)
+        return self.accepted != CHOSEN
+
+    @property
+    def are_labels(self) -> bool:
+        """Whether all answers are complementary labels, chosen out of all classes."""
+        return self.accepted is None and self.offered is None
+
+    @property
+    def comp_labels(self) -> Self:
+        """The answers that are complementary labels, chosen out of all classes."""
+        if self.are_labels:
+            return self
+        chosen = ~self.is_yes_no
+        if self.offered is not None:
+            chosen &= np.array([listed is None for listed in self.offered], dtype=bool)
+        return replace(self.select(chosen), accepted=None, offered=None)
+
     def __repr__(self) -> str:
         by = "" if self.annotator is None else f" by {len(np.unique(self.annotator))} annotators"
         return f"Observations({len(self.example)} answers about {self.n_examples} examples{by})"
+
+
+def _as_lists(offered: Any) -> NDArray[np.object_]:
+    """Make an array of tuples of classes, or None."""
+    lists = np.empty(len(offered), dtype=object)
+    for place, listed in enumerate(offered):
+        lists[place] = None if listed is None else tuple(np.asarray(listed).tolist())
+    return lists
+
+
+def from_log(
+    suggested: ArrayLike,
+    accepted: ArrayLike,
+    *,
+    example: ArrayLike | None = None,
+    annotator: ArrayLike | None = None,
+    mistakes: float = 0.0,
+    n_examples: int = -1,
+) -> Observations:
+    """Create observations from a log: a class was suggested, and accepted or rejected.
+
+    Acceptances and rejections belong together. A good suggester names the true class more often
+    than any other, so rejections alone, taken as complementary labels, would say that an example
+    is hardly ever of the class it resembles; a model of them learns the opposite. A log without
+    any acceptance is therefore refused.
+
+    Suggestions may depend on the example in any way, as those of a model or a rule do, but not on
+    its hidden class: whoever suggests must not know it.
+
+    Parameters
+    ----------
+    suggested : array of shape (m,)
+        The class that was suggested.
+    accepted : array of shape (m,)
+        Whether it was accepted: booleans, 1 and 0, or text in capitals or not: yes/no, y/n,
+        true/false, t/f, accepted/rejected or accept/reject.
+        Where there was no answer, None, NaN or an empty text; such rows say nothing.
+    example : int array of shape (m,), optional
+        The row of X that each suggestion is about; by default one suggestion for each row.
+    annotator : array of shape (m,), optional
+        Who answered.
+    mistakes : float, default=0
+        Rate of mistaken answers, at least 0 and below 0.5: "yes" to a wrong class, or "no" to the
+        true one. Training allows for at least 1 %, see ``mistakes`` of `ComplementaryClassifier`.
+    n_examples : int, optional
+        Number of rows of X; by default one more than the largest number in `example`.
+
+    Examples
+    --------
+    >>> log = from_log(["cat", "dog", "cat"], ["yes", "no", "no"], mistakes=0.02)
+    >>> log
+    Observations(3 answers about 3 examples)
+    """
+    classes, answers = np.asarray(suggested), read_accepted(accepted)
+    if classes.shape != answers.shape:
+        raise InvalidInput(
+            f"suggested and accepted must have one entry per suggestion. Got shapes "
+            f"{classes.shape} and {answers.shape}."
+        )
+    values = classes[answers != CHOSEN].tolist()
+    if any(each is None or each != each or each == "" for each in values):  # NaN is not itself
+        raise InvalidLabels(
+            "suggested must name a class wherever accepted has an answer. It is empty for some."
+        )
+    example = np.arange(len(classes)) if example is None else np.asarray(example)
+    if mistakes:
+        check_number(mistakes, "mistakes", above=0, below=0.5)
+    check_has_acceptances(answers, "The log")
+    log = Observations(
+        example=example,
+        label=classes,
+        annotator=None if annotator is None else np.asarray(annotator),
+        accepted=np.where(answers == CHOSEN, NO, answers),
+        mistakes=float(mistakes),
+        n_examples=n_examples,
+    )
+    return log.select(answers != CHOSEN)
 
 
 def log_likelihoods(
@@ -107,6 +300,9 @@ def log_likelihoods(
     Answers are assumed to be independent given the class. Examples without an answer get zeros:
     every class is equally compatible with no evidence. Answers about an example that are possible
     for no class contradict each other, which is an error.
+
+    A choice out of the classes S that were offered has the probability Q[k, j] / Σ_S Q[k, ·] if
+    k is not in S. If it is, its own entry, the rate of mistakes, stays as it is in Q.
 
     Parameters
     ----------
@@ -122,37 +318,79 @@ def log_likelihoods(
     >>> np.exp(log_likelihoods(answers, TransitionMatrix.uniform(4))).round(3)
     array([[0.111, 0.   , 0.   , 0.111]])
     """
-    per_annotator = _by_annotator(observations, transition)
+    chosen = np.flatnonzero(~observations.is_yes_no)
+    per_annotator = _by_annotator(observations, transition, chosen)
     total = np.zeros((observations.n_examples, per_annotator[0][0].n_classes))
     for Q, answers in per_annotator:
+        np.add.at(total, observations.example[answers], _log_columns(observations, Q, answers))
+    if observations.accepted is not None:
+        log = observations.select(observations.is_yes_no)
+        rate = np.broadcast_to(log.mistakes, log.label.shape)[:, None]
+        is_suggested = log.label[:, None] == np.arange(total.shape[1])
         with np.errstate(divide="ignore"):
-            log_columns = np.log(np.asarray(Q).T)
-        np.add.at(total, observations.example[answers], log_columns[observations.label[answers]])
+            says_so = is_suggested == (np.asarray(log.accepted) == YES)[:, None]
+            np.add.at(total, log.example, np.log(np.where(says_so, 1 - rate, rate)))
     impossible = np.flatnonzero(np.isneginf(total).all(axis=1))
     if len(impossible):
         first = int(impossible[0])
-        excluded = observations.label[observations.example == first].tolist()
+        about = observations.select(observations.example == first)
+        said = [
+            f"{'is' if each == YES else 'not'} {label}"
+            for each, label in zip(
+                np.broadcast_to(
+                    NO if about.accepted is None else about.accepted, about.label.shape
+                ),
+                about.label.tolist(),
+                strict=True,
+            )
+        ]
         raise InvalidLabels(
             "The answers about an example must be possible for some class. Those about example "
-            f"{first} exclude {shorten(excluded)}, which Q allows for no class; this holds for "
-            f"{len(impossible)} examples. Drop them, or use a Q with a non-zero diagonal, which "
-            "allows for mistakes."
+            f"{first} say {shorten(said)}, which is possible for no class; this holds for "
+            f"{len(impossible)} examples. Drop them, or allow for mistakes: by a Q with a non-zero "
+            "diagonal, or by mistakes= for answers to suggestions."
         )
     return total
 
 
+def _log_columns(
+    observations: Observations, Q: TransitionMatrix, answers: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Compute log P(label chosen | class) of these answers, shape (n_answers, n_classes)."""
+    values = np.asarray(Q)
+    labels = observations.label[answers]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if observations.offered is None:
+            return np.log(values.T)[labels]
+        is_offered = np.ones((len(answers), len(values)), dtype=bool)
+        for row, listed in enumerate(observations.offered[answers]):
+            if listed is not None:
+                is_offered[row] = False
+                is_offered[row, list(listed)] = True
+        others = np.where(np.eye(len(values), dtype=bool), 0, values)
+        rates = is_offered * values.diagonal()
+        shares = np.nan_to_num(others.T[labels] / (is_offered @ others.T), nan=0.0)
+        chosen = (1 - rates) * shares
+        rows = np.arange(len(answers))
+        chosen[rows, labels] = rates[rows, labels]
+        return np.log(chosen)
+
+
 def _by_annotator(
-    observations: Observations, transition: TransitionMatrix | Mapping[str, TransitionMatrix]
+    observations: Observations,
+    transition: TransitionMatrix | Mapping[str, TransitionMatrix],
+    chosen: NDArray[np.int64],
 ) -> list[tuple[TransitionMatrix, NDArray[np.int64]]]:
-    """Look up the matrix and the answers of each annotator."""
+    """Look up the matrix of each annotator, and those of the answers `chosen` that they gave."""
     if isinstance(transition, TransitionMatrix):
-        return [(transition, np.arange(len(observations.example)))]
+        return [(transition, chosen)]
     if observations.annotator is None:
         raise InvalidInput(
             "A matrix for each annotator needs answers with annotators. Pass Observations with "
             "annotator=."
         )
-    names = np.unique(observations.annotator).tolist()
+    annotator = observations.annotator[chosen]
+    names = np.unique(annotator).tolist() or list(transition)[:1]
     unknown = [name for name in names if name not in transition]
     if unknown:
         raise InvalidTransitionMatrix(
@@ -160,4 +398,4 @@ def _by_annotator(
         )
     if len({transition[name].n_classes for name in names}) > 1:
         raise InvalidTransitionMatrix("The matrices of all annotators must have the same classes.")
-    return [(transition[name], np.flatnonzero(observations.annotator == name)) for name in names]
+    return [(transition[name], chosen[annotator == name]) for name in names]

@@ -452,7 +452,7 @@ def test_few_anchors_are_warned_of_with_the_class_that_needs_more():
         clf.fit(X3, Y3, anchors=anchors)
     (warning,) = clf.fit_quietly(X3, Y3, anchors=anchors)  # returned, not issued
     assert "estimated from 1 anchor for class '0'" in warning
-    assert clf.habit_.warnings == (warning,)
+    assert clf.transition_estimate_.warnings == (warning,)
     assert small(epochs=1).fit_quietly(X3, Y3) == ()
 
 

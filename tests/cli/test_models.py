@@ -160,7 +160,7 @@ def test_the_matrix_may_be_given_estimated_or_uniform(flowers, tmp_path):
     for transition, origin in ((tmp_path / "Q.csv", "given"), ("uniform", "uniform")):
         done = succeed(
             "fit", data, "--label=not", "--transition", transition, "--epochs=2", "--json",
-            "--out", tmp_path / "m",
+            "--out", tmp_path / "m", "--force",
         )  # fmt: skip
         assert json.loads(done.stdout)["transition"]["from"] == origin
     loaded = ComplementaryClassifier.load(tmp_path / "m")
@@ -250,7 +250,7 @@ def test_an_image_folder_becomes_a_model_and_predictions(tmp_path):
         (["predict", "gone", "flowers.csv"], 1, "must be a model folder"),
         (["predict", "model", "flowers.csv", "--out=p.xls"], 1, "must end in .csv or .parquet"),
         (["predict", "model", "other.csv"], 1, "must have the columns"),
-        (["predict", "model", "flowers.csv", "--id=x"], 1, "id must name a column"),
+        (["predict", "model", "flowers.csv", "--id=x"], 1, "(--id) must name a column"),
         (["export", "model", "--out=m.zip"], 1, "must end in .onnx or .pt2"),
         (["export", "model", "--out=gone/m.pt2"], 1, "folder that exists"),
     ],
@@ -374,6 +374,6 @@ def test_ctrl_c_leaves_no_file(flowers):
             _, error = process.communicate(timeout=60)
         finally:
             process.kill()  # so that it does not go on where this fails
-    assert process.returncode != 0
+    assert process.returncode == 130
     assert "Traceback" not in error
     assert sorted(os.listdir(folder)) == before

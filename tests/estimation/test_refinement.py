@@ -53,7 +53,7 @@ def test_expected_counts_are_those_of_plain_loops():
     order = np.argsort(labels, kind="stable")
     one_by_one = [em_in_loops(probs[order], labels[order], np.asarray(Q), 0.1, np.zeros((4, 4)))[2]]
     background = np.bincount(labels) / 60
-    log_likelihoods = mixture.log_likelihoods(rows, np.asarray(Q), 0.1, background)
+    log_likelihoods = mixture.mixture_log_likelihoods(rows, np.asarray(Q), 0.1, background)
     assert log_likelihoods.sum() == pytest.approx(one_by_one[0])
 
 

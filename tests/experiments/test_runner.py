@@ -166,6 +166,12 @@ def test_a_group_chooses_by_held_out_labels_and_sees_no_true_one():
         np.testing.assert_array_equal(before.predictions, after.predictions)
 
 
+def test_a_group_predicts_by_the_scores_of_its_loss():
+    spec = make_grid_spec(method="cpe-i")  # its logits are those of the complementary labels
+    (outcome,) = train_group([spec], [load_run_data(spec)], device=CPU)
+    assert outcome.accuracy > 0.7
+
+
 def test_a_setting_that_lets_the_loss_grow_beyond_all_bounds_is_not_chosen():
     spec = make_grid_spec(trial=0)
     wild = replace(

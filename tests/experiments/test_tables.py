@@ -9,7 +9,7 @@ from scipy.stats import t, ttest_ind_from_stats
 from naysay.experiments.records import RunRecord
 from naysay.experiments.suite import Published
 from naysay.experiments.suites import SUITES
-from naysay.experiments.tables import compare, latex, markdown, summarise
+from naysay.experiments.tables import compare, latex, markdown, summarise_records
 
 
 def make_records(name="table2", recipe="paper", **accuracies):
@@ -23,7 +23,7 @@ def make_records(name="table2", recipe="paper", **accuracies):
 
 
 def summarise_one(*args, **accuracies):
-    results = summarise([SUITES["table2"]], make_records(*args, **accuracies))
+    results = summarise_records([SUITES["table2"]], make_records(*args, **accuracies))
     assert len(results) == 1
     return results[0]
 
@@ -51,16 +51,16 @@ def test_true_labels_stand_in_every_column():
 
 def test_a_run_on_file_twice_counts_once_and_foreign_runs_do_not_count():
     records = make_records(**{"LM/T, with0": [0.98, 0.98]})
-    (result,) = summarise([SUITES["table2"]], [*records, *records])
+    (result,) = summarise_records([SUITES["table2"]], [*records, *records])
     assert result.at("LM/T", "with0").n_trials == 2
-    assert summarise([SUITES["table3"]], records) == []
+    assert summarise_records([SUITES["table3"]], records) == []
 
 
 def test_recipes_are_kept_apart():
     records = make_records(**{"LM/T, with0": [0.5]}) + make_records(
         recipe="best", **{"LM/T, with0": [0.9]}
     )
-    results = summarise([SUITES["table2"]], records)
+    results = summarise_records([SUITES["table2"]], records)
     assert {r.recipe: r.at("LM/T", "with0").mean for r in results} == {"best": 90, "paper": 50}
 
 
@@ -72,7 +72,7 @@ def test_trials_that_were_developed_on_do_not_count():
         RunRecord(spec=replace(first, trial=trial), accuracy=accuracy, seconds=2.0, device="x")
         for trial, accuracy in found.items()
     ]
-    (result,) = summarise([suite], records)
+    (result,) = summarise_records([suite], records)
     assert result.at("LM/T", "with0").mean == pytest.approx(95.5)
     assert result.records == records[1:]
 
@@ -120,18 +120,20 @@ def test_what_was_never_printed_or_is_scaled_down_is_not_judged():
     assert compare([50.0], Published("N/A"), published_trials=5) is None
     assert compare([], Published("99.12"), published_trials=5) is None
     records = make_records(recipe="quick", **{"LM/T, with0": [0.5]})
-    (result,) = summarise([SUITES["table2"]], records)
+    (result,) = summarise_records([SUITES["table2"]], records)
     assert result.at("LM/T", "with0").comparison is None
 
 
 def test_trials_that_are_shown_although_developed_on_are_marked():
     records = make_records("table3", **{"LM/T, with0": [0.5]})
-    results = summarise([SUITES["table3"]], records)
+    results = summarise_records([SUITES["table3"]], records)
     assert "**50.00** (n = 1†) ? -35.32; published" in markdown(results)
     assert r"$50.00$$^\dagger$" in latex(results)
     suite = SUITES["table3"]
     (_, later), *_ = suite.specs("best", trials=1, only="LM/T, with0")
-    (result,) = summarise([suite], [RunRecord(spec=later, accuracy=0.9, seconds=1.0, device="x")])
+    (result,) = summarise_records(
+        [suite], [RunRecord(spec=later, accuracy=0.9, seconds=1.0, device="x")]
+    )
     assert "†" not in markdown([result])
 
 
@@ -147,7 +149,7 @@ def test_error_of_q_is_the_mean_over_trials():
         )
         for cell, spec in suite.specs("paper", trials=3, only="LM/E, with0")
     ]
-    (result,) = summarise([suite], records)
+    (result,) = summarise_records([suite], records)
     errors = result.at("LM/E", "with0").q_errors
     assert errors == {"estimated": pytest.approx(0.2), "refined": pytest.approx(0.05)}
 
@@ -163,7 +165,7 @@ def test_markdown_has_ours_the_difference_and_published():
 
 def test_latex_escapes_and_has_three_lines_for_each_row():
     records = make_records("table1", **{"USPS even #, LM": [0.8, 0.82]})
-    text = latex(summarise([SUITES["table1"]], records))
+    text = latex(summarise_records([SUITES["table1"]], records))
     assert r"USPS even \# & \textit{not run}" in text
     assert r"$81.00 \pm 1.41$ \\" in text
     assert r"\quad published & $67.4 (5.4)$" in text

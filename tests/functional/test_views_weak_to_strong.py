@@ -153,7 +153,7 @@ def test_cross_fitting_with_this_method_predicts_better_than_with_forward():
     for method in ("forward", "weak-to-strong"):
         clf = classifier(method=method, transition="estimate", epochs=1, estimation_epochs=15)
         clf.fit(X, matrix.sample(y, seed=0), anchors=(X[ANCHORS], y[ANCHORS]))
-        right[method] = (clf.habit_.judgements.argmax(axis=1) == y).mean()
+        right[method] = (clf.transition_estimate_.predictions.argmax(axis=1) == y).mean()
     assert right["weak-to-strong"] > max(0.85, right["forward"])
 
 

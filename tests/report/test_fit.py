@@ -61,8 +61,8 @@ def test_heat_maps_show_the_matrix_and_each_annotator(page, report):
     cells = [e for e in page.all("td") if e.get("style", "").startswith("--heat")]
     values = np.array([int(cell["text"]) for cell in cells]).reshape(5, 3)
     np.testing.assert_array_equal(values[:3], np.rint(100 * np.asarray(ERRING)))
-    for row, name in enumerate(report.habits, start=3):
-        np.testing.assert_array_equal(values[row], np.rint(100 * report.habits[name]))
+    for row, name in enumerate(report.label_shares, start=3):
+        np.testing.assert_array_equal(values[row], np.rint(100 * report.label_shares[name]))
 
 
 def test_examples_labels_that_look_wrong_and_advice_are_listed(page, report):

@@ -11,7 +11,7 @@ from torch import nn
 
 import trainings
 from naysay import ComplementaryClassifier, InvalidInput, InvalidModelFile
-from naysay.classifier import habit
+from naysay.classifier import transition_estimate
 from naysay.losses import TrainingLoss
 from naysay.methods import METHODS
 from naysay.training import Examples, Options, fit
@@ -113,7 +113,8 @@ def without_evidence():
 def test_networks_that_estimate_see_the_views_of_what_they_learn_by(
     method, n_weak, n_strong, monkeypatch
 ):
-    monkeypatch.setattr(habit, "_FAR", 2.0)  # no two matrices are farther: judges learn once
+    # no two matrices are farther apart, so that networks are cross-fitted once
+    monkeypatch.setattr(transition_estimate, "_FAR", 2.0)
     # four networks, each made for a view and trained for three epochs of one batch: one that knows
     # labels only and two that judge, which see strong views where the method asks for them
     weak, strong = Watched(), Watched()

@@ -188,7 +188,8 @@ def test_a_frozen_layer_is_no_obstacle(tmp_path):
 
 
 def fit_under_torchrun(folder, is_killed):
-    """Train in each process of torchrun; the second one is killed in epoch 3 if asked for."""
+    """Train in each process of torchrun; the second one is killed once in epoch 3 if asked for."""
+    is_killed &= os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
     distributed.init_process_group("gloo")
     rank = distributed.get_rank()
     seen = []
@@ -203,13 +204,13 @@ def fit_under_torchrun(folder, is_killed):
     distributed.destroy_process_group()
 
 
-def torchrun(*arguments):
+def torchrun(*arguments, max_restarts=0):
     """Launch two processes as the torchrun command does, but without importing torch anew."""
     config = LaunchConfig(
         min_nodes=1,
         max_nodes=1,
         nproc_per_node=2,
-        max_restarts=0,
+        max_restarts=max_restarts,
         rdzv_backend="c10d",
         rdzv_endpoint="localhost:0",
         start_method="forkserver",
@@ -217,12 +218,16 @@ def torchrun(*arguments):
     elastic_launch(config, fit_under_torchrun)(*arguments)
 
 
-def test_what_was_killed_under_torchrun_goes_on_when_it_is_run_again(tmp_path, monkeypatch):
+@pytest.mark.parametrize("max_restarts", [0, 10], ids=["run again", "restarted by torchrun"])
+def test_what_was_killed_under_torchrun_goes_on(max_restarts, tmp_path, monkeypatch):
     monkeypatch.setenv("TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGUSR2")  # leave pytest its Ctrl-C
-    with pytest.raises(ChildFailedError):
-        torchrun(tmp_path, True)
-    assert not list(tmp_path.glob("result-*"))
-    torchrun(tmp_path, False)
+    if max_restarts:
+        torchrun(tmp_path, True, max_restarts=max_restarts)
+    else:
+        with pytest.raises(ChildFailedError):
+            torchrun(tmp_path, True)
+        assert not list(tmp_path.glob("result-*"))
+        torchrun(tmp_path, False)
     whole, _ = run_together(tmp_path / "init", fit, "dropout")
     for rank in range(2):
         resumed, seen = torch.load(tmp_path / f"result-{rank}", weights_only=False)

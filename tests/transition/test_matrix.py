@@ -291,3 +291,15 @@ def test_a_matrix_with_a_diagonal_is_refused_by_name_where_none_is_allowed():
     assert as_transition_matrix(Q) is Q
     with pytest.raises(InvalidTransitionMatrix, match=r"Q\[0 \('cat'\), 0 \('cat'\)\] is 0.1"):
         as_transition_matrix(Q, allow_diagonal=False)
+
+
+def test_print_shows_the_numbers_of_up_to_20_classes():
+    printed = str(TransitionMatrix.human("clcifar20"))
+    assert max(map(len, printed.splitlines())) <= 110
+    assert len(printed.splitlines()) == 22
+    Q = TransitionMatrix([[0, 0.004, 0.996], [0.5, 0, 0.5], [1, 0, 0]], ["a", "b" * 60, "c"])
+    rows = [line.split() for line in str(Q).splitlines()[1:]]
+    assert rows[0] == ["0", "1", "2"]
+    assert rows[1] == ["0", "a", ".", "0.4", "99.6"]
+    assert rows[2][-3:] == ["50.0", ".", "50.0"]
+    assert str(TransitionMatrix.uniform(21)) == repr(TransitionMatrix.uniform(21))

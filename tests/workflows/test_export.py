@@ -12,7 +12,7 @@ from naysay import ComplementaryClassifier, InvalidInput, TransitionMatrix
 from naysay.datasets.own import read_own
 from naysay.datasets.own.images import ImageRecipe
 from naysay.datasets.own.recipe import CategoricalColumn, NumericColumn, Recipe
-from naysay.workflows.export import TableEncoder, describe, encode_columns, export
+from naysay.workflows.export import TableEncoder, describe_input, encode_columns, export
 
 rng = np.random.default_rng(0)
 RECIPE = Recipe(
@@ -110,7 +110,7 @@ def test_the_file_says_what_it_takes_and_gives(tmp_path):
     extra = {"naysay.json": ""}
     torch.export.load(tmp_path / "model.pt2", extra_files=extra)
     about = json.loads(extra["naysay.json"])
-    assert about == describe(clf)
+    assert about == describe_input(clf)
     assert about["columns"][1] == {"name": "coat", "categories": ["long", "short"]}
     assert about["classes"] == [0, 1, 2]
 
@@ -121,7 +121,7 @@ def test_onnx_holds_the_same_description(tmp_path):
     clf = fit(rng.normal(size=(30, 4)).astype(np.float32))
     export(clf, tmp_path / "model.onnx")
     session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
-    assert json.loads(session.get_modelmeta().custom_metadata_map["naysay"]) == describe(clf)
+    assert json.loads(session.get_modelmeta().custom_metadata_map["naysay"]) == describe_input(clf)
 
 
 def test_another_ending_and_a_missing_package_are_said(tmp_path, monkeypatch):

@@ -93,7 +93,7 @@ def test_the_least_sure_come_first_with_their_row(fitted):
     first = report.unsure[0]
     row = int(first.name.removeprefix("data row ")) - 1
     assert float(first.cells["a"]) == pytest.approx(own.X[row, 0], rel=1e-4)
-    assert first.excluded == (own.classes[own.comp_labels[row]],)
+    assert first.answers == (f"not {own.classes[own.comp_labels[row]]}",)
     assert first.guesses[0][1] >= first.guesses[1][1]
 
 
@@ -127,8 +127,8 @@ def test_several_answers_and_annotators_are_learned_from():
     clf, report = fit_own(own, transition=HABIT, epochs=30)
     assert (clf.predict(own.X) == np.array(own.classes)[y]).mean() > 0.85
     assert report.n_held_out == 60
-    assert set(report.habits) == {"ann", "bob"}
-    assert report.habits["ann"].sum() == pytest.approx(1)
+    assert set(report.label_shares) == {"ann", "bob"}
+    assert report.label_shares["ann"].sum() == pytest.approx(1)
 
 
 def test_problems_and_advice_are_named():
@@ -268,7 +268,7 @@ def test_an_estimated_habit_says_of_which_class_more_anchors_would_help():
     frame, _ = make_frame(120)
     own = read_own(frame, label="not", true_label="is")
     clf, report = fit_own(own, transition="estimate", epochs=3)
-    doubt = clf.habit_.uncertainty
+    doubt = clf.transition_estimate_.uncertainty
     assert doubt.row_error.max() > 0.1  # so few answers leave much open
     assert doubt.advice in report.advice
 

@@ -143,10 +143,10 @@ def test_images_of_all_kinds_are_read(tmp_path):
     (tmp_path / "bilder" / "Katze" / ".DS_Store").write_bytes(b"\0")
     photos, model = tmp_path / "bilder", tmp_path / "model"
     message = refusal("data", "info", photos)
-    size = re.search(r"\(--size (\d+ \d+)\)", message)
+    size = re.search(r"\(--size (\d+x\d+)\)", message)
     assert size is not None
-    done = run("fit", photos, "--size", *size[1].split(), "--epochs=1", "--out", model)
+    done = run("fit", photos, "--size", size[1], "--epochs=1", "--out", model)
     assert done.exit_code == 0, done.output
     assert run("predict", model, photos).stdout.count("\n") == 43
     (photos / "chien" / "kaputt.jpg").write_bytes(b"\xff\xd8\xff\xe0broken")
-    assert "kaputt.jpg must be an image" in refusal("predict", model, photos)
+    assert "kaputt.jpg must be an image" in refusal("predict", model, photos, "--strict")

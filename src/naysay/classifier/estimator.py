@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import (
     check_is_fitted,
@@ -21,19 +21,18 @@ from sklearn.utils.validation import (
 from torch import Tensor, nn
 
 from naysay import __version__, training
-from naysay._base.checks import check_count, check_number, shorten
-from naysay._base.errors import InvalidInput, InvalidModelFile, NaysayWarning, NoAnchorPoints
+from naysay._base.checks import check_count, check_number
+from naysay._base.errors import InvalidInput, InvalidModelFile, NaysayWarning
 from naysay.classifier import model_files
-from naysay.classifier.habit import Habit, estimate_habit
 from naysay.classifier.inputs import (
     Anchors,
-    Transitions,
     as_inputs,
+    check_anchor_pair,
+    check_transition,
     is_ruled_out,
-    pool,
     read_anchors,
     read_labels,
-    read_transition,
+    require_anchors,
     warn_if_unlike,
 )
 from naysay.classifier.learner import FEWEST, MOST, Pool, check_learner, learn
@@ -44,12 +43,14 @@ from naysay.classifier.trainer import (
     Trainer,
     accuracy_measure,
     add_prior_matching,
+    check_accepted,
     find_device,
     make_targets,
     place,
     train_with_restarts,
     wants_bfloat16,
 )
+from naysay.classifier.transition_estimate import TransitionEstimate, estimate_transition
 from naysay.estimation import class_prior
 from naysay.losses.protocol import as_training_loss
 from naysay.methods import METHODS, Method, Setting, find_method
@@ -59,6 +60,7 @@ from naysay.observations import Observations
 from naysay.training.augmentation import Augments, default_for, of_each_view, strong_for
 from naysay.training.schedules import Schedule, cosine
 from naysay.transition import TransitionMatrix
+from naysay.transition.alignment import Transitions, pool
 
 if TYPE_CHECKING:
     from naysay.datasets.own.images import ImageRecipe
@@ -181,10 +183,10 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         of answers.
     transitions_ : dict
         The matrix of each annotator by name; empty if there is one for all.
-    habit_ : Habit or None
+    transition_estimate_ : TransitionEstimate or None
         With ``transition="estimate"``, the estimate: ``transition``; ``from_anchors``, the matrix
         before it was refined; ``uncertainty``, intervals for the entries (see
-        `naysay.estimation.uncertainty`); ``judgements``, out-of-fold predictions P(Y | x) for the
+        `naysay.estimation.uncertainty`); ``predictions``, out-of-fold predictions P(Y | x) for the
         examples, and ``at_anchors``, those for random anchors; ``by_annotator``, the matrices of
         annotators; and ``warnings``.
     transition_samples_ : ndarray of shape (n_samples, n_classes, n_classes) or None
@@ -233,7 +235,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     classes_: NDArray[Any]
     transition_: TransitionMatrix
     transitions_: dict[str, TransitionMatrix]
-    habit_: Habit | None = None
+    transition_estimate_: TransitionEstimate | None = None
     accuracy_: Estimate | None = None
     transition_samples_: NDArray[Any] | None = None
     network_: nn.Module
@@ -329,8 +331,9 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         y : array of shape (n,), boolean matrix of shape (n, n_classes), or Observations
             Complementary labels: the class that each example does NOT belong to. Where `classes`
             are text, labels may also be their positions, 0..n_classes-1. For several labels per
-            example pass a matrix that is True where a class is excluded, and for answers of known
-            annotators `naysay.observations.Observations`.
+            example pass a matrix that is True where a class is excluded. Answers of known
+            annotators, logs of suggestions that were accepted or rejected, and choices out of some
+            classes are `naysay.observations.Observations`.
         anchors : pair (X_anchor, y_anchor), optional
             Examples with their true classes; they may be among the examples of X. They must be
             transformed as X is, which a ``Pipeline`` does not do: there, pass `true_labels`. A
@@ -362,29 +365,11 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         anchors_are: str = "random",
     ) -> tuple[str, ...]:
         """Fit the classifier as `fit` does, and return warnings as text instead of issuing them."""
-        method = find_method(self.method)
-        options = self._training_options()
+        method, repeats = find_method(self.method), self._anchor_repeats()
         restarts = check_count(self.restarts, "restarts", least=0)
-        repeats = int(self.learn_from_anchors is True)
-        if not isinstance(self.learn_from_anchors, bool):
-            repeats = check_count(self.learn_from_anchors, "learn_from_anchors", least=0)
-        device = find_device(self.device)
-        is_estimated = isinstance(self.transition, str) and self.transition == "estimate"
-        X, labels, given = self._read_examples(
-            X, y, has_anchors=is_estimated and not (anchors is None and true_labels is None)
+        trainer, labels, anchored, transitions, evidence_pool, found_warnings = self._prepare(
+            X, y, anchors, true_labels, anchors_are
         )
-        anchored = self._read_anchors(X, anchors, true_labels, anchors_are)
-        trainer = self._make_trainer(X, method, options, device)
-        learner = self._find_learner(X, method)
-        evidence_pool = None
-        if learner != "network":
-            seed = int(trainer.random.randint(2**31 - 1))
-            used = anchored if repeats or is_estimated else None
-            evidence_pool = Pool(X, labels, used, seed)
-        transitions = self._find_transitions(
-            given, trainer, labels, anchored, method, repeats, evidence_pool
-        )
-
         prior = None
         if method.needs_prior:
             prior = torch.as_tensor(class_prior(labels.label, self.transition_))
@@ -395,16 +380,17 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             Setting(Q=self.transition_, prior=prior),
             mistakes=self.mistakes,
         )
-        self.loss_ = targets.loss.to(device)
-        uncertainty = self.habit_.uncertainty if self.habit_ else None
+        self.loss_ = targets.loss.to(trainer.device)
+        uncertainty = self.transition_estimate_.uncertainty if self.transition_estimate_ else None
         samples = self.transition_samples_ = uncertainty.samples if uncertainty else None
         self.candidates_, self.accuracy_, self.history_ = (), None, []
+        self.recipe_ = self.provenance_ = None  # of an earlier fit
         if evidence_pool is not None:
-            self._mix(evidence_pool, learner, trainer, transitions, labels, anchored, repeats)
-            return self._finish(X, anchored)
+            self._mix(evidence_pool, trainer, transitions, labels, anchored, repeats)
+            return found_warnings
         loss = RobustHeldOut(self.loss_) if self.mistakes else self.loss_
         loss = add_prior_matching(loss, labels, self.transition_, self.match_prior, samples)
-        loss = loss.to(device)
+        loss = loss.to(trainer.device)
         examples, held_out = trainer.split(targets.example, targets.values)
         if anchored is not None and repeats:
             examples, loss = trainer.add_anchors(
@@ -414,20 +400,67 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         self.network_, self.history_ = train_with_restarts(
             trainer, loss, examples, held_out, self.transition_, restarts, measure=measure
         )
-        if self.habit_ is not None and anchored is not None:
+        if self.transition_estimate_ is not None and anchored is not None:
             self.accuracy_ = accuracy_at_anchors(
-                self.habit_, self.network_, trainer, labels, anchored
+                self.transition_estimate_, self.network_, trainer, labels, anchored
             )
-        return self._finish(X, anchored)
+        return found_warnings
 
-    def _finish(self, X: NDArray[Any], anchored: Anchors | None) -> tuple[str, ...]:
-        """Set the attributes that do not depend on how the model was trained."""
+    def estimate_transition(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        anchors: tuple[Any, Any] | None = None,
+        true_labels: Any = None,
+        anchors_are: str = "random",
+    ) -> TransitionEstimate:
+        """Estimate Q as ``fit`` does with ``transition="estimate"``, without training on it.
+
+        The parameters are those of `fit`. The classifier does not change, and warnings are returned
+        with the estimate. Its fields are those of `transition_estimate_`.
+        """
+        clf = cast("Self", clone(self)).set_params(transition="estimate")
+        *_, found_warnings = clf._prepare(X, y, anchors, true_labels, anchors_are)
+        assert clf.transition_estimate_ is not None  # because transition="estimate"
+        return clf.transition_estimate_._replace(warnings=found_warnings)
+
+    def _prepare(
+        self, X: Any, y: Any, anchors: Any, true_labels: Any, anchors_are: str
+    ) -> tuple[Trainer, Observations, Anchors | None, Transitions, Pool | None, tuple[str, ...]]:
+        """Check the data, and find the matrices to train with; the last value is warnings.
+
+        The pool of evidence is None if a network is to be trained.
+        """
+        method, options = find_method(self.method), self._training_options()
+        repeats, device = self._anchor_repeats(), find_device(self.device)
+        is_estimated = isinstance(self.transition, str) and self.transition == "estimate"
+        X, labels, given = self._read_examples(
+            X, y, has_anchors=is_estimated and not (anchors is None and true_labels is None)
+        )
+        check_accepted(method, labels)
         self.input_shape_ = tuple(X.shape[1:])
-        self.recipe_ = self.provenance_ = None  # of an earlier fit
-        unlike: tuple[str, ...] = ()
+        anchored = self._read_anchors(X, anchors, true_labels, anchors_are)
+        trainer = self._make_trainer(X, method, options, device)
+        evidence_pool = None
+        if self._find_learner(X, method) != "network":
+            seed = int(trainer.random.randint(2**31 - 1))
+            used = anchored if repeats or is_estimated else None
+            evidence_pool = Pool(X, labels, used, seed)
+        transitions = self._find_transitions(
+            given, trainer, labels, anchored, method, repeats, evidence_pool
+        )
+        found: tuple[str, ...] = ()
         if anchored is not None and (anchored.row < 0).any():
-            unlike = warn_if_unlike(X, anchored.X[anchored.row < 0], len(self.classes_))
-        return unlike + (() if self.habit_ is None else self.habit_.warnings)
+            found = warn_if_unlike(X, anchored.X[anchored.row < 0], len(self.classes_))
+        found += () if self.transition_estimate_ is None else self.transition_estimate_.warnings
+        return trainer, labels, anchored, transitions, evidence_pool, found
+
+    def _anchor_repeats(self) -> int:
+        """Check how often each anchor is repeated in the training data."""
+        if isinstance(self.learn_from_anchors, bool):
+            return int(self.learn_from_anchors)
+        return check_count(self.learn_from_anchors, "learn_from_anchors", least=0)
 
     def _find_learner(self, X: NDArray[Any], method: Method) -> str:
         """Decide whether a mixture is fitted, or a network only."""
@@ -457,7 +490,6 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     def _mix(
         self,
         evidence_pool: Pool,
-        learner: str,
         trainer: Trainer,
         transitions: Transitions,
         labels: Observations,
@@ -469,25 +501,25 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         evidence = evidence_pool.judge(
             transitions, n_classes, mistakes=self.mistakes, with_anchors=bool(repeats)
         )
-        prior = None
-        if self.transition_.diagnose().identifiable and len(labels.label):
+        prior, chosen = None, labels.comp_labels.label
+        if len(chosen) and self.transition_.diagnose().identifiable:
             prior = class_prior(
-                labels.label, self.transition_, shrink=True, Q_samples=self.transition_samples_
+                chosen, self.transition_, shrink=True, Q_samples=self.transition_samples_
             )
         learned = learn(
             evidence_pool,
             evidence,
             trainer,
-            learner=learner,
+            learner=self.learner,
             prior=prior,
             input_shape=(evidence.X.shape[1],),
         )
         self.network_ = learned.network.to(trainer.device)
         self.history_, self.candidates_ = learned.history, learned.candidates
-        if self.habit_ is not None and anchors is not None:
-            judged = self.habit_
+        if self.transition_estimate_ is not None and anchors is not None:
+            judged = self.transition_estimate_
             if repeats and judged.at_anchors is not None:
-                judged = judged._replace(judgements=learned.probs, at_anchors=learned.at_anchors)
+                judged = judged._replace(predictions=learned.probs, at_anchors=learned.at_anchors)
             self.accuracy_ = accuracy_at_anchors(judged, None, trainer, labels, anchors)
 
     def _training_options(self) -> training.Options:
@@ -517,7 +549,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         self, X: Any, y: Any, *, has_anchors: bool
     ) -> tuple[NDArray[Any], Observations, Transitions | None]:
         """Check X and y, turn labels into indices, and align the matrix with the classes."""
-        given = read_transition(self.transition)
+        given = check_transition(self.transition)
         if isinstance(y, Observations) or is_ruled_out(y):
             X = cast("Any", validate_data(self, X, allow_nd=True, ensure_min_samples=2))
         else:
@@ -533,19 +565,10 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     ) -> Anchors | None:
         """Check the anchors, and turn their true classes into indices."""
         if anchors is not None:
-            if not isinstance(anchors, tuple | list) or len(anchors) != 2:
-                raise InvalidInput(
-                    f"anchors must be a pair (X_anchor, y_anchor). Got {shorten(anchors)}."
-                )
-            X_anchor = cast("Any", validate_data(self, anchors[0], allow_nd=True, reset=False))
-            anchors = X_anchor, anchors[1]
+            X_anchor, y_anchor = check_anchor_pair(anchors)
+            anchors = validate_data(self, X_anchor, allow_nd=True, reset=False), y_anchor
         found = read_anchors(X, anchors, true_labels, anchors_are, self.classes_)
-        if found is None and isinstance(self.transition, str) and self.transition == "estimate":
-            raise NoAnchorPoints(
-                "transition='estimate' needs anchors: examples whose true class is known, 5 "
-                "or 10 of each class. Pass fit(X, comp_labels, anchors=(X_anchor, y_anchor)), "
-                "or true_labels= with the true classes of some examples of X."
-            )
+        require_anchors(found, self.transition)
         return found
 
     def _make_trainer(
@@ -601,7 +624,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     ) -> Transitions:
         """Use the matrix given or the uniform one, or estimate it; set the fitted attributes."""
         names = list(map(str, self.classes_))
-        self.habit_ = None
+        estimate = None
         if given is not None:
             transitions = given
         elif anchors is None or self.transition == "uniform":
@@ -610,7 +633,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             epochs = self.epochs if self.estimation_epochs is None else self.estimation_epochs
             options = replace(trainer.options, epochs=check_count(epochs, "estimation_epochs"))
             can_cross_fit = method.needs_strong_view and method.takes_evidence
-            self.habit_ = estimate_habit(
+            estimate = estimate_transition(
                 replace(trainer, options=options),
                 labels,
                 anchors,
@@ -623,10 +646,9 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
                 method=method if can_cross_fit else METHODS["forward"],
                 pool=evidence_pool,
             )
-            transitions = self.habit_.by_annotator or self.habit_.transition
-        self.transition_ = (
-            self.habit_.transition if self.habit_ else pool(labels.annotator, transitions)
-        )
+            transitions = estimate.by_annotator or estimate.transition
+        self.transition_estimate_ = estimate
+        self.transition_ = estimate.transition if estimate else pool(labels.annotator, transitions)
         self.transitions_ = dict(transitions) if isinstance(transitions, Mapping) else {}
         return transitions
 
@@ -681,6 +703,13 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         if warning is not None:
             warnings.warn(warning, NaysayWarning, stacklevel=2)
         return found
+
+    @property
+    def habit_(self) -> TransitionEstimate | None:
+        """Earlier name of `transition_estimate_`."""
+        message = "habit_ is deprecated: its name is transition_estimate_ now."
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return self.transition_estimate_
 
     @property
     def learned_transition_(self) -> TransitionMatrix:

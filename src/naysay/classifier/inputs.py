@@ -10,17 +10,16 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from naysay._base.checks import check_label_indices, shorten
-from naysay._base.errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix
+from naysay._base.errors import InvalidInput, InvalidLabels, NoAnchorPoints
 from naysay.functional import as_transition
 from naysay.observations import Observations
 from naysay.transition import TransitionMatrix
-
-Transitions = TransitionMatrix | Mapping[str, TransitionMatrix]  # for all, or by annotator
+from naysay.transition.alignment import Transitions, align, are_text
 
 _MOST_ROWS, _MOST_COLUMNS = 2_000, 500  # of X, to compare anchors with
 
 
-def read_transition(transition: Any) -> Transitions | None:
+def check_transition(transition: Any) -> Transitions | None:
     """Check the parameter `transition`; None stands for ``"uniform"`` and ``"estimate"``."""
     if isinstance(transition, Mapping):
         if not transition:
@@ -57,9 +56,16 @@ def read_labels(
                 f"y must be about the {n_examples} examples of X. Got {y.n_examples}."
             )
         check_classification_targets(y.label)
-        found = _check_classes(_find_classes(y.label, Q) if classes is None else classes)
-        indices = _encode(y.label, found, name="y")
-        labels = replace(y, n_examples=n_examples, label=indices)
+        offered = [each for each in y.offered if each is not None] if y.offered is not None else []
+        named = np.concatenate([y.label, *offered])
+        found = _check_classes(_find_classes(named, Q) if classes is None else classes)
+        indices = _encode(named, found, name="y")
+        labels = replace(
+            y,
+            n_examples=n_examples,
+            label=indices[: len(y.label)],
+            offered=_encode_offered(y.offered, indices[len(y.label) :]),
+        )
     else:
         n_rows, n_columns = np.shape(y)
         columns = Q.classes if Q is not None and Q.has_names else range(n_columns)
@@ -74,16 +80,10 @@ def read_labels(
     if given is None and has_anchors:
         return labels, found, None
     if given is None:
-        _check_all_named(labels.label, found)
+        _check_all_named(labels, found)
         return labels, found, None
     hint = "" if classes is not None else " Pass classes= if some class does not occur in y."
-    if isinstance(given, TransitionMatrix):
-        return labels, found, align(given, found, hint=hint)
-    aligned = {
-        name: align(Q, found, name=f"The matrix of annotator {name!r}", hint=hint)
-        for name, Q in given.items()
-    }
-    return labels, found, aligned
+    return labels, found, align(given, found, hint=hint)
 
 
 def is_ruled_out(y: Any) -> bool:
@@ -142,6 +142,23 @@ def read_anchors(
         return None
     others = np.full(len(indices) - len(rows), -1)
     return Anchors(inputs, indices, np.concatenate([rows, others]), anchors_are == "random")
+
+
+def check_anchor_pair(anchors: Any) -> tuple[Any, Any]:
+    """Check that anchors are examples and their true classes."""
+    if not isinstance(anchors, tuple | list) or len(anchors) != 2:
+        raise InvalidInput(f"anchors must be a pair (X_anchor, y_anchor). Got {shorten(anchors)}.")
+    return anchors[0], anchors[1]
+
+
+def require_anchors(found: Anchors | None, transition: Any) -> None:
+    """Check that there are anchors if the matrix is to be estimated."""
+    if found is None and isinstance(transition, str) and transition == "estimate":
+        raise NoAnchorPoints(
+            "transition='estimate' needs anchors: examples whose true class is known, 5 or 10 of "
+            "each class. Pass fit(X, comp_labels, anchors=(X_anchor, y_anchor)), or true_labels= "
+            "with the true classes of some examples of X."
+        )
 
 
 def read_true_labels(y_anchor: Any, n_anchors: int, classes: NDArray[Any]) -> NDArray[np.int64]:
@@ -219,78 +236,6 @@ def warn_if_unlike(X: NDArray[Any], X_anchor: NDArray[Any], n_classes: int) -> t
     )
 
 
-def align(
-    Q: TransitionMatrix,
-    classes: Sequence[Any] | NDArray[Any],
-    *,
-    name: str = "transition",
-    hint: str = "",
-) -> TransitionMatrix:
-    """Put the rows and columns of Q in the order of the classes.
-
-    Classes are matched by name where both Q and the labels have names. Otherwise they are
-    matched by position, and a matrix without names gets those of the classes.
-
-    An error message calls Q `name`, and ends with `hint`.
-
-    Examples
-    --------
-    >>> Q = TransitionMatrix([[0, 0.9, 0.1], [0.5, 0, 0.5], [1, 0, 0]], ["cat", "dog", "owl"])
-    >>> np.asarray(align(Q, ["owl", "cat", "dog"]))
-    array([[0. , 1. , 0. ],
-           [0.1, 0. , 0.9],
-           [0.5, 0.5, 0. ]])
-    """
-    names = tuple(map(str, classes))
-    if Q.classes == names:
-        return Q
-    by_name = Q.has_names and _are_text(classes)
-    if by_name and set(Q.classes) != set(names):
-        missing = [each for each in names if each not in Q.classes]
-        unknown = [each for each in Q.classes if each not in names]
-        differences = [f"lacks {shorten(missing)}"] * bool(missing)
-        differences += [f"also has {shorten(unknown)}"] * bool(unknown)
-        raise InvalidTransitionMatrix(
-            f"{name} must have the classes {shorten(names)}. It {' and '.join(differences)}."
-        )
-    if Q.n_classes != len(names):
-        raise InvalidTransitionMatrix(
-            f"{name} must have one row per class: {len(names)} classes, "
-            f"{shorten(list(classes))}. Got {Q.n_classes} rows.{hint}"
-        )
-    if Q.has_names and not by_name:
-        return Q  # the labels are numbers, which index the rows of Q
-    if Q.is_uniform:
-        return TransitionMatrix.uniform(Q.n_classes, classes=names)
-    values = Q.entries
-    if by_name:
-        place = {each: index for index, each in enumerate(Q.classes)}
-        order = [place[each] for each in names]
-        values = values[order][:, order]
-    return TransitionMatrix(values, names, allow_diagonal=Q.allow_diagonal)
-
-
-def pool(annotator: NDArray[Any] | None, transitions: Transitions) -> TransitionMatrix:
-    """Average the matrices of annotators, weighted by the number of answers of each."""
-    if isinstance(transitions, TransitionMatrix):
-        return transitions
-    names, counts = np.unique([] if annotator is None else annotator, return_counts=True)
-    used = [transitions[name] for name in names.tolist()]
-    if not used:
-        return next(iter(transitions.values()))
-    shares = counts / counts.sum()
-    values = sum(share * np.asarray(Q) for share, Q in zip(shares, used, strict=True))
-    may_err = any(Q.allow_diagonal for Q in used)
-    return TransitionMatrix(values, used[0].classes, allow_diagonal=may_err)
-
-
-def _are_text(values: Any) -> bool:
-    array = np.asarray(values)
-    return array.dtype.kind == "U" or (
-        array.dtype.kind == "O" and all(isinstance(each, str) for each in array.flat)
-    )
-
-
 def _find_classes(labels: NDArray[Any], Q: TransitionMatrix | None) -> NDArray[Any]:
     """Find all classes: those of Q, or those among the labels, sorted."""
     seen = np.unique(labels)
@@ -316,7 +261,7 @@ def _check_classes(classes: Any) -> NDArray[Any]:
 
 def _encode(labels: NDArray[Any], classes: NDArray[Any], *, name: str) -> NDArray[np.int64]:
     """Find the index of each label; integers are indices already if the classes are text."""
-    if labels.dtype.kind in "iu" and _are_text(classes):
+    if labels.dtype.kind in "iu" and are_text(classes):
         return check_label_indices(labels, classes.tolist(), name=name)
     order = np.argsort(classes)
     unknown = np.setdiff1d(labels, classes)
@@ -328,9 +273,27 @@ def _encode(labels: NDArray[Any], classes: NDArray[Any], *, name: str) -> NDArra
     return order[np.searchsorted(classes, labels, sorter=order)].astype(np.int64)
 
 
-def _check_all_named(labels: NDArray[np.int64], classes: NDArray[Any]) -> None:
-    never = classes[np.bincount(labels, minlength=len(classes)) == 0].tolist()
-    if never:
+def _encode_offered(
+    offered: NDArray[np.object_] | None, indices: NDArray[np.int64]
+) -> NDArray[np.object_] | None:
+    """Replace the classes of each list by their indices, which are given one after the other."""
+    if offered is None:
+        return None
+    encoded, start = np.empty(len(offered), dtype=object), 0
+    for place, listed in enumerate(offered):
+        if listed is not None:
+            encoded[place] = tuple(indices[start : start + len(listed)].tolist())
+            start += len(listed)
+    return encoded
+
+
+def _check_all_named(labels: Observations, classes: NDArray[Any]) -> None:
+    """Check that every class is named, except one if there are acceptances and rejections.
+
+    An example that is of none of the suggested classes is of the one that is never suggested.
+    """
+    never = classes[np.bincount(labels.label, minlength=len(classes)) == 0].tolist()
+    if len(never) > (labels.accepted is not None):
         raise InvalidLabels(
             f"y must name every class at least once; it never says 'not {never[0]}'"
             + (f" (nor {shorten(never[1:])})" if never[1:] else "")

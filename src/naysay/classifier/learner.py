@@ -77,11 +77,15 @@ class Pool:
                 transitions = {k: allow_mistakes(Q, mistakes) for k, Q in transitions.items()}
             else:
                 transitions = allow_mistakes(transitions, mistakes)
-            logs = log_likelihoods(self.labels, transitions)
+            least = np.maximum(self.labels.mistakes, mistakes)
+            logs = log_likelihoods(replace(self.labels, mistakes=least), transitions)
             likelihood[: self.n] = np.exp(logs - logs.max(axis=1, keepdims=True))
         if self.anchors is not None and with_anchors:
             likelihood[self.rows] = np.eye(n_classes)[self.anchors.y]
-        return self.evidence.with_likelihood(likelihood)
+        evidence = self.evidence.with_likelihood(likelihood)
+        if self.anchors is not None and with_anchors:
+            evidence.true[self.rows] = self.anchors.y
+        return evidence
 
     def split(self, probs: Floats) -> tuple[Floats, Floats]:
         """Split predictions for all rows into those for examples and for held-out anchors."""

@@ -162,16 +162,13 @@ class Evidence:
         self.X, self.fold, self.seed = X, fold, seed
         self.likelihood = likelihood / likelihood.max(axis=1, keepdims=True)
         self.n_folds = int(fold.max(initial=-1)) + 1
-        is_certain = (self.likelihood > 0).sum(axis=1) == 1
-        self.true = np.where(is_certain, self.likelihood.argmax(axis=1), -1)
+        self.true = np.full(len(X), -1)  # true classes that are known
         self.is_judged = (fold >= 0) & (self.likelihood.min(axis=1) < 1)
 
     def with_likelihood(self, likelihood: Floats) -> "Evidence":
-        """Replace the likelihood; what was computed from X is kept."""
+        """Replace the likelihood; what is computed from X is computed once."""
         other = Evidence(self.X, likelihood, self.fold, self.seed)
-        other.__dict__.update(
-            {name: self.__dict__[name] for name in ("scales", "graphs") if name in self.__dict__}
-        )
+        other.scales, other.graphs = self.scales, self.graphs
         return other
 
     @cached_property

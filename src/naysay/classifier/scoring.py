@@ -1,6 +1,7 @@
 """How good a classifier is: the likelihood of complementary labels, and the accuracy at anchors."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,9 +9,9 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 from torch import nn
 
-from naysay.classifier.habit import Habit
 from naysay.classifier.inputs import Anchors, is_ruled_out, read_labels
 from naysay.classifier.trainer import Trainer
+from naysay.classifier.transition_estimate import TransitionEstimate
 from naysay.estimation import class_prior
 from naysay.metrics import Estimate
 from naysay.metrics.few_labels import class_weights, estimate_improvement, few_labels_estimate
@@ -20,6 +21,7 @@ from naysay.transition import TransitionMatrix
 _LEAST_SHARE = 1e-3  # of a class that has anchors
 _FEWEST_RANDOM_ANCHORS = 10  # with fewer, the interval of the accuracy spans most of 0 to 100 %
 _FEWEST_AGREEING = 20  # labels that are the predicted class; fewer are no reason for a warning
+_LEAST_MISTAKES = 0.01  # of answers to suggestions
 _TEMPERATURES = tuple(2 ** (step / 2) for step in range(-2, 11))  # from 0.5 to 32
 
 
@@ -41,8 +43,9 @@ def score_labels(
     has_annotators = isinstance(y, Observations) and y.annotator is not None
     used = (has_annotators and transitions) or transition
     answers, _, _ = read_labels(y, len(log_probs), classes.tolist(), used)
-    agrees = answers.label == log_probs.argmax(axis=1)[answers.example]
-    largest = np.bincount(answers.label).max(initial=0) / max(1, len(agrees))
+    labels = answers.comp_labels
+    agrees = labels.label == log_probs.argmax(axis=1)[labels.example]
+    largest = np.bincount(labels.label).max(initial=0) / max(1, len(agrees))
     warning = None
     if agrees.sum() >= _FEWEST_AGREEING and agrees.mean() > largest + 0.2:
         warning = (
@@ -50,6 +53,9 @@ def score_labels(
             f"{agrees.mean():.0%} of these are the predicted classes. If they are true "
             "classes, compute sklearn.metrics.accuracy_score(y, clf.predict(X))."
         )
+    # As in training: answers to suggestions that contradict each other, or a confident model, would
+    # otherwise decide alone.
+    answers = replace(answers, mistakes=np.maximum(answers.mistakes, _LEAST_MISTAKES))
     evidence = log_likelihoods(answers, used)
 
     def at(temperature: float) -> float:
@@ -61,7 +67,7 @@ def score_labels(
 
 
 def accuracy_at_anchors(
-    habit: Habit,
+    estimate: TransitionEstimate,
     network: nn.Module | None,
     trainer: Trainer,
     labels: Observations,
@@ -73,7 +79,7 @@ def accuracy_at_anchors(
     networks. The difference is estimated on examples that it was not trained on. Without a network
     it is taken to be zero: models that each saw four fifths of the data are nearly as good.
     """
-    probs, at_anchors, Q = habit.judgements, habit.at_anchors, habit.transition
+    probs, at_anchors, Q = estimate.predictions, estimate.at_anchors, estimate.transition
     if probs is None or at_anchors is None:
         return None
     usable = ~np.isnan(at_anchors[:, 0])
@@ -82,10 +88,12 @@ def accuracy_at_anchors(
     at_anchors, true = at_anchors[usable], anchors.y[usable]
     # Shares of classes by the labels. Networks that predict a class too often are also right
     # about more of its anchors, so that their own shares would make the accuracy too high.
-    shares = np.ones(Q.n_classes)
-    if Q.diagnose().identifiable:
-        samples = habit.uncertainty.samples if habit.uncertainty else None
-        shares = class_prior(labels.label, Q, shrink=True, Q_samples=samples)
+    shares, chosen = np.ones(Q.n_classes), labels.comp_labels.label
+    if not len(chosen):
+        shares = probs.mean(axis=0)
+    elif Q.diagnose().identifiable:
+        samples = estimate.uncertainty.samples if estimate.uncertainty else None
+        shares = class_prior(chosen, Q, shrink=True, Q_samples=samples)
     weights, strata = class_weights(true, np.maximum(shares, _LEAST_SHARE))
     by_network, _ = class_weights(true, np.maximum(probs.mean(axis=0), _LEAST_SHARE))
     correct = (at_anchors.argmax(axis=1) == true).astype(np.float64)
@@ -93,11 +101,9 @@ def accuracy_at_anchors(
     shift = 0.0
     is_held_out = trainer.is_held_out[labels.example]
     if network is not None and is_held_out.any():
-        rows, comp_labels = labels.example[is_held_out], labels.label[is_held_out]
+        rows, likelihoods = _likelihood_of_each(labels.select(is_held_out), Q)
         of_network = np.exp(trainer.log_probs(network, trainer.pick(rows, rows)))
-        shift, error_of_shift = estimate_improvement(
-            of_network, probs[rows], np.asarray(Q).T[comp_labels]
-        )
+        shift, error_of_shift = estimate_improvement(of_network, probs[rows], likelihoods)
         error = float(np.hypot(error, error_of_shift))
     return few_labels_estimate(
         correct,
@@ -108,3 +114,13 @@ def accuracy_at_anchors(
         shift=shift,
         shift_error=error,
     )
+
+
+def _likelihood_of_each(
+    answers: Observations, Q: TransitionMatrix
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """List the example of each answer, and P(answer | class), shape (n_answers, n_classes)."""
+    if answers.are_labels:
+        return answers.example, np.asarray(Q).T[answers.label]
+    single = replace(answers, example=np.arange(len(answers.label)), n_examples=-1)
+    return answers.example, np.exp(log_likelihoods(single, Q))

@@ -21,7 +21,6 @@ from torch.nn.functional import nll_loss
 from naysay import training
 from naysay._base.errors import InvalidInput, InvalidTransitionMatrix
 from naysay._base.progress import epoch_bar
-from naysay.classifier.inputs import Transitions
 from naysay.estimation import class_prior
 from naysay.losses import PriorMatching
 from naysay.losses.protocol import LossWrapper, TrainingLoss, as_training_loss
@@ -30,8 +29,9 @@ from naysay.observations import Observations, log_likelihoods
 from naysay.quality import find_collapsed_classes
 from naysay.training import Examples, Options, predict_logits, processes
 from naysay.training.augmentation import Augments
-from naysay.training.history import EpochRecord, least_held_out_loss
+from naysay.training.early_stopping import EpochRecord, least_held_out_loss
 from naysay.transition import TransitionMatrix
+from naysay.transition.alignment import Transitions
 
 _IGNORED = -100  # torch's default ignore_index
 _MOST_CLASSES = 1000  # matrices of more classes are not inverted
@@ -66,8 +66,10 @@ def make_targets(
 
     Methods that learn from likelihoods allow for a rate of `mistakes`, see `allow_mistakes`.
     """
+    check_accepted(method, answers)
     if mistakes and method.takes_evidence:
         setting = replace(setting, Q=allow_mistakes(setting.Q, mistakes))
+        answers = replace(answers, mistakes=np.maximum(answers.mistakes, mistakes))
         if isinstance(transitions, TransitionMatrix):
             transitions = allow_mistakes(transitions, mistakes)
         else:
@@ -76,6 +78,7 @@ def make_targets(
     n_classes = setting.Q.n_classes
     is_single = (np.bincount(answers.example, minlength=answers.n_examples) == 1).all()
     by_annotator = not isinstance(transitions, TransitionMatrix)
+    is_single &= answers.are_labels
     if method.make_evidence_loss is not None and (by_annotator or not is_single):
         values = log_likelihoods(answers, transitions).astype(np.float32)
         certain = np.where(np.eye(n_classes, dtype=bool), np.float32(0), np.float32(-np.inf))
@@ -91,6 +94,16 @@ def make_targets(
         ruled_out[answers.example, answers.label] = True
         return Targets(examples, ruled_out, ~np.eye(n_classes, dtype=bool), loss)
     return Targets(answers.example, answers.label, None, loss)
+
+
+def check_accepted(method: Method, answers: Observations) -> None:
+    """Check that a method that is given more than complementary labels takes likelihoods."""
+    if not answers.are_labels and not method.takes_evidence:
+        raise InvalidInput(
+            f"Method {method.name!r} learns from complementary labels only, not from answers to "
+            "suggestions or choices out of some classes. Use 'forward', 'two-views' or "
+            "'weak-to-strong'."
+        )
 
 
 def allow_mistakes(Q: TransitionMatrix, rate: float) -> TransitionMatrix:
@@ -145,6 +158,12 @@ def add_prior_matching(
     """Add prior matching, with the class prior that the answers imply; strength 0 adds nothing."""
     if not strength:
         return loss
+    answers = answers.comp_labels
+    if not len(answers.label):
+        raise InvalidInput(
+            "match_prior needs complementary labels, which show the shares of the classes. There "
+            "are only answers to suggestions or choices out of some classes: leave it out."
+        )
     prior = torch.from_numpy(class_prior(answers.label, Q, shrink=True, Q_samples=Q_samples))
     return PriorMatching(loss, prior, strength=strength)
 

@@ -1,5 +1,6 @@
 """The command line: one module per command, which parses options, calls a workflow and prints."""
 
+import os
 from typing import Annotated, Any
 
 import typer
@@ -87,4 +88,6 @@ def options(
 
 def main() -> None:
     """Run the command line."""
+    if os.environ.get("NO_COLOR"):
+        os.environ["TERM"] = "dumb"  # no escape codes at all: no bold text and no progress bars
     app()

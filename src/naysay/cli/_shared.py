@@ -4,7 +4,9 @@ import csv
 import functools
 import inspect
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,15 +15,17 @@ import typer
 from naysay._base.progress import waiting
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from naysay.datasets.own import OwnData
+    from naysay.workflows.files import FitInputs
 
 DataFile = Annotated[
-    str, typer.Argument(help="CSV, Parquet or .npz file, image folder, or - for CSV on stdin.")
+    str,
+    typer.Argument(
+        help="CSV, JSON Lines, Parquet, Excel or .npz file, image folder, or - for CSV on stdin."
+    ),
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A folder that naysay fit wrote.")]
+_Decorator = Callable[[Callable[..., None]], Callable[..., None]]
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 
 
@@ -37,12 +41,18 @@ def as_sentences(text: str) -> str:
 
 
 def _option(
-    name: str, about: str, flag: str | None = None, kind: Any = str | None, default: Any = None
+    name: str,
+    about: str,
+    flag: str | None = None,
+    kind: Any = str | None,
+    default: Any = None,
+    panel: str = "Reading the data",
+    **more: Any,
 ) -> inspect.Parameter:
-    """Declare a command-line option for a parameter of `read_own`."""
+    """Declare a command-line option for a parameter of a function."""
     flags = () if flag is None else (flag,)
-    callback = split_names if name in _LISTS else None
-    option = typer.Option(*flags, help=about, callback=callback, rich_help_panel="Reading the data")
+    callback = _PARSERS.get(name)
+    option = typer.Option(*flags, help=about, callback=callback, rich_help_panel=panel, **more)
     annotation = Annotated[kind, option]
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
@@ -54,9 +64,36 @@ def split_names(listed: str | None) -> list[str] | None:
     return None if listed is None else next(csv.reader([listed], skipinitialspace=True), [])
 
 
-_LISTS = {"features", "ignore", "categorical", "classes"}
+def class_list(given: str | None) -> list[str] | None:
+    """Read class names from a list, a file or a number, as ``--classes`` gives them."""
+    from naysay.workflows.files import read_classes  # loads numpy
+
+    if given is None:
+        return None
+    n_classes, names = read_classes(given)
+    return names or [str(place) for place in range(n_classes)]
+
+
+def parse_size(given: str | None) -> tuple[int, int] | None:
+    """Parse the height and width of images: ``32`` or ``32x48``."""
+    if given is None:
+        return None
+    found = re.fullmatch(r"(\d{1,9})(?:[x×](\d{1,9}))?", given.strip())
+    if found is None:
+        raise typer.BadParameter(f"must be like 32, or 32x48 for height x width. Got {given!r}.")
+    return int(found[1]), int(found[2] or found[1])
+
+
+_PARSERS = {
+    **dict.fromkeys(("features", "ignore", "categorical"), split_names),
+    "classes": class_list,
+    "size": parse_size,
+}
 _OPTIONS = (
-    _option("label", "Column of complementary labels (needed for tables)."),
+    _option("label", "Column of complementary labels (tables need it, or --suggested)."),
+    _option("suggested", "Column of suggested classes, in a log of suggestions."),
+    _option("accepted", "Column of the answers to suggestions: yes or no, 1 or 0, …"),
+    _option("offered", "Column of the classes that could be chosen as the label."),
     _option("true_label", "Column of true classes, empty where unknown."),
     _option("annotator", "Column of the annotators who gave the labels."),
     _option("example_id", "Column of example ids; rows with one id are one example.", "--id"),
@@ -64,33 +101,100 @@ _OPTIONS = (
     _option("features", "Feature columns, separated by commas; all other columns by default."),
     _option("ignore", "Columns to leave out, such as dates, separated by commas."),
     _option("categorical", "Columns to read as categories, separated by commas."),
-    _option("classes", "All class names in order, separated by commas."),
+    _option(
+        "classes",
+        "All classes in order: names separated by commas, a file with one name per line, or a "
+        "number. A name with a comma is put in double quotes.",
+    ),
+    _option(
+        "ignore_case",
+        "Merge classes that differ only in capitals.",
+        "--ignore-case",
+        kind=bool,
+        default=False,
+    ),
     _option("separator", "Separator of several labels in one cell.", kind=str, default="|"),
     _option("delimiter", "CSV delimiter; detected from the header by default."),
     _option("decimal", "Decimal mark of a CSV file.", kind=str, default="."),
-    _option("size", "Resize all images to this height and width.", kind=tuple[int, int] | None),
+    _option("size", "Resize all images: 32, or 32x48 for height x width."),
+    _option(
+        "strict",
+        "Stop at a damaged image instead of leaving it out.",
+        "--strict",
+        kind=bool,
+        default=False,
+    ),
 )
 
 
-def reads_data(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+_train = partial(_option, panel="Training")
+_TRAINING = (
+    _train("lr", "Learning rate.", kind=float | None, show_default="0.001"),
+    _train("batch_size", "Examples per step.", kind=int | None, min=1, show_default="64"),
+    _train(
+        "max_norm", "Clip gradients to this norm; 1 prevents collapsed classes.", kind=float | None
+    ),
+    _train(
+        "match_prior",
+        "Weight of a penalty that draws predictions towards the class proportions that the labels "
+        "imply; 0.1 prevents collapsed classes.",
+        kind=float | None,
+    ),
+    _train(
+        "restarts",
+        "Number of further trainings while the held-out labels show collapsed classes.",
+        kind=int | None,
+        min=0,
+    ),
+    _train(
+        "compile",
+        "Compile the network: for large networks on a GPU.",
+        "--compile",
+        kind=bool,
+        default=False,
+    ),
+    _train(
+        "checkpoint",
+        "Folder for the state of training. If the command is stopped, the same command goes on "
+        "from there.",
+        kind=Path | None,
+        metavar="FOLDER",
+    ),
+)
+
+
+def reads_data(*names: str) -> _Decorator:
     """Replace the parameter ``reading`` of a command by the options for reading data.
 
     The command receives a dictionary of the options that were given, which are keyword arguments
     of `read_own`. With `names`, it has only these options.
     """
-    options = [option for option in _OPTIONS if not names or option.name in names]
+    return _takes("reading", [each for each in _OPTIONS if not names or each.name in names])
+
+
+def trains(*names: str) -> _Decorator:
+    """Replace the parameter ``training`` of a command by the options for training.
+
+    The command receives a dictionary of the options that were given, which are parameters of
+    `ComplementaryClassifier`. With `names`, it has only these options.
+    """
+    return _takes("training", [each for each in _TRAINING if not names or each.name in names])
+
+
+def _takes(parameter: str, options: Sequence[inspect.Parameter]) -> _Decorator:
+    """Replace a parameter of a command by options, whose values it receives as a dictionary."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)
         def run(**given: Any) -> None:
             values = {option.name: given.pop(option.name) for option in options}
-            reading = {name: value for name, value in values.items() if value is not None}
-            command(**given, reading=reading)
+            taken = {name: value for name, value in values.items() if value is not None}
+            command(**given, **{parameter: taken})
 
         others = [
-            parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-            for name, parameter in inspect.signature(command).parameters.items()
-            if name != "reading"
+            each.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            for name, each in inspect.signature(command).parameters.items()
+            if name != parameter
         ]
         signature = inspect.Signature([*others, *options])
         run.__signature__ = signature  # pyright: ignore[reportAttributeAccessIssue]
@@ -100,39 +204,17 @@ def reads_data(*names: str) -> Callable[[Callable[..., None]], Callable[..., Non
     return decorate
 
 
-def read_data(
-    file: str, reading: Mapping[str, Any], *, anchor_label: str | None = None
-) -> "OwnData":
-    """Read the user's data with a progress indicator.
-
-    A column with the name of the anchors' true classes is removed from the features, unless the
-    user lists it as a feature.
-    """
-    from naysay.datasets.own import read_own
+def read_data(file: str, reading: Mapping[str, Any], **more: Any) -> "FitInputs":
+    """Read the user's data with a progress indicator, and print warnings."""
+    from naysay.workflows.files import read_fit_inputs
 
     with waiting(f"reading {file}"):
-        own = read_own(file, **reading)
-    if anchor_label is None or "features" in reading:
-        return own
-    rest = own.without_column(anchor_label)
-    if rest is not own:
-        typer.echo(
-            f"warning: {anchor_label!r}: not used as a feature, because --anchor-label names it; "
-            f"to use the true classes in {own.source}, pass --true-label",
-            err=True,
-        )
-    return rest
+        inputs = read_fit_inputs(file, **more, **reading)
+    print_warnings(inputs.warnings)
+    return inputs
 
 
-def read_anchor_file(
-    file: Path | None, own: "OwnData", reading: Mapping[str, Any], *, true_label: str | None
-) -> "tuple[NDArray[Any], NDArray[np.int64]] | None":
-    """Read the anchors that belong to the data, if there is a file of them."""
-    from naysay.datasets.own import read_anchors
-
-    if file is None:
-        return None
-    roles = [reading[role] for role in ("label", "annotator", "example_id") if role in reading]
-    shared = {name: reading[name] for name in ("images", "delimiter", "decimal") if name in reading}
-    ignored = [*roles, *reading.get("ignore", ())]
-    return read_anchors(file, own, true_label=true_label, ignored=ignored, **shared)
+def print_warnings(warnings: Iterable[str]) -> None:
+    """Print warnings to standard error, one per line."""
+    for warning in warnings:
+        typer.echo(f"warning: {warning}", err=True)

@@ -7,13 +7,13 @@ import typer
 
 from naysay._base.progress import waiting
 from naysay.cli._shared import AsJson, DataFile, Model, print_json, reads_data
-from naysay.cli.fit import AnchorsAre
+from naysay.cli.fit import AnchorsAre, Mistakes
 
 
 # The other settings for reading the data are saved with the model.
 @reads_data(
-    *("label", "true_label", "annotator", "example_id"),
-    *("images", "separator", "delimiter", "decimal"),
+    *("label", "suggested", "accepted", "offered", "true_label", "annotator", "example_id"),
+    *("images", "separator", "delimiter", "decimal", "ignore_case", "strict"),
 )
 def check(
     model: Model,
@@ -28,6 +28,7 @@ def check(
         ),
     ] = None,
     anchors_are: AnchorsAre = "random",
+    mistakes: Mistakes = 0.0,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -53,25 +54,26 @@ def check(
 
         naysay check flowers-model new.csv --label not --true-label is --out issues.csv
     """
-    from naysay.workflows.predict import check_table_path, write_table
+    from naysay.workflows.predict import check_table_path, write_tables
 
     if out is not None:
         check_table_path(out)  # before the work, not after it
 
     from naysay.classifier import ComplementaryClassifier
     from naysay.workflows.check import check_file
-    from naysay.workflows.files import check_order_known, read_transition
 
-    matrices = None
-    if transition is not None:
-        matrices = read_transition(transition, allow_diagonal=True)
     with waiting(f"naysay check: {data}"):
         clf = ComplementaryClassifier.load(model)
-        if matrices is not None and transition is not None:
-            check_order_known(matrices, list(map(str, clf.classes_)), transition)
-        result = check_file(clf, data, transition=matrices, anchors_are=anchors_are, **reading)
+        result = check_file(
+            clf,
+            data,
+            transition=transition,
+            anchors_are=anchors_are,
+            mistakes=mistakes,
+            **reading,
+        )
     if out is not None:
-        write_table(result.issues, out)
+        write_tables([result.issues], out)
         if str(out) == "-":
             return
     if as_json:

@@ -157,6 +157,10 @@ def example(
         bool,
         typer.Option("--annotators", help="Add three annotators with different labelling habits."),
     ] = False,
+    log: Annotated[
+        bool,
+        typer.Option("--log", help="Write suggestions that were accepted or rejected instead."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write a small CSV file to try the other commands: 150 flowers with complementary labels.
@@ -167,13 +171,20 @@ def example(
     """
     from naysay.workflows.files import write_example
 
-    write_example(out, seed=seed, annotators=annotators)
+    if log and annotators:
+        raise typer.BadParameter("--log and --annotators cannot be combined.")
+    write_example(out, seed=seed, annotators=annotators, log=log)
+    quoted = shlex.quote(str(out))
     if as_json:
-        print_json({"out": str(out), "label": "not"}, indent=None)
+        columns = {"suggested": "suggested", "accepted": "accepted"} if log else {"label": "not"}
+        print_json({"out": str(out), **columns}, indent=None)
+        return
+    if log:
+        typer.echo(f"{out}: a class was suggested for each flower, and accepted or not. Next:")
+        typer.echo(f"naysay fit {quoted} --suggested suggested --accepted accepted --out log-model")
         return
     typer.echo(f"{out}: the column 'not' names a class that each flower is not. Next:")
     more = " --annotator who --id flower" if annotators else ""
-    quoted = shlex.quote(str(out))
     typer.echo(f"naysay fit {quoted} --label not --true-label is{more} --out flowers-model")
 
 
@@ -190,7 +201,7 @@ def info(file: DataFile, reading: dict[str, Any], as_json: AsJson = False) -> No
     """
     from naysay.datasets.own.summary import summarise
 
-    summary = summarise(read_data(file, reading))
+    summary = summarise(read_data(file, reading).own)
     if as_json:
         print_json(summary.to_dict(), indent=None)
     else:
@@ -205,7 +216,8 @@ def print_summary(summary: "Summary", *, stderr: bool = False) -> None:
         facts.add_row(Text(name, style="dim"), Text(value))
     console.print(Text(summary.source, style="bold"))
     console.print(facts)
-    console.print(_count_table("excluded class", summary.labels_per_class))
+    for title, counts in summary.counts.items():
+        console.print(_count_table(title, counts))
     if summary.annotators:
         console.print(_count_table("annotator", summary.annotators))
     for warning in summary.warnings:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from naysay.workflows.demo import DemoResult
 
 
-class Setting(StrEnum):
+class SettingName(StrEnum):
     """The transition matrix of the demo."""
 
     UNIFORM = "uniform"
@@ -25,8 +25,8 @@ class Setting(StrEnum):
 
 def demo(
     setting: Annotated[
-        Setting, typer.Option(help="Transition matrix, one of the settings of the paper.")
-    ] = Setting.WITH0,
+        SettingName, typer.Option(help="Transition matrix, one of the settings of the paper.")
+    ] = SettingName.WITH0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of all randomness.")] = 0,
     out: Annotated[Path, typer.Option(help="Where to write the page.")] = Path("naysay-demo.html"),
     as_json: AsJson = False,
@@ -37,13 +37,10 @@ def demo(
 
     Example: naysay demo --setting with0 --seed 1 --out demo.html
     """
-    import torch  # only here, because it loads slowly
-
     from naysay.report import check_page_path, write_demo_page
     from naysay.workflows.demo import N_RUNS, run_demo
 
     check_page_path(out)  # before training, not after it
-    torch.set_num_threads(1)  # a second thread does not pay for networks this small
     with run_bar("naysay demo", N_RUNS) as on_run:
         result = run_demo(setting, seed=seed, on_run=on_run)
     page = write_demo_page(result, out)

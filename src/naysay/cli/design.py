@@ -18,8 +18,8 @@ def design(
     classes: Annotated[
         str,
         typer.Option(
-            help="Number of classes, a file with one class name per line, or class names "
-            "separated by commas."
+            help="Class names separated by commas, a file with one name per line, or a number. A "
+            "name with a comma is put in double quotes."
         ),
     ],
     offered: Annotated[

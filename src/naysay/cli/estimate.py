@@ -13,20 +13,24 @@ from naysay.cli._shared import (
     AsJson,
     DataFile,
     print_json,
-    read_anchor_file,
+    print_warnings,
     read_data,
     reads_data,
+    trains,
 )
-from naysay.cli.fit import AllowDiagonal, AnchorLabel, Anchors, Epochs, Seed
+from naysay.cli.fit import AllowDiagonal, AnchorFile, AnchorLabel, Epochs, Seed
 
 _MOST_ROWS = 30  # entries shown
 
 
+# Those options for training that also hold for the networks that estimate Q.
 @reads_data()
+@trains("lr", "batch_size", "max_norm", "compile", "checkpoint")
 def estimate(
     data: DataFile,
     reading: dict[str, Any],
-    anchors: Anchors = None,
+    training: dict[str, Any],
+    anchors: AnchorFile = None,
     anchor_label: AnchorLabel = None,
     out: Annotated[
         str, typer.Option(metavar="Q.csv", help="CSV file to write; - is stdout.")
@@ -66,52 +70,41 @@ def estimate(
         if "annotator" not in reading:
             raise typer.BadParameter("--by-annotator needs --annotator, the column of annotators.")
         check_matrix_folder(by_annotator)
-    own = read_data(data, reading, anchor_label=None if anchors is None else anchor_label)
-    for warning in summarise(own).warnings:
-        typer.echo(f"warning: {warning}", err=True)
-    more_anchors = read_anchor_file(anchors, own, reading, true_label=anchor_label)
+    inputs = read_data(data, reading, anchors=anchors, anchor_label=anchor_label)
+    print_warnings(summarise(inputs.own).warnings)
 
-    from naysay.quality.collapsed import WHAT_TO_DO
-    from naysay.workflows import estimate as workflow  # loads torch
-    from naysay.workflows.annotators import matrix_of_each
+    from naysay.workflows.estimate import estimate_own  # loads torch, after the quick checks
 
-    habit = workflow.estimate_own(
-        own,
-        anchors=more_anchors,
+    report = estimate_own(
+        inputs.own,
+        anchors=inputs.anchors,
         allow_diagonal=allow_diagonal,
         epochs=epochs,
         seed=seed,
         progress=True,
+        **training,
     )
-    agreement = workflow.agreement_with_labels(habit, own)
-    if agreement is not None and agreement.reason is not None:
-        typer.echo(f"warning: {agreement.reason}. {WHAT_TO_DO}", err=True)
-    for warning in habit.warnings:
-        typer.echo(f"warning: {warning}", err=True)
-    Q = habit.transition
+    print_warnings(report.warnings)
+    Q, estimated = report.transition, report.estimate
     if by_annotator is not None:
-        if not habit.by_annotator:
-            typer.echo(
-                "warning: the annotators do not differ significantly; all get the same matrix",
-                err=True,
-            )
-        write_matrices(matrix_of_each(own.annotators, habit.by_annotator, Q), by_annotator)
+        if not estimated.by_annotator:
+            print_warnings(["the annotators do not differ significantly; all get the same matrix"])
+        write_matrices(report.by_annotator, by_annotator)
     if out != "-":
         with replacing(out) as part:
             Q.write(part)
     if intervals is not None:
-        workflow.write_intervals(habit, intervals)
+        report.write_intervals(intervals)
     if as_json:
-        figures = workflow.to_dict(habit, own.annotators, agreement)
-        print_json({**figures, "out": None if out == "-" else out})
+        print_json({**report.to_dict(), "out": None if out == "-" else out})
     elif out == "-":
         Q.write(sys.stdout)
     else:
-        _print(workflow.list_entries(habit))
-        if habit.mistakes is not None:
-            typer.echo(f"Estimated {habit.mistakes}.")
-        if habit.uncertainty is not None:
-            typer.echo(habit.uncertainty.advice)
+        _print(report.entries)
+        if estimated.mistakes is not None:
+            typer.echo(f"Estimated {estimated.mistakes}.")
+        if estimated.uncertainty is not None:
+            typer.echo(estimated.uncertainty.advice)
         typer.echo(f"{Q.diagnose()}\nThe matrix: {out}")
         if by_annotator is not None:
             typer.echo(f"The matrix of each annotator: {by_annotator}")

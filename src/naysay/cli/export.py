@@ -27,13 +27,13 @@ def export(
         naysay export flowers-model --out flowers.pt2
     """
     from naysay.classifier import ComplementaryClassifier
-    from naysay.workflows.export import describe
+    from naysay.workflows.export import describe_input
     from naysay.workflows.export import export as write
 
     loaded = ComplementaryClassifier.load(model, device="cpu")
     with waiting(f"naysay export: {out}"):
         write(loaded, out)
-    about = describe(loaded)
+    about = describe_input(loaded)
     if as_json:
         print_json({**about, "out": str(out)})
     else:

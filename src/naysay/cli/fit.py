@@ -10,13 +10,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from naysay._base.errors import InvalidInput
 from naysay.cli._shared import (
     AsJson,
     DataFile,
     print_json,
-    read_anchor_file,
     read_data,
     reads_data,
+    trains,
 )
 from naysay.cli.data import print_summary, print_warning
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from naysay.metrics import Estimate
     from naysay.workflows.fit import FitReport
 
-Anchors = Annotated[
+AnchorFile = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
@@ -50,16 +51,21 @@ AllowDiagonal = Annotated[
         "--allow-diagonal", help="Allow for annotators who exclude the true class by mistake."
     ),
 ]
+Mistakes = Annotated[
+    float, typer.Option(min=0, help="Rate of mistaken answers to suggestions, below 0.5.")
+]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of all randomness.")]
 Epochs = Annotated[int, typer.Option(min=1, help="Maximum number of passes over the data.")]
 
 
 @reads_data()
+@trains()
 def fit(
     data: DataFile,
     out: Annotated[Path, typer.Option(metavar="MODEL", help="The model folder to write.")],
     reading: dict[str, Any],
-    anchors: Anchors = None,
+    training: dict[str, Any],
+    anchors: AnchorFile = None,
     anchor_label: AnchorLabel = None,
     anchors_are: AnchorsAre = "random",
     transition: Annotated[
@@ -71,6 +77,7 @@ def fit(
         ),
     ] = None,
     allow_diagonal: AllowDiagonal = False,
+    mistakes: Mistakes = 0.0,
     method: Annotated[
         str, typer.Option(help="Learning method; naysay methods lists them.")
     ] = "forward",
@@ -90,48 +97,54 @@ def fit(
         float, typer.Option(help="Fraction of the examples held out to estimate the accuracy.")
     ] = 0.2,
     seed: Seed = 0,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace an earlier model without asking.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a model on your data, and write it to a folder with a report.
 
-    The accuracy is estimated from held-out complementary labels, without true labels.
+    The accuracy is estimated from held-out complementary labels, without true labels. A log of
+    suggestions that were accepted or rejected is read with --suggested and --accepted.
 
     Example:
 
         naysay data example flowers.csv
 
         naysay fit flowers.csv --label not --true-label is --out flowers-model
+
+        naysay data example log.csv --log
+
+        naysay fit log.csv --suggested suggested --accepted accepted --out log-model
     """
     from naysay.classifier.model_files import check_model_path
     from naysay.datasets.own.summary import summarise
-    from naysay.workflows.files import check_order_known, class_names, read_transition
 
     check_model_path(out)  # before training, not after it
-    given = None
-    if transition not in (None, "uniform", "estimate"):
-        given = read_transition(str(transition), allow_diagonal=allow_diagonal)
-    own = read_data(
+    if not force and (out / "model.json").exists():
+        _ask_to_replace(out)
+    inputs = read_data(
         data,
-        reading if given is None else {"classes": class_names(given), **reading},
-        anchor_label=None if anchors is None else anchor_label,
+        reading,
+        anchors=anchors,
+        anchor_label=anchor_label,
+        transition=transition,
+        allow_diagonal=allow_diagonal,
     )
-    if given is not None and "classes" not in reading:
-        hint = ", or list these in the order of its rows: --classes"
-        check_order_known(given, own.classes, str(transition), hint=hint)
-    summary = summarise(own)
+    summary = summarise(inputs.own)
     if not as_json:
         print_summary(summary)
-    more_anchors = read_anchor_file(anchors, own, reading, true_label=anchor_label)
 
     from naysay.report.fit import render_fit_page
     from naysay.workflows.fit import fit_own  # loads torch, after the quick checks
 
     clf, report = fit_own(
-        own,
-        anchors=more_anchors,
-        transition=given or transition,
+        inputs.own,
+        anchors=inputs.anchors,
+        transition=inputs.transition,
         anchors_are=anchors_are,
         allow_diagonal=allow_diagonal,
+        mistakes=mistakes,
         method=method,
         learner=learner,
         network=None if network is None else find_network(network),
@@ -141,6 +154,7 @@ def fit(
         progress=True,
         command=shlex.join(["naysay", *sys.argv[1:]]),
         summary=summary,
+        **training,
     )
     clf.save(out, report=render_fit_page(report))
     page = out / "report.html"
@@ -149,6 +163,15 @@ def fit(
     else:
         _print(report)
         typer.echo(f"{report.seconds:.0f} seconds. The model: {out}  The page: {page}")
+
+
+def _ask_to_replace(out: Path) -> None:
+    """Ask whether to replace a model, or stop if there is nobody to ask."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise InvalidInput(
+            f"{out} holds a model already. Pass --force to replace it, or name another folder."
+        )
+    typer.confirm(f"{out} holds a model already. Replace it?", abort=True, err=True)
 
 
 def find_network(name: str) -> Any:
@@ -198,11 +221,15 @@ def _describe_accuracy(report: "FitReport") -> str:
     if accuracy.unknown is not None:
         return f"Estimated accuracy: unknown, because {accuracy.unknown}"
     line = f"Estimated accuracy: {_value(accuracy)}, 95 % interval {_interval(accuracy)}\n"
+    if accuracy.value is None:
+        line = f"Accuracy: between {_interval(accuracy).replace(' to ', ' and ')} (95 % bounds)\n"
     if accuracy.n_true_labels:
         return (
             f"{line}from {accuracy.n_true_labels:,} true labels, by networks that were not trained "
             f"on them (assumed: they are a random sample; otherwise --anchors-are picked)"
         )
+    if accuracy.n_answers:
+        return f"{line}from {accuracy.n_answers:,} held-out answers, without a true label"
     return f"{line}from {accuracy.n_labels:,} held-out complementary labels, without a true label"
 
 
@@ -212,6 +239,8 @@ def _describe_matrix(report: "FitReport") -> str:
     matrix = "one transition matrix for all labels"
     if n_annotators:
         matrix = f"a transition matrix for each of {n_annotators} annotators"
+    if report.transition_from == "log":
+        return f"Learned from suggestions: {report.summary.facts()['suggestions']}."
     if report.transition_from == "uniform":
         return "Assumed: annotators exclude every other class equally often (--transition uniform)."
     if report.transition_from == "estimate":

@@ -1,7 +1,7 @@
 """``naysay inspect``: diagnose a transition matrix, and compare labels with it."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -43,27 +43,10 @@ def inspect(
 
         naysay inspect Q.csv --labels flowers.csv --column not
     """
-    from naysay.quality.inspection import check_labels, nearest_rows
-    from naysay.transition import TransitionMatrix
-    from naysay.workflows.files import read_column, read_prior
+    from naysay.workflows.inspect import inspect_file
 
-    Q = TransitionMatrix.read(file, allow_diagonal=allow_diagonal)
-    shares = read_prior(prior, Q.classes)
-    diagnosis = Q.diagnose(prior=shares)
-    pairs = nearest_rows(Q)
-    check = None
-    if labels is not None:
-        check = check_labels(read_column(labels, column), Q, prior=shares)
+    found = inspect_file(file, labels, column, prior, allow_diagonal=allow_diagonal)
     if as_json:
-        figures: dict[str, Any] = diagnosis.to_dict()
-        figures["nearest_rows"] = [pair._asdict() for pair in pairs]
-        if check is not None:
-            figures["labels"] = check.to_dict()
-        print_json(figures)
-        return
-    typer.echo(str(diagnosis))
-    if pairs and not Q.is_uniform:
-        listed = ", ".join(map(str, pairs))
-        typer.echo(f"  {'most alike':<24}{listed}: L1 distance of rows, 0 to 2; these merge first")
-    if check is not None:
-        typer.echo(f"\n{check}")
+        print_json(found.to_dict())
+    else:
+        typer.echo(str(found))

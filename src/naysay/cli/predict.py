@@ -1,15 +1,17 @@
 """``naysay predict``: predict the classes of new data."""
 
+from contextlib import nullcontext
+from itertools import chain
 from typing import Annotated, Any
 
 import typer
 
 from naysay._base.progress import waiting
-from naysay.cli._shared import DataFile, Model, print_json, reads_data
+from naysay.cli._shared import DataFile, Model, as_sentences, print_json, reads_data
 
 
 # The other settings for reading the data are saved with the model.
-@reads_data("images", "delimiter", "decimal")
+@reads_data("images", "delimiter", "decimal", "strict")
 def predict(
     model: Model,
     data: DataFile,
@@ -41,20 +43,28 @@ def predict(
     check_table_path(out)  # before predicting, not after it
 
     from naysay.classifier import ComplementaryClassifier
-    from naysay.workflows.predict import count_predictions, json_lines, predict_file, write_table
+    from naysay.workflows.predict import json_lines, predict_file, write_tables
 
-    with waiting(f"naysay predict: {data}"):
+    damaged: dict[str, str] | None = None if reading.pop("strict") else {}
+    # On standard output, predictions appear as they are made.
+    with waiting(f"naysay predict: {data}") if out != "-" else nullcontext():
         clf = ComplementaryClassifier.load(model)
-        table = predict_file(clf, data, example_id=example_id, **reading)
-    if as_json and out == "-":
-        for line in json_lines(table):
-            typer.echo(line)
-        return
-    write_table(table, out)
-    if out == "-":
+        tables = predict_file(clf, data, example_id=example_id, damaged=damaged, **reading)
+        if as_json and out == "-":
+            for line in chain.from_iterable(map(json_lines, tables)):
+                typer.echo(line)
+            counts = None
+        else:
+            counts = write_tables(tables, out)
+    if damaged:
+        reason = as_sentences(next(iter(damaged.values())))
+        typer.echo(
+            f"warning: damaged images without a prediction: {len(damaged):,}. {reason}", err=True
+        )
+    if counts is None or out == "-":
         return
     if as_json:
-        figures = {"rows": len(table), "out": out, "predicted": count_predictions(table)}
+        figures = {"rows": counts.total(), "out": out, "predicted": dict(counts)}
         print_json(figures, indent=None)
     else:
-        typer.echo(f"{len(table):,} predictions: {out}")
+        typer.echo(f"{counts.total():,} predictions: {out}")

@@ -46,7 +46,7 @@ def report(
                 f"There is no file {str(path)!r}."
             )
     records = [record for path in files for record in RecordFile(path).read()]
-    results = tables.summarise(SUITES.values(), records)
+    results = tables.summarise_records(SUITES.values(), records)
     if not results:
         raise InvalidInput(
             "RECORDS must contain a run of a table or figure of the paper. "

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -13,9 +13,9 @@ from naysay.cli._shared import AsJson, as_sentences, print_json
 from naysay.cli.data import DataDir
 
 if TYPE_CHECKING:
-    from naysay.experiments.records import RunRecord
+    from naysay.experiments.records import RecordFile, RunRecord
     from naysay.experiments.runner import RunSummary
-    from naysay.experiments.spec import RunSpec
+    from naysay.experiments.suite import Plan
 
 
 class RecipeName(StrEnum):
@@ -80,55 +80,33 @@ def reproduce(
     plan = make_plan(find_suites(names), chosen, trials=trials, only=only)
     file = RecordFile(out)
     if dry_run:
-        _print_work(plan.estimate_work(file.read()), chosen, as_json=as_json)
+        _print_work(plan, file, as_json=as_json)
         return
 
-    import torch  # imported only if something is trained
-
-    from naysay.classifier.trainer import find_device
-    from naysay.experiments.runner import run
-
-    where = find_device(device)
-    if where.type == "cpu" and quick:
-        torch.set_num_threads(1)  # a second thread does not speed up networks this small
-    cells = plan.cells
-
-    def title(spec: "RunSpec") -> str:
-        suite, cell = cells[spec]
-        return f"{suite.name}: {cell.name}, trial {spec.trial + 1}"
+    from naysay.experiments.runner import run  # loads torch
 
     def show(record: "RunRecord") -> None:
         if not as_json:
-            typer.echo(
-                f"{title(record.spec)}: {record.accuracy:.2%} in {record.seconds:.1f} seconds"
-            )
+            title = plan.title_of(record.spec)
+            typer.echo(f"{title}: {record.accuracy:.2%} in {record.seconds:.1f} seconds")
 
-    with run_bar("naysay reproduce", len(cells)) as on_run:
+    with run_bar("naysay reproduce", len(plan.cells)) as on_run:
         summary = run(
-            cells,
+            plan.cells,
             file,
-            device=where,
+            device=device,
             data_dir=data_dir,
-            on_run=lambda spec: on_run(title(spec)),
+            on_run=lambda spec: on_run(plan.title_of(spec)),
             on_record=show,
         )
     _print_summary(summary, out, as_json=as_json)
-    refused = [spec for specs in summary.refused.values() for spec in specs]
-    is_unexpected = any(not cells[spec][1].not_run for spec in refused)
-    if not summary.n_done and (is_unexpected or (refused and not summary.n_skipped)):
+    if summary.is_failure(plan):
         raise typer.Exit(1)
 
 
 def _print_summary(summary: "RunSummary", out: Path, *, as_json: bool) -> None:
     if as_json:
-        figures = {
-            "done": summary.n_done,
-            "on_file": summary.n_skipped,
-            "elsewhere": summary.n_elsewhere,
-            "refused": {reason: len(specs) for reason, specs in summary.refused.items()},
-            "records": str(out),
-        }
-        print_json(figures, indent=2)
+        print_json({**summary.to_dict(), "records": str(out)}, indent=2)
         return
     for reason, specs in summary.refused.items():
         typer.echo(f"Not run ({len(specs)}): {as_sentences(reason)}", err=True)
@@ -139,7 +117,8 @@ def _print_summary(summary: "RunSummary", out: Path, *, as_json: bool) -> None:
     typer.echo(f"{', '.join(parts)}.{then}")
 
 
-def _print_work(rows: list[dict[str, Any]], recipe: str, *, as_json: bool) -> None:
+def _print_work(plan: "Plan", file: "RecordFile", *, as_json: bool) -> None:
+    rows = plan.estimate_work(file.read())
     if as_json:
         print_json(rows, indent=2)
         return
@@ -152,10 +131,4 @@ def _print_work(rows: list[dict[str, Any]], recipe: str, *, as_json: bool) -> No
         numbers = (str(row[name]) for name in ("runs", "on_file", "in_another_table", "to_do"))
         table.add_row(row["suite"], *numbers, minutes)
     Console().print(table)
-    timed = [row for row in rows if row["seconds"] is not None]
-    about = f", about {sum(row['seconds'] for row in timed) / 60:.0f} minutes" if timed else ""
-    places = sorted({row["measured_on"] for row in timed} - {""})
-    seen_on = f", as seen on {' and '.join(places)}" if places else ""
-    untimed = "; for those marked ? no run has been timed yet" if len(timed) < len(rows) else ""
-    n_to_do = sum(row["to_do"] for row in rows)
-    typer.echo(f"\nRecipe {recipe}: {n_to_do} runs to do{about}{seen_on}{untimed}.")
+    typer.echo(f"\n{plan.describe_work(rows)}")

@@ -19,7 +19,7 @@ from naysay.ensemble.step import Losses, ManyStep, Networks
 from naysay.losses.protocol import as_training_loss
 from naysay.training import Options
 from naysay.training.batches import Examples, batch_size_of, epoch_order
-from naysay.training.history import EpochRecord, History, least_held_out_loss
+from naysay.training.early_stopping import EpochRecord, History, least_held_out_loss
 from naysay.training.loop import Loss
 from naysay.training.step import OPTIMISERS, Captured, CudaRecorder, average_weights
 

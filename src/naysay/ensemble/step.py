@@ -6,11 +6,11 @@ optimiser and the moving average take a few operations, whatever the number of n
 
 import copy
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from operator import itemgetter
 from typing import Any, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
@@ -18,8 +18,7 @@ from naysay.functional.columns import can_stack, stack_columns
 from naysay.losses.protocol import TrainingLoss
 from naysay.training.loop import Options
 from naysay.training.step import MakeOptimiser, Tables, compiler
-
-Floats = NDArray[np.float64]
+from naysay.transition.algebra import Floats
 
 
 class AdamUpdate:
@@ -231,9 +230,10 @@ def _grouped(
         loss = single[number]
         key: Hashable = number
         if loss is not None:
-            left_out = {"training", "Q"} if may_stack and loss.takes_stack else {"training"}
-            public = {name for name in vars(loss) if not name.startswith("_")} - left_out
-            key = (type(loss), *((name, vars(loss)[name]) for name in sorted(public)))
+            settings = loss.settings()
+            if may_stack and loss.takes_stack:
+                settings.pop("Q", None)
+            key = (type(loss), *sorted(settings.items(), key=itemgetter(0)))
             try:
                 hash(key)
             except TypeError:

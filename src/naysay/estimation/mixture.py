@@ -267,7 +267,7 @@ def expect(rows: Rows, Q: Floats, epsilon: float, weights: Floats | None = None)
     return Expected(counts, predicted, n_uninformative, total)
 
 
-def log_likelihoods(rows: Rows, Q: Floats, epsilon: float, background: Floats) -> Floats:
+def mixture_log_likelihoods(rows: Rows, Q: Floats, epsilon: float, background: Floats) -> Floats:
     """Compute log P(ȳ | x) of each row, in the order of `rows`; `background` is b."""
     parts = [
         (1 - epsilon) * (rows.of_label(label) @ Q[:, label].astype(rows.probs.dtype))

@@ -16,7 +16,7 @@ from naysay.estimation.mixture import (
     check_rows,
     expect,
     fit_matrix,
-    log_likelihoods,
+    mixture_log_likelihoods,
     normalise,
     raise_zeros,
     uniform_with_mistakes,
@@ -226,7 +226,9 @@ class _CrossValidation:
             rows = rows.calibrated(Calibration(weights=fitted.weights))
             # b from the fitted rows: frequencies of held-out labels would leak those labels
             seen = np.bincount(self.labels[others], minlength=probs.shape[1]) + 1
-            scores[held_out] = log_likelihoods(rows, fitted.Q, fitted.epsilon, seen / seen.sum())
+            scores[held_out] = mixture_log_likelihoods(
+                rows, fitted.Q, fitted.epsilon, seen / seen.sum()
+            )
         return scores
 
 

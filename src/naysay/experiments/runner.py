@@ -21,9 +21,11 @@ from naysay._base.versions import used_versions
 from naysay.classifier.trainer import find_device
 from naysay.experiments.records import RecordFile, RunRecord
 from naysay.experiments.spec import RunSpec
+from naysay.experiments.suite import Plan
 from naysay.experiments.tasks import RunData, load_run_data
 from naysay.experiments.train import Outcome, train_group, train_one
-from naysay.training.history import History, least_held_out_loss
+from naysay.training.early_stopping import History, least_held_out_loss
+from naysay.training.loop import single_thread
 
 _MOST_POINTS = 30
 _CURVES = ("epoch", "loss", "held_out_loss", "held_out_accuracy")  # not the times
@@ -38,6 +40,21 @@ class RunSummary:
     n_skipped: int = 0  # already recorded
     n_elsewhere: int = 0  # claimed by another process
     refused: dict[str, list[RunSpec]] = field(default_factory=dict)
+
+    def is_failure(self, plan: Plan) -> bool:
+        """Check whether nothing was trained, although the plan does not expect it."""
+        refused = [spec for specs in self.refused.values() for spec in specs]
+        is_unexpected = any(not plan.cells[spec][1].not_run for spec in refused)
+        return not self.n_done and (is_unexpected or (bool(refused) and not self.n_skipped))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Convert the numbers to plain values for JSON."""
+        return {
+            "done": self.n_done,
+            "on_file": self.n_skipped,
+            "elsewhere": self.n_elsewhere,
+            "refused": {reason: len(specs) for reason, specs in self.refused.items()},
+        }
 
 
 def run(
@@ -79,10 +96,12 @@ def run(
                 on_run(spec)
             try:
                 datas = [load_run_data(spec, data_dir=data_dir) for spec in to_do]
-                if to_do[0].is_grid:
-                    outcomes = train_group(to_do, datas, device=where)
-                else:
-                    outcomes = [train_one(to_do[0], datas[0], device=where)]
+                # a second thread does not speed up networks as small as those of quick runs
+                with single_thread(wanted=where.type == "cpu" and to_do[0].recipe == "quick"):
+                    if to_do[0].is_grid:
+                        outcomes = train_group(to_do, datas, device=where)
+                    else:
+                        outcomes = [train_one(to_do[0], datas[0], device=where)]
             except NaysayError as problem:  # other runs may still be possible
                 summary.refused.setdefault(str(problem), []).extend(to_do)
                 continue

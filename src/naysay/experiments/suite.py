@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
+from functools import cached_property
 from typing import Any
 
 from naysay._base.errors import InvalidInput
@@ -181,7 +182,7 @@ class Plan:
     recipe: str
     suites: Sequence[tuple[Suite, Sequence[tuple[Cell, RunSpec]]]]
 
-    @property
+    @cached_property
     def cells(self) -> dict[RunSpec, tuple[Suite, Cell]]:
         """All runs without duplicates, each with the first suite and cell that has it."""
         cells: dict[RunSpec, tuple[Suite, Cell]] = {}
@@ -189,6 +190,11 @@ class Plan:
             for cell, spec in runs:
                 cells.setdefault(spec, (suite, cell))
         return cells
+
+    def title_of(self, spec: RunSpec) -> str:
+        """Name a run for a reader: suite, cell and trial."""
+        suite, cell = self.cells[spec]
+        return f"{suite.name}: {cell.name}, trial {spec.trial + 1}"
 
     def estimate_work(self, records: Iterable[RunRecord]) -> list[dict[str, Any]]:
         """Count the runs of each suite that are not among the records, and estimate their time.
@@ -221,6 +227,16 @@ class Plan:
             )
             seen.update(hashes)
         return rows
+
+    def describe_work(self, rows: Sequence[Mapping[str, Any]]) -> str:
+        """Describe in a sentence what `estimate_work` returned."""
+        timed = [row for row in rows if row["seconds"] is not None]
+        about = f", about {sum(row['seconds'] for row in timed) / 60:.0f} minutes" if timed else ""
+        places = sorted({row["measured_on"] for row in timed} - {""})
+        seen_on = f", as seen on {' and '.join(places)}" if places else ""
+        untimed = "; for those marked ? no run has been timed yet" if len(timed) < len(rows) else ""
+        n_to_do = sum(row["to_do"] for row in rows)
+        return f"Recipe {self.recipe}: {n_to_do} runs to do{about}{seen_on}{untimed}."
 
 
 def make_plan(

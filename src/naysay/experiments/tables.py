@@ -11,7 +11,7 @@ from scipy.special import stdtrit
 from naysay.experiments.records import RunRecord
 from naysay.experiments.suite import Cell, Published, Suite
 
-__all__ = ["CellResult", "Comparison", "SuiteResult", "latex", "markdown", "summarise"]
+__all__ = ["CellResult", "Comparison", "SuiteResult", "latex", "markdown", "summarise_records"]
 
 MARKS = {"better": "▲", "equal": "=", "worse": "▼", "unclear": "?"}
 _MOST_APART = 1.0  # percentage points between figures that are called equal
@@ -136,7 +136,7 @@ class SuiteResult:
         return sum(each.verdict == verdict for each in compared)
 
 
-def summarise(
+def summarise_records(
     suites: Iterable[Suite],
     records: Iterable[RunRecord],
     *,
@@ -170,6 +170,9 @@ def summarise(
         if any(each.records for each in cells):
             results.append(SuiteResult(suite=suite, recipe=recipe, cells=cells))
     return results
+
+
+summarise = summarise_records  # its earlier name
 
 
 def compare(

@@ -17,12 +17,13 @@ from torch.nn.functional import cross_entropy
 from naysay import networks, training
 from naysay._base.errors import InvalidInput
 from naysay.classifier import ComplementaryClassifier
-from naysay.classifier.habit import calibrated, score_anchors
 from naysay.classifier.trainer import Trainer, wants_bfloat16
+from naysay.classifier.transition_estimate import calibrated, score_anchors
 from naysay.ensemble import Member, best_of, fit_many
 from naysay.estimation import from_anchors
 from naysay.experiments.spec import RunSpec
 from naysay.experiments.tasks import RunData, split_validation
+from naysay.losses.protocol import as_training_loss
 from naysay.methods import Setting, find_method
 from naysay.networks import MLP
 from naysay.training import schedules
@@ -162,10 +163,10 @@ def train_one(spec: RunSpec, data: RunData, *, device: torch.device) -> Outcome:
     clf.fit(data.X, labels, anchors=anchors, anchors_are="picked")
     predictions = np.asarray(clf.predict(data.X_test)).astype(np.int64)
     matrices = {}
-    if clf.habit_ is not None:
-        matrices["estimated"] = clf.habit_.from_anchors
+    if clf.transition_estimate_ is not None:
+        matrices["estimated"] = clf.transition_estimate_.from_anchors
         if spec.options.get("refine"):
-            matrices["refined"] = clf.habit_.transition
+            matrices["refined"] = clf.transition_estimate_.transition
     return Outcome(
         accuracy=float((predictions == data.y_test).mean()),
         seconds=time.perf_counter() - start,
@@ -215,7 +216,8 @@ def train_group(
     for trial, number in zip(trials, chosen.values(), strict=True):
         inputs = torch.as_tensor(trial.data.X_test, device=device)
         logits = training.predict_logits(members[number].network, inputs)
-        predictions = logits.argmax(1).cpu().numpy()
+        scores = as_training_loss(members[number].loss).log_scores(logits)
+        predictions = scores.argmax(1).cpu().numpy()
         outcomes.append(
             Outcome(
                 accuracy=float((predictions == trial.data.y_test).mean()),

@@ -48,7 +48,7 @@ def flatten(
     ):
         raise InvalidLabels(
             f"comp_labels must be integers of shape {tuple(expected)}, one per row of logits. "
-            f"Got {describe(comp_labels)}."
+            f"Got {describe_tensor(comp_labels)}."
         )
     labels = comp_labels.reshape(-1).to(flat.device, torch.int64)
     check = _check_range if can_sync(flat) else _assert_range
@@ -93,7 +93,7 @@ def flatten_logits(logits: Tensor, n_classes: int | None = None) -> Tensor:
         wanted = "K" if n_classes is None else n_classes
         raise InvalidInput(
             f"logits must be floating point of shape (N, {wanted}) or (N, {wanted}, d1, …), "
-            f"one column per class. Got {describe(logits)}."
+            f"one column per class. Got {describe_tensor(logits)}."
         )
     if logits.dtype in (torch.float16, torch.bfloat16):
         logits = logits.float()
@@ -107,12 +107,12 @@ def check_prior_tensor(prior: Tensor, logits: Tensor) -> Tensor:
     if not isinstance(prior, Tensor) or prior.shape != logits.shape[1:]:
         raise InvalidInput(
             f"prior must hold one probability per class, shape ({logits.shape[1]},). "
-            f"Got {describe(prior)}."
+            f"Got {describe_tensor(prior)}."
         )
     return prior.to(logits)
 
 
-def describe(value: object) -> str:
+def describe_tensor(value: object) -> str:
     """Describe the type and shape of a value for an error message."""
     if isinstance(value, Tensor):
         return f"{value.dtype} of shape {tuple(value.shape)}"
@@ -174,7 +174,7 @@ def reduce(
         if not isinstance(weight, Tensor) or weight.shape != (n_classes,):
             raise InvalidInput(
                 f"weight must hold one number per class, shape ({n_classes},). "
-                f"Got {describe(weight)}."
+                f"Got {describe_tensor(weight)}."
             )
         weight = weight.to(losses)
         if excluded is None:

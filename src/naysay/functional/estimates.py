@@ -4,7 +4,13 @@ import torch
 from torch import Tensor
 
 from naysay._base.errors import InvalidInput
-from naysay.functional.batch import check_prior_tensor, describe, flatten, flatten_logits, reduce
+from naysay.functional.batch import (
+    check_prior_tensor,
+    describe_tensor,
+    flatten,
+    flatten_logits,
+    reduce,
+)
 from naysay.functional.columns import log_share
 
 
@@ -64,7 +70,7 @@ def trained_forward_cross_entropy(
     if not isinstance(log_Q, Tensor) or log_Q.shape != (n_classes, n_classes):
         raise InvalidInput(
             f"log_Q must be a Tensor of shape ({n_classes}, {n_classes}), one row per class. "
-            f"Got {describe(log_Q)}."
+            f"Got {describe_tensor(log_Q)}."
         )
     columns = log_Q.to(batch.logits).T[batch.labels]
     return reduce(-log_share(batch.logits, columns, batch.logits), batch, weight, reduction)
@@ -133,7 +139,8 @@ def prior_matching(logits: Tensor, prior: Tensor, *, counted: Tensor | None = No
         or counted.numel() != len(flat)
     ):
         raise InvalidInput(
-            f"counted must hold one bool per row of logits, {len(flat)}. Got {describe(counted)}."
+            f"counted must hold one bool per row of logits, {len(flat)}. "
+            f"Got {describe_tensor(counted)}."
         )
     counted = counted.reshape(-1)
     n_counted = counted.sum()

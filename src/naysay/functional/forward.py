@@ -19,7 +19,7 @@ from naysay.functional.batch import (
     Batch,
     as_transition,
     can_sync,
-    describe,
+    describe_tensor,
     flatten_with_columns,
     reduce,
 )
@@ -235,7 +235,7 @@ def forward_loss(
     if not isinstance(losses, Tensor) or losses.shape != batch.labels.shape:
         raise InvalidInput(
             f"base must return one loss per example, shape {tuple(batch.labels.shape)}. "
-            f"Got {describe(losses)}. Inside base use reduction='none'."
+            f"Got {describe_tensor(losses)}. Inside base use reduction='none'."
         )
     return reduce(losses, batch, weight, reduction)
 

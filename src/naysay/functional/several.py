@@ -4,7 +4,14 @@ import torch
 from torch import Tensor
 
 from naysay._base.errors import InvalidLabels
-from naysay.functional.batch import Batch, can_sync, describe, flatten, flatten_logits, reduce
+from naysay.functional.batch import (
+    Batch,
+    can_sync,
+    describe_tensor,
+    flatten,
+    flatten_logits,
+    reduce,
+)
 from naysay.functional.columns import log_share
 
 
@@ -109,7 +116,7 @@ def _flatten_sets(logits: Tensor, ruled_out: Tensor, ignore_index: int) -> tuple
     if ruled_out.shape != logits.shape:
         raise InvalidLabels(
             f"ruled_out must have the shape of the logits, {tuple(logits.shape)}, one bool per "
-            f"class, or be integers, one per row. Got {describe(ruled_out)}."
+            f"class, or be integers, one per row. Got {describe_tensor(ruled_out)}."
         )
     sets = ruled_out.movedim(1, -1).reshape(-1, logits.shape[1]).to(flat.device)
     full = sets.all(1)
@@ -183,7 +190,7 @@ def flatten_evidence(logits: Tensor, log_likelihood: Tensor) -> tuple[Batch, Ten
     ):
         raise InvalidLabels(
             f"log_likelihood must be floating point of the shape of logits, {tuple(logits.shape)}. "
-            f"Got {describe(log_likelihood)}."
+            f"Got {describe_tensor(log_likelihood)}."
         )
     evidence = log_likelihood.movedim(1, -1).reshape(flat.shape).to(flat)
     impossible = (evidence == -torch.inf).all(1) | evidence.isnan().any(1)

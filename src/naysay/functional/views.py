@@ -5,7 +5,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from naysay._base.errors import InvalidInput
-from naysay.functional.batch import describe, flatten_logits, flatten_with_columns, reduce
+from naysay.functional.batch import describe_tensor, flatten_logits, flatten_with_columns, reduce
 from naysay.functional.columns import log_share
 from naysay.functional.forward import negative_log_q
 from naysay.functional.several import flatten_evidence
@@ -54,7 +54,7 @@ def partial_output_consistency(
     if not isinstance(view_logits, Tensor) or view_logits.shape[1:] != logits.shape:
         raise InvalidInput(
             "view_logits must be the logits of V views, shape (V, "
-            f"{', '.join(map(str, logits.shape))}). Got {describe(view_logits)}."
+            f"{', '.join(map(str, logits.shape))}). Got {describe_tensor(view_logits)}."
         )
     losses = negative_log_q(columns, batch.logits, batch.labels)
     likelihoods = columns.log_likelihoods(batch.logits, batch.labels)
@@ -168,7 +168,7 @@ def two_views_likelihood(
     return reduce(_losses_of_views(views, evidence, consistency, target), batch, None, reduction)
 
 
-def check_target(target: str) -> str:
+def check_view_target(target: str) -> str:
     """Check the name of a target."""
     if target not in ("mean", "first"):
         raise InvalidInput(f"target must be 'mean' or 'first'. Got {target!r}.")
@@ -179,7 +179,7 @@ def _losses_of_views(
     views: Tensor, evidence: Tensor, consistency: float | Tensor, target: str
 ) -> Tensor:
     """Compute the loss of each example, shape (n,), from two views, shape (2, n, K)."""
-    target_views = views[:1] if check_target(target) == "first" else views
+    target_views = views[:1] if check_view_target(target) == "first" else views
     with torch.no_grad():
         posterior = torch.stack([_posterior(view, evidence) for view in target_views]).mean(0)
     label_loss = -torch.stack([log_share(view, evidence, view) for view in views]).mean(0)
@@ -202,6 +202,6 @@ def _stack(flat: Tensor, other_logits: Tensor, shape: torch.Size) -> Tensor:
     if not isinstance(other_logits, Tensor) or other_logits.shape != shape:
         raise InvalidInput(
             "other_logits must be the logits of another view with the shape of logits, "
-            f"{tuple(shape)}. Got {describe(other_logits)}."
+            f"{tuple(shape)}. Got {describe_tensor(other_logits)}."
         )
     return torch.stack([flat, flatten_logits(other_logits).to(flat)])

@@ -74,6 +74,14 @@ class TrainingLoss(nn.Module):
         """Whether the class scores are the log-softmax of the logits, the default `log_scores`."""
         return type(self).log_scores is TrainingLoss.log_scores
 
+    def settings(self) -> dict[str, object]:
+        """List the settings by name; losses of a class with equal settings are trained together.
+
+        The default is all attributes whose names do not begin with an underscore.
+        """
+        public = (item for item in vars(self).items() if not item[0].startswith("_"))
+        return {name: value for name, value in public if name != "training"}
+
     def per_example(self, labels: Tensor) -> "TrainingLoss | None":
         """Make a copy that returns one value per example, shape (N,), for labels like these.
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
 from naysay._base.checks import check_count, check_number
 from naysay._base.errors import InvalidInput
-from naysay.functional.views import check_target
+from naysay.functional.views import check_view_target
 from naysay.losses.shells import FunctionLoss, LikelihoodLoss, TransitionLoss
 from naysay.transition import TransitionMatrix
 
@@ -114,7 +114,7 @@ class _TwoViews(RampedLoss):
             raise InvalidInput(f"consistency must be from 0 to 1. Got {consistency!r}.")
         self.consistency = float(consistency)
         self.ramp = check_number(ramp, "ramp", above=0)
-        self.target = check_target(target)
+        self.target = check_view_target(target)
 
     def _other_views(self, logits: Tensor) -> dict[str, Any]:
         return {"other_logits": logits[1], "target": self.target}

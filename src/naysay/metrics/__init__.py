@@ -17,9 +17,11 @@ from naysay.metrics.accuracy import (
 )
 from naysay.metrics.few_labels import accuracy_with_few_labels
 from naysay.metrics.likelihood import accuracy_scorer, log_likelihood, log_likelihood_scorer
+from naysay.metrics.suggestions import accuracy_from_log
 
 __all__ = [
     "Estimate",
+    "accuracy_from_log",
     "accuracy_scorer",
     "accuracy_with_few_labels",
     "accuracy_without_labels",

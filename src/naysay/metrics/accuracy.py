@@ -43,6 +43,8 @@ class Estimate:
     """Number of complementary labels used."""
     n_true_labels: int = 0
     """Number of true labels used."""
+    n_answers: int = 0
+    """Number of answers to suggestions used."""
     unknown: str | None = None
     """Why there is no estimate; None if there is one."""
 
@@ -57,6 +59,8 @@ class Estimate:
         given = f"from {self.n_labels:,} complementary labels"
         if self.n_true_labels:
             given = f"from {self.n_true_labels:,} true labels"
+        elif self.n_answers:
+            given = f"from {self.n_answers:,} answers to suggestions"
         if self.value is None or self.standard_error is None:
             return f"{low} to {high} % ({self.confidence * 100:g} % bounds), {given}"
         return (
@@ -122,14 +126,8 @@ def accuracy_without_labels(
     >>> found.value, round(found.standard_error, 3)
     (0.8, 0.2)
     """
-    found, outside = accuracy_and_errors_outside(
-        predictions,
-        comp_labels,
-        Q,
-        confidence=confidence,
-        Q_samples=Q_samples,
-        examples=examples,
-    )
+    sample = Sample(predictions, comp_labels, Q, confidence, Q_samples, examples)
+    found, outside = sample.accuracy()
     if outside > BEYOND_CHANCE:
         warnings.warn(
             f"{describe_outside(found)} does not explain: Q does not describe these labels. "
@@ -138,25 +136,6 @@ def accuracy_without_labels(
             stacklevel=2,
         )
     return found
-
-
-def accuracy_and_errors_outside(
-    predictions: ArrayLike,
-    comp_labels: ArrayLike,
-    Q: TransitionMatrix | ArrayLike,
-    *,
-    confidence: float = 0.95,
-    Q_samples: ArrayLike | None = None,
-    examples: ArrayLike | None = None,
-) -> tuple[Estimate, float]:
-    """Estimate the accuracy, and by how many standard errors it lies outside 0..100 %.
-
-    Parameters are those of `accuracy_without_labels`, which warns if these are many.
-    """
-    sample = _Sample(predictions, comp_labels, Q, confidence, Q_samples, examples)
-    shares = sample.counts.sum(axis=0) / sample.counts.sum()
-    found = sample.share_correct(shares)
-    return found, errors_outside(found, shares, sample.Q)
 
 
 def precision_without_labels(
@@ -175,8 +154,7 @@ def precision_without_labels(
     class that is never predicted has the value None and the interval 0..1. Each interval has the
     given confidence by itself.
     """
-    sample = _Sample(predictions, comp_labels, Q, confidence, Q_samples, examples)
-    return tuple(sample.share_correct(shares) for shares in np.eye(len(sample.Q)))
+    return Sample(predictions, comp_labels, Q, confidence, Q_samples, examples).precision()
 
 
 def recall_without_labels(
@@ -200,7 +178,7 @@ def recall_without_labels(
     add to the variance of both means. Q must be invertible, because the share of a class is not
     identified otherwise. Each interval has the given confidence by itself.
     """
-    sample = _Sample(predictions, comp_labels, Q, confidence, Q_samples)
+    sample = Sample(predictions, comp_labels, Q, confidence, Q_samples)
     if sample.inverse is None:
         raise InvalidTransitionMatrix(
             "Q must be invertible to estimate recall; this one is singular. Use "
@@ -235,7 +213,7 @@ def describe_outside(found: Estimate) -> str:
     )
 
 
-class _Sample:
+class Sample:
     """Joint counts of labels and predictions, and the estimates that follow from them."""
 
     def __init__(
@@ -243,8 +221,8 @@ class _Sample:
         predictions: ArrayLike,
         comp_labels: ArrayLike,
         Q: TransitionMatrix | ArrayLike,
-        confidence: float,
-        Q_samples: ArrayLike | None,
+        confidence: float = 0.95,
+        Q_samples: ArrayLike | None = None,
         examples: ArrayLike | None = None,
     ) -> None:
         matrix = as_transition_matrix(Q)
@@ -283,6 +261,16 @@ class _Sample:
                 weights = 1 / np.bincount(self.example)[self.example]
                 flat = np.bincount(labels * n_classes + predicted, weights, n_classes**2)
                 self.counts = flat.reshape(n_classes, n_classes)
+
+    def accuracy(self) -> tuple[Estimate, float]:
+        """Estimate the accuracy, and by how many standard errors it lies outside 0..100 %."""
+        shares = self.counts.sum(axis=0) / self.counts.sum()
+        found = self.share_correct(shares)
+        return found, errors_outside(found, shares, self.Q)
+
+    def precision(self) -> tuple[Estimate, ...]:
+        """Estimate the precision of every class."""
+        return tuple(self.share_correct(shares) for shares in np.eye(len(self.Q)))
 
     def share_correct(self, shares: Floats) -> Estimate:
         """Estimate the share of correct predictions, of which `shares[k]` are of class k."""

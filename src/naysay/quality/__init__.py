@@ -8,6 +8,7 @@ wrong label, which then looks correct.
 from naysay.quality.agreement import Agreement, check_matrix
 from naysay.quality.annotator import Annotator, Annotators, annotators
 from naysay.quality.collapsed import CollapsedClasses, Finding, find_collapsed_classes
+from naysay.quality.mistakes import mistakes_in_log
 from naysay.quality.wrong_labels import WrongLabels, find_wrong_labels
 
 __all__ = [
@@ -21,4 +22,5 @@ __all__ = [
     "check_matrix",
     "find_collapsed_classes",
     "find_wrong_labels",
+    "mistakes_in_log",
 ]

@@ -115,7 +115,8 @@ def annotators(
     Parameters
     ----------
     observations : Observations
-        With annotators; labels as indices, or as names if Q has names.
+        With annotators; labels as indices, or as names if Q has names. Only complementary labels
+        chosen out of all classes are used.
     probs : array of shape (n_examples, n_classes)
         P(Y | x) from any model.
     Q : TransitionMatrix or array of shape (n_classes, n_classes)
@@ -140,8 +141,11 @@ def annotators(
     matrix = as_transition_matrix(Q)
     may_err = allow_diagonal or matrix.allow_diagonal
     check_number(strength, "strength", above=0)
+    observations = observations.comp_labels
     if observations.annotator is None or not len(observations.example):
-        raise InvalidInput("observations must hold answers with annotator=, and at least one.")
+        raise InvalidInput(
+            "observations must hold complementary labels with annotator=, and at least one."
+        )
     array = check_probabilities(probs, n_classes=matrix.n_classes, name="probs")
     if len(array) != observations.n_examples:
         raise InvalidInput(

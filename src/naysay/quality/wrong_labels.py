@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from naysay._base.answers import CHOSEN, NO, YES
 from naysay._base.checks import check_count, check_probabilities, row_slices
 from naysay._base.errors import InvalidLabels, InvalidTransitionMatrix
 from naysay.estimation.mixture import Calibration, Probs
@@ -160,24 +161,31 @@ def rank_labels(
     matrices: Sequence[TransitionMatrix],
     which: NDArray[np.int64],
     held_out: NDArray[np.bool_] | None = None,
+    *,
+    accepted: NDArray[np.int8] | None = None,
+    mistakes: float = 0.0,
 ) -> WrongLabels:
     """Rank labels as `find_wrong_labels` does; the matrix of label i is ``matrices[which[i]]``.
 
     With `held_out`, only these labels decide how far the model is trusted: those that it was
-    trained on would say too far.
+    trained on would say too far. With `accepted`, some labels are suggestions that were accepted
+    (1) or rejected (0), with a rate of `mistakes`.
     """
-    habits = [_Habit.of(matrix) for matrix in matrices]
+    split: list[_SplitMatrix | _Answer] = [_SplitMatrix.of(matrix) for matrix in matrices]
+    if accepted is not None:
+        split += [_Answer(mistakes, NO), _Answer(mistakes, YES)]
+        which = np.where(accepted == CHOSEN, which, len(matrices) + accepted)
     chosen = np.arange(len(labels)) if held_out is None else np.flatnonzero(held_out)
     if len(chosen) > _MAX_ROWS:
         chosen = np.random.default_rng(0).choice(chosen, _MAX_ROWS, replace=False)
     weights, scales, shares_of_classes = _posterior(
-        probs[chosen], labels[chosen], habits, which[chosen]
+        probs[chosen], labels[chosen], split, which[chosen]
     )
     wrong, counts = np.zeros(len(labels)), np.zeros(weights.shape)
     for t in np.flatnonzero(weights.any(axis=(1, 2))):
         calibrated = Calibration(_TEMPERATURES[t])(probs)
-        own = _terms(calibrated, labels, habits, which)
-        common = _terms(shares_of_classes[t], labels, habits, which)
+        own = _terms(calibrated, labels, split, which)
+        common = _terms(shares_of_classes[t], labels, split, which)
         for e, s in np.argwhere(weights[t]):
             right, lost, mistaken = (1 - _SHARES[e]) * own + _SHARES[e] * common
             likelihood = right + scales[s] * (mistaken - lost)
@@ -204,22 +212,49 @@ def rank_labels(
 
 
 @dataclass(frozen=True)
-class _Habit:
+class _SplitMatrix:
     """A matrix as the rates of mistakes, and the distribution of correct labels of each class."""
 
     rates: Floats
     correct: Floats
 
     @classmethod
-    def of(cls, matrix: TransitionMatrix) -> "_Habit":
+    def of(cls, matrix: TransitionMatrix) -> "_SplitMatrix":
         values = np.array(matrix)
         rates = values.diagonal().copy()
         np.fill_diagonal(values, 0)
         return cls(rates, values / np.maximum(values.sum(axis=1, keepdims=True), 1e-300))
 
+    def terms(self, probs: Probs, labels: NDArray[np.int64]) -> tuple[Floats, Floats, Floats]:
+        """Compute the terms of `_terms`, given a row of probabilities for each label."""
+        columns = self.correct.T[labels]
+        right = np.einsum("ik,ik->i", probs, columns)
+        lost = np.einsum("ik,ik->i", probs, columns * self.rates)
+        return right, lost, probs[np.arange(len(labels)), labels] * self.rates[labels]
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """Yes or no to suggestions, with a rate of mistakes."""
+
+    rate: float
+    accepted: int
+
+    @property
+    def rates(self) -> Floats:
+        return np.array([self.rate])
+
+    def terms(self, probs: Probs, labels: NDArray[np.int64]) -> tuple[Floats, Floats, Floats]:
+        suggested = probs[np.arange(len(labels)), labels].astype(np.float64)
+        right = suggested if self.accepted else 1 - suggested
+        return right, self.rate * right, self.rate * (1 - right)
+
 
 def _terms(
-    probs: Probs, labels: NDArray[np.int64], habits: list[_Habit], which: NDArray[np.int64]
+    probs: Probs,
+    labels: NDArray[np.int64],
+    split: "Sequence[_SplitMatrix | _Answer]",
+    which: NDArray[np.int64],
 ) -> Floats:
     """Compute terms a, b, w of each label, shape (3, n).
 
@@ -229,32 +264,34 @@ def _terms(
     terms = np.empty((3, len(labels)))
     by_matrix = np.split(
         np.argsort(which, kind="stable"),
-        np.cumsum(np.bincount(which, minlength=len(habits)))[:-1],
+        np.cumsum(np.bincount(which, minlength=len(split)))[:-1],
     )
-    for habit, labelled in zip(habits, by_matrix, strict=True):
+    for each, labelled in zip(split, by_matrix, strict=True):
         for rows in row_slices(len(labelled), probs.shape[-1]):
             at = labelled[rows]
-            given, columns = labels[at], habit.correct.T[labels[at]]
-            of_each = probs[at] if probs.ndim == 2 else np.broadcast_to(probs, columns.shape)
-            terms[0, at] = np.einsum("ik,ik->i", of_each, columns)
-            terms[1, at] = np.einsum("ik,ik->i", of_each, columns * habit.rates)
-            terms[2, at] = of_each[np.arange(len(at)), given] * habit.rates[given]
+            shape = (len(at), probs.shape[-1])
+            of_each = probs[at] if probs.ndim == 2 else np.broadcast_to(probs, shape)
+            terms[0, at], terms[1, at], terms[2, at] = each.terms(of_each, labels[at])
     return terms
 
 
 def _posterior(
-    probs: Probs, labels: NDArray[np.int64], habits: list[_Habit], which: NDArray[np.int64]
+    probs: Probs,
+    labels: NDArray[np.int64],
+    split: "Sequence[_SplitMatrix | _Answer]",
+    which: NDArray[np.int64],
 ) -> tuple[Floats, Floats, Floats]:
     """Compute the weight of each temperature, share and scale; the scales; the class shares."""
-    largest_scale = _MAX_RATE / max(habit.rates.max() for habit in habits)
+    used = np.unique(which).tolist()
+    largest_scale = _MAX_RATE / max(split[each].rates.max() for each in used)
     scales = _SCALES[: max(np.searchsorted(_SCALES, largest_scale), _ONE + 1)]
     shares_of_classes = np.empty((len(_TEMPERATURES), probs.shape[1]))
     log_weights = np.empty((len(_TEMPERATURES), len(_SHARES), len(scales)))
     for t, temperature in enumerate(_TEMPERATURES):
         calibrated = Calibration(temperature)(probs)
         shares_of_classes[t] = calibrated.mean(axis=0, dtype=np.float64)
-        own = _terms(calibrated, labels, habits, which)
-        common = _terms(shares_of_classes[t], labels, habits, which)
+        own = _terms(calibrated, labels, split, which)
+        common = _terms(shares_of_classes[t], labels, split, which)
         for e, share in enumerate(_SHARES):
             right, lost, mistaken = (1 - share) * own + share * common
             likelihood = right + scales[:, None] * (mistaken - lost)

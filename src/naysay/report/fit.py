@@ -7,7 +7,7 @@ import numpy as np
 
 from naysay._base.versions import used_versions
 from naysay.report.page import render, write_page
-from naysay.report.pictures import HeatMap, make_cells, make_heat_maps, make_thumbnail
+from naysay.report.pictures import HeatMap, make_heat_map_cells, make_heat_maps, make_thumbnail
 
 if TYPE_CHECKING:
     from naysay.metrics import Estimate
@@ -38,7 +38,7 @@ def render_fit_page(report: "FitReport") -> str:
         heat_map=make_heat_maps(Q)[0] if is_small else None,
         largest=[] if is_small else _largest_entries(report),
         annotator_maps=_annotator_maps(report) if is_small else [],
-        annotator_shares=_annotator_shares(report) if is_small and report.habits else None,
+        annotator_shares=_annotator_shares(report) if is_small and report.label_shares else None,
         diagnosis=report.diagnosis,
         unsure=[_shown(each) for each in report.unsure],
         suspects=[_shown(each) for each in report.suspects or ()],
@@ -60,7 +60,8 @@ def _shares(estimate: "Estimate") -> dict[str, Any]:
         "n_true": estimate.n_true_labels,
         "low": low,
         "high": high,
-        "n": estimate.n_labels,
+        "n": estimate.n_answers or estimate.n_labels,
+        "kind": "answers to suggestions" if estimate.n_answers else "complementary labels",
     }
 
 
@@ -71,7 +72,7 @@ def _shown(example: "ShownExample") -> dict[str, Any]:
         "picture": None if example.image is None else make_thumbnail(example.image),
         "cells": cells[:_MOST_CELLS],
         "n_more": max(0, len(cells) - _MOST_CELLS),
-        "excluded": example.excluded,
+        "answers": example.answers,
         "guesses": example.guesses,
         "error_probability": example.error_probability,
     }
@@ -93,6 +94,7 @@ def _annotator_maps(report: "FitReport") -> list[tuple[str, HeatMap]]:
 
 def _annotator_shares(report: "FitReport") -> tuple[list[tuple[str, Any]], float]:
     """Draw a row of cells for each annotator, and find the share with full colour."""
-    names = sorted(report.habits, key=lambda name: -report.summary.annotators[name])[:_MOST_CLASSES]
-    top = max((float(report.habits[name].max()) for name in names), default=1.0) or 1.0
-    return [(name, make_cells(report.habits[name].tolist(), top)) for name in names], top
+    shares, counts = report.label_shares, report.summary.annotators
+    names = sorted(shares, key=lambda name: -counts[name])[:_MOST_CLASSES]
+    top = max((float(shares[name].max()) for name in names), default=1.0) or 1.0
+    return [(name, make_heat_map_cells(shares[name].tolist(), top)) for name in names], top

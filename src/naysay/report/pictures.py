@@ -191,14 +191,14 @@ def make_heat_maps(*matrices: "TransitionMatrix") -> list[HeatMap]:
     """Draw one heat map per matrix, on one colour scale from 0 to their largest entry."""
     arrays = [np.asarray(matrix) for matrix in matrices]
     top = max(float(array.max()) for array in arrays)
-    rows = ([make_cells(row, top) for row in array.tolist()] for array in arrays)
+    rows = ([make_heat_map_cells(row, top) for row in array.tolist()] for array in arrays)
     return [
         HeatMap(classes=matrix.classes, rows=each, top=top)
         for matrix, each in zip(matrices, rows, strict=True)
     ]
 
 
-def make_cells(values: Sequence[float], top: float) -> list[HeatMapCell]:
+def make_heat_map_cells(values: Sequence[float], top: float) -> list[HeatMapCell]:
     """Draw a row of cells; `top` is the value with full colour."""
     cells: list[HeatMapCell] = []
     for value in values:

@@ -6,7 +6,7 @@ from typing import Any
 
 from naysay.experiments.records import RunRecord
 from naysay.experiments.suites import SUITES
-from naysay.experiments.tables import MARKS, CellResult, SuiteResult, summarise
+from naysay.experiments.tables import MARKS, CellResult, SuiteResult, summarise_records
 from naysay.report.page import render, write_page
 from naysay.report.pictures import (
     Chart,
@@ -27,7 +27,7 @@ _MATRICES = {"true": "True Q", "estimated": "Estimated", "refined": "Refined"}
 def render_report_page(records: Iterable[RunRecord]) -> str:
     """Render records as one HTML page that loads nothing; runs of no suite are only counted."""
     known = list(records)
-    results = summarise(SUITES.values(), known)
+    results = summarise_records(SUITES.values(), known)
     used = {record.spec.hash: record for result in results for record in result.records}
     shown = {result.suite.name for result in results}
     return render(

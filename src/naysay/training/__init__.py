@@ -2,7 +2,7 @@
 
 from naysay.training import augmentation, schedules
 from naysay.training.batches import Examples
-from naysay.training.history import EpochRecord
+from naysay.training.early_stopping import EpochRecord
 from naysay.training.loop import Loss, Options, fit, predict_logits, seeded
 from naysay.training.step import MakeOptimiser, adam, adamw, sgd
 

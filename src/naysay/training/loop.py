@@ -8,7 +8,7 @@ records and the same weights.
 import copy
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -22,7 +22,7 @@ from naysay.losses.protocol import as_training_loss
 from naysay.training import processes
 from naysay.training.augmentation import Augments
 from naysay.training.batches import Examples, batch_size_of, derive_seed, epoch_order
-from naysay.training.history import EpochRecord, is_finite
+from naysay.training.early_stopping import EpochRecord, is_finite
 from naysay.training.schedules import Schedule, cosine
 from naysay.training.state import State, fingerprint_of
 from naysay.training.step import (
@@ -43,24 +43,29 @@ _WORTH_MORE = 1e7
 
 
 @contextmanager
-def single_thread_if_small(network: nn.Module, batch_size: int) -> Iterator[None]:
+def single_thread(*, wanted: bool = True) -> Iterator[None]:
+    """Use a single thread of the CPU if wanted, and restore the number afterwards."""
+    n_threads = torch.get_num_threads()
+    try:
+        if wanted:
+            torch.set_num_threads(1)
+        yield
+    finally:
+        torch.set_num_threads(n_threads)
+
+
+def single_thread_if_small(network: nn.Module, batch_size: int) -> AbstractContextManager[None]:
     """Use a single thread if the steps of training are small, and restore the number afterwards.
 
     Threads wait for one another in every operation. When other programs kept the cores busy, small
     steps took 2 to 68 times as long with two threads as with one, and they gain next to nothing
     from a second thread otherwise.
     """
-    n_threads = torch.get_num_threads()
     weights = list(network.parameters())
     # a convolution uses each weight many times, so it never counts as small
     is_small = all(weight.ndim <= 2 for weight in weights)
     is_small &= batch_size * sum(weight.numel() for weight in weights) < _WORTH_MORE
-    try:
-        if is_small:
-            torch.set_num_threads(1)
-        yield
-    finally:
-        torch.set_num_threads(n_threads)
+    return single_thread(wanted=is_small)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from naysay._base.errors import InvalidModelFile
 from naysay._base.files import replacing
 from naysay.training import processes
 from naysay.training.batches import Examples
-from naysay.training.history import History
+from naysay.training.early_stopping import History
 from naysay.training.step import Averages
 from naysay.transition import TransitionMatrix
 

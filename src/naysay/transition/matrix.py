@@ -29,6 +29,9 @@ from naysay.transition.csv import parse_matrix, read_matrix, write_matrix
 from naysay.transition.diagnosis import Diagnosis, diagnose
 from naysay.transition.sampling import distinct_integers, draw_distinct_labels, draw_labels
 
+_MOST_PRINTED = 20  # classes of a matrix whose entries are printed
+_PRINTED_WIDTH = 100  # characters
+
 
 class TransitionMatrix:
     """Transition matrix ``Q[i, j] = P(complementary label j | true class i)``.
@@ -55,6 +58,12 @@ class TransitionMatrix:
     >>> Q = TransitionMatrix(rows, classes=["cat", "dog", "owl"])
     >>> Q
     TransitionMatrix(3 classes: 'cat', 'dog', 'owl')
+    >>> print(Q)
+    % of labels: rows are true classes, columns are excluded classes
+            cat    dog    owl
+    cat       .   90.0   10.0
+    dog    50.0      .   50.0
+    owl   100.0      .      .
     >>> Q.sample(["owl", "owl"], seed=0).tolist()
     ['cat', 'cat']
     """
@@ -263,6 +272,33 @@ class TransitionMatrix:
     def __repr__(self) -> str:
         kind = "uniform, " if self.is_uniform else ""
         return f"TransitionMatrix({kind}{self.n_classes} classes: {shorten(self._classes, 3)})"
+
+    def __str__(self) -> str:
+        """Write the entries in %, for up to 20 classes; a dot is an exact zero."""
+        n = self.n_classes
+        if n > _MOST_PRINTED:
+            return repr(self)
+        digits = 1 if n <= 10 else 0
+        heads, rows = list(self._classes), list(self._classes)
+        width = max(map(len, heads))
+        if (n + 1) * (max(width, 5) + 2) > _PRINTED_WIDTH:  # too wide: columns by number
+            heads = [str(place) for place in range(n)] if self.has_names else heads
+            rows = (
+                [
+                    f"{place:>2} {name if len(name) <= 20 else name[:19] + '…'}"
+                    for place, name in enumerate(rows)
+                ]
+                if self.has_names
+                else rows
+            )
+        label, column = max(map(len, rows)), max(3 + digits, *map(len, heads)) + 1 + digits
+        lines = [" " * label + "".join(f"{head:>{column}}" for head in heads)]
+        for name, values in zip(rows, np.asarray(self), strict=True):
+            cells = ["." if not each else f"{each:.{digits}%}"[:-1] for each in values]
+            lines.append(f"{name:<{label}}" + "".join(f"{cell:>{column}}" for cell in cells))
+        return "\n".join(
+            ["% of labels: rows are true classes, columns are excluded classes", *lines]
+        )
 
     def sample(self, labels: ArrayLike, *, seed: int | np.random.Generator = 0) -> NDArray[Any]:
         """Draw one complementary label for each true label.

@@ -40,6 +40,24 @@ def find_problems(
     return tuple(found)
 
 
+def give_log_advice(summary: Summary, accuracy: Estimate) -> tuple[str, ...]:
+    """Advise on what to collect next, for data that are a log of suggestions only."""
+    advice: list[str] = []
+    if summary.never_named:
+        advice.append(f"Suggestions of “{summary.never_named[0]}”, which was never suggested.")
+    low, high = accuracy.interval
+    if high - low > _WIDE and not accuracy.n_true_labels:
+        advice.append(
+            "Answers to the predictions of this model: suggest them for new examples "
+            "(naysay predict), log yes or no, and run naysay check. The answers then show how "
+            f"often predictions are right; so far only that it is {low:.0%} to {high:.0%}, because "
+            "a rejected suggestion that differs from the prediction does not tell. True classes of "
+            "10 random examples per class show it, too."
+        )
+    advice.append("Answers about the examples listed here as least certain: they help most.")
+    return tuple(advice)
+
+
 def give_advice(
     summary: Summary,
     diagnosis: Diagnosis,

@@ -1,22 +1,24 @@
 """Answers in a user's data for the classifier, and the matrices of their annotators."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix
-from naysay.classifier.inputs import align, pool
 from naysay.datasets.own import OwnData
+from naysay.estimation import MistakeRate
 from naysay.observations import Observations
-from naysay.quality import WrongLabels
+from naysay.quality import WrongLabels, mistakes_in_log
 from naysay.quality.wrong_labels import rank_labels
 from naysay.transition import TransitionMatrix
+from naysay.transition.alignment import Transitions, align, pool
 from naysay.transition.folder import file_name
 
-Anchors = tuple[NDArray[Any], NDArray[np.int64]]  # inputs, and true classes as indices
+AnchorPair = tuple[NDArray[Any], NDArray[np.int64]]  # inputs, and true classes as indices
 
 FEWEST_EXAMPLES = 10  # with a label, to train on
 UNKNOWN_ANNOTATOR = ""  # the name for answers whose annotator is not in the data
@@ -29,24 +31,38 @@ def annotator_names(own: OwnData) -> NDArray[np.str_]:
     return np.array([*own.annotators, UNKNOWN_ANNOTATOR])[own.annotator]  # index -1 is the last
 
 
-def observations(own: OwnData, examples: NDArray[np.int64]) -> Observations:
-    """Select the answers about some examples, with labels as indices."""
+def observations(
+    own: OwnData, examples: NDArray[np.int64], *, mistakes: float = 0.0
+) -> Observations:
+    """Select the answers about some examples, with labels as indices.
+
+    `mistakes` is the rate of mistaken answers to suggestions.
+    """
     position = np.full(own.n_examples, -1)
     position[examples] = np.arange(len(examples))
     example = position[own.example]
     is_selected = example >= 0
-    return Observations(
-        example=example[is_selected],
-        label=own.label[is_selected],
-        annotator=annotator_names(own)[is_selected] if own.annotators else None,
+    answers = Observations(
+        example=np.maximum(example, 0),
+        label=own.label,
+        annotator=annotator_names(own) if own.annotators else None,
+        accepted=own.accepted,
+        offered=own.offered,
+        mistakes=mistakes,
         n_examples=len(examples),
     )
+    return answers.select(is_selected)
 
 
 def check_consistent(own: OwnData, transition: Any, allow_diagonal: bool) -> None:
-    """Check that no example has all its classes excluded, unless annotators may err."""
+    """Check that labels exclude all classes of no example, unless annotators may err.
+
+    Training allows for some mistaken answers to suggestions in any case.
+    """
     matrices = transition.values() if isinstance(transition, Mapping) else [transition]
     if allow_diagonal or any(getattr(Q, "allow_diagonal", False) for Q in matrices):
+        return
+    if own.accepted is not None:
         return
     excluded = np.flatnonzero(own.ruled_out.all(axis=1))
     if len(excluded):
@@ -58,8 +74,20 @@ def check_consistent(own: OwnData, transition: Any, allow_diagonal: bool) -> Non
         )
 
 
-def anchors_without_label(own: OwnData, more: Anchors | None) -> Anchors:
-    """Join further anchors with those in the data that have no complementary label."""
+def check_mistakes(own: OwnData, mistakes: float) -> tuple[MistakeRate | None, str | None]:
+    """Estimate the rate of mistaken answers to suggestions, and warn if it is not the given one."""
+    found = mistakes_in_log(observations(own, np.arange(own.n_examples)), own.true_labels)
+    if found is None or found.interval[0] <= mistakes <= found.interval[1]:
+        return found, None
+    return found, (
+        f"The rate of mistaken answers to suggestions was given as {mistakes:.1%}, but known "
+        f"classes or repeated questions show a {found}. The accuracy depends on it: give "
+        f"mistakes={found.value:.2g} (--mistakes {found.value:.2g})"
+    )
+
+
+def anchors_without_label(own: OwnData, more: AnchorPair | None) -> AnchorPair:
+    """Join further anchors with those in the data that no answer is about."""
     chosen = (own.true_labels >= 0) & (own.labels_per_example == 0)
     parts = [(own.X[chosen], own.true_labels[chosen])] + ([] if more is None else [more])
     X, y = (np.concatenate(each) for each in zip(*parts, strict=True))
@@ -73,35 +101,32 @@ def matrix_of_each(
     return {name: matrices.get(name, common) for name in names}
 
 
-def check_matrices(
-    own: OwnData, matrices: Mapping[str, TransitionMatrix]
-) -> dict[str, TransitionMatrix]:
-    """Check that the matrices of annotators fit the data, and align them with its classes.
+def check_matrices(own: OwnData, transitions: Transitions) -> Transitions:
+    """Check that a matrix, or one for each annotator, fits the data, and align it with its classes.
 
     Answers of unknown annotators get the mean of the matrices, weighted by numbers of answers.
     """
+    if isinstance(transitions, TransitionMatrix):
+        return align(transitions, own.classes)
     if not own.annotators:
         raise InvalidInput(
             "A matrix for each annotator needs data with a column of annotators. Name that "
             "column: annotator (--annotator)."
         )
-    missing = [name for name in own.annotators if name not in matrices]
+    missing = [name for name in own.annotators if name not in transitions]
     if missing:
         raise InvalidTransitionMatrix(
             f"Each of the {len(own.annotators)} annotators in {own.source} must have a matrix. "
             f"{shorten(missing)} has none: add {file_name(missing[0])!r} to the folder, which has "
-            f"matrices of {shorten(sorted(matrices))}."
+            f"matrices of {shorten(sorted(transitions))}."
         )
-    aligned = {
-        name: align(Q, own.classes, name=f"The matrix of annotator {name!r}")
-        for name, Q in matrices.items()
-    }
+    aligned = dict(cast("Mapping[str, TransitionMatrix]", align(transitions, own.classes)))
     annotators = annotator_names(own)
     is_unknown = annotators == UNKNOWN_ANNOTATOR
     if is_unknown.any():
         aligned[UNKNOWN_ANNOTATOR] = pool(annotators[~is_unknown], aligned)
     for name in np.unique(annotators).tolist():
-        is_theirs = annotators == name
+        is_theirs = (annotators == name) & ~own.is_yes_no
         counts = np.bincount(own.label[is_theirs], minlength=own.n_classes)
         impossible = np.flatnonzero((counts > 0) & ~np.asarray(aligned[name]).any(axis=0))
         if len(impossible):
@@ -122,20 +147,28 @@ def find_wrong_answers(
     matrices: Mapping[str, TransitionMatrix],
     *,
     held_out: NDArray[np.bool_] | None = None,
+    mistakes: float = 0.0,
 ) -> WrongLabels | None:
     """Rank all answers by the probability that they are wrong; None if no matrix allows for it.
 
-    `matrices` has the matrix of each annotator who answered, and `held_out` says which examples
-    the model was not trained on, if not all.
+    `matrices` has the matrix of each annotator who answered, `held_out` says which examples the
+    model was not trained on, if not all, and `mistakes` is the rate of mistaken answers to
+    suggestions. Choices out of some classes are left out.
     """
-    if not any(np.asarray(Q).diagonal().any() for Q in matrices.values()):
+    ranked = np.flatnonzero(own.is_label | own.is_yes_no)
+    may_err = any(np.asarray(Q).diagonal().any() for Q in matrices.values())
+    if not len(ranked) or not (may_err or (mistakes and own.accepted is not None)):
         return None
     names, which = np.unique(annotator_names(own), return_inverse=True)
     normalised = probs / probs.sum(axis=1, keepdims=True)  # the scores of some methods are not
-    return rank_labels(
-        normalised[own.example],
-        own.label,
+    example = own.example[ranked]
+    found = rank_labels(
+        normalised[example],
+        own.label[ranked],
         [matrices[name] for name in names.tolist()],
-        which,
-        None if held_out is None else held_out[own.example],
+        which[ranked],
+        None if held_out is None else held_out[example],
+        accepted=None if own.accepted is None else own.accepted[ranked],
+        mistakes=mistakes,
     )
+    return replace(found, indices=ranked[found.indices])

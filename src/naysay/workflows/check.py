@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from naysay import metrics, quality
+from naysay._base.answers import NO, YES
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidInput, InvalidTransitionMatrix
 from naysay.classifier import ComplementaryClassifier
-from naysay.classifier.inputs import align, pool
 from naysay.datasets.own import OwnData, read_features, read_own
 from naysay.datasets.own.images import ImageRecipe
 from naysay.datasets.own.recipe import Recipe
@@ -27,16 +28,24 @@ from naysay.quality import (
     find_collapsed_classes,
 )
 from naysay.transition import TransitionMatrix
+from naysay.transition.alignment import Transitions, pool
 from naysay.workflows.annotators import (
     UNKNOWN_ANNOTATOR,
     annotator_names,
     check_matrices,
+    check_mistakes,
     find_wrong_answers,
     matrix_of_each,
 )
-from naysay.workflows.evaluation import evaluate
+from naysay.workflows.evaluation import evaluate_answers
+from naysay.workflows.files import check_order_known, read_transition
 
+_ROLES = (
+    *("label", "suggested", "accepted", "offered"),
+    *("annotator", "example_id", "true_label"),
+)
 _N_SHOWN = 20  # annotators, in the text
+_LEAST_MISTAKES = 0.01  # rate of mistaken answers to suggestions, to find which are
 _N_DOUBTFUL = 5  # answers that are probably wrong, in the text
 
 
@@ -64,7 +73,9 @@ class ModelCheck:
 
         Column ``row`` is the row of the answer, from 1 for the first after the header, ``example``
         the id or image path, or the row; ``annotator`` is null if unknown, and ``prediction`` is
-        the class that the model predicts. ``issues.to_pandas()`` is a data frame.
+        the class that the model predicts. For a log, ``suggested`` and ``accepted`` take the place
+        of ``not``; a label of another kind has no ``accepted``. ``issues.to_pandas()`` is a data
+        frame.
         """
         own, ranked = self.own, self.wrong_labels
         n = 0 if ranked is None else int((ranked.probabilities >= 0.5).sum())
@@ -75,11 +86,19 @@ class ModelCheck:
             "row": pa.array(own.answer_row[answers] + 1),
             "example": [own.name_of(example) for example in own.example[answers].tolist()],
             "not": classes[own.label[answers]].tolist(),
+            "accepted": [None] * n,
             "annotator": [None if name == UNKNOWN_ANNOTATOR else name for name in who],
             "probability": np.zeros(0) if ranked is None else ranked.probabilities[:n],
             "prediction": classes[self.predicted[own.example[answers]]].tolist(),
         }
-        text = {name: pa.string() for name in ("example", "not", "annotator", "prediction")}
+        if own.accepted is None:
+            del columns["accepted"]
+        else:
+            said = own.accepted[answers].tolist()
+            columns["accepted"] = [{YES: "yes", NO: "no"}.get(each) for each in said]
+            columns = {"suggested" if name == "not" else name: columns[name] for name in columns}
+        named = ("example", "not", "suggested", "accepted", "annotator", "prediction")
+        text = {name: pa.string() for name in named}
         return pa.table(
             {name: pa.array(values, text.get(name)) for name, values in columns.items()}
         )
@@ -122,7 +141,7 @@ class ModelCheck:
         if self.wrong_labels is not None:
             head = str(self.wrong_labels).splitlines()[0]
             listed = [
-                f"  {_name_answer(each)}: 'not {each['not']}' is wrong with probability "
+                f"  {_name_answer(each)}: '{_say(each)}' is wrong with probability "
                 f"{each['probability']:.2f}"
                 for each in self.issues.slice(0, _N_DOUBTFUL).to_pylist()
             ]
@@ -137,6 +156,12 @@ class ModelCheck:
         return "\n".join(parts)
 
 
+def _say(issue: Mapping[str, Any]) -> str:
+    """Write what an answer says."""
+    is_yes = issue.get("accepted") == "yes"
+    return f"{'is' if is_yes else 'not'} {issue.get('not') or issue['suggested']}"
+
+
 def _name_answer(issue: Mapping[str, Any]) -> str:
     """Name an answer for a reader: its example, its row and its annotator."""
     name, row = issue["example"], f"data row {issue['row']}"
@@ -149,38 +174,45 @@ def check_file(
     model: ComplementaryClassifier,
     data: Any,
     *,
-    transition: TransitionMatrix | Mapping[str, TransitionMatrix] | None = None,
+    transition: Transitions | str | Path | None = None,
     anchors_are: str = "random",
+    mistakes: float = 0.0,
     **reading: Any,
 ) -> ModelCheck:
     """Check a model against a file or data frame of answers that it was not trained on.
 
     Parameters
     ----------
-    transition : TransitionMatrix, or one for each annotator by name, optional
-        The matrix of these answers, by default that of the model.
+    transition : TransitionMatrix, one for each annotator by name, or a path, optional
+        The matrix of these answers, by default that of the model. A file or folder of matrices
+        must name its classes.
     anchors_are : {"random", "picked"}, default="random"
         Whether examples whose true class is known are a random sample, or were picked.
+    mistakes : float, default=0
+        Rate of mistaken answers to suggestions, as in `naysay.observations.from_log`.
     **reading
         As in `naysay.datasets.own.read_own`: ``label``, ``annotator`` and so on.
     """
     names = [str(name) for name in model.classes_]
+    if isinstance(transition, str | Path):
+        path, transition = transition, read_transition(transition, allow_diagonal=True)
+        check_order_known(transition, names, path)
+    given = {"transition": transition, "anchors_are": anchors_are, "mistakes": mistakes}
     recipe: Any = getattr(model, "recipe_", None)
     if not isinstance(recipe, Recipe):
         if isinstance(recipe, ImageRecipe):
             reading |= {"size": (recipe.height, recipe.width), "mode": recipe.mode}
         own = read_own(data, classes=names, **reading)
-        return check_model(model, own, own.X, transition=transition, anchors_are=anchors_are)
+        return check_model(model, own, own.X, **given)
     options = {name: reading[name] for name in ("delimiter", "decimal") if name in reading}
     if str(data) == "-":  # standard input can be read only once
-        roles = (reading.get(role) for role in ("label", "annotator", "example_id", "true_label"))
-        named = [name for name in roles if name is not None]
+        named = [name for role, name in reading.items() if role in _ROLES and name is not None]
         data = read_table("-", text=[*recipe.categorical, *named], **options)
     if not str(data).endswith(".npz"):
         reading["features"] = [column.name for column in recipe.columns]
     own = read_own(data, classes=names, **reading)
     X = read_features(data, recipe, **options)[own.row]  # filled and encoded as in training
-    return check_model(model, own, X, transition=transition, anchors_are=anchors_are)
+    return check_model(model, own, X, **given)
 
 
 def check_model(
@@ -188,8 +220,9 @@ def check_model(
     own: OwnData,
     X: NDArray[Any],
     *,
-    transition: TransitionMatrix | Mapping[str, TransitionMatrix] | None = None,
+    transition: Transitions | None = None,
     anchors_are: str = "random",
+    mistakes: float = 0.0,
 ) -> ModelCheck:
     """Check a model against answers, given the features X of their examples.
 
@@ -207,19 +240,23 @@ def check_model(
             f"{own.source} must give examples of shape {model.input_shape_}, as the model was "
             f"trained on. It gives {X.shape[1:]}. Name the columns that are not features."
         )
-    examples, first = np.unique(own.example, return_index=True)
+    is_label = np.flatnonzero(own.is_label)
+    examples, first = np.unique(own.example[is_label], return_index=True)
     annotators = annotator_names(own)
     Q, by_annotator, notes = _choose_matrices(model, own, transition, annotators)
+    if own.skipped:
+        notes.append(f"{shorten(own.skipped)}: left out, because these images are damaged.")
     matrices = matrix_of_each(np.unique(annotators).tolist(), by_annotator, Q)
     probs = model.predict_proba(X)
-    labels, answered = own.label[first], probs[examples]
+    labels, answered = own.label[is_label[first]], probs[examples]
     is_estimate = transition is None and model.transition == "estimate"
     Q_samples = model.transition_samples_ if is_estimate and Q.diagnose().identifiable else None
-    evaluation = evaluate(
-        probs.argmax(axis=1)[own.example],
-        own.label,
-        own.example,
+    evaluation = evaluate_answers(
+        probs.argmax(axis=1),
+        own,
+        np.arange(len(own.label)),
         Q,
+        mistakes=mistakes,
         Q_samples=Q_samples,
         is_exact=not is_estimate or Q_samples is not None,
     )
@@ -236,7 +273,8 @@ def check_model(
         )
     collapsed = described = None
     try:
-        collapsed = find_collapsed_classes(answered, labels, Q)
+        if len(labels):
+            collapsed = find_collapsed_classes(answered, labels, Q)
     except InvalidTransitionMatrix as problem:
         notes.append(str(problem))
     if wrong_matrix is None and collapsed and collapsed.findings[0].kind == "matrix":
@@ -244,15 +282,20 @@ def check_model(
     if wrong_matrix is not None:
         notes.insert(0, wrong_matrix)
         collapsed = None  # this depends on Q
-    wrong_labels = find_wrong_answers(own, probs, matrices)
+    if own.accepted is not None:
+        rate, warning = check_mistakes(own, mistakes)
+        notes += [f"{warning}." if warning else f"Estimated {rate}."] if rate else []
+    wrong_labels = find_wrong_answers(
+        own, probs, matrices, mistakes=max(mistakes, model.mistakes, _LEAST_MISTAKES)
+    )
     if wrong_labels is None:
         notes.append(
             "Wrong answers were not searched for: the matrix has a zero diagonal, so that no "
             "answer can be wrong. Estimate it with allow_diagonal=True "
             "(naysay estimate --allow-diagonal)."
         )
-    if own.annotator is not None and (own.annotator >= 0).any():
-        is_known = own.annotator >= 0
+    is_known = own.is_label if own.annotator is None else own.is_label & (own.annotator >= 0)
+    if own.annotator is not None and is_known.any():
         answers = Observations(
             example=own.example[is_known],
             label=own.label[is_known],
@@ -284,15 +327,13 @@ def check_model(
 def _choose_matrices(
     model: ComplementaryClassifier,
     own: OwnData,
-    transition: TransitionMatrix | Mapping[str, TransitionMatrix] | None,
+    transition: Transitions | None,
     annotators: NDArray[np.str_],
 ) -> tuple[TransitionMatrix, Mapping[str, TransitionMatrix], list[str]]:
     """Choose the matrix for answers of these annotators and those of single ones, with notes."""
-    if isinstance(transition, TransitionMatrix):
-        return align(transition, own.classes, name="The matrix"), {}, []
     if transition is not None:
-        matrices = check_matrices(own, transition)
-        return pool(annotators, matrices), matrices, []
+        given = check_matrices(own, transition)
+        return pool(annotators, given), given if isinstance(given, Mapping) else {}, []
     matrices = model.transitions_
     notes = []
     if model.transition == "estimate" and model.transition_samples_ is None:

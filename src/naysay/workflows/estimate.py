@@ -1,22 +1,23 @@
 """Estimate the transition matrix of a user's data, with intervals, from a few true labels."""
 
 import csv
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from naysay._base.errors import InvalidData, NoAnchorPoints
 from naysay._base.files import replacing
 from naysay.classifier import ComplementaryClassifier
-from naysay.classifier.habit import Habit
+from naysay.classifier.transition_estimate import TransitionEstimate
 from naysay.datasets.own import OwnData
 from naysay.quality import Agreement, check_matrix
+from naysay.quality.collapsed import WHAT_TO_DO
+from naysay.transition import TransitionMatrix
 from naysay.workflows.annotators import (
     FEWEST_EXAMPLES,
-    Anchors,
+    AnchorPair,
     anchors_without_label,
     check_consistent,
     matrix_of_each,
@@ -26,20 +27,91 @@ from naysay.workflows.annotators import (
 _COLUMNS: tuple[str, ...] = ("true class", "excluded", "share", "low", "high")
 
 
+class EstimateReport(NamedTuple):
+    """An estimated matrix, and whether the labels agree with it."""
+
+    own: OwnData
+    estimate: TransitionEstimate
+    agreement: Agreement | None  # None if the estimate was not refined
+
+    @property
+    def transition(self) -> TransitionMatrix:
+        """The matrix of all labels."""
+        return self.estimate.transition
+
+    @property
+    def by_annotator(self) -> dict[str, TransitionMatrix]:
+        """The matrix of each annotator: the common one if they do not differ significantly."""
+        return matrix_of_each(self.own.annotators, self.estimate.by_annotator, self.transition)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Warnings about the estimate, one sentence each."""
+        refuted = None if self.agreement is None else self.agreement.reason
+        first = () if refuted is None else (f"{refuted}. {WHAT_TO_DO}",)
+        return (*first, *self.estimate.warnings)
+
+    @property
+    def entries(self) -> list[dict[str, Any]]:
+        """Entries of Q with their intervals, which are None if they are not known.
+
+        Zeros on the diagonal are omitted.
+        """
+        Q, known = self.transition, self.estimate.uncertainty
+        values = np.asarray(Q)
+        arrays = (values, None, None) if known is None else (values, known.lower, known.upper)
+        entries = []
+        for row, column in np.ndindex(values.shape):
+            if row == column and not values[row, column]:
+                continue
+            figures = (None if each is None else float(each[row, column]) for each in arrays)
+            cells = (Q.classes[row], Q.classes[column], *figures)
+            entries.append(dict(zip(_COLUMNS, cells, strict=True)))
+        return entries
+
+    def write_intervals(self, path: str | Path) -> None:
+        """Write the entries of Q and their intervals to a CSV file, completely or not at all."""
+        with replacing(path) as part, part.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, _COLUMNS, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(self.entries)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Convert the figures to plain values for JSON."""
+        Q, estimate = self.transition, self.estimate
+        matrices = self.by_annotator
+        return {
+            "classes": list(Q.classes),
+            "transition": np.asarray(Q).tolist(),
+            "entries": self.entries,
+            "by_annotator": {name: np.asarray(each).tolist() for name, each in matrices.items()},
+            "diagnosis": Q.diagnose().to_dict(),
+            "mistakes": None if estimate.mistakes is None else asdict(estimate.mistakes),
+            "agreement": None if self.agreement is None else self.agreement.to_dict(),
+            "advice": None if estimate.uncertainty is None else estimate.uncertainty.advice,
+        }
+
+
 def estimate_own(
     own: OwnData,
     *,
-    anchors: Anchors | None = None,
+    anchors: AnchorPair | None = None,
     epochs: int = 100,
     seed: int = 0,
     allow_diagonal: bool = False,
     progress: bool = False,
-) -> Habit:
+    **parameters: Any,
+) -> EstimateReport:
     """Estimate the transition matrix of a user's data from anchors.
 
     Parameters are those of `naysay.workflows.fit.fit_own`. No examples are held out.
-
     """
+    if not own.is_label.any():
+        raise InvalidData(
+            f"{own.source} must have complementary labels (--label), which show how annotators "
+            "choose. Answers to suggestions or choices out of some classes have no such matrix: "
+            "train a model on them with naysay fit."
+        )
     X_anchor, y_anchor = anchors_without_label(own, anchors)
     if not len(y_anchor) and not (own.true_labels >= 0).any():
         raise NoAnchorPoints(
@@ -60,68 +132,27 @@ def estimate_own(
         classes=own.classes,
         epochs=epochs,
         progress=progress,
+        **parameters,
         random_state=seed,
     )
-    clf.fit_quietly(
+    estimate = clf.estimate_transition(
         own.X[labelled],
         observations(own, labelled),
         anchors=(X_anchor, y_anchor) if len(y_anchor) else None,
         true_labels=own.true_labels[labelled],
     )
-    assert clf.habit_ is not None  # because transition="estimate"
-    return clf.habit_
+    return EstimateReport(own, estimate, _agreement_with_labels(estimate, own))
 
 
-def agreement_with_labels(habit: Habit, own: OwnData) -> Agreement | None:
+def _agreement_with_labels(estimate: TransitionEstimate, own: OwnData) -> Agreement | None:
     """Test an estimate by the labels and the out-of-fold predictions that it was refined on."""
-    if habit.judgements is None or habit.uncertainty is None:
+    if estimate.predictions is None or estimate.uncertainty is None:
         return None
-    _, first = np.unique(own.example, return_index=True)  # one answer of each of them
+    labels, answered = np.flatnonzero(own.is_label), np.unique(own.example)
+    examples, first = np.unique(own.example[labels], return_index=True)  # one label of each
     return check_matrix(
-        own.label[first],
-        habit.transition,
-        predictions=habit.judgements.argmax(axis=1),
-        Q_samples=habit.uncertainty.samples,
+        own.label[labels[first]],
+        estimate.transition,
+        predictions=estimate.predictions.argmax(axis=1)[np.searchsorted(answered, examples)],
+        Q_samples=estimate.uncertainty.samples,
     )
-
-
-def list_entries(habit: Habit) -> list[dict[str, Any]]:
-    """List the entries of Q with their intervals, which are None if they are not known.
-
-    Zeros on the diagonal are omitted.
-    """
-    Q, known = habit.transition, habit.uncertainty
-    values = np.asarray(Q)
-    arrays = (values, None, None) if known is None else (values, known.lower, known.upper)
-    entries = []
-    for row, column in np.ndindex(values.shape):
-        if row == column and not values[row, column]:
-            continue
-        figures = (None if each is None else float(each[row, column]) for each in arrays)
-        cells = (Q.classes[row], Q.classes[column], *figures)
-        entries.append(dict(zip(_COLUMNS, cells, strict=True)))
-    return entries
-
-
-def write_intervals(habit: Habit, path: str | Path) -> None:
-    """Write the entries of Q and their intervals to a CSV file, completely or not at all."""
-    with replacing(path) as part, part.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, _COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(list_entries(habit))
-
-
-def to_dict(habit: Habit, annotators: Sequence[str], agreement: Agreement | None) -> dict[str, Any]:
-    """Convert an estimate to plain values for JSON."""
-    Q = habit.transition
-    matrices = matrix_of_each(annotators, habit.by_annotator, Q)
-    return {
-        "classes": list(Q.classes),
-        "transition": np.asarray(Q).tolist(),
-        "entries": list_entries(habit),
-        "by_annotator": {name: np.asarray(each).tolist() for name, each in matrices.items()},
-        "diagnosis": Q.diagnose().to_dict(),
-        "mistakes": None if habit.mistakes is None else asdict(habit.mistakes),
-        "agreement": None if agreement is None else agreement.to_dict(),
-        "advice": None if habit.uncertainty is None else habit.uncertainty.advice,
-    }

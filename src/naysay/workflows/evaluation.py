@@ -1,4 +1,8 @@
-"""Evaluate predictions by held-out answers: test the matrix first, then estimate the accuracy."""
+"""Evaluate predictions by held-out answers: test the matrix first, then estimate the accuracy.
+
+Complementary labels and answers to suggestions are evaluated separately, because each kind may be
+about other examples: that which is about more examples counts.
+"""
 
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -6,14 +10,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from naysay import metrics
+from naysay.datasets.own import OwnData
 from naysay.metrics import Estimate
-from naysay.metrics.accuracy import BEYOND_CHANCE, accuracy_and_errors_outside, describe_outside
+from naysay.metrics.accuracy import BEYOND_CHANCE, Sample, describe_outside
+from naysay.metrics.suggestions import correctness_bounds, estimate_from_bounds
 from naysay.quality import Agreement, check_matrix
 from naysay.quality.collapsed import WHAT_TO_DO
 from naysay.transition import TransitionMatrix
 
 _UNLIKELY = 2.33  # standard errors: 1 in 100 estimates for a perfect model is farther above 100 %
+_WIDE = "the interval spans more than half of 0 to 100 %"
 _WIDEST = 0.5  # width of an interval beyond which a figure of a class is called unknown
 
 
@@ -29,6 +35,43 @@ class Evaluation(NamedTuple):
     def matrix_fits(self) -> bool:
         """Whether the labels do not refute the matrix."""
         return self.warning is None
+
+
+def evaluate_answers(
+    predicted: NDArray[np.int64],
+    own: OwnData,
+    answers: NDArray[np.int64],
+    Q: TransitionMatrix,
+    *,
+    mistakes: float,
+    **given: Any,
+) -> Evaluation:
+    """Evaluate the predicted class of each example by the kind of answers about most examples.
+
+    `answers` are those to use, as numbers. `mistakes` is the rate of mistaken answers to
+    suggestions, and `given` are parameters of `evaluate` for complementary labels.
+    """
+    labels, log = (answers[each[answers]] for each in (own.is_label, own.is_yes_no))
+    n_labelled, n_asked = (len(np.unique(own.example[each])) for each in (labels, log))
+    if n_labelled and n_labelled >= n_asked:
+        example = own.example[labels]
+        return evaluate(predicted[example], own.label[labels], example, Q, **given)
+    example = own.example[log]
+    said = np.zeros(0, np.int8) if own.accepted is None else own.accepted[log]
+    lower, upper, n_answers, first = correctness_bounds(
+        predicted[example], own.label[log], said, own.n_classes, example, mistakes
+    )
+    accuracy = estimate_from_bounds(lower, upper, n_answers, mistakes)
+    if not n_answers:
+        accuracy = unknown(accuracy, "choices out of some classes do not show it")
+    by_class = []
+    for each in range(own.n_classes):
+        is_predicted = predicted[example[first]] == each
+        n_about = int((predicted[example] == each).sum())
+        found = estimate_from_bounds(lower[is_predicted], upper[is_predicted], n_about, mistakes)
+        by_class.append(unknown(found, _WIDE) if np.ptp(found.interval) > _WIDEST else found)
+    untested = Agreement(n_labels=0, p_frequencies=None, p_predictions=None)
+    return Evaluation(accuracy, tuple(by_class), untested, None)
 
 
 def evaluate(
@@ -51,19 +94,17 @@ def evaluate(
     agreement = check_matrix(
         labels[first], Q, predictions=predicted[first], Q_samples=Q_samples, seed=seed
     )
-    given = {"Q_samples": Q_samples, "examples": example}
-    accuracy, outside = accuracy_and_errors_outside(predicted, labels, Q, **given)
-    precision = metrics.precision_without_labels(predicted, labels, Q, **given)
+    sample = Sample(predicted, labels, Q, Q_samples=Q_samples, examples=example)
+    (accuracy, outside), precision = sample.accuracy(), sample.precision()
     reason = agreement.reason if is_exact else None
     if reason is None and outside > (_UNLIKELY if is_exact else BEYOND_CHANCE):
         explained = "hardly explains" if outside <= BEYOND_CHANCE else "does not explain"
         reason = f"{describe_outside(accuracy)} {explained}: Q does not describe these labels"
     if reason is None:
-        wide = "the interval spans more than half of 0 to 100 %"
         return Evaluation(
             accuracy,
             tuple(
-                unknown(each, wide) if np.ptp(each.interval) > _WIDEST else each
+                unknown(each, _WIDE) if np.ptp(each.interval) > _WIDEST else each
                 for each in precision
             ),
             agreement,

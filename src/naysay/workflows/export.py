@@ -94,7 +94,7 @@ class ExportedModel(nn.Module):
         return log_probs, log_probs.exp()
 
 
-def describe(model: ComplementaryClassifier) -> dict[str, Any]:
+def describe_input(model: ComplementaryClassifier) -> dict[str, Any]:
     """Describe the inputs and outputs of an exported model, as plain values for JSON."""
     about: dict[str, Any] = {
         "classes": model.classes_.tolist(),
@@ -152,7 +152,7 @@ def export(model: ComplementaryClassifier, path: str | Path) -> None:
             "To write ONNX the packages onnx and onnxscript must be installed: "
             "pip install naysay[export]. A .pt2 file needs neither."
         )
-    recipe, about = model.recipe_, json.dumps(describe(model))
+    recipe, about = model.recipe_, json.dumps(describe_input(model))
     shape = (len(recipe.columns),) if isinstance(recipe, Recipe) else model.input_shape_
     dtype = torch.uint8 if isinstance(recipe, ImageRecipe) else torch.float32
     example = torch.zeros((2, *shape), dtype=dtype)

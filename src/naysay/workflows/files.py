@@ -3,7 +3,7 @@
 import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,11 @@ from naysay._base.errors import InvalidInput, InvalidTransitionMatrix
 from naysay._base.files import replacing
 from naysay.design import Scheme
 from naysay.transition import TransitionMatrix
+from naysay.transition.alignment import Transitions
 from naysay.transition.folder import read_matrices
 
-Transitions = TransitionMatrix | Mapping[str, TransitionMatrix]
+if TYPE_CHECKING:
+    from naysay.datasets.own import OwnData  # loads pyarrow
 
 # The labels of the example file, from one annotator or from three.
 _N_ANCHORS = 5  # per species
@@ -28,6 +30,70 @@ _MATRICES = {
 }
 
 
+class FitInputs(NamedTuple):
+    """What the options of a command name: data, further anchors and a matrix, and warnings."""
+
+    own: "OwnData"
+    anchors: tuple[NDArray[Any], NDArray[np.int64]] | None
+    transition: Transitions | str | None
+    warnings: tuple[str, ...]
+
+
+def read_fit_inputs(
+    data: Any,
+    *,
+    anchors: Any = None,
+    anchor_label: str | None = None,
+    transition: str | Path | None = None,
+    allow_diagonal: bool = False,
+    **reading: Any,
+) -> FitInputs:
+    """Read data and what belongs to them: a file of anchors, and a file or folder of matrices.
+
+    Parameters
+    ----------
+    data, **reading
+        As in `naysay.datasets.own.read_own`. The class names of the matrix are the classes, unless
+        `reading` has others.
+    anchors : path or data frame, optional
+        As in `naysay.datasets.own.read_anchors`.
+    anchor_label : str, optional
+        Column of true classes in `anchors`. A column of `data` with this name is no feature,
+        unless `reading` lists it as one.
+    transition : path, "uniform", "estimate" or None
+        As in `read_transition`; words are returned as they are.
+    """
+    from naysay.datasets.own import read_anchors, read_own  # loads pyarrow
+
+    given = None if transition is None else str(transition)
+    if transition is not None and given not in ("uniform", "estimate"):
+        given = read_transition(transition, allow_diagonal=allow_diagonal)
+        own = read_own(data, **{"classes": _class_names(given), **reading})
+        if "classes" not in reading:
+            hint = ", or list these in the order of its rows: --classes"
+            check_order_known(given, own.classes, transition, hint=hint)
+    else:
+        own = read_own(data, **reading)
+    if anchors is None:
+        return FitInputs(own, None, given, ())
+    warnings: tuple[str, ...] = ()
+    if anchor_label is not None and "features" not in reading:
+        rest = own.without_column(anchor_label)
+        if rest is not own:
+            warnings = (
+                f"{anchor_label!r}: not used as a feature, because --anchor-label names it; "
+                f"to use the true classes in {own.source}, pass --true-label",
+            )
+        own = rest
+    answers = ("label", "suggested", "accepted", "offered", "annotator", "example_id")
+    roles = [reading[role] for role in answers if role in reading]
+    names = ("images", "delimiter", "decimal", "ignore_case")
+    shared = {name: reading[name] for name in names if name in reading}
+    ignored = [*roles, *reading.get("ignore", ())]
+    more = read_anchors(anchors, own, true_label=anchor_label, ignored=ignored, **shared)
+    return FitInputs(own, more, given, warnings)
+
+
 def read_transition(path: str | Path, *, allow_diagonal: bool) -> Transitions:
     """Read a matrix, a folder of matrices, or the folder that ``naysay design`` wrote."""
     if not Path(path).is_dir():
@@ -37,10 +103,9 @@ def read_transition(path: str | Path, *, allow_diagonal: bool) -> Transitions:
     return read_matrices(path, allow_diagonal=allow_diagonal)
 
 
-def class_names(transition: Transitions | None) -> tuple[str, ...] | None:
-    """Find the class names of a matrix; None if it has none."""
+def _class_names(transition: Transitions) -> tuple[str, ...] | None:
     Q = next(iter(transition.values())) if isinstance(transition, Mapping) else transition
-    return Q.classes if Q is not None and Q.has_names else None
+    return Q.classes if Q.has_names else None
 
 
 def check_order_known(
@@ -114,7 +179,7 @@ def read_classes(given: str) -> tuple[int, list[str] | None]:
     """Read the number of classes and their names from a number, a listing or a file."""
     if given.strip().isdecimal():
         return int(given), None
-    if "," in given:
+    if "," in given and not Path(given).is_file():
         listed = next(csv.reader([given], skipinitialspace=True))
         if not all(name.strip() for name in listed):
             raise InvalidInput(f"--classes must not have empty names. Got {shorten(listed)}.")
@@ -134,7 +199,9 @@ def read_classes(given: str) -> tuple[int, list[str] | None]:
     return len(names), names
 
 
-def write_example(path: str | Path, *, seed: int = 0, annotators: bool = False) -> None:
+def write_example(
+    path: str | Path, *, seed: int = 0, annotators: bool = False, log: bool = False
+) -> None:
     """Write a CSV file of 150 flowers with complementary labels.
 
     The columns are four measurements with a few missing values, ``colour`` (text), ``not`` (the
@@ -143,6 +210,9 @@ def write_example(path: str | Path, *, seed: int = 0, annotators: bool = False) 
 
     With `annotators`, there are three answers about each flower, one per row, and two more columns:
     ``who`` names the annotator and ``flower`` the example. Each annotator has a different matrix.
+
+    With `log`, a rule suggests a class by the length of the petals, at random for every third
+    flower, and the columns ``suggested`` and ``accepted`` take the place of ``not`` and ``is``.
 
     Examples
     --------
@@ -159,15 +229,23 @@ def write_example(path: str | Path, *, seed: int = 0, annotators: bool = False) 
     matrices = _MATRICES if annotators else {"": _MATRIX}
     excluded = {name: TransitionMatrix(Q).sample(species, seed=rng) for name, Q in matrices.items()}
     colours = rng.choice(["blue", "violet", "white"], size=len(species))
+    suggested = np.digitize(measurements[:, 2], [2.5, 4.6])
+    is_random = rng.random(len(species)) < 1 / 3
+    suggested[is_random] = rng.integers(3, size=is_random.sum())
     with replacing(path, usual="flowers.csv") as part, part.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         columns = ["sepal_length", "sepal_width", "petal_length", "petal_width"]
         more = ["who", "flower"] if annotators else []
-        writer.writerow([*columns, "colour", "not", "is", *more])
+        named = ["suggested", "accepted"] if log else ["not", "is"]
+        writer.writerow([*columns, "colour", *named, *more])
         for row, measured in enumerate(measurements.tolist()):
             number = row % 50  # the data hold 50 flowers of each species, one after the other
             if number == _N_ANCHORS:
                 measured[1] = ""
+            if log:
+                said = "yes" if suggested[row] == species[row] else "no"
+                writer.writerow([*measured, colours[row], _SPECIES[suggested[row]], said])
+                continue
             true = _SPECIES[species[row]] if number < _N_ANCHORS else ""
             for name, labels in excluded.items():
                 who = [name, f"f{row + 1}"] if annotators else []

@@ -17,7 +17,6 @@ from naysay import __version__, metrics
 from naysay._base.checks import check_number, check_seed, shorten
 from naysay._base.errors import InvalidData
 from naysay.classifier import ComplementaryClassifier
-from naysay.classifier.inputs import pool
 from naysay.classifier.model_files import NetworkFactory
 from naysay.classifier.trainer import allow_mistakes
 from naysay.datasets.own import OwnData
@@ -27,21 +26,23 @@ from naysay.estimation import MistakeRate
 from naysay.methods import Method, find_method
 from naysay.quality import Agreement
 from naysay.transition import TransitionMatrix
+from naysay.transition.alignment import pool
 from naysay.transition.diagnosis import Diagnosis
-from naysay.workflows.advice import find_problems, give_advice
+from naysay.workflows.advice import find_problems, give_advice, give_log_advice
 from naysay.workflows.annotators import (
     FEWEST_EXAMPLES,
     UNKNOWN_ANNOTATOR,
-    Anchors,
+    AnchorPair,
     anchors_without_label,
     annotator_names,
     check_consistent,
     check_matrices,
+    check_mistakes,
     find_wrong_answers,
     matrix_of_each,
     observations,
 )
-from naysay.workflows.evaluation import evaluate
+from naysay.workflows.evaluation import evaluate_answers
 
 _FIRST_A_MATRIX = (
     "5 to 10 true labels per class, from which to estimate Q: the present Q does not describe "
@@ -57,7 +58,7 @@ class ShownExample:
     name: str
     image: NDArray[np.uint8] | None  # (channels, height, width); None for a table
     cells: dict[str, str]  # the row of a table; empty for images
-    excluded: tuple[str, ...]  # the classes that annotators excluded
+    answers: tuple[str, ...]  # such as "not cat" and "is dog"
     guesses: tuple[tuple[str, float], ...]  # the two most probable classes and probabilities
     error_probability: float  # that the prediction is wrong, or that a label is
 
@@ -70,10 +71,10 @@ class FitReport:
     method: str
     transition: TransitionMatrix
     diagnosis: Diagnosis
-    transition_from: str  # "uniform", "estimate" or "given"
+    transition_from: str  # "uniform", "estimate", "given", or "log" if no answer depends on it
     transitions: dict[str, TransitionMatrix]
     """The matrix of each annotator, most answers first; empty if there is one for all."""
-    habits: dict[str, NDArray[np.float64]]  # share of each class among an annotator's answers
+    label_shares: dict[str, NDArray[np.float64]]  # share of each class among an annotator's answers
     n_anchors: int
     n_training: int
     n_held_out: int
@@ -91,7 +92,8 @@ class FitReport:
     unsure: tuple[ShownExample, ...]  # examples with the least certain predictions
     suspects: tuple[ShownExample, ...] | None
     """Examples with a label that is probably wrong; None if no label was allowed to be."""
-    mistakes: MistakeRate | None  # estimated with `allow_diagonal`
+    mistakes: MistakeRate | None
+    """Estimated with `allow_diagonal`; for a log, by known classes or repeated questions."""
     fit_warnings: tuple[str, ...]  # `summary.warnings` has those about the data
     advice: tuple[str, ...]
     seed: int
@@ -148,7 +150,14 @@ def _show(
             name=own.name_of(int(index)),
             image=None if is_table else own.X[index],
             cells=own.recipe.describe(own.X[index]) if isinstance(own.recipe, Recipe) else {},
-            excluded=tuple(own.classes[label] for label in own.label[own.example == index]),
+            answers=tuple(
+                f"{'not' if excludes else 'is'} {own.classes[label]}"
+                for label, excludes in zip(
+                    own.label[own.example == index],
+                    own.excludes[own.example == index],
+                    strict=True,
+                )
+            ),
             guesses=tuple(
                 (own.classes[place], float(probs[index, place]))
                 for place in np.argsort(-probs[index], kind="stable")[:2]
@@ -163,10 +172,11 @@ def _show(
 def fit_own(
     own: OwnData,
     *,
-    anchors: Anchors | None = None,
+    anchors: AnchorPair | None = None,
     transition: str | TransitionMatrix | Mapping[str, TransitionMatrix] | None = "uniform",
     anchors_are: str = "random",
     allow_diagonal: bool = False,
+    mistakes: float = 0.0,
     method: str | Method = "forward",
     learner: str = "auto",
     network: NetworkFactory | None = None,
@@ -176,6 +186,7 @@ def fit_own(
     progress: bool = False,
     command: str | None = None,
     summary: Summary | None = None,
+    **parameters: Any,
 ) -> tuple[ComplementaryClassifier, FitReport]:
     """Fit a classifier to a user's data, and estimate its accuracy without true labels.
 
@@ -195,6 +206,8 @@ def fit_own(
         As in `ComplementaryClassifier.fit`.
     allow_diagonal, method, learner, network, epochs, progress
         As in `ComplementaryClassifier`.
+    mistakes : float, default=0
+        Rate of mistaken answers to suggestions, as in `naysay.observations.from_log`.
     held_out : float, default=0.2
         Fraction of the examples that is held out to estimate the accuracy. The model is not
         trained on them, and no anchor is among them.
@@ -202,6 +215,8 @@ def fit_own(
         The command line, which is saved with the model.
     summary : Summary, optional
         The summary of the data, if it has been computed already.
+    **parameters
+        Further parameters of `ComplementaryClassifier`, such as ``lr`` and ``checkpoint``.
 
     Examples
     --------
@@ -217,7 +232,8 @@ def fit_own(
     """
     start = time.perf_counter()
     rng = check_seed(seed)
-    given = check_matrices(own, transition) if isinstance(transition, Mapping) else transition
+    is_given = isinstance(transition, TransitionMatrix | Mapping)
+    given = check_matrices(own, transition) if is_given else transition
     check_consistent(own, given, allow_diagonal)
     is_held_out = _hold_out(own, held_out, rng)
     training = np.flatnonzero(~is_held_out & (own.labels_per_example > 0))
@@ -226,6 +242,8 @@ def fit_own(
     if given is None:
         given = "estimate" if n_anchors else "uniform"
     origin = given if isinstance(given, str) else "given"
+    if own.is_yes_no.all():
+        origin = "log"
     clf = ComplementaryClassifier(
         method=method,
         transition=given,
@@ -235,18 +253,20 @@ def fit_own(
         classes=own.classes,
         epochs=epochs,
         progress=progress,
+        **parameters,
         random_state=int(rng.integers(2**31)),
     )
     fit_warnings = clf.fit_quietly(
         own.X[training],
-        observations(own, training),
+        observations(own, training, mistakes=mistakes),
         anchors=(X_anchor, y_anchor) if len(y_anchor) else None,
         true_labels=own.true_labels[training],
         anchors_are=anchors_are,
     )
     anchor_labels = np.concatenate([y_anchor, own.true_labels[own.true_labels >= 0]])
     Q, diagnosis = clf.transition_, clf.transition_.diagnose()
-    uncertainty = None if clf.habit_ is None else clf.habit_.uncertainty
+    estimate = clf.transition_estimate_
+    uncertainty = None if estimate is None else estimate.uncertainty
     Q_samples = clf.transition_samples_ if diagnosis.identifiable else None
     annotators = annotator_names(own)
     matrices = matrix_of_each(np.unique(annotators).tolist(), clf.transitions_, Q)
@@ -254,15 +274,16 @@ def fit_own(
     predicted = probs.argmax(axis=1)
     answers = np.flatnonzero(is_held_out[own.example])
     matrix_for_evaluation = Q
-    if clf.habit_ is None:  # the mean of the given matrices, over exactly the held-out answers
-        matrix_for_evaluation = pool(annotators[answers], matrices)
-    evaluation = evaluate(
-        predicted[own.example[answers]],
-        own.label[answers],
-        own.example[answers],
+    if estimate is None:  # the mean of the given matrices, over exactly the held-out answers
+        matrix_for_evaluation = pool(annotators[answers[own.is_label[answers]]], matrices)
+    evaluation = evaluate_answers(
+        predicted,
+        own,
+        answers,
         matrix_for_evaluation,
+        mistakes=mistakes,
         Q_samples=Q_samples,
-        is_exact=clf.habit_ is None or Q_samples is not None,
+        is_exact=estimate is None or Q_samples is not None,
         seed=seed,
     )
     accuracy = clf.accuracy_ or evaluation.accuracy
@@ -274,17 +295,26 @@ def fit_own(
     if evaluation.warning is not None:
         warnings.insert(0, evaluation.warning)
         advice = (_FIRST_A_MATRIX,)  # all other advice depends on Q
+    if origin == "log":
+        advice = give_log_advice(summary, accuracy)
     if origin == "estimate" and Q_samples is None:
         warnings.append("Q is an estimate, but the intervals of the accuracy treat it as exact")
     warnings += _describe_annotators(own, clf, transition)
     warnings += find_problems(diagnosis, anchor_labels, predicted)
     if clf.mistakes and find_method(method).takes_evidence:  # as in training
         matrices = {name: allow_mistakes(each, clf.mistakes) for name, each in matrices.items()}
-    wrong = find_wrong_answers(own, probs, matrices, held_out=is_held_out)
+    wrong = find_wrong_answers(
+        own, probs, matrices, held_out=is_held_out, mistakes=max(mistakes, clf.mistakes)
+    )
+    rate = None if estimate is None else estimate.mistakes
+    if own.accepted is not None:
+        rate, warning = check_mistakes(own, mistakes)
+        warnings += [] if warning is None else [warning]
     suspects = None
     if wrong is not None:
         n_wrong = int((wrong.probabilities > 0.5).sum())
-        if n_wrong and evaluation.matrix_fits and not (allow_diagonal or Q.allow_diagonal):
+        is_strict = own.is_label.all() and not (allow_diagonal or Q.allow_diagonal)
+        if n_wrong and evaluation.matrix_fits and is_strict:
             warnings.append(
                 f"{n_wrong:,} of {len(own.label):,} labels are probably wrong: they exclude a "
                 "class of which the model is almost certain. To estimate how often this happens, "
@@ -304,7 +334,7 @@ def fit_own(
         transitions={
             name: clf.transitions_[name] for name in by_answers if name in clf.transitions_
         },
-        habits=_label_shares(own),
+        label_shares=_shares_by_annotator(own),
         n_anchors=n_anchors,
         anchors_are=anchors_are,
         n_training=len(training),
@@ -318,7 +348,7 @@ def fit_own(
         n_predicted=tuple(np.bincount(predicted, minlength=own.n_classes).tolist()),
         unsure=_show(own, probs, 1 - probs.max(axis=1)),
         suspects=suspects,
-        mistakes=None if clf.habit_ is None else clf.habit_.mistakes,
+        mistakes=rate,
         fit_warnings=tuple(warnings),
         advice=advice,
         seed=seed,
@@ -342,7 +372,8 @@ def _describe_annotators(
     own: OwnData, clf: ComplementaryClassifier, transition: Any
 ) -> Iterator[str]:
     """Describe which matrices were used for annotators, where this may be unexpected."""
-    if clf.habit_ is not None and own.annotators and not clf.transitions_:
+    estimated = clf.transition_estimate_ is not None
+    if estimated and own.annotators and own.is_label.any() and not clf.transitions_:
         method = find_method(clf.method)
         yield "One matrix was estimated for all annotators: " + (
             "their answers do not differ significantly"
@@ -382,10 +413,13 @@ def _hold_out(own: OwnData, fraction: float, rng: np.random.Generator) -> NDArra
     return is_held_out
 
 
-def _label_shares(own: OwnData) -> dict[str, NDArray[np.float64]]:
+def _shares_by_annotator(own: OwnData) -> dict[str, NDArray[np.float64]]:
     """Compute the share of each class among the answers of each annotator."""
     counts = {
-        name: np.bincount(own.label[own.annotator == index], minlength=own.n_classes)
+        name: np.bincount(
+            own.label[(own.annotator == index) & own.is_label], minlength=own.n_classes
+        )
         for index, name in enumerate(own.annotators)
+        if own.is_label.any()
     }
     return {name: each / max(each.sum(), 1) for name, each in counts.items()}

@@ -1,12 +1,16 @@
 """Predict the classes of the examples in a file, and write them as a table."""
 
+import contextlib
 import csv
 import json
+import math
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -14,10 +18,23 @@ from naysay._base.errors import InvalidInput, InvalidModelFile
 from naysay._base.files import check_target, replacing
 from naysay.classifier import ComplementaryClassifier
 from naysay.datasets.own import read_features
-from naysay.datasets.own.images import find_images
-from naysay.datasets.own.tables import find_column, read_table, source_name, to_text
+from naysay.datasets.own.batches import counting_from, read_batches
+from naysay.datasets.own.images import ImageRecipe, find_images, resolve_paths
+from naysay.datasets.own.recipe import Recipe
+from naysay.datasets.own.tables import (
+    find_column,
+    is_text,
+    source_name,
+    to_numbers_if_possible,
+    to_text,
+)
 
 _SUFFIXES = (".csv", ".parquet", ".pq")
+_MOST_ROWS = 1 << 16  # of a batch
+_BATCH_BYTES = 1 << 25  # of the inputs of a batch
+
+# Columns to copy, inputs, and where these are missing.
+_Batches = Iterator[tuple[dict[str, Any], Any, Any]]
 
 
 def predict_file(
@@ -28,8 +45,11 @@ def predict_file(
     example_id: str | None = None,
     delimiter: str | None = None,
     decimal: str = ".",
-) -> pa.Table:
-    """Predict the class of every row of a table, or of every image.
+    damaged: dict[str, str] | None = None,
+) -> Iterator[pa.Table]:
+    """Predict the class of every row of a table, or of every image, in batches.
+
+    The file is read once, and batch by batch, so that memory does not grow with its rows.
 
     Parameters
     ----------
@@ -41,9 +61,12 @@ def predict_file(
         A column to copy in front of the predictions.
     images, delimiter, decimal
         As in `read_features`.
+    damaged : dict, optional
+        Receives the error of each damaged image by its path, and its prediction is missing. By
+        default a damaged image is an error.
 
-    Returns
-    -------
+    Yields
+    ------
     pyarrow.Table
         Columns ``prediction`` and ``P(class)`` for every class, with rows in the order of the
         data. The id column, or ``image`` for a folder, comes first.
@@ -54,30 +77,117 @@ def predict_file(
             "The model must have a recipe, which turns a file into its inputs. This one was saved "
             "from Python without a recipe: use its predict method, or make it with naysay fit."
         )
-    reading = {"delimiter": delimiter, "decimal": decimal}
-    columns: dict[str, Any] = {}
-    is_folder = isinstance(data, str | Path) and str(data) != "-" and Path(data).is_dir()
-    if str(data) == "-":  # standard input can be read only once
-        named = [name for name in (images, example_id) if name is not None]
-        text = [*getattr(recipe, "categorical", ()), *named]
-        data = read_table("-", text=text, **reading)
-    if is_folder:
+    item_size = 4 if isinstance(recipe, Recipe) else 1
+    n_rows = max(1, min(_MOST_ROWS, _BATCH_BYTES // (item_size * math.prod(recipe.shape))))
+    is_path = isinstance(data, str | Path) and str(data) != "-"
+    if is_path and Path(data).is_dir():
         if example_id is not None:
             raise InvalidInput("id must be left out for a folder: its images are named by path.")
-        columns["image"] = [path.relative_to(data).as_posix() for path in find_images(data)]
-    elif example_id is not None:
-        table = read_table(data, text=[example_id], **reading)
-        name = source_name(data)
-        cells = find_column(table, example_id, name, role="id")
-        columns[example_id] = to_text(cells, example_id, name, longest=4096)
-    X = read_features(data, recipe, images=images, **reading)
-    if not len(X):
+        batches = _read_folder(Path(data), recipe, damaged, n_rows)
+    elif is_path and Path(data).suffix.lower() == ".npz":
+        batches = _read_arrays(Path(data), recipe, example_id, n_rows)
+    else:
+        batches = _read_rows(data, recipe, images, example_id, damaged, n_rows, delimiter, decimal)
+    is_empty = True
+    for columns, X, is_missing in batches:
+        is_empty = False
+        probs = model.predict_proba(X)
+        names = model.classes_[probs.argmax(axis=1)].astype(str)
+        columns["prediction"] = pa.array(names, mask=is_missing)
+        for index, name in enumerate(model.classes_):
+            columns[f"P({name})"] = pa.array(probs[:, index], mask=is_missing)
+        yield pa.table(columns)
+    if is_empty:
         raise InvalidInput(f"{source_name(data)} must hold examples. It holds none.")
-    probs = model.predict_proba(X)
-    columns["prediction"] = model.classes_[probs.argmax(axis=1)].astype(str)
-    for index, name in enumerate(model.classes_):
-        columns[f"P({name})"] = probs[:, index]
-    return pa.table(columns)
+
+
+def _read_rows(
+    data: Any,
+    recipe: Recipe | ImageRecipe,
+    images: str | None,
+    example_id: str | None,
+    damaged: dict[str, str] | None,
+    n_rows: int,
+    delimiter: str | None,
+    decimal: str,
+) -> _Batches:
+    name = source_name(data)
+    if isinstance(recipe, ImageRecipe) and images is None:
+        raise InvalidInput(
+            f"images (--images) must name the column of {name} with the image paths, because the "
+            "model was trained on images."
+        )
+    numeric: list[str] = []
+    named = [images] if images is not None and isinstance(recipe, ImageRecipe) else []
+    if isinstance(recipe, Recipe):
+        named = list(recipe.categorical)
+        numeric = [column.name for column in recipe.columns if column.name not in named]
+    copied = [] if example_id is None else [example_id]
+    batches = read_batches(
+        data,
+        n_rows=n_rows,
+        columns={*numeric, *named, *copied},
+        text={*named, *copied},
+        delimiter=delimiter,
+        decimal=decimal,
+    )
+    for first, table in batches:
+        columns: dict[str, Any] = {}
+        is_missing = None
+        with counting_from(first):
+            if example_id is not None:
+                cells = find_column(table, example_id, name, role="example_id")
+                columns[example_id] = to_text(cells, example_id, name, longest=4096)
+                if example_id in numeric and is_text(cells.type):
+                    numbers = to_numbers_if_possible(cells, decimal)
+                    place = table.column_names.index(example_id)
+                    table = table.set_column(place, example_id, numbers)
+            if isinstance(recipe, Recipe):
+                X = recipe.apply(table, source=name)
+            else:
+                cells = find_column(table, str(images), name, role="images")
+                paths = to_text(cells, str(images), name, longest=4096).to_pylist()
+                rows = range(first, first + len(paths))
+                files = resolve_paths(paths, rows, data, name)
+                X, is_missing = _decode(recipe, files, damaged)
+        yield columns, X, is_missing
+
+
+def _decode(
+    recipe: ImageRecipe, paths: Sequence[Path], damaged: dict[str, str] | None
+) -> tuple[Any, Any]:
+    """Decode images, and mark those that are damaged."""
+    found: dict[int, str] = {}
+    X = recipe.apply(paths, damaged=None if damaged is None else found)
+    is_missing = np.zeros(len(paths), dtype=bool)
+    is_missing[list(found)] = True
+    if damaged is not None:
+        damaged.update({str(paths[index]): found[index] for index in sorted(found)})
+    return X, is_missing
+
+
+def _read_folder(
+    folder: Path, recipe: Recipe | ImageRecipe, damaged: dict[str, str] | None, n_rows: int
+) -> _Batches:
+    if isinstance(recipe, Recipe):
+        raise InvalidInput(
+            f"{folder} must be a table or an array file, like the training data. It is a folder."
+        )
+    paths = find_images(folder)
+    for start in range(0, len(paths), n_rows):
+        batch = paths[start : start + n_rows]
+        columns = {"image": [path.relative_to(folder).as_posix() for path in batch]}
+        yield columns, *_decode(recipe, batch, damaged)
+
+
+def _read_arrays(
+    path: Path, recipe: Recipe | ImageRecipe, example_id: str | None, n_rows: int
+) -> _Batches:
+    if example_id is not None:
+        raise InvalidInput("id must be left out for an array file, whose rows have no name.")
+    X = read_features(path, recipe)
+    for start in range(0, len(X), n_rows):
+        yield {}, X[start : start + n_rows], None
 
 
 def check_table_path(path: str | Path) -> None:
@@ -91,35 +201,49 @@ def check_table_path(path: str | Path) -> None:
     check_target(path, usual="predictions.csv")
 
 
-def write_table(table: pa.Table, path: str | Path) -> None:
-    """Write a CSV or Parquet file, completely or not at all; ``-`` is CSV on standard output."""
+def write_tables(tables: Iterable[pa.Table], path: str | Path) -> Counter[str]:
+    """Write tables as one CSV or Parquet file, completely or not at all.
+
+    If the path is ``-``, CSV is written to standard output as it is made. The result counts the
+    values of the column ``prediction``, if there is one.
+    """
     check_table_path(path)
+    counts: Counter[str] = Counter()
     if str(path) == "-":
-        _write_csv(table, sys.stdout)
-        return
+        _write_csv(_counted(tables, counts), sys.stdout)
+        return counts
     with replacing(path, usual="predictions.csv") as part:
         if Path(path).suffix.lower() == ".csv":
             with part.open("w", encoding="utf-8", newline="") as file:
-                _write_csv(table, file)
+                _write_csv(_counted(tables, counts), file)
         else:
-            pq.write_table(table, part)
+            with contextlib.ExitStack() as stack:
+                writer = None
+                for table in _counted(tables, counts):
+                    writer = writer or stack.enter_context(pq.ParquetWriter(part, table.schema))
+                    writer.write_table(table)
+    return counts
 
 
-def _write_csv(table: pa.Table, file: IO[str]) -> None:
+def _counted(tables: Iterable[pa.Table], counts: Counter[str]) -> Iterator[pa.Table]:
+    for table in tables:
+        if "prediction" in table.column_names:
+            counted = table["prediction"].value_counts().to_pylist()
+            counts.update({each["values"]: each["counts"] for each in counted if each["values"]})
+        yield table
+
+
+def _write_csv(tables: Iterable[pa.Table], file: IO[str]) -> None:
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(table.column_names)
-    writer.writerows(_rows(table))
+    for index, table in enumerate(tables):
+        if not index:
+            writer.writerow(table.column_names)
+        writer.writerows(_rows(table))
 
 
 def _rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:
     for batch in table.to_batches(max_chunksize=10_000):
         yield from zip(*batch.to_pydict().values(), strict=True)
-
-
-def count_predictions(table: pa.Table) -> dict[str, int]:
-    """Count how often each class is predicted."""
-    counts = table["prediction"].value_counts().to_pylist()
-    return {each["values"]: each["counts"] for each in counts}
 
 
 def json_lines(table: pa.Table) -> Iterator[str]:

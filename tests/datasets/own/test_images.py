@@ -10,6 +10,7 @@ from PIL import Image
 from naysay import InvalidData, InvalidInput, InvalidModelFile
 from naysay.datasets.own import read_features, read_own, recipe_from_dict
 from naysay.datasets.own.images import ImageRecipe, find_images, plan_images, resolve_paths
+from naysay.datasets.own.summary import summarise
 
 
 def save(path, shape=(6, 8, 3), seed=0, **options):
@@ -187,3 +188,32 @@ def test_a_damaged_image_recipe_is_refused(change):
     assert ImageRecipe.from_dict(recipe.to_dict()) == recipe
     with pytest.raises(InvalidModelFile, match="This one is damaged"):
         ImageRecipe.from_dict(recipe.to_dict() | change)
+
+
+def test_a_damaged_image_is_left_out_if_asked_for(photos):
+    (photos / "dog/2.png").write_bytes((photos / "dog/2.png").read_bytes()[:60])
+    (photos / "cat/1.png").write_bytes(b"no image")
+    with pytest.raises(InvalidData, match=r"1\.png must be an image"):
+        read_own(photos)
+    own = read_own(photos, strict=False)
+    assert own.skipped == ("cat/1.png", "dog/2.png")
+    assert own.ids == ("cat/deep/2.png", "dog/1.png", "owl/1.png")
+    assert own.example.tolist() == [0, 1, 1, 2]
+    assert own.label.tolist() == [0, 1, 3, 3]
+    assert_array_equal(own.X[0], np.asarray(Image.open(photos / own.ids[0])).transpose(2, 0, 1))
+    assert any("'cat/1.png', 'dog/2.png': left out" in each for each in summarise(own).warnings)
+
+
+def test_images_that_are_all_damaged_are_refused(tmp_path):
+    for name in ("cat", "dog"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "1.png").write_bytes(b"no image")
+    with pytest.raises(InvalidData, match="must be an image"):
+        read_own(tmp_path, strict=False)
+
+
+def test_capitals_of_folders_can_be_ignored(photos):
+    (photos / "cat/deep/2.png").rename(photos / "fox/2.png")
+    (photos / "fox").rename(photos / "Cat")
+    own = read_own(photos, ignore_case=True)
+    assert own.classes == ("Cat", "dog", "owl")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from naysay import InvalidData, InvalidInput, InvalidLabels, InvalidModelFile, NaysayError
-from naysay.datasets.own import read_features, read_own, recipe_from_dict
+from naysay.datasets.own import read_anchors, read_features, read_own, recipe_from_dict
 
 CSV = """age,colour,not,is,who
 31,red,cat|dog,,ann
@@ -168,12 +168,24 @@ def test_classes_given_keep_their_order_and_bound_the_labels():
     [
         ({}, InvalidInput, "must name the column of complementary labels.*'age', 'colour', 'not'"),
         ({"label": "Not"}, InvalidInput, "Did you mean 'not'"),
-        ({"label": "not", "true_label": "true"}, InvalidInput, "true_label must name a column"),
-        ({"label": "not", "features": ["agee"]}, InvalidInput, "features must name.*mean 'age'"),
+        (
+            {"label": "not", "true_label": "true"},
+            InvalidInput,
+            r"true_label \(--true-label\) must name a column",
+        ),
+        (
+            {"label": "not", "features": ["agee"]},
+            InvalidInput,
+            r"features \(--features\) must name.*mean 'age'",
+        ),
         ({"label": "not", "features": ["age", "not"]}, InvalidInput, "must not contain the label"),
         ({"label": "not", "features": "age"}, InvalidInput, "features must be a list"),
         ({"label": "not", "features": []}, InvalidData, "at least one feature column"),
-        ({"label": "not", "categorical": ["hue"]}, InvalidInput, "categorical must name"),
+        (
+            {"label": "not", "categorical": ["hue"]},
+            InvalidInput,
+            r"categorical \(--categorical\) must name",
+        ),
         ({"label": "not", "images": "colour", "features": ["age"]}, InvalidInput, "omitted"),
     ],
 )
@@ -322,3 +334,46 @@ def test_random_bytes_are_never_anything_but_a_clear_error(tmp_path_factory, suf
     path.write_bytes(data)
     with pytest.raises(NaysayError):
         read_own(path, label="label")
+
+
+def test_all_unknown_columns_are_named_at_once_with_their_options(table):
+    with pytest.raises(InvalidInput) as caught:
+        read_own(table, label="Not", ignore=["agee"], categorical=["hue"], example_id="iid")
+    message = str(caught.value)
+    for part in ("(--label)", "(--ignore)", "(--categorical)", "(--id)", "'hue'", "'iid'"):
+        assert part in message
+    assert "Did you mean 'not' for 'Not'? Did you mean 'age' for 'agee'?" in message
+
+
+def test_all_columns_that_cannot_be_features_are_refused_at_once(tmp_path):
+    rows = [f"2026-01-{1 + i % 28:02d},text {i},{i},1e39,{'ab'[i % 2]}" for i in range(40)]
+    (tmp_path / "t.csv").write_text("\n".join(["day,note,x,huge,not", *rows]))
+    with pytest.raises(InvalidData) as caught:
+        read_own(tmp_path / "t.csv", label="not")
+    message = str(caught.value)
+    assert message.startswith("3 columns of")
+    for part in ("Column 'day'", "Column 'note'", "Column 'huge'", "--ignore day,note,huge"):
+        assert part in message
+    read_own(tmp_path / "t.csv", label="not", ignore=["day", "note", "huge"])
+
+
+def test_all_missing_columns_of_new_data_are_named_at_once(table):
+    recipe = read_own(table, label="not", features=["age", "colour"]).recipe
+    with pytest.raises(InvalidInput, match=r"no column 'age', 'colour'.*mean 'color' for 'colour'"):
+        read_features(pd.DataFrame({"color": ["red"]}), recipe)
+
+
+def test_capitals_can_be_ignored(tmp_path):
+    (tmp_path / "t.csv").write_text("x,not,is\n1,cat,DOG\n2,Cat,\n3,cat|Owl,\n4,dog,owl\n")
+    assert read_own(tmp_path / "t.csv", label="not", true_label="is").n_classes == 6
+    own = read_own(tmp_path / "t.csv", label="not", true_label="is", ignore_case=True)
+    assert own.classes == ("Owl", "cat", "dog")
+    assert own.label.tolist() == [1, 1, 1, 0, 2]
+    assert own.true_labels.tolist() == [2, -1, -1, 0]
+    classes = ["CAT", "DOG", "OWL"]
+    own = read_own(
+        tmp_path / "t.csv", label="not", ignore=["is"], classes=classes, ignore_case=True
+    )
+    assert own.classes == ("CAT", "DOG", "OWL")
+    (tmp_path / "a.csv").write_text("x,is\n1,oWl\n")
+    assert read_anchors(tmp_path / "a.csv", own, ignore_case=True)[1].tolist() == [2]

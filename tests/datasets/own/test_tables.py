@@ -138,7 +138,7 @@ def test_an_index_saved_by_pandas_is_set_aside(tmp_path):
 
 def test_an_unknown_kind_of_file_is_refused(tmp_path):
     with pytest.raises(InvalidInput, match="must be a CSV file"):
-        read_table(tmp_path / "table.xlsx")
+        read_table(tmp_path / "table.ods")
 
 
 def test_a_missing_file_is_the_operating_systems_error(tmp_path):

@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput
 
-_USUAL_NAMES = {"true_label": "true_labels", "annotator": "annotators", "example_id": "example_ids"}
+_USUAL_NAMES = {
+    "suggested": "suggested",
+    "accepted": "accepted",
+    "true_label": "true_labels",
+    "annotator": "annotators",
+    "example_id": "example_ids",
+}
 
 
 def open_arrays(
@@ -28,17 +34,27 @@ def open_arrays(
     n_rows = len(features)
     if classes is None and "classes" in arrays:
         classes = [str(each) for each in arrays["classes"].ravel().tolist()]
-    labels = find_array(arrays, columns.get("label", "labels"), source)
-    if labels.ndim == 2 and labels.dtype == np.bool_:
-        classes = list(map(str, range(labels.shape[1]))) if classes is None else list(classes)
-        cells = {"label": _lists_of_excluded(labels, classes, n_rows, source)}
-    else:
-        cells = {"label": text_cells(labels, "labels", classes, n_rows, source)}
+    cells: dict[str, pa.Array] = {}
+    is_log = "suggested" in columns or "suggested" in arrays
+    if "offered" in columns:
+        raise InvalidInput(
+            "offered must be omitted for an .npz file: use a table for such answers."
+        )
+    name = columns.get("label", "labels")
+    if not is_log or name in arrays:
+        labels = find_array(arrays, name, source)
+        if labels.ndim == 2 and labels.dtype == np.bool_:
+            classes = list(map(str, range(labels.shape[1]))) if classes is None else list(classes)
+            cells["label"] = _lists_of_excluded(labels, classes, n_rows, source)
+        else:
+            cells["label"] = text_cells(labels, "labels", classes, n_rows, source)
     for role, usual in _USUAL_NAMES.items():
         if role in columns or usual in arrays:
             name = columns.get(role, usual)
             values = find_array(arrays, name, source)
-            names = classes if role == "true_label" else None
+            if values.dtype == np.bool_:
+                values = values.astype(np.int8)
+            names = classes if role in ("true_label", "suggested") else None
             cells[role] = text_cells(values, name, names, n_rows, source)
     return cells, features, classes
 

@@ -4,14 +4,17 @@ Nothing loops over rows in Python, so that a million rows take well under a seco
 """
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, compress
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from naysay._base.answers import CHOSEN, YES, check_has_acceptances, read_accepted
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput, InvalidLabels
 from naysay.datasets.own.images import ImageRecipe
@@ -25,9 +28,9 @@ Indices = NDArray[np.int64]
 class OwnData:
     """The user's data: n examples with m answers about K classes.
 
-    An answer is one complementary label: the statement that an example does not belong to a
-    class. The arrays ``example``, ``label`` and ``annotator`` have one entry per answer, in the
-    order of the examples.
+    An answer is one complementary label, the statement that an example does not belong to a class,
+    or yes or no to a class that was suggested. The arrays ``example``, ``label``, ``accepted``,
+    ``offered`` and ``annotator`` have one entry per answer, in the order of the examples.
     """
 
     X: NDArray[Any]
@@ -37,7 +40,7 @@ class OwnData:
     example: NDArray[np.int64]
     """(m,) the example of each answer, from 0 to n - 1."""
     label: NDArray[np.int64]
-    """(m,) the class that each answer excludes, from 0 to K - 1."""
+    """(m,) the class that each answer excludes, or that was suggested, from 0 to K - 1."""
     annotator: NDArray[np.int64] | None
     """(m,) the annotator of each answer, -1 where unknown; None without an annotator column."""
     annotators: tuple[str, ...]
@@ -58,6 +61,32 @@ class OwnData:
     """Number of rows of the table, or of image files."""
     n_dropped: int
     """Number of examples that were dropped: they have neither a label nor a true class."""
+    accepted: NDArray[np.int8] | None = None
+    """(m,) 1 for yes and 0 for no to a suggestion, -1 for a label; None without suggestions."""
+    offered: NDArray[np.object_] | None = None
+    """(m,) the classes that could be chosen, None where all could; None without such a column."""
+    skipped: tuple[str, ...] = ()
+    """Images that were left out because their files are damaged."""
+
+    @property
+    def is_label(self) -> NDArray[np.bool_]:
+        """(m,) whether each answer is a complementary label, chosen out of all classes."""
+        chosen = np.ones(len(self.label), dtype=bool)
+        if self.accepted is not None:
+            chosen &= self.accepted == CHOSEN
+        if self.offered is not None:
+            chosen &= np.array([listed is None for listed in self.offered], dtype=bool)
+        return chosen
+
+    @property
+    def is_yes_no(self) -> NDArray[np.bool_]:
+        """(m,) whether each answer is yes or no to a suggestion."""
+        return np.zeros(len(self.label), bool) if self.accepted is None else self.accepted != CHOSEN
+
+    @property
+    def excludes(self) -> NDArray[np.bool_]:
+        """(m,) whether each answer excludes its class: a complementary label, or "no"."""
+        return np.ones(len(self.label), bool) if self.accepted is None else self.accepted != YES
 
     @property
     def n_examples(self) -> int:
@@ -85,8 +114,8 @@ class OwnData:
 
         Otherwise, it raises `InvalidLabels`.
         """
-        counts = self.labels_per_example
-        if (counts == 1).all():
+        counts = np.bincount(self.example[self.is_label], minlength=self.n_examples)
+        if (counts == 1).all() and self.is_label.all():
             return self.label  # answers are in the order of the examples
         first = int(np.argmax(counts != 1))
         raise InvalidLabels(
@@ -100,7 +129,7 @@ class OwnData:
     def ruled_out(self) -> NDArray[np.bool_]:
         """(n, K) whether an answer excludes the class; computed at each call."""
         matrix = np.zeros((self.n_examples, self.n_classes), dtype=bool)
-        matrix[self.example, self.label] = True
+        matrix[self.example[self.excludes], self.label[self.excludes]] = True
         return matrix
 
     @property
@@ -129,6 +158,26 @@ class OwnData:
         )
         return replace(self, X=self.X[:, is_kept], recipe=replace(self.recipe, columns=kept))
 
+    def without_examples(self, skipped: Collection[int]) -> "OwnData":
+        """Leave out examples whose images are damaged, with all answers about them."""
+        is_kept = np.ones(self.n_examples, dtype=bool)
+        is_kept[list(skipped)] = False
+        answers = is_kept[self.example]
+        return replace(
+            self,
+            X=self.X[is_kept],
+            example=(np.cumsum(is_kept) - 1)[self.example[answers]],
+            label=self.label[answers],
+            annotator=None if self.annotator is None else self.annotator[answers],
+            answer_row=self.answer_row[answers],
+            accepted=None if self.accepted is None else self.accepted[answers],
+            offered=None if self.offered is None else self.offered[answers],
+            true_labels=self.true_labels[is_kept],
+            row=self.row[is_kept],
+            ids=None if self.ids is None else tuple(compress(self.ids, is_kept)),
+            skipped=tuple(self.name_of(example) for example in sorted(skipped)),
+        )
+
     def __repr__(self) -> str:
         return (
             f"OwnData({self.source!r}: {self.n_examples} examples of shape {self.X.shape[1:]}, "
@@ -138,27 +187,67 @@ class OwnData:
 
 def gather_answers(
     *,
-    label: pa.Array,
+    label: pa.Array | None = None,
+    suggested: pa.Array | None = None,
+    accepted: pa.Array | None = None,
+    offered: pa.Array | None = None,
     true_label: pa.Array | None = None,
     annotator: pa.Array | None = None,
     example_id: pa.Array | None = None,
     classes: Sequence[str] | None,
     separator: str | None,
+    ignore_case: bool = False,
     source: str,
 ) -> tuple[Indices, Indices, dict[str, Any]]:
     """Turn cells into answers, and drop examples with neither an answer nor a true class.
 
-    A cell is text or null; a cell of `label` may also be a list of texts. The result is the first
+    A cell is text or null; a cell of `label` or `offered` may also be a list of texts. Either
+    `label` or both `suggested` and `accepted` are given, or all of them. The result is the first
     row of each example, the example of each row (-1 if it is dropped), and the fields of `OwnData`
     that hold the answers.
     """
-    group, first_row = _group_rows(example_id, len(label), source)
-    row, codes, label_names = _split_labels(label, separator, source)
-    true_codes, true_names = np.full(len(label), -1), []
+    n_rows = next(len(each) for each in (label, suggested) if each is not None)
+    group, first_row = _group_rows(example_id, n_rows, source)
+    row, codes, label_names = np.zeros(0, np.int64), np.zeros(0, np.int64), []
+    if label is not None:
+        row, codes, label_names = _split_labels(label, separator, source)
+        if not label_names and suggested is None:
+            raise InvalidLabels(
+                f"{source} must have complementary labels. The label is empty in every row: check "
+                "that label= (--label) names the right column."
+            )
+    offered_row, offered_codes, offered_names = np.zeros(0, np.int64), codes, []
+    if offered is not None:
+        offered_row, offered_codes, offered_names = _split_labels(offered, separator, source)
+    asked, asked_codes, asked_names, said = _read_suggestions(suggested, accepted, source)
+    true_codes, true_names = np.full(n_rows, -1), []
     if true_label is not None:
         true_codes, true_names = codes_of(true_label)
-    names = _class_names(classes, label_names, true_names, source)
+    if ignore_case:
+        found = (label_names, asked_names, offered_names, true_names)
+        counts: Counter[str] = Counter()
+        for listed, of_rows in ((label_names, codes), (asked_names, asked_codes)):
+            n_rows_of = np.bincount(of_rows[of_rows >= 0], minlength=len(listed)).tolist()
+            counts.update(dict(zip(listed, n_rows_of, strict=True)))
+        spellings = sorted(set(chain(*found)), key=lambda name: (-counts[name], name))
+        chosen = spellings if classes is None else list(map(str, classes))
+        label_names, asked_names, offered_names, true_names = (
+            match_case(each, chosen) for each in found
+        )
+    found = [*label_names, *asked_names, *offered_names]
+    names = _class_names(classes, found, true_names, source)
     excluded = class_indices(codes, label_names, names, "label", source)
+    lists = None
+    if offered is not None:
+        choices = class_indices(offered_codes, offered_names, names, "offered", source)
+        lists = _lists_of_offered(row, excluded, offered_row, choices, n_rows, source)
+    row = np.concatenate([row, asked])
+    excluded = np.concatenate(
+        [excluded, class_indices(asked_codes, asked_names, names, "suggested", source)]
+    )
+    said = np.concatenate([np.full(len(row) - len(said), CHOSEN, np.int8), said])
+    if lists is not None:
+        lists = np.concatenate([lists, np.full(len(row) - len(lists), None, dtype=object)])
     true_rows = class_indices(true_codes, true_names, names, "true_label", source)
     true_labels = _true_label_of_examples(true_rows, group, len(first_row), names, source)
 
@@ -166,7 +255,7 @@ def gather_answers(
     is_kept[group[row]] = True
     renumbered = np.where(is_kept, np.cumsum(is_kept) - 1, -1)
     example = renumbered[group[row]]
-    order = np.argsort(example, kind="stable")
+    order = np.lexsort((row, example))
     annotator_indices, annotators = None, ()
     if annotator is not None:
         annotator_codes, annotator_names = codes_of(annotator)
@@ -182,6 +271,8 @@ def gather_answers(
         "answer_row": row[order],
         "true_labels": true_labels[is_kept],
         "n_dropped": int((~is_kept).sum()),
+        "accepted": None if suggested is None else said[order],
+        "offered": None if lists is None else lists[order],
     }
     return first_row[is_kept], renumbered[group], fields
 
@@ -220,11 +311,6 @@ def _split_labels(
     is_filled = pc.fill_null(pc.not_equal(text, ""), False)
     codes, names = codes_of(text.filter(is_filled))
     rows = row.filter(is_filled).to_numpy(zero_copy_only=False).astype(np.int64)
-    if not names:
-        raise InvalidLabels(
-            f"{source} must have complementary labels. The label is empty in every row: check "
-            "that label= (--label) names the right column."
-        )
     for code, name in enumerate(names):
         if len(name) > LONGEST_NAME:
             raise InvalidLabels(
@@ -233,6 +319,50 @@ def _split_labels(
                 f"{len(name)}.\nCheck that it is the right column."
             )
     return rows, codes, names
+
+
+def _read_suggestions(
+    suggested: pa.Array | None, accepted: pa.Array | None, source: str
+) -> tuple[Indices, Indices, list[str], NDArray[np.int8]]:
+    """Read the suggestions that have an answer: rows, codes and names of classes, yes or no."""
+    if suggested is None or accepted is None:
+        if suggested is not None or accepted is not None:
+            raise InvalidInput(
+                "suggested (--suggested) and accepted (--accepted) must be given together: the "
+                "column of the class that was suggested, and that of the answer."
+            )
+        return np.zeros(0, np.int64), np.zeros(0, np.int64), [], np.zeros(0, np.int8)
+    codes, names = codes_of(suggested)
+    answer_codes, words = codes_of(accepted)
+    said = np.append(read_accepted(words, name=f"The accepted column of {source}"), CHOSEN)
+    said = said.astype(np.int8)[answer_codes]
+    alone = np.flatnonzero((said != CHOSEN) & (codes < 0))
+    if len(alone):
+        raise InvalidData(
+            f"Every answer of {source} must be about a suggestion. Data row {alone[0] + 1} has "
+            f"{words[answer_codes[alone[0]]]!r} as accepted, but no suggested class."
+        )
+    check_has_acceptances(said, source)
+    rows = np.flatnonzero(said != CHOSEN)
+    return rows, codes[rows], names, said[rows]
+
+
+def _lists_of_offered(
+    row: Indices, label: Indices, offered_row: Indices, offered: Indices, n_rows: int, source: str
+) -> NDArray[np.object_]:
+    """Find the classes that each label was chosen from; None where they are not listed."""
+    lists = np.empty(len(row), dtype=object)
+    order = np.argsort(offered_row, kind="stable")
+    of_row = np.split(offered[order], np.cumsum(np.bincount(offered_row, minlength=n_rows))[:-1])
+    for place, (at, chosen) in enumerate(zip(row.tolist(), label.tolist(), strict=True)):
+        listed = of_row[at].tolist()
+        if listed and (chosen not in listed or len(listed) < 2):
+            raise InvalidData(
+                f"A label of {source} must be one of the classes that were offered, at least 2. "
+                f"Data row {at + 1} has a label that is not among its {len(listed)} offered."
+            )
+        lists[place] = tuple(listed) or None
+    return lists
 
 
 def _class_names(
@@ -258,6 +388,12 @@ def _class_names(
             "If there are classes that no label names, list all classes in classes= (--classes)."
         )
     return names
+
+
+def match_case(found: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Write names as the first of `names` that is the same but for capitals, if there is one."""
+    known = {name.casefold(): name for name in reversed(names)}
+    return [known.get(name.casefold(), name) for name in found]
 
 
 def sort_names(names: set[str]) -> tuple[str, ...]:

@@ -55,9 +55,15 @@ class ImageRecipe:
         """Shape of one image: channels, height, width."""
         return _CHANNELS[self.mode], self.height, self.width
 
-    def apply(self, paths: Sequence[Path]) -> NDArray[np.uint8]:
-        """Decode image files in parallel, to an array of shape (n, channels, height, width)."""
-        images = np.empty((len(paths), *self.shape), dtype=np.uint8)
+    def apply(
+        self, paths: Sequence[Path], *, damaged: dict[int, str] | None = None
+    ) -> NDArray[np.uint8]:
+        """Decode image files in parallel, to an array of shape (n, channels, height, width).
+
+        A damaged file is an error. If a dictionary `damaged` is given, its image is black instead,
+        and the error is added to the dictionary by its position.
+        """
+        images = np.zeros((len(paths), *self.shape), dtype=np.uint8)
 
         def decode(image: Image.Image) -> NDArray[np.uint8]:
             upright = _to_mode(ImageOps.exif_transpose(image), self.mode)
@@ -69,7 +75,7 @@ class ImageRecipe:
         def decode_into(index: int) -> None:
             images[index] = _open(paths[index], decode)
 
-        _in_threads(decode_into, range(len(paths)))
+        _in_threads(_or_note(decode_into, damaged), range(len(paths)))
         return images
 
     def to_dict(self) -> dict[str, Any]:
@@ -165,12 +171,16 @@ def digest_files(paths: Sequence[Path]) -> list[str]:
 
 
 def plan_images(
-    paths: Sequence[Path], *, size: tuple[int, int] | None = None, mode: str | None = None
+    paths: Sequence[Path],
+    *,
+    size: tuple[int, int] | None = None,
+    mode: str | None = None,
+    damaged: dict[int, str] | None = None,
 ) -> ImageRecipe:
     """Read the header of every file, and choose the size and mode of the recipe.
 
     Without `size`, all images must have the same size. Without `mode`, the recipe is greyscale if
-    all images are.
+    all images are. `damaged` is as in `ImageRecipe.apply`, but one image must be intact.
     """
 
     def read_header(image: Image.Image) -> tuple[tuple[int, int], bool]:
@@ -179,7 +189,14 @@ def plan_images(
             height, width = width, height
         return (height, width), image.mode in _GREY
 
-    headers = _in_threads(lambda path: _open(path, read_header), paths)
+    def read_one(index: int) -> tuple[tuple[int, int], bool] | None:
+        return _open(paths[index], read_header)
+
+    found = _in_threads(_or_note(read_one, damaged), range(len(paths)))
+    if damaged and len(damaged) == len(paths):
+        raise InvalidData(damaged[0])
+    paths = [path for path, header in zip(paths, found, strict=True) if header is not None]
+    headers = [header for header in found if header is not None]
     sizes = [size_of_file for size_of_file, _ in headers]
     (height, width), n_usual = Counter(sizes).most_common(1)[0]
     if size is None and n_usual < len(paths):
@@ -187,7 +204,7 @@ def plan_images(
         raise InvalidData(
             f"All images must have the same size. {n_usual} of {len(paths)} are {height}x{width} "
             f"(height x width), but {paths[odd]} is {sizes[odd][0]}x{sizes[odd][1]}.\n"
-            f"Pass size=({height}, {width}) (--size {height} {width}) to resize all images."
+            f"Pass size=({height}, {width}) (--size {height}x{width}) to resize all images."
         )
     if size is not None:
         height, width = size
@@ -223,6 +240,21 @@ def _to_mode(image: Image.Image, mode: str) -> Image.Image:
     elif image.mode == "P":
         image = image.convert("RGBA")  # otherwise Pillow warns about transparent colours
     return image.convert(mode)
+
+
+def _or_note(work: Callable[[int], T], damaged: dict[int, str] | None) -> Callable[[int], T | None]:
+    """Make a function note an error by its position instead of raising it, if there is a place."""
+
+    def try_one(index: int) -> T | None:
+        try:
+            return work(index)
+        except InvalidData as error:
+            if damaged is None:
+                raise
+            damaged[index] = str(error)
+            return None
+
+    return try_one
 
 
 def _in_threads(work: Callable[[Any], T], items: Iterable[Any]) -> list[T]:

@@ -27,6 +27,7 @@ from naysay.datasets.own.data import (
     check_rows_agree,
     class_indices,
     gather_answers,
+    match_case,
     sort_names,
 )
 from naysay.datasets.own.images import (
@@ -40,6 +41,7 @@ from naysay.datasets.own.images import (
 from naysay.datasets.own.recipe import Recipe, fit_recipe
 from naysay.datasets.own.tables import (
     LONGEST_NAME,
+    check_columns,
     codes_of,
     find_column,
     is_frame,
@@ -51,13 +53,16 @@ from naysay.datasets.own.tables import (
 )
 
 # Characters per cell. Cells with several labels, a path or an id may be longer than a name.
-_LONGEST_CELL = {"label": 1 << 16, "images": 4096, "example_id": 4096}
+_LONGEST_CELL = {"label": 1 << 16, "offered": 1 << 16, "images": 4096, "example_id": 4096}
 
 
 def read_own(
     data: Any,
     *,
     label: str | None = None,
+    suggested: str | None = None,
+    accepted: str | None = None,
+    offered: str | None = None,
     features: Sequence[str] | None = None,
     ignore: Sequence[str] = (),
     true_label: str | None = None,
@@ -72,18 +77,29 @@ def read_own(
     standardise: bool = False,
     size: tuple[int, int] | None = None,
     mode: str | None = None,
+    ignore_case: bool = False,
+    strict: bool = True,
 ) -> OwnData:
     """Read data with complementary labels from a table, an array file or a folder of images.
 
     Parameters
     ----------
     data : path or data frame
-        A CSV (.csv, .tsv, .txt) or Parquet file, ``-`` for CSV from standard input, an .npz file,
-        a folder with one folder of images per complementary label, or a pandas or polars frame.
+        A table: CSV (.csv, .tsv, .txt), JSON Lines (.jsonl), both also compressed (.csv.gz),
+        Parquet or Excel (.xlsx); ``-`` for CSV from standard input; an .npz file; a folder with
+        one folder of images per complementary label; or a pandas or polars frame.
     label : str, optional
-        Column of complementary labels; required for tables. A cell may contain several labels,
+        Column of complementary labels. A table must have it, or `suggested` and `accepted`, and
+        may have all of them. A cell may contain several labels,
         as in ``cat|dog``, and a column of a Parquet file may contain lists. Labels are text, so
         that ``007`` stays ``007``.
+    suggested, accepted : str, optional
+        For a log of suggestions: the column of the class that was suggested, and the column of the
+        answer, such as yes or no. Rows without an answer say nothing. See
+        `naysay.observations.from_log`.
+    offered : str, optional
+        Column of the classes that could be chosen for `label`, as in ``cat|dog|owl``, for answers
+        to questions such as "which of these three is it not?". It is empty where all could.
     features : sequence of str, optional
         Feature columns. By default, all columns that have no other role.
     ignore : sequence of str
@@ -117,6 +133,11 @@ def read_own(
     mode : {"L", "RGB"}, optional
         Convert images to greyscale ("L") or colour. By default, images are greyscale if all
         files are.
+    ignore_case : bool, default=False
+        Whether class names that differ only in capitals are one class, like ``Cat`` and ``cat``.
+        It is spelled as in `classes`, or as most labels are.
+    strict : bool, default=True
+        Whether a damaged image is an error. Otherwise it is left out, and listed in ``skipped``.
 
     Raises
     ------
@@ -138,6 +159,9 @@ def read_own(
     source = source_name(data)
     columns = {
         "label": label,
+        "suggested": suggested,
+        "accepted": accepted,
+        "offered": offered,
         "true_label": true_label,
         "annotator": annotator,
         "example_id": example_id,
@@ -154,12 +178,15 @@ def read_own(
         rows, labels, folders = find_labelled_images(data)
         # A file that is in two folders is one example with two labels.
         cells = {"label": pa.array(labels), "example_id": pa.array(digest_files(rows))}
+        if ignore_case:
+            folders = set(match_case(sorted(folders), sorted(folders)))
         classes = sort_names(folders) if classes is None else classes
     elif _is_array_file(data):
         cells, rows, classes = open_arrays(Path(data), columns, classes)
     else:
         text = {*columns.values(), *categorical}
         rows = read_table(data, text=text, delimiter=delimiter, decimal=decimal)
+        _check_names(rows, columns, features, ignore, categorical, source)
         cells = _label_cells(rows, columns, source)
         if images is not None:
             rows = cells.pop("images")
@@ -172,8 +199,9 @@ def read_own(
             f"Got {shorten(list(features))}."
         )
     row, example_of_row, answers = gather_answers(
-        **cells, classes=classes, separator=separator, source=source
+        **cells, classes=classes, separator=separator, ignore_case=ignore_case, source=source
     )
+    damaged: dict[int, str] | None = None if strict else {}
     ids = None
     if "example_id" in cells:
         ids = tuple(cells["example_id"].take(pa.array(row)).to_pylist())
@@ -198,11 +226,12 @@ def read_own(
         else:
             check_rows_agree(pa.chunked_array([rows]), str(images), row, example_of_row, source)
             paths = resolve_paths(rows.take(pa.array(row)).to_pylist(), row, data, source)
-        recipe = plan_images(paths, size=size, mode=mode)
-        X = recipe.apply(paths)
-    return OwnData(
+        recipe = plan_images(paths, size=size, mode=mode, damaged=damaged)
+        X = recipe.apply(paths, damaged=damaged)
+    own = OwnData(
         X=X, recipe=recipe, source=source, row=row, ids=ids, n_rows=len(example_of_row), **answers
     )
+    return own.without_examples(damaged) if damaged else own
 
 
 def _is_folder(data: Any) -> bool:
@@ -215,11 +244,14 @@ def _is_array_file(data: Any) -> bool:
 
 def _label_cells(table: pa.Table, columns: Mapping[str, str], source: str) -> dict[str, pa.Array]:
     """Read the columns that are not features as text, by the parameter that names them."""
-    if "label" not in columns:
+    if not columns.keys() & {"label", "suggested", "accepted"}:
         raise InvalidInput(
-            f"label (--label) must name the column of complementary labels in {source}. Its "
+            f"label (--label) must name the column of complementary labels in {source}, or "
+            "suggested and accepted (--suggested, --accepted) those of a log of suggestions. Its "
             f"columns are {shorten(table.column_names)}."
         )
+    if "offered" in columns and "label" not in columns:
+        raise InvalidInput("offered (--offered) needs label (--label), the class that was chosen.")
     roles: dict[str, str] = {}
     for role, column in columns.items():
         other = roles.setdefault(column, role)
@@ -232,13 +264,33 @@ def _label_cells(table: pa.Table, columns: Mapping[str, str], source: str) -> di
 
 def _read_text(table: pa.Table, column: str, role: str, source: str) -> pa.Array:
     cells = find_column(table, column, source, role=role)
-    if role != "label" or not is_list(cells.type):
+    if role not in ("label", "offered") or not is_list(cells.type):
         return to_text(cells, column, source, longest=_LONGEST_CELL.get(role, LONGEST_NAME))
     # A Parquet file can store several labels per cell as a list.
     lists = pc.cast(cells, pa.large_list(cells.type.value_type)).combine_chunks()
     flat = to_text(pa.chunked_array([pc.list_flatten(lists)]), column, source)
     ends = np.concatenate([[0], np.cumsum(pc.fill_null(pc.list_value_length(lists), 0))])
     return pa.LargeListArray.from_arrays(ends, flat)
+
+
+def _check_names(
+    table: pa.Table,
+    columns: Mapping[str, str],
+    features: Sequence[str] | None,
+    ignore: Sequence[str],
+    categorical: Sequence[str],
+    source: str,
+) -> None:
+    """Check that the table has all columns that parameters name."""
+    named: list[tuple[str, str | None]] = [(column, role) for role, column in columns.items()]
+    lists = {"features": features or (), "ignore": ignore, "categorical": categorical}
+    for role, listed in lists.items():
+        if isinstance(listed, str):
+            raise InvalidInput(
+                f"{role} must be a list of column names. Got the text {shorten(listed)}."
+            )
+        named += [(name, role) for name in listed]
+    check_columns(table, named, source)
 
 
 def _feature_columns(
@@ -248,13 +300,6 @@ def _feature_columns(
     ignore: Sequence[str],
     source: str,
 ) -> list[str]:
-    for role, listed in (("features", features), ("ignore", ignore)):
-        if isinstance(listed, str):
-            raise InvalidInput(
-                f"{role} must be a list of column names. Got the text {shorten(listed)}."
-            )
-    for name in ignore:
-        find_column(table, name, source, role="ignore")
     if features is None:
         other = {*columns.values(), *ignore}
         return [name for name in table.column_names if name not in other]
@@ -264,8 +309,6 @@ def _feature_columns(
             "features, or omit features to use all columns but those in ignore."
         )
     names = list(dict.fromkeys(features))
-    for name in names:
-        find_column(table, name, source, role="features")
     for role, name in columns.items():
         if name in names:
             raise InvalidInput(
@@ -357,6 +400,7 @@ def read_anchors(
     ignored: Collection[str] = (),
     delimiter: str | None = None,
     decimal: str = ".",
+    ignore_case: bool = False,
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Read anchors, examples with known true classes, with the same features as `own`.
 
@@ -374,7 +418,7 @@ def read_anchors(
         Column of image paths, for a table of images.
     ignored : collection of str
         Columns of the table of `own` that are not features: labels, annotators, ids.
-    delimiter, decimal : str
+    delimiter, decimal, ignore_case
         As in `read_own`.
 
     Returns
@@ -417,7 +461,10 @@ def read_anchors(
         table = read_table(data, text=[true_label], delimiter=delimiter, decimal=decimal)
         labels = _read_text(table, true_label, "true_label", name)
         X = read_features(data, own.recipe, images=images, delimiter=delimiter, decimal=decimal)
-    true = class_indices(*codes_of(labels), own.classes, "true_label", name)
+    codes, found = codes_of(labels)
+    if ignore_case:
+        found = match_case(found, own.classes)
+    true = class_indices(codes, found, own.classes, "true_label", name)
     if not (true >= 0).any():
         raise InvalidLabels(
             f"{name} must contain at least one true class. All cells of its true classes are empty."

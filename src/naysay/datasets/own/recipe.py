@@ -6,6 +6,8 @@ keeps the medians and categories of the training data, so that new rows get the 
 the same order.
 """
 
+import csv
+import io
 import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping
@@ -20,6 +22,7 @@ from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidModelFile
 from naysay.datasets.own.tables import (
     MISSING_WORDS,
+    check_columns,
     codes_of,
     find_column,
     is_text,
@@ -152,6 +155,7 @@ class Recipe:
         """
         if not isinstance(table, pa.Table):
             table = read_table(table)
+        check_columns(table, ((column.name, None) for column in self.columns), source)
         features = np.empty((table.num_rows, len(self.feature_names)), dtype=np.float32)
         for column, where in self.spans():
             column.write(find_column(table, column.name, source), features[:, where], source)
@@ -250,6 +254,7 @@ _WHOLE = re.compile(r"\s*[-+]?\d+\s*")
 _WITH_COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
 _THOUSANDS = re.compile(r"\s*[-+]?[1-9]\d{0,2},\d{3}\s*")
 _NEARLY_ALL = 0.9
+_MOST_REFUSED = 10  # columns that one error is about
 
 
 def fit_recipe(
@@ -265,21 +270,28 @@ def fit_recipe(
     values, or with mostly distinct values, is refused, unless the column is in `categorical`: then
     its 100 most frequent values are the categories and the rest are "other".
     """
-    for name in categorical:
-        find_column(table, name, source, role="categorical")
+    check_columns(table, ((name, "categorical") for name in categorical), source)
     columns: list[NumericColumn | CategoricalColumn] = []
     dropped: list[tuple[str, str]] = []
+    bad: dict[str, str] = {}
     for name, cells in zip(table.column_names, table.columns, strict=True):
-        if cells.null_count == len(cells):
-            column = None
-        elif name in categorical or is_text(cells.type):
-            column = _fit_categorical(cells, name, name in categorical, source)
-        else:
-            column = _fit_numeric(cells, name, standardise, source)
+        column = None
+        try:
+            if cells.null_count == len(cells):
+                pass
+            elif name in categorical or is_text(cells.type):
+                column = _fit_categorical(cells, name, name in categorical, source)
+            else:
+                column = _fit_numeric(cells, name, standardise, source)
+        except InvalidData as error:
+            bad[name] = str(error)
+            continue
         if column is None:
             dropped.append((name, "every value is missing"))
         else:
             columns.append(column)
+    if bad:
+        _refuse_columns(bad, source)
     if not columns:
         empty = shorten([name for name, _ in dropped])
         found = f"These columns are empty: {empty}." if dropped else "It has no feature column."
@@ -308,6 +320,20 @@ def find_odd_cells(counts: Mapping[str, int]) -> tuple[list[str], bool] | None:
 def _ignoring(name: str) -> str:
     """Write how to leave a column out, in Python and on the command line."""
     return f"ignore=[{name!r}] (--ignore {shlex.quote(name)})"
+
+
+def _refuse_columns(bad: Mapping[str, str], source: str) -> NoReturn:
+    """Refuse all columns that cannot be features at once, by the error of each."""
+    if len(bad) == 1:
+        raise InvalidData(*bad.values())
+    shown = list(bad.values())[:_MOST_REFUSED]
+    if len(bad) > len(shown):
+        shown.append(f"And {len(bad) - len(shown)} more columns.")
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(bad)
+    option = f"--ignore {shlex.quote(line.getvalue())}"
+    shown.append(f"To leave all of them out: ignore={list(bad)!r} ({option}).")
+    raise InvalidData("\n".join([f"{len(bad)} columns of {source} cannot be features.", *shown]))
 
 
 def _refuse_dates(example: str, name: str, source: str) -> NoReturn:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from naysay._base.answers import NO, YES
 from naysay._base.checks import shorten
 from naysay.datasets.own.data import OwnData
 from naysay.datasets.own.recipe import CategoricalColumn, Recipe, find_odd_cells
@@ -25,14 +26,16 @@ _MOST_LINES = 20  # classes or annotators that are listed before the rest is onl
 # Attributes of a summary that name what is wrong, with the warnings about them.
 _PROBLEMS = {
     "never_named": "never named as complementary, so these classes cannot be learned",
+    "skipped": "left out, because these images are damaged; to stop at them, pass --strict",
     "look_alikes": "these classes differ only in capitals or spaces; check whether they are the "
-    "same",
+    "same (--ignore-case merges capitals)",
     "looks_missing": "this class name usually means a missing value; leave the cell empty if it "
     "does",
     "fractions": "class names that are numbers with decimals; check that --label names the right "
     "column",
     "all_excluded": "every class is excluded, so at least one answer is wrong",
-    "true_excluded": "the known true class is excluded, so the answer or the true class is wrong",
+    "true_excluded": "the known true class is excluded, or another one accepted, so the answer or "
+    "the true class is wrong",
     "class_columns": "a feature that holds class names; if these are the true classes, name the "
     "column in --true-label",
     "comma_columns": "categories that look like numbers with a decimal comma; pass decimal=',' "
@@ -58,6 +61,10 @@ class Summary:
     """Shape of one example: (features,), or (channels, height, width)."""
     labels_per_class: Mapping[str, int]
     """Number of complementary labels per class."""
+    accepted_per_class: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Number of suggestions of each class that were accepted; empty without suggestions."""
+    rejected_per_class: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Number of suggestions of each class that were rejected; empty without suggestions."""
     labels_per_example: Mapping[int, int]
     """Number of examples by their number of answers."""
     n_true_labels: int
@@ -79,6 +86,8 @@ class Summary:
     """Examples for which every class is excluded."""
     true_excluded: tuple[str, ...]
     """Examples whose known true class is excluded."""
+    skipped: tuple[str, ...] = ()
+    """Images that were left out because their files are damaged."""
     class_columns: tuple[str, ...] = ()
     """Feature columns that hold class names and may be the true classes."""
     id_columns: tuple[str, ...] = ()
@@ -90,8 +99,23 @@ class Summary:
 
     @property
     def never_named(self) -> tuple[str, ...]:
-        """Classes that no complementary label names, which cannot be learned."""
-        return tuple(name for name, count in self.labels_per_class.items() if count == 0)
+        """Classes that no answer names, which cannot be learned.
+
+        Acceptances and rejections of all other classes show a single one, so it is not listed.
+        """
+        named = {name for counts in self.counts.values() for name, n in counts.items() if n}
+        never = tuple(name for name in self.labels_per_class if name not in named)
+        return () if self.accepted_per_class and len(never) == 1 else never
+
+    @property
+    def counts(self) -> dict[str, Mapping[str, int]]:
+        """Counts by class of each kind of answer that there is, by a title."""
+        counts = {
+            "excluded class": self.labels_per_class,
+            "class that was suggested and accepted": self.accepted_per_class,
+            "class that was suggested and rejected": self.rejected_per_class,
+        }
+        return {title: each for title, each in counts.items() if any(each.values())}
 
     @property
     def look_alikes(self) -> tuple[str, ...]:
@@ -132,6 +156,8 @@ class Summary:
             "shape": list(self.shape),
             "classes": list(self.labels_per_class),
             "labels_per_class": dict(self.labels_per_class),
+            "accepted_per_class": dict(self.accepted_per_class),
+            "rejected_per_class": dict(self.rejected_per_class),
             "never_named": list(self.never_named),
             "labels_per_example": {str(n): count for n, count in self.labels_per_example.items()},
             "true_labels": self.n_true_labels,
@@ -144,6 +170,7 @@ class Summary:
             "dropped_columns": dict(self.dropped_columns),
             "all_excluded": list(self.all_excluded),
             "true_excluded": list(self.true_excluded),
+            "skipped": list(self.skipped),
             "class_columns": list(self.class_columns),
             "id_columns": list(self.id_columns),
             "comma_columns": list(self.comma_columns),
@@ -168,13 +195,19 @@ class Summary:
             "repeated answers": f"{self.n_repeated:,}",
             "missing values": _listed(missing) or "none",
         }
+        if self.accepted_per_class:
+            n_accepted, n_rejected = (
+                sum(each.values()) for each in (self.accepted_per_class, self.rejected_per_class)
+            )
+            facts["suggestions"] = f"{n_accepted:,} accepted, {n_rejected:,} rejected"
         if self.n_unattributed:
             facts["without annotator"] = f"{self.n_unattributed:,} answers"
         return facts
 
     def __str__(self) -> str:
         parts = [self.source, *(f"  {key:<22}{value}" for key, value in self.facts().items())]
-        parts += ["  answers by excluded class:", *_bars(self.labels_per_class)]
+        for title, counts in self.counts.items():
+            parts += [f"  answers by {title}:", *_bars(counts)]
         if self.annotators:
             parts += ["  answers by annotator:", *_bars(self.annotators)]
         parts += [f"  warning: {warning}" for warning in self.warnings]
@@ -192,15 +225,19 @@ def summarise(own: OwnData) -> Summary:
     >>> summarise(read_own(frame, label="not", true_label="is")).never_named
     ('owl',)
     """
-    counts = np.bincount(own.label, minlength=own.n_classes).tolist()
+    chosen = own.label[~own.is_yes_no]
+    counts = np.bincount(chosen, minlength=own.n_classes).tolist()
     per_example, n_examples = np.unique(own.labels_per_example, return_counts=True)
     recipe = own.recipe if isinstance(own.recipe, Recipe) else Recipe(columns=())
     annotator = np.full(len(own.label), -1) if own.annotator is None else own.annotator
     per_annotator = np.bincount(annotator + 1, minlength=len(own.annotators) + 1).tolist()
     excluded = own.example * own.n_classes + own.label  # one number for each pair
-    answers = excluded * len(per_annotator) + annotator + 1
-    n_excluded = np.bincount(_distinct(excluded) // own.n_classes, minlength=own.n_examples)
-    is_wrong = own.label == own.true_labels[own.example]
+    answers = (excluded * len(per_annotator) + annotator + 1) * 2 + own.excludes
+    n_excluded = np.bincount(
+        _distinct(excluded[own.excludes]) // own.n_classes, minlength=own.n_examples
+    )
+    true = own.true_labels[own.example]
+    is_wrong = ((own.label == true) == own.excludes) & (true >= 0)
     comma_columns, odd_cells = _almost_numbers(own, recipe)
     return Summary(
         source=own.source,
@@ -212,6 +249,8 @@ def summarise(own: OwnData) -> Summary:
         labels_per_class=dict(zip(own.classes, counts, strict=True)),
         labels_per_example=dict(zip(per_example.tolist(), n_examples.tolist(), strict=True)),
         n_true_labels=int((own.true_labels >= 0).sum()),
+        accepted_per_class=_count_suggestions(own, YES),
+        rejected_per_class=_count_suggestions(own, NO),
         annotators=dict(zip(own.annotators, per_annotator[1:], strict=True)),
         n_unattributed=0 if own.annotator is None else per_annotator[0],
         n_duplicates=_count_duplicates(own.X),
@@ -228,10 +267,19 @@ def summarise(own: OwnData) -> Summary:
             and len(column.categories) > 1
             and set(column.categories) <= set(own.classes)
         ),
+        skipped=own.skipped,
         id_columns=_id_columns(own),
         comma_columns=comma_columns,
         odd_cells=odd_cells,
     )
+
+
+def _count_suggestions(own: OwnData, answer: int) -> dict[str, int]:
+    """Count the suggestions of each class that were answered so; empty without suggestions."""
+    if own.accepted is None:
+        return {}
+    counts = np.bincount(own.label[own.accepted == answer], minlength=own.n_classes).tolist()
+    return dict(zip(own.classes, counts, strict=True))
 
 
 def _count_duplicates(X: NDArray[Any]) -> int:

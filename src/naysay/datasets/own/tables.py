@@ -1,4 +1,4 @@
-"""Read the user's tables (CSV, Parquet, data frames) into a pyarrow table with distinct columns.
+"""Read the user's tables (CSV, Parquet, JSON Lines, Excel, data frames) as pyarrow tables.
 
 Every error names the file and, where there is one, the line or row.
 """
@@ -7,13 +7,15 @@ import codecs
 import contextlib
 import csv
 import difflib
+import gzip
 import io
 import re
 import sys
+import zlib
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +25,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from naysay._base.checks import shorten
-from naysay._base.errors import InvalidData, InvalidInput
+from naysay._base.errors import InvalidData, InvalidInput, NaysayError
+from naysay.datasets.own.formats import parse_json_lines, read_excel, refuse_long_row, text_reader
 
 pc: Any = pyarrow.compute  # its functions are created at import, so type checkers do not know them
 
@@ -34,10 +37,18 @@ LONGEST_NAME = 200
 # because a class may well be called "None" or "NA".
 MISSING_WORDS = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "<NA>", "#N/A", "?")
 
-_CSV_SUFFIXES = (".csv", ".tsv", ".txt")
-_PARQUET_SUFFIXES = (".parquet", ".pq")
+# The format of a file by its suffix; those of text may be compressed and then also end in .gz.
+_FORMATS = {
+    **dict.fromkeys((".csv", ".tsv", ".txt"), "csv"),
+    **dict.fromkeys((".jsonl", ".ndjson"), "json"),
+    **dict.fromkeys((".parquet", ".pq"), "parquet"),
+    ".xlsx": "excel",
+}
 # pandas saves a row index as a column without a name (CSV) or with one of these names (Parquet).
 _INDEX_NAME = re.compile(r"__index_level_\d+__|unnamed column \d+|Unnamed: \d+")
+
+_MOST_HINTS = 5  # columns for which an error lists the nearest names
+_OPTIONS = {"example_id": "--id"}  # whose name is not that of the parameter
 
 
 def read_table(
@@ -47,7 +58,7 @@ def read_table(
     delimiter: str | None = None,
     decimal: str = ".",
 ) -> pa.Table:
-    """Read a CSV or Parquet file, standard input (``-``, as CSV) or a data frame.
+    """Read a file in one of the formats, standard input (``-``, as CSV) or a data frame.
 
     A row index that pandas saved as a column is removed, because it is not a feature. The columns
     in `text` stay text, so that class ``007`` stays ``007``; `naysay.datasets.own.read_own`
@@ -55,24 +66,78 @@ def read_table(
     """
     source = source_name(data)
     if is_frame(data):
-        table = _from_frame(data, source)
-    elif str(data) == "-" or Path(data).suffix.lower() in _CSV_SUFFIXES:
-        content = sys.stdin.buffer.read() if str(data) == "-" else Path(data).read_bytes()
-        table = parse_csv(content, source, text=text, delimiter=delimiter, decimal=decimal)
-    elif Path(data).suffix.lower() in _PARQUET_SUFFIXES:
-        table = _read_parquet(Path(data), source)
-    else:
-        raise InvalidInput(
-            f"{source} must be a CSV file (.csv, .tsv, .txt), a Parquet file (.parquet, .pq), an "
-            "array file (.npz) or a folder of images. Its name has none of these extensions: "
-            "rename the file or convert it."
-        )
+        return check_table(_from_frame(data, source), source)
+    kind, delimiter = find_format(data, delimiter)
+    if kind == "parquet":
+        return check_table(_read_parquet(Path(data), source), source)
+    if kind == "excel":
+        table = _with_numbers(read_excel(Path(data), source), text, decimal)
+        return check_table(table, source)
+    with open_text(data, source) as file:
+        content = file.read()
+    return check_table(parse_text(kind, content, source, text, delimiter, decimal), source)
+
+
+def parse_text(
+    kind: str,
+    content: bytes,
+    source: str,
+    text: Collection[str],
+    delimiter: str | None,
+    decimal: str,
+) -> pa.Table:
+    """Parse the content of a file in one of the formats of text."""
+    if kind == "json":
+        return parse_json_lines(content, source, longest=LONGEST_ROW)
+    return parse_csv(content, source, text=text, delimiter=delimiter, decimal=decimal)
+
+
+def check_table(table: pa.Table, source: str) -> pa.Table:
+    """Check that a table has rows and distinct columns, and remove the index of pandas."""
     _refuse_repeated(table.column_names, source)
     if not table.num_rows:
         raise InvalidData(
             f"{source} must have rows. It has {table.num_columns} columns and no row."
         )
     return table.select([name for name in table.column_names if not _INDEX_NAME.fullmatch(name)])
+
+
+def find_format(data: Any, delimiter: str | None) -> tuple[str, str | None]:
+    """Find the format of a file by its name, and its delimiter, None if it is to be detected."""
+    if str(data) == "-":
+        return "csv", delimiter
+    suffixes = [suffix.lower() for suffix in Path(data).suffixes[-2:]]
+    is_compressed = suffixes[-1:] == [".gz"]
+    suffix = (suffixes[-2:-1] if is_compressed else suffixes[-1:]) or [""]
+    kind = _FORMATS.get(suffix[0])
+    if kind is None or (is_compressed and kind not in ("csv", "json")):
+        raise InvalidInput(
+            f"{data} must be a CSV file (.csv, .tsv, .txt), JSON Lines (.jsonl, .ndjson), either "
+            "of them compressed (.gz), a Parquet file (.parquet, .pq), an Excel file (.xlsx), an "
+            "array file (.npz) or a folder of images. Its name has none of these extensions: "
+            "rename the file or convert it."
+        )
+    return kind, "\t" if suffix[0] == ".tsv" and delimiter is None else delimiter
+
+
+@contextlib.contextmanager
+def open_text(data: Any, source: str) -> Iterator[BinaryIO]:
+    """Open a text file, which may be compressed, or standard input."""
+    if str(data) == "-":
+        yield sys.stdin.buffer
+    elif Path(data).suffix.lower() != ".gz":
+        with Path(data).open("rb") as file:
+            yield file
+    else:
+        with Path(data).open("rb") as file:
+            try:
+                with gzip.GzipFile(fileobj=file) as content:
+                    yield content  # pyright: ignore[reportReturnType] - it is a binary file
+            except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+                raise InvalidData(
+                    f"{source} must be a file compressed by gzip. It is damaged or truncated: "
+                    f"{error}."
+                ) from None
 
 
 def is_frame(data: Any) -> bool:
@@ -90,27 +155,50 @@ def source_name(data: Any) -> str:
 def find_column(
     table: pa.Table, name: str, source: str, *, role: str | None = None
 ) -> pa.ChunkedArray:
-    """Find a column by name, or raise an error that lists the columns there are.
+    """Find a column by name, or raise the error of `check_columns`."""
+    place = table.schema.get_field_index(name)  # a list of all names would take quadratic time
+    if place < 0:
+        check_columns(table, [(name, role)], source)
+    return table.column(place)
 
-    `role` is the parameter that names the column. Without it, the column is one that the model was
-    trained on.
+
+def check_columns(table: pa.Table, named: Iterable[tuple[str, str | None]], source: str) -> None:
+    """Check that a table has columns, or raise one error about all that it lacks.
+
+    Each name comes with the parameter that gives it. Without one, the column is one that the model
+    was trained on. The error lists the nearest names.
     """
     names = table.column_names
-    if name in names:
-        return table[name]
-    rule = f"{role} must name a column of {source}"
-    if role is None:
-        rule = f"{source} must have the columns that the model was trained on"
-    hint = ""
+    known = set(names)
+    missing = {name: role for name, role in named if name not in known}
+    if not missing:
+        return
+    roles = " and ".join(dict.fromkeys(_describe_role(role) for role in missing.values() if role))
+    rule = f"{source} must have the columns that the model was trained on"
+    if roles:
+        number = "a column" if len(missing) == 1 else "columns"
+        rule = f"{roles} must name {number} of {source}"
     by_lower = {column.lower(): column for column in names}
-    close = difflib.get_close_matches(str(name).lower(), by_lower, n=1)
-    if close:
-        hint = f" Did you mean {by_lower[close[0]]!r}?"
-    elif all(_is_number(column) for column in names):
-        hint = " These look like values. The first row must hold the column names: add a header."
+    hints = []
+    for name in list(missing)[:_MOST_HINTS]:
+        lower = str(name).lower()
+        close = [lower] if lower in by_lower else difflib.get_close_matches(lower, by_lower)
+        if close:
+            listed = " or ".join(repr(by_lower[each]) for each in close)
+            hints.append(f" Did you mean {listed}{f' for {name!r}' if len(missing) > 1 else ''}?")
+    if not hints and all(_is_number(column) for column in names):
+        hints = [" These look like values. The first row must hold the column names: add a header."]
+    lacked = shorten(list(missing) if len(missing) > 1 else next(iter(missing)))
     raise InvalidInput(
-        f"{rule}. It has no column {shorten(name)}; its columns are {shorten(names)}.{hint}"
+        f"{rule}. It has no column {lacked}; its columns are {shorten(names)}.{''.join(hints)}"
     )
+
+
+def _describe_role(role: str) -> str:
+    """Write a parameter with its option on the command line."""
+    if role.startswith("--"):
+        return role
+    return f"{role} ({_OPTIONS.get(role, '--' + role.replace('_', '-'))})"
 
 
 def _from_frame(frame: Any, source: str) -> pa.Table:
@@ -126,13 +214,25 @@ def _from_frame(frame: Any, source: str) -> pa.Table:
 
 
 def _read_parquet(path: Path, source: str) -> pa.Table:
+    with open_parquet(path, source) as file:
+        table = file.read()
+        table.validate(full=True)  # finds text that is not UTF-8, among others
+        _ = table.column_names  # raises an error if a name is not UTF-8
+        return table
+
+
+@contextlib.contextmanager
+def open_parquet(path: Path, source: str) -> Iterator[pq.ParquetFile]:
+    """Open a Parquet file, with a clear error if it turns out to be damaged while it is read."""
     with path.open("rb") as file:  # raises the usual OSError if the file is missing
         try:
-            table = pq.ParquetFile(file, page_checksum_verification=True).read()
-            table.validate(full=True)  # finds text that is not UTF-8, among others
-            _ = table.column_names  # raises an error if a name is not UTF-8
-            return table
+            # With a buffer, a row group is not read as a whole.
+            yield pq.ParquetFile(
+                file, page_checksum_verification=True, pre_buffer=False, buffer_size=1 << 16
+            )
         except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
+            if isinstance(error, NaysayError):
+                raise
             raise InvalidData(
                 f"{source} must be a Parquet file. It is damaged, truncated, or in another "
                 f"format: {shorten(str(error))}."
@@ -160,8 +260,19 @@ def _is_number(name: str) -> bool:
 # its cells are numbers or missing, so that its type does not depend on which rows come first.
 
 _DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab"}
-_LONGEST_ROW = 1 << 23  # bytes; also the block size of the parser, which cannot split a row
+LONGEST_ROW = 1 << 23  # bytes; also the block size of the parser, which cannot split a row
 _LONGEST_HEADER = 1 << 20  # bytes
+
+
+def check_csv_options(delimiter: str | None, decimal: str) -> None:
+    """Check the delimiter and the decimal mark of a CSV file."""
+    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
+        raise InvalidInput(f"delimiter must be one character, such as ';'. Got {delimiter!r}.")
+    if decimal not in (".", ",") or decimal == delimiter:
+        raise InvalidInput(
+            "decimal must be '.' or ',', and it must differ from the delimiter. "
+            f"Got decimal {decimal!r} and delimiter {delimiter!r}."
+        )
 
 
 def parse_csv(
@@ -173,13 +284,7 @@ def parse_csv(
     decimal: str = ".",
 ) -> pa.Table:
     """Parse the bytes of a CSV file in UTF-8, with the parameters of `read_table`."""
-    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
-        raise InvalidInput(f"delimiter must be one character, such as ';'. Got {delimiter!r}.")
-    if decimal not in (".", ",") or decimal == delimiter:
-        raise InvalidInput(
-            "decimal must be '.' or ',', and it must differ from the delimiter. "
-            f"Got decimal {decimal!r} and delimiter {delimiter!r}."
-        )
+    check_csv_options(delimiter, decimal)
     data = data.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n")
     if re.search(rb"\S", data) is None:
         raise InvalidData(f"{source} must hold a table with a header. It is empty.")
@@ -194,14 +299,19 @@ def parse_csv(
             f"{source} must be text in UTF-8. Line {_line(data, position)} holds a NUL byte: the "
             "file is damaged, or it is not a CSV file."
         )
-    names, delimiter = _read_header(data, source, delimiter)
+    names, delimiter = read_header(data, source, delimiter)
     table = _read_cells(data, source, names, delimiter)
     if not table.num_rows:
         raise InvalidData(f"{source} must have rows below its header. It has only the header.")
-    _check_quotes(data, table, source)
+    _check_quotes(data, table.num_rows, source, delimiter)
+    return _with_numbers(table, text, decimal)
+
+
+def _with_numbers(table: pa.Table, text: Collection[str], decimal: str) -> pa.Table:
+    """Convert the columns of a table of text to numbers where this is possible."""
     columns = [
-        table[name] if name in text else _to_numbers_if_possible(table[name], decimal)
-        for name in table.column_names
+        cells if name in text else to_numbers_if_possible(cells, decimal)
+        for name, cells in zip(table.column_names, table.columns, strict=True)
     ]
     return pa.table(columns, names=table.column_names)
 
@@ -218,7 +328,8 @@ def _line(data: bytes, position: int) -> int:
     return data.count(b"\n", 0, position) + 1
 
 
-def _read_header(data: bytes, source: str, delimiter: str | None) -> tuple[list[str], str]:
+def read_header(data: bytes, source: str, delimiter: str | None) -> tuple[list[str], str]:
+    """Read the column names of a CSV file, and find its delimiter."""
     decoder = codecs.getincrementaldecoder("utf-8")()  # accepts a character that the limit cuts
     try:
         start = decoder.decode(data[:_LONGEST_HEADER], final=len(data) <= _LONGEST_HEADER)
@@ -249,10 +360,7 @@ def _read_cells(data: bytes, source: str, names: list[str], delimiter: str) -> p
         return _parse(data, names, delimiter, use_threads=True)
     except pa.ArrowInvalid as error:
         if "straddl" in str(error):
-            raise InvalidData(
-                f"{source} must have rows of at most {_LONGEST_ROW >> 20} MB. One row is longer, "
-                "probably because a double quote is never closed."
-            ) from None
+            refuse_long_row(source, LONGEST_ROW)
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -278,10 +386,10 @@ def _read_cells(data: bytes, source: str, names: list[str], delimiter: str) -> p
 
 def _parse(data: bytes, names: list[str], delimiter: str, *, use_threads: bool) -> pa.Table:
     return pa_csv.read_csv(
-        _reader(data),
+        text_reader(data, longest=LONGEST_ROW),
         read_options=pa_csv.ReadOptions(
             use_threads=use_threads,
-            block_size=_LONGEST_ROW,
+            block_size=LONGEST_ROW,
             column_names=names,
             skip_rows_after_names=1,
         ),
@@ -294,32 +402,26 @@ def _parse(data: bytes, names: list[str], delimiter: str, *, use_threads: bool) 
     )
 
 
-def _reader(data: bytes) -> pa.BufferReader:
-    """Create a reader of the bytes that owns a copy of them if the file is small.
-
-    If a thread of Arrow is the last to release the bytes, it calls Python, and this aborts the
-    process if the interpreter is shutting down, as it does after an error in a small file.
-    """
-    if len(data) > _LONGEST_ROW:
-        return pa.BufferReader(data)
-    copy = pa.BufferOutputStream()
-    copy.write(data)
-    return pa.BufferReader(copy.getvalue())
+def quoted_cell(delimiter: str) -> bytes:
+    """Write a pattern for a quoted cell, which may be cut off; 5" pipe is no quoted cell."""
+    return rb'(?<![^%b\r\n])"[^"]*+(?:""[^"]*+)*+"?' % re.escape(delimiter.encode())
 
 
-def _check_quotes(data: bytes, table: pa.Table, source: str) -> None:
+def _check_quotes(data: bytes, n_rows: int, source: str, delimiter: str) -> None:
     """Refuse a quote that is never closed, which makes the rest of the file one cell."""
     if data.count(b'"') % 2 == 0:
         return
-    last = table.slice(table.num_rows - 1).to_pylist()[0]
-    if any(cell is not None and "\n" in cell.rstrip("\n") for cell in last.values()):
+    last = b""
+    for cell in re.finditer(quoted_cell(delimiter), data):
+        last = cell[0]
+    if last.count(b'"') % 2 and b"\n" in last.rstrip(b"\r\n"):
         raise InvalidData(
-            f"{source} must close every double quote. The quote that row {table.num_rows + 1} "
-            "opens is never closed, and its cell runs to the end of the file: close or remove it."
+            f"{source} must close every double quote. The quote that row {n_rows + 1} opens is "
+            "never closed, and its cell runs to the end of the file: close or remove it."
         )
 
 
-def _to_numbers_if_possible(column: pa.ChunkedArray, decimal: str) -> pa.ChunkedArray:
+def to_numbers_if_possible(column: pa.ChunkedArray, decimal: str) -> pa.ChunkedArray:
     """Convert a column to float64 or booleans, or leave it unchanged if a cell is neither."""
     with contextlib.suppress(pa.ArrowInvalid):
         return pc.cast(_with_point(column, decimal), pa.float64())

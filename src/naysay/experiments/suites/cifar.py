@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from naysay.experiments.spec import RunSpec
 from naysay.experiments.suite import METHOD_FIELDS, Cell, Suite, make_cells
-from naysay.experiments.suites.recipes import CIFAR10, DRAWN, ONE_CYCLE, REFINED
+from naysay.experiments.suites.options_and_trials import CIFAR10, DRAWN, ONE_CYCLE, REFINED
 
 _TRUE_MATRIX = "LM uses the true matrix; the paper does not say whether it estimated it."
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from naysay.experiments.suite import Suite, make_cells
-from naysay.experiments.suites.recipes import MNIST
+from naysay.experiments.suites.options_and_trials import MNIST
 
 _TL = "99.12"
 _METHODS = ("TL", "LM/T", "LM/E")

@@ -15,7 +15,7 @@ from naysay import (
     TransitionMatrix,
     training,
 )
-from naysay.classifier import habit
+from naysay.classifier import transition_estimate
 from naysay.classifier.inputs import read_known_classes
 from naysay.estimation import class_prior, from_anchors, uncertainty
 from naysay.networks import MLP
@@ -38,23 +38,41 @@ def fitted():
 
 
 def test_the_classifier_refines_what_the_anchors_gave(fitted):
-    habit = fitted.habit_
-    assert fitted.transition_ == habit.transition
-    assert habit.transition.distance(Q) < habit.from_anchors.distance(Q) / 1.5
+    found = fitted.transition_estimate_
+    assert fitted.transition_ == found.transition
+    assert found.transition.distance(Q) < found.from_anchors.distance(Q) / 1.5
     assert (fitted.predict(X) == y).mean() > 0.9
+    with pytest.warns(DeprecationWarning, match="transition_estimate_"):
+        assert fitted.habit_ is found
+    assert found.judgements is found.predictions
+
+
+def test_the_matrix_can_be_estimated_without_training_a_classifier(fitted):
+    clf = classifier(progress=False).set_params(transition="uniform")
+    found = clf.estimate_transition(X, Q.sample(y), anchors=(X[ANCHORS], y[ANCHORS]))
+    assert found.transition == fitted.transition_
+    assert found.warnings == fitted.transition_estimate_.warnings
+    assert not hasattr(clf, "network_")
+    assert clf.transition == "uniform"
+    scaled = clf.estimate_transition(X, Q.sample(y), anchors=(X[ANCHORS] / 16, y[ANCHORS]))
+    assert "The anchors do not look like X" in scaled.warnings[0]
 
 
 def test_without_refining_the_matrix_is_that_of_the_anchors(fitted):
     plain = classifier(refine=False).fit(X, Q.sample(y), anchors=(X[ANCHORS], y[ANCHORS]))
-    assert plain.transition_ == plain.habit_.from_anchors == fitted.habit_.from_anchors
-    assert plain.habit_.uncertainty is None
+    assert (
+        plain.transition_
+        == plain.transition_estimate_.from_anchors
+        == fitted.transition_estimate_.from_anchors
+    )
+    assert plain.transition_estimate_.uncertainty is None
 
 
 def test_a_diagonal_is_estimated_where_annotators_may_err():
     wrong = TransitionMatrix(0.9 * np.asarray(Q) + 0.1 * np.eye(10), allow_diagonal=True)
     clf = classifier(allow_diagonal=True).fit(X, wrong.sample(y), anchors=(X[ANCHORS], y[ANCHORS]))
     assert 0.03 < np.asarray(clf.transition_).diagonal().mean() < 0.2
-    low, high = clf.habit_.mistakes.interval
+    low, high = clf.transition_estimate_.mistakes.interval
     assert low < 0.1 < high < 0.25
 
 
@@ -78,11 +96,11 @@ def test_known_classes_that_labels_exclude_are_left_out_with_a_warning():
     assert not np.asarray(clf.transition_).diagonal().any()
     refined = classifier(estimation_epochs=2)
     assert any("3 of 100" in each for each in refined.fit_quietly(X, labels, true_labels=known))
-    assert refined.habit_.mistakes is None
+    assert refined.transition_estimate_.mistakes is None
 
 
 def test_intervals_come_with_the_matrix(fitted):
-    known = fitted.habit_.uncertainty
+    known = fitted.transition_estimate_.uncertainty
     values = np.asarray(Q)
     inside = (known.lower <= values + 0.01) & (values <= known.upper)
     assert inside.mean() > 0.85
@@ -106,7 +124,7 @@ def test_the_same_seed_gives_the_same_matrix_and_answers_may_be_several():
 
 def test_a_matrix_that_was_given_leaves_no_habit():
     clf = ComplementaryClassifier(transition=Q, epochs=1, random_state=0).fit(X, Q.sample(y))
-    assert clf.habit_ is None
+    assert clf.transition_estimate_ is None
 
 
 def test_networks_that_do_not_know_the_anchors_do_not_refine():
@@ -121,9 +139,9 @@ def test_networks_that_do_not_know_the_anchors_do_not_refine():
         annotator=np.repeat(["ann", "bob", "cid"], len(y)),
     )
     clf.fit(X, answers, anchors=(X[ANCHORS], y[ANCHORS]))
-    assert clf.transition_ == clf.habit_.from_anchors
-    assert not clf.habit_.by_annotator
-    assert (clf.habit_.judgements.argmax(axis=1) == y).mean() < 0.5
+    assert clf.transition_ == clf.transition_estimate_.from_anchors
+    assert not clf.transition_estimate_.by_annotator
+    assert (clf.transition_estimate_.predictions.argmax(axis=1) == y).mean() < 0.5
 
 
 @pytest.mark.parametrize("more", [{}, {"estimation_epochs": 1}])
@@ -165,7 +183,7 @@ def test_networks_that_refine_are_held_near_the_prior():
     for strength in (0.0, 1.0):
         clf = classifier(match_prior=strength, allow_diagonal=True, classes=range(10))
         clf.set_params(epochs=5).fit(X, labels, anchors=(X[ANCHORS], y[ANCHORS]))
-        least.append(clf.habit_.judgements.mean(axis=0).min())
+        least.append(clf.transition_estimate_.predictions.mean(axis=0).min())
     assert least[1] > least[0]
     assert least[1] > 0.05
 
@@ -177,7 +195,7 @@ def test_few_anchors_do_not_tell_unequal_shares(n_anchors):
     read = partial(from_anchors, n_classes=10, classes=range(10), allow_diagonal=False, warn=False)
     seen = np.array([rng.dirichlet(20 * row + 1e-3) for row in np.asarray(Q)[true]])
     first = read(seen, true)
-    samples = habit._resample(read, seen, true, seed=0)
+    samples = transition_estimate._resample(read, seen, true, seed=0)
     labels = Q.sample(np.arange(20_000) % 10, seed=1)
     off = [
         np.abs(class_prior(labels, first, shrink=True, Q_samples=others) - 0.1).sum()
@@ -201,8 +219,8 @@ def test_examples_with_a_true_label_are_anchors_and_pairs(with_true_labels):
     clf = with_true_labels
     assert clf.transition_.distance(Q) < 0.15
     assert clf.transition_samples_.shape == (200, 10, 10)
-    assert clf.habit_.at_anchors.shape == (len(ANCHORS), 10)
-    assert not np.isnan(clf.habit_.at_anchors).any()
+    assert clf.transition_estimate_.at_anchors.shape == (len(ANCHORS), 10)
+    assert not np.isnan(clf.transition_estimate_.at_anchors).any()
     low, high = clf.accuracy_.interval
     assert clf.accuracy_.n_true_labels == len(ANCHORS)
     assert low <= (clf.predict(X[1400:]) == y[1400:]).mean() <= high
@@ -230,7 +248,7 @@ def test_picked_anchors_are_learned_from_by_all_networks_and_show_no_accuracy():
     clf = classifier().set_params(epochs=2)
     clf.fit(X, Q.sample(y), true_labels=KNOWN, anchors_are="picked")
     assert clf.accuracy_ is None
-    assert np.isnan(clf.habit_.at_anchors).all()
+    assert np.isnan(clf.transition_estimate_.at_anchors).all()
 
 
 def test_samples_of_the_matrix_are_saved_with_the_model(with_true_labels, tmp_path):
@@ -266,15 +284,17 @@ def refine(monkeypatch):
             at_anchors = np.full((len(anchors.y), 10), 0.1)
             return np.full((len(X), 10), 0.1), at_anchors, rounds[len(learned_with) - 1][1]
 
-        monkeypatch.setattr(habit, "from_anchors", lambda *given, **options: UNIFORM)
-        monkeypatch.setattr(habit, "cross_fit", cross_fit)
+        monkeypatch.setattr(transition_estimate, "from_anchors", lambda *given, **options: UNIFORM)
+        monkeypatch.setattr(transition_estimate, "cross_fit", cross_fit)
         monkeypatch.setattr(
-            habit, "refine", lambda *given, **options: rounds[len(learned_with) - 1][0]
+            transition_estimate,
+            "refine",
+            lambda *given, **options: rounds[len(learned_with) - 1][0],
         )
         monkeypatch.setattr(
-            habit, "_log_likelihood", lambda *given: rounds[len(learned_with) - 1][2]
+            transition_estimate, "_log_likelihood", lambda *given: rounds[len(learned_with) - 1][2]
         )
-        monkeypatch.setattr(habit, "uncertainty", partial(uncertainty, n_samples=2))
+        monkeypatch.setattr(transition_estimate, "uncertainty", partial(uncertainty, n_samples=2))
         clf = classifier().set_params(epochs=1)
         clf.fit(X, Q.sample(y, seed=0), anchors=(X[ANCHORS], y[ANCHORS]))
         return clf.transition_, learned_with
@@ -301,8 +321,8 @@ def test_networks_that_learn_again_find_more_where_anchors_are_few(monkeypatch):
     labels = Q.sample(true, seed=rng)
     single = np.array([rng.choice(np.flatnonzero(true == label)) for label in range(10)])
     errors = []
-    for far in (2.1, habit._FAR):  # no two matrices are farther apart than 2
-        monkeypatch.setattr(habit, "_FAR", far)
+    for far in (2.1, transition_estimate._FAR):  # no two matrices are farther apart than 2
+        monkeypatch.setattr(transition_estimate, "_FAR", far)
         clf = classifier().set_params(epochs=40, lr=3e-3)
         with pytest.warns(NaysayWarning, match="1 anchor"):
             clf.fit(images, labels, anchors=(images[single], true[single]))
@@ -342,9 +362,9 @@ def test_annotators_get_matrices_of_their_own_and_those_of_few_answers_are_named
     habits = HABITS | {"cyd": HABITS["bob"]}
     with pytest.warns(NaysayWarning, match="1 of 3 annotators gave fewer.* for them: 'cyd'"):
         clf = fit_apart(ask(habits, who))
-    assert clf.transitions_ == dict(clf.habit_.by_annotator)
-    assert len(clf.habit_.warnings) == 1
-    assert clf.transition_ == clf.habit_.transition == clf.transitions_["cyd"]
+    assert clf.transitions_ == dict(clf.transition_estimate_.by_annotator)
+    assert len(clf.transition_estimate_.warnings) == 1
+    assert clf.transition_ == clf.transition_estimate_.transition == clf.transitions_["cyd"]
     for name, Q in HABITS.items():
         assert clf.transitions_[name].distance(Q) < clf.transition_.distance(Q) / 2
     assert (clf.predict(X4) == y4).mean() > 0.9
@@ -355,7 +375,7 @@ def test_annotators_get_matrices_of_their_own_and_those_of_few_answers_are_named
 
 def test_annotators_alike_share_one_matrix():
     alike = fit_apart(ask(dict.fromkeys(HABITS, HABITS["bob"]), WHO))
-    assert alike.transitions_ == alike.habit_.by_annotator == {}
+    assert alike.transitions_ == alike.transition_estimate_.by_annotator == {}
     assert "held_out_accuracy" in alike.history_[0]
 
 
@@ -371,4 +391,4 @@ def test_mistakes_are_those_of_who_makes_them():
 def test_methods_that_cannot_take_many_matrices_and_the_papers_estimate_use_one(options):
     clf = fit_apart(ask(HABITS, WHO), epochs=2, **options)
     assert clf.transitions_ == {}
-    assert clf.transition_ == clf.habit_.transition
+    assert clf.transition_ == clf.transition_estimate_.transition

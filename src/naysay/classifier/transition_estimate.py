@@ -14,7 +14,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -43,7 +43,7 @@ from naysay.observations import Observations
 from naysay.training import Examples
 from naysay.transition import TransitionMatrix
 
-_LEAST_RIGHT = 0.5  # share of the anchors that reliable networks classify correctly
+LEAST_RIGHT = 0.5  # share of the anchors that reliable networks classify correctly
 _FAR = 0.1  # distance of matrices: with nearer ones networks learn much the same
 _MOST_HELD_OUT = 5_000  # examples: more would slow down every epoch and change little
 _N_DRAWN = 50  # matrices from resampled anchors
@@ -51,22 +51,39 @@ _FEWEST_ANSWERS = 4  # fewer cannot be split into two halves to train on
 _FEWEST_PER_CLASS = 5  # answers of one annotator: fewer do not determine a matrix
 
 
-class Habit(NamedTuple):
+class TransitionEstimate(NamedTuple):
     """An estimated transition matrix, and what it was estimated from."""
 
     transition: TransitionMatrix
     from_anchors: TransitionMatrix  # the first estimate, from the anchors alone
     uncertainty: Uncertainty | None  # intervals of the entries; None if they were not refined
-    judgements: NDArray[np.float64] | None  # out-of-fold predictions P(Y | x) for all examples
+    predictions: NDArray[np.float64] | None  # out-of-fold P(Y | x) for all examples
     at_anchors: NDArray[np.float64] | None  # the same for anchors; NaN for those trained on
     by_annotator: Mapping[str, TransitionMatrix]  # empty if no annotator differs from the others
     warnings: tuple[str, ...] = ()
-    mistakes: MistakeRate | None = (
-        None  # how often annotators err; None if they were not allowed to
-    )
+    mistakes: MistakeRate | None = None  # how often annotators err; None if they were not allowed
+
+    @property
+    def judgements(self) -> NDArray[np.float64] | None:
+        """Earlier name of `predictions`."""
+        return self.predictions
 
 
-def estimate_habit(
+#: Predictions for the examples, for the anchors, and whether they are reliable.
+Predicted = tuple[NDArray[np.float64], NDArray[np.float64], bool]
+
+
+class CrossFit(Protocol):
+    """Predict P(Y | x) out of fold, for the examples and for the anchors, as `cross_fit` does."""
+
+    def __call__(
+        self, Q: TransitionMatrix, Q_samples: NDArray[np.float64] | None, *, name: str
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], bool]:
+        """Predict with Q, of which there may be samples; `name` is shown as progress."""
+        ...
+
+
+def estimate_transition(
     trainer: Trainer,
     answers: Observations,
     anchors: Anchors,
@@ -79,13 +96,34 @@ def estimate_habit(
     anchor_repeats: int,
     method: Method,
     pool: Pool | None = None,
-) -> Habit:
+) -> TransitionEstimate:
     """Estimate Q from complementary labels and anchors, by the steps of this module.
 
-    `refining` and `by_annotator` are whether to do steps 3 and 4, and step 4. The networks of step
-    3 learn by `method`, which must accept likelihoods as evidence. With a `pool`, kernels take
-    their place, and a first refinement is on predictions that the anchors alone give.
+    `refining` and `by_annotator` are whether to do steps 3 and 4, and step 5. The networks of step
+    3 learn by `method`, which must accept likelihoods as evidence. Answers of other kinds than
+    complementary labels are evidence for them, and say nothing about Q. With a `pool`, kernels take
+    the place of these networks, and a first refinement is on predictions that anchors alone give.
     """
+    evidence, answers = answers, answers.comp_labels
+    if not len(answers.label):  # nobody chose a class to exclude: there is no matrix to estimate
+        Q = TransitionMatrix.uniform(len(names), classes=names)
+        probs = out_of_fold = None
+        if pool is not None:
+            probs, out_of_fold, _ = pool.cross_fit(Q, len(names), mistakes=trainer.mistakes)
+        elif refining and len(evidence.label) >= _FEWEST_ANSWERS:
+            probs, out_of_fold, _ = cross_fit(
+                trainer,
+                evidence,
+                anchors,
+                Q,
+                None,
+                match_prior=match_prior,
+                anchor_repeats=anchor_repeats,
+                method=method,
+                seed=int(trainer.random.randint(2**31 - 1)),
+                name="predicting anchors",
+            )
+        return TransitionEstimate(Q, Q, None, probs, out_of_fold, {})
     trained, held_out = trainer.split(*_label_shares(answers, len(names)))
     network, _ = trainer.train(cross_entropy, trained, held_out, "estimating Q")
     scored = None
@@ -94,6 +132,64 @@ def estimate_habit(
         example, labels = answers.example[is_held_out], answers.label[is_held_out]
         scored = trainer.log_probs(network, trainer.pick(example, labels)), labels
     at_anchors = calibrated(score_anchors(trainer, network, anchors.X), scored)
+    seed = int(trainer.random.randint(2**31 - 1)) if refining else 0
+    by_anchors = None
+    if pool is None:
+        predict: CrossFit = partial(
+            cross_fit,
+            trainer,
+            evidence,
+            anchors,
+            match_prior=match_prior,
+            anchor_repeats=anchor_repeats,
+            method=method,
+            seed=seed,
+        )
+    else:
+
+        def predict(
+            Q: TransitionMatrix | None, Q_samples: NDArray[np.float64] | None = None, *, name: str
+        ) -> Predicted:
+            probs, out_of_fold, right = pool.cross_fit(Q, len(names), mistakes=trainer.mistakes)
+            return probs, out_of_fold, right > LEAST_RIGHT
+
+        by_anchors = partial(predict, None, name="")
+    return estimate_from_predictions(
+        at_anchors,
+        predict,
+        answers,
+        anchors,
+        names,
+        refining=refining,
+        allow_diagonal=allow_diagonal,
+        by_annotator=by_annotator,
+        resampling=bool(match_prior),
+        seed=seed,
+        by_anchors=by_anchors,
+    )
+
+
+def estimate_from_predictions(
+    at_anchors: NDArray[np.float64],
+    cross_fit: CrossFit,
+    answers: Observations,
+    anchors: Anchors,
+    names: Sequence[str],
+    *,
+    refining: bool,
+    allow_diagonal: bool,
+    by_annotator: bool,
+    resampling: bool,
+    seed: int,
+    by_anchors: Callable[[], Predicted] | None = None,
+) -> TransitionEstimate:
+    """Do steps 2 to 5 with predictions of any model.
+
+    The answers are complementary labels, and `at_anchors` has predictions of them at the anchors.
+    `cross_fit` predicts true classes out of fold, given Q and samples of it, which `resampling`
+    draws for the first time. `by_anchors` predicts them from the anchors alone, as the first of
+    all refinements.
+    """
     pairs = anchors.count_pairs(answers, len(names))
     named = {"n_classes": len(names), "classes": names}
     estimate = partial(from_anchors, **named, allow_diagonal=allow_diagonal, warn=False)
@@ -108,39 +204,26 @@ def estimate_habit(
         )
         np.fill_diagonal(pairs, 0)
     if not refining or len(answers.label) < _FEWEST_ANSWERS:
-        return Habit(first, first, None, None, None, {}, warnings)
+        return TransitionEstimate(first, first, None, None, None, {}, warnings)
 
-    seed = int(trainer.random.randint(2**31 - 1))
     options = {"allow_diagonal": allow_diagonal, "seed": seed}
     Q_samples = None
-    if match_prior or pairs.any():
+    if resampling or pairs.any():
         Q_samples = _resample(estimate, at_anchors, anchors.y, seed)
     Q = combine_with_pairs(first, pairs, Q_samples=Q_samples, **options).matrix
-    refined: list[tuple[float, Habit]] = []
+    refined: list[tuple[float, TransitionEstimate]] = []
     # Networks that were trained with a matrix far from the refined one are trained once more, with
     # the refined one. The refinement under which the labels are more likely is the estimate.
-    for name in ("refining Q", "refining Q again,") if pool is None else (None, "", ""):
-        if pool is not None:
-            known_Q = None if name is None else _make_labels_possible(Q)
-            probs, out_of_fold, right = pool.cross_fit(
-                known_Q, len(names), mistakes=trainer.mistakes
-            )
-            is_reliable = right > _LEAST_RIGHT
-            if name is None and not is_reliable:
-                continue
+    for name in ("from anchors", "refining Q", "refining Q again,"):
+        if name != "from anchors":
+            found_probs = cross_fit(_make_labels_possible(Q), Q_samples, name=name)
+        elif by_anchors is None:
+            continue
         else:
-            probs, out_of_fold, is_reliable = cross_fit(
-                trainer,
-                answers,
-                anchors,
-                Q,
-                Q_samples,
-                match_prior=match_prior,
-                anchor_repeats=anchor_repeats,
-                method=method,
-                seed=seed,
-                name=str(name),
-            )
+            found_probs = by_anchors()
+        probs, out_of_fold, is_reliable = found_probs
+        if name == "from anchors" and not is_reliable:
+            continue
         if allow_diagonal:
             probs, out_of_fold = _calibrate_at_anchors(probs, out_of_fold, anchors.y)
         predicted = (probs[answers.example], answers.label)
@@ -149,25 +232,25 @@ def estimate_habit(
         refined_Q = refine(*predicted, first, from_these_labels=True, **options)
         known = uncertainty(*predicted, refined_Q, **options)
         Q_before, (Q, known) = Q, _count_in(pairs, refined_Q, known, **options)
-        found = Habit(Q, first, known, probs, out_of_fold, {}, warnings)
+        found = TransitionEstimate(Q, first, known, probs, out_of_fold, {}, warnings)
         refined.append((_log_likelihood(*predicted, Q), found))
-        if name is not None and Q.distance(Q_before) < _FAR:
+        if name != "from anchors" and Q.distance(Q_before) < _FAR:
             break
         Q_samples = known.samples
     if not refined:
         known = uncertainty(*predicted, first, **options)
         Q, known = _count_in(pairs, first, known, **options)
-        refined.append((0.0, Habit(Q, first, known, probs, out_of_fold, {}, warnings)))
+        refined.append((0.0, TransitionEstimate(Q, first, known, probs, out_of_fold, {}, warnings)))
         by_annotator = False
-    _, habit = max(refined, key=itemgetter(0))
+    _, best = max(refined, key=itemgetter(0))
     if allow_diagonal:
-        habit = habit._replace(mistakes=_rate_of_mistakes(habit, anchors.y))
+        best = best._replace(mistakes=_rate_of_mistakes(best, anchors.y))
     if not by_annotator or answers.annotator is None:
-        return habit
-    assert habit.judgements is not None  # because it was refined
-    matrices, few = _refine_by_annotator(answers, habit.judgements, habit.transition, **options)
+        return best
+    assert best.predictions is not None  # because it was refined
+    matrices, few = _refine_by_annotator(answers, best.predictions, best.transition, **options)
     warnings += () if few is None else (few,)
-    return habit._replace(by_annotator=matrices, warnings=warnings)
+    return best._replace(by_annotator=matrices, warnings=warnings)
 
 
 def cross_fit(
@@ -185,14 +268,14 @@ def cross_fit(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], bool]:
     """Predict P(Y | x) for every example by a network that was not trained on its labels.
 
-    Two networks are trained with Q, each on one half of the examples, and predict the other half.
-    Together they cost as much as one network trained on all examples. Anchors that are a random
-    sample are split in the same way, and predicted by the network that was not trained on them;
-    the predictions of other anchors, the second value returned, are NaN. The networks are reliable,
-    the third value, if they classify most anchors correctly.
+    Two networks are trained with Q, under which every label must be possible, each on one half of
+    the examples, and predict the other half. Together they cost as much as one network trained on
+    all examples. Anchors that are a random sample are split in the same way, and predicted by the
+    network that was not trained on them; the predictions of other anchors, the second value
+    returned, are NaN. The networks are reliable, the third value, if they classify most anchors
+    correctly.
     """
     n_classes, n_examples = Q.n_classes, len(trainer.inputs)
-    Q = _make_labels_possible(Q)
     setting, mistakes = Setting(Q=Q, prior=None), trainer.mistakes
     targets = make_targets(answers, Q, method, setting, mistakes=mistakes)
     base_loss = RobustHeldOut(targets.loss) if mistakes else targets.loss
@@ -223,7 +306,7 @@ def cross_fit(
         at_anchors = score_anchors(trainer, network, anchors.X)
         out_of_fold[of_other] = softmax(at_anchors[of_other], axis=1)
         right.append(at_anchors.argmax(axis=1) == anchors.y)
-    return probs, out_of_fold, float(np.mean(right)) > _LEAST_RIGHT
+    return probs, out_of_fold, float(np.mean(right)) > LEAST_RIGHT
 
 
 def _calibrate_at_anchors(
@@ -241,16 +324,16 @@ def _calibrate_at_anchors(
     return softmax(logs / temperature, axis=1), softmax(at_anchors / temperature, axis=1)
 
 
-def _rate_of_mistakes(habit: Habit, true: NDArray[np.int64]) -> MistakeRate | None:
+def _rate_of_mistakes(estimate: TransitionEstimate, true: NDArray[np.int64]) -> MistakeRate | None:
     """Estimate the rate of mistakes from an estimate of Q that has an uncertainty."""
-    if habit.uncertainty is None or habit.judgements is None or habit.at_anchors is None:
+    if estimate.uncertainty is None or estimate.predictions is None or estimate.at_anchors is None:
         return None
-    seen = ~np.isnan(habit.at_anchors[:, 0])
-    at_anchors = (habit.at_anchors[seen], true[seen]) if seen.any() else (None, None)
+    seen = ~np.isnan(estimate.at_anchors[:, 0])
+    at_anchors = (estimate.at_anchors[seen], true[seen]) if seen.any() else (None, None)
     return rate_of_mistakes(
-        habit.judgements,
-        habit.transition,
-        habit.uncertainty.samples,
+        estimate.predictions,
+        estimate.transition,
+        estimate.uncertainty.samples,
         anchor_probs=at_anchors[0],
         anchor_labels=at_anchors[1],
     )
@@ -359,9 +442,9 @@ def _label_shares(
 
 
 def calibrated(
-    scores: NDArray[np.floating],
-    held_out: tuple[NDArray[np.floating], NDArray[np.int64]] | None,
-) -> NDArray[np.floating]:
+    scores: NDArray[np.float64],
+    held_out: tuple[NDArray[np.float64], NDArray[np.int64]] | None,
+) -> NDArray[np.float64]:
     """Compute probabilities from scores, calibrated on held-out scores and labels if given."""
     temperature = 1.0 if held_out is None else calibrate(*held_out)
     return softmax(scores / temperature, axis=1)

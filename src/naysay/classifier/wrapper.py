@@ -1,0 +1,446 @@
+"""ComplementaryWrapper: any scikit-learn classifier learns from complementary labels."""
+
+import copy
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.utils import check_random_state, get_tags
+from sklearn.utils.validation import (
+    _num_samples,
+    assert_all_finite,
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
+
+from naysay._base.checks import check_count, check_number
+from naysay._base.errors import InvalidInput, NaysayWarning
+from naysay.classifier.em import (
+    Fitted,
+    Floats,
+    Rounds,
+    cross_predict,
+    fit_weighted,
+    log_at_temperature,
+    pool_neighbours,
+    run_rounds,
+    weigh_classes,
+)
+from naysay.classifier.inputs import (
+    Anchors,
+    check_anchor_pair,
+    check_transition,
+    is_ruled_out,
+    read_anchors,
+    read_labels,
+    require_anchors,
+    warn_if_unlike,
+)
+from naysay.classifier.scoring import score_labels
+from naysay.classifier.trainer import allow_mistakes
+from naysay.classifier.transition_estimate import (
+    LEAST_RIGHT,
+    TransitionEstimate,
+    calibrated,
+    estimate_from_predictions,
+)
+from naysay.observations import Observations, log_likelihoods
+from naysay.transition import TransitionMatrix
+from naysay.transition.alignment import Transitions, pool
+
+__all__ = ["ComplementaryWrapper"]
+
+
+class ComplementaryWrapper(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+    """Learn from complementary labels with any scikit-learn classifier, by an EM algorithm.
+
+    Each round fits the classifier on rows with weights, one for each example i and class k that
+    its labels allow: ``w_ik ∝ Q[k, ȳ_i] p_k(x_i)``. The probabilities p are predicted out of fold,
+    by classifiers that were not fitted on the example, at the temperature at which the
+    complementary labels are most likely. The first ones come from the labels of neighbours. The
+    round under whose predictions the labels are most likely is the result.
+
+    Parameters
+    ----------
+    estimator : classifier with `predict_proba`
+        It may be a ``Pipeline``. Its `fit` should accept ``sample_weight``, or in a pipeline that
+        of the last step. For a classifier that takes no weights, each example is repeated five
+        times, with classes in proportion to the weights.
+    transition : {"uniform", "estimate"}, TransitionMatrix, array or dict, default="uniform"
+        Transition matrix of the complementary labels, as for `ComplementaryClassifier`.
+        ``"estimate"`` estimates it from anchors, examples whose true class is known. A dict has a
+        matrix for each annotator by name.
+    classes : sequence, optional
+        All classes, by default those of the matrix, or those that occur among the labels.
+    max_rounds : int, default=20
+    patience : int, default=3
+        Number of rounds that do not make the labels more likely after which fitting stops.
+    cv : int, default=3
+        Number of folds of the out-of-fold predictions; each round fits the classifier this often.
+    mistakes : float, default=0.01
+        Share of labels that exclude the true class by mistake which fitting allows for, at least.
+        `transition_` does not change.
+    allow_diagonal : bool, default=False
+        Whether ``transition="estimate"`` allows for annotators who exclude the true class by
+        mistake, and estimates how often they do.
+    n_jobs : int, optional
+        Number of folds that are fitted at the same time, as in scikit-learn.
+    random_state : int, RandomState or None, default=None
+        Draws the folds. An integer is also the `random_state` of the classifier where that is None.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    estimator_ : classifier
+        The fitted classifier. Its classes are positions in `classes_`.
+    temperature_ : float
+        The logarithms of its predictions are divided by this number in `predict_proba`: fitted on
+        uncertain classes, classifiers are too unsure of their predictions.
+    transition_ : TransitionMatrix
+        The matrix that was assumed, given or estimated; the common one, or the mean weighted by
+        the number of answers, where each annotator has a matrix.
+    transitions_ : dict
+        The matrix of each annotator by name; empty if there is one for all.
+    transition_estimate_ : TransitionEstimate or None
+        With ``transition="estimate"``, the estimate, as for `ComplementaryClassifier`.
+    transition_samples_ : ndarray of shape (n_samples, n_classes, n_classes) or None
+        With ``transition="estimate"``, plausible matrices.
+    history_ : list of dict
+        One record per round: ``round``, ``log_likelihood`` (mean log-likelihood of the labels under
+        out-of-fold predictions), ``temperature`` and ``seconds``.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Only if X was a table with column names.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> X, y = load_iris(return_X_y=True)
+    >>> not_y = TransitionMatrix.uniform(3).sample(y, seed=0)  # "this one is not a 2"
+    >>> clf = ComplementaryWrapper(LogisticRegression(max_iter=1000), random_state=0)
+    >>> bool((clf.fit(X, not_y).predict(X) == y).mean() > 0.9)
+    True
+    """
+
+    classes_: NDArray[Any]
+    estimator_: Any
+    temperature_: float
+    transition_: TransitionMatrix
+    transitions_: dict[str, TransitionMatrix]
+    transition_estimate_: TransitionEstimate | None
+    transition_samples_: NDArray[np.float64] | None
+    history_: list[dict[str, float]]
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        transition: str | TransitionMatrix | Mapping[str, TransitionMatrix] | ArrayLike = "uniform",
+        classes: Sequence[Any] | None = None,
+        max_rounds: int = 20,
+        patience: int = 3,
+        cv: int = 3,
+        mistakes: float = 0.01,
+        allow_diagonal: bool = False,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.transition = transition
+        self.classes = classes
+        self.max_rounds = max_rounds
+        self.patience = patience
+        self.cv = cv
+        self.mistakes = mistakes
+        self.allow_diagonal = allow_diagonal
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags = copy.deepcopy(get_tags(self.estimator).input_tags)
+        tags.classifier_tags.poor_score = True  # it learns to avoid the y it is given
+        return tags
+
+    def fit(
+        self, X: Any, y: Any, *, anchors: tuple[Any, Any] | None = None, true_labels: Any = None
+    ) -> Self:
+        """Learn from complementary labels.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, DataFrame or list of length n
+            Examples in any form that the classifier accepts.
+        y : array of shape (n,), boolean matrix of shape (n, n_classes), or Observations
+            Complementary labels, as in `ComplementaryClassifier.fit`.
+        anchors : pair (X_anchor, y_anchor), optional
+            Examples with their true classes, in the same form as X. The classifier learns from
+            them, and ``transition="estimate"`` needs them, 5 or 10 of each class.
+        true_labels : array of shape (n,), optional
+            True classes of the examples of X where they are known, and NaN, None or -1 elsewhere.
+            These examples are anchors too.
+        """
+        max_rounds = check_count(self.max_rounds, "max_rounds")
+        patience = check_count(self.patience, "patience")
+        n_folds = check_count(self.cv, "cv", least=2)
+        if self.mistakes != 0:
+            check_number(self.mistakes, "mistakes", above=0, below=0.5)
+        if not hasattr(self.estimator, "predict_proba"):
+            raise InvalidInput(
+                f"estimator must have predict_proba. Got {self.estimator!r}. A classifier without "
+                "it can be calibrated: sklearn.calibration.CalibratedClassifierCV(estimator)."
+            )
+        X = _as_rows(X)
+        labels, given = self._read_examples(X, y)
+        if labels.n_examples < n_folds:
+            raise InvalidInput(
+                f"X must have at least cv={n_folds} examples. Got {labels.n_examples} sample."
+            )
+        joined, anchored, unlike = self._join_anchors(X, anchors, true_labels)
+        random = check_random_state(self.random_state)
+        rng = np.random.default_rng(random.randint(2**31 - 1))
+        estimator = clone(self.estimator)
+        if self.random_state is not None:
+            _seed(estimator, int(rng.integers(2**31 - 1)))
+        em = _EM(
+            estimator,
+            joined,
+            replace(labels, n_examples=_num_samples(joined)),
+            anchored,
+            fold=rng.permutation(_num_samples(joined)) % n_folds,
+            seed=int(rng.integers(2**31 - 1)),
+            mistakes=self.mistakes,
+            options={"max_rounds": max_rounds, "patience": patience, "n_jobs": self.n_jobs},
+        )
+        transitions, start = self._find_transitions(given, em, labels)
+        best = em.run(transitions, start)
+        fitted = em.fit(transitions, best)
+        self.estimator_, self._positions = fitted
+        self.temperature_, self.history_ = best.predicted.temperature, best.history
+        for message in unlike + (
+            () if self.transition_estimate_ is None else self.transition_estimate_.warnings
+        ):
+            warnings.warn(message, NaysayWarning, stacklevel=2)
+        return self
+
+    def _read_examples(self, X: Any, y: Any) -> tuple[Observations, Transitions | None]:
+        """Turn labels into indices, and align the matrix with the classes; X is not looked into."""
+        given = check_transition(self.transition)
+        if isinstance(y, Observations) or is_ruled_out(y):
+            validate_data(self, X, skip_check_array=True)
+        else:
+            validate_data(self, X, y, skip_check_array=True)
+            y = column_or_1d(y, warn=True)
+            assert_all_finite(y, input_name="y")
+            check_consistent_length(X, y)
+            y = Observations(example=np.arange(len(y)), label=y)
+        labels, self.classes_, given = read_labels(y, _num_samples(X), self.classes, given)
+        return labels, given
+
+    def _join_anchors(
+        self, X: Any, anchors: Any, true_labels: Any
+    ) -> tuple[Any, Anchors | None, tuple[str, ...]]:
+        """Append anchors that are not among the examples to X; there may also be a warning."""
+        n_examples, unlike, pair = _num_samples(X), (), None
+        if anchors is not None:
+            X_anchor, y_anchor = check_anchor_pair(anchors)
+            X_anchor = _as_rows(X_anchor)
+            validate_data(self, X_anchor, reset=False, skip_check_array=True)
+            if all(
+                isinstance(each, np.ndarray) and each.dtype.kind in "fiu" for each in (X, X_anchor)
+            ):
+                unlike = warn_if_unlike(X, X_anchor, len(self.classes_))
+            X = _join(X, X_anchor)
+            pair = np.zeros((_num_samples(X_anchor), 0)), y_anchor
+        # classes and rows are all that is needed of the anchors, so they are read without features
+        found = read_anchors(np.zeros((n_examples, 0)), pair, true_labels, "random", self.classes_)
+        require_anchors(found, self.transition)
+        return X, found, unlike
+
+    def _find_transitions(
+        self, given: Transitions | None, em: "_EM", labels: Observations
+    ) -> tuple[Transitions, Floats | None]:
+        """Use the matrix given or the uniform one, or estimate it; set the fitted attributes.
+
+        The second value is what an estimate predicted, to start from.
+        """
+        names = list(map(str, self.classes_))
+        self.transition_estimate_, start = None, None
+        if given is not None:
+            transitions = given
+        elif (
+            em.anchors is None or self.transition == "uniform" or not len(labels.comp_labels.label)
+        ):
+            transitions = TransitionMatrix.uniform(len(names), classes=names)
+        else:
+            self.transition_estimate_ = estimate_from_predictions(
+                em.predict_labels_at_anchors(len(names)),
+                em.cross_fit,
+                labels.comp_labels,
+                em.anchors,
+                names,
+                refining=True,
+                allow_diagonal=bool(self.allow_diagonal),
+                by_annotator=True,
+                resampling=False,
+                seed=em.seed,
+            )
+            transitions = (
+                self.transition_estimate_.by_annotator or self.transition_estimate_.transition
+            )
+            if self.transition_estimate_.predictions is not None:
+                start = np.full((len(em.fold), len(names)), 1 / len(names))
+                start[: labels.n_examples] = self.transition_estimate_.predictions
+        uncertainty = self.transition_estimate_.uncertainty if self.transition_estimate_ else None
+        self.transition_samples_ = uncertainty.samples if uncertainty else None
+        self.transition_ = (
+            self.transition_estimate_.transition
+            if self.transition_estimate_
+            else pool(labels.annotator, transitions)
+        )
+        self.transitions_ = dict(transitions) if isinstance(transitions, Mapping) else {}
+        return transitions, start
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict the true class of each example."""
+        best = self.predict_log_proba(X).argmax(axis=1)
+        return self.classes_[best]
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Predict P(Y | x), shape (n, n_classes), with columns in the order of `classes_`."""
+        return np.exp(self.predict_log_proba(X))
+
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Predict log P(Y | x)."""
+        check_is_fitted(self)
+        fitted = Fitted(self.estimator_, self._positions)
+        return log_at_temperature(fitted.predict(X, len(self.classes_)), self.temperature_)
+
+    def score(self, X: Any, y: Any) -> float:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Compute the mean log-likelihood of complementary labels; greater is better.
+
+        It ranks classifiers without true labels, as `ComplementaryClassifier.score` does, so that
+        ``GridSearchCV`` needs no ``scoring``. It is not an accuracy.
+
+        Parameters
+        ----------
+        X : as in `fit`
+        y : array, boolean matrix or Observations, as in `fit`
+            Complementary labels of the examples.
+        """
+        found, warning = score_labels(
+            self.predict_log_proba(X), y, self.classes_, self.transition_, self.transitions_
+        )
+        if warning is not None:
+            warnings.warn(warning, NaysayWarning, stacklevel=2)
+        return found
+
+
+@dataclass(frozen=True)
+class _EM:
+    """A classifier, examples and anchors in one X, and what is known about them."""
+
+    estimator: Any
+    X: Any
+    answers: Observations
+    anchors: Anchors | None
+    fold: NDArray[np.int64]
+    seed: int
+    mistakes: float
+    options: dict[str, Any]
+
+    @property
+    def at_anchors(self) -> NDArray[np.int64]:
+        """Rows of the anchors. Those that are no examples are the last rows, in their order."""
+        if self.anchors is None:
+            return np.zeros(0, dtype=np.int64)
+        is_added = self.anchors.row < 0
+        added = len(self.fold) - is_added.sum() + np.cumsum(is_added) - 1
+        return np.where(is_added, added, self.anchors.row)
+
+    def log_evidence(self, transitions: Transitions) -> Floats:
+        """Compute log P(what is known about an example | class), up to a constant."""
+        if isinstance(transitions, TransitionMatrix):
+            transitions = allow_mistakes(transitions, self.mistakes)
+        else:
+            transitions = {
+                name: allow_mistakes(Q, self.mistakes) for name, Q in transitions.items()
+            }
+        mistakes = np.maximum(self.answers.mistakes, self.mistakes)
+        evidence = log_likelihoods(replace(self.answers, mistakes=mistakes), transitions)
+        if self.anchors is not None:
+            known = np.eye(evidence.shape[1], dtype=bool)[self.anchors.y]
+            evidence[self.at_anchors] = np.where(known, 0, -np.inf)
+        return evidence
+
+    def run(self, transitions: Transitions, start: Floats | None = None) -> Rounds:
+        """Run the rounds, by default from labels pooled over neighbours."""
+        evidence = self.log_evidence(transitions)
+        if start is None:
+            start = pool_neighbours(self.X, evidence, np.random.default_rng(self.seed))
+        return run_rounds(self.estimator, self.X, evidence, start, self.fold, **self.options)
+
+    def fit(self, transitions: Transitions, best: Rounds) -> Fitted:
+        """Fit the classifier on all examples, with the weights that the best round led to."""
+        weights = weigh_classes(best.predicted.probs, self.log_evidence(transitions))
+        return fit_weighted(self.estimator, self.X, weights)
+
+    def predict_labels_at_anchors(self, n_classes: int) -> Floats:
+        """Predict complementary labels at the anchors, by classifiers that have not seen theirs."""
+        answers = self.answers.comp_labels
+        counts = np.zeros((len(self.fold), n_classes))
+        np.add.at(counts, (answers.example, answers.label), 1)
+        predicted = cross_predict(self.estimator, self.X, counts, self.fold, self.options["n_jobs"])
+        scores = log_at_temperature(predicted, 1.0)
+        held_out = scores[answers.example], answers.label
+        return calibrated(scores[self.at_anchors], held_out)
+
+    def cross_fit(
+        self, Q: TransitionMatrix, Q_samples: Floats | None, *, name: str
+    ) -> tuple[Floats, Floats, bool]:
+        """Predict P(Y | x) out of fold, for the examples and for the anchors, if Q is right."""
+        assert self.anchors is not None
+        probs = self.run(Q).predicted.probs
+        at_anchors = probs[self.at_anchors]
+        right = (at_anchors.argmax(axis=1) == self.anchors.y).mean()
+        n_examples = len(probs) - (self.anchors.row < 0).sum()
+        return probs[:n_examples], at_anchors, float(right) > LEAST_RIGHT
+
+
+def _as_rows(X: Any) -> Any:
+    """Convert X to a form whose rows can be selected, if it is not in one."""
+    if sparse.issparse(X):
+        return cast("Any", X).tocsr()
+    has_rows = isinstance(X, list) or hasattr(X, "shape")
+    return X if has_rows else np.asarray(X)
+
+
+def _join(X: Any, other: Any) -> Any:
+    """Append the rows of one array, sparse matrix, DataFrame or list to another."""
+    if sparse.issparse(X) or sparse.issparse(other):
+        return sparse.vstack([X, other], format="csr")
+    if hasattr(X, "iloc"):
+        import pandas as pd  # only those who have it pass its tables
+
+        return pd.concat([X, other], ignore_index=True)
+    if hasattr(X, "vstack"):  # polars
+        return X.vstack(other)
+    return [*X, *other] if isinstance(X, list) else np.concatenate([X, other])
+
+
+def _seed(estimator: Any, seed: int) -> None:
+    """Set every random_state of a classifier and its parts that is None."""
+    unset = [
+        name
+        for name, value in estimator.get_params().items()
+        if value is None and name.split("__")[-1] == "random_state"
+    ]
+    estimator.set_params(**dict.fromkeys(unset, seed))

@@ -1,0 +1,88 @@
+"""Parse formats of tables other than CSV and Parquet: JSON Lines and Excel."""
+
+import codecs
+import datetime
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pyarrow as pa
+import pyarrow.json as pa_json
+
+from naysay._base.checks import shorten
+from naysay._base.errors import InvalidData, InvalidInput
+
+
+def parse_json_lines(data: bytes, source: str, *, longest: int) -> pa.Table:
+    """Parse one JSON object per line; a key that a line lacks is a missing value."""
+    try:
+        return pa_json.read_json(
+            text_reader(data.removeprefix(codecs.BOM_UTF8), longest=longest),
+            read_options=pa_json.ReadOptions(block_size=longest),
+        )
+    except pa.ArrowException as error:
+        if "straddl" in str(error):
+            refuse_long_row(source, longest)
+        raise InvalidData(
+            f"{source} must have one JSON object per line, with values of one type for each key. "
+            f"It cannot be read: {shorten(str(error))}."
+        ) from None
+
+
+def read_excel(path: Path, source: str) -> pa.Table:
+    """Read the first sheet of an Excel file. All cells are text, as in a CSV file."""
+    try:
+        import openpyxl  # an extra
+    except ModuleNotFoundError:
+        raise InvalidInput(
+            f"{source} is an Excel file. To read it, install openpyxl: pip install "
+            '"naysay[excel]". Or save the sheet as CSV.'
+        ) from None
+    with path.open("rb") as file:  # raises the usual OSError if the file is missing
+        try:
+            book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+            cells = [[_as_text(cell) for cell in row] for row in book.worksheets[0].values]
+        except Exception as error:  # zipfile and parsers of XML raise many types for damaged files
+            raise InvalidData(
+                f"{source} must be an Excel file (.xlsx). It is damaged or in another format: "
+                f"{shorten(str(error))}."
+            ) from None
+    rows = [row for row in cells if any(row)]
+    if not rows:
+        raise InvalidData(f"The first sheet of {source} must hold a table. It is empty.")
+    width = max(len(row) for row in rows)
+    columns = list(zip(*(row + [None] * (width - len(row)) for row in rows), strict=True))
+    kept = [column for column in columns if any(column)]
+    names = [column[0] or f"unnamed column {place}" for place, column in enumerate(kept, start=1)]
+    return pa.table([pa.array(column[1:], pa.string()) for column in kept], names=names)
+
+
+def _as_text(value: Any) -> str | None:
+    """Write the value of a cell as text; None for an empty cell."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, datetime.datetime | datetime.date):
+        return value.isoformat()
+    return None if value is None else str(value).strip() or None
+
+
+def refuse_long_row(source: str, longest: int) -> NoReturn:
+    """Refuse a row that is longer than a block of the parser."""
+    raise InvalidData(
+        f"{source} must have rows of at most {longest >> 20} MB. One row is longer, probably "
+        "because a double quote is never closed."
+    ) from None
+
+
+def text_reader(data: bytes, *, longest: int) -> pa.BufferReader:
+    """Create a reader of the bytes that owns a copy of them if the file is small.
+
+    If a thread of Arrow is the last to release the bytes, it calls Python, and this aborts the
+    process if the interpreter is shutting down, as it does after an error in a small file.
+    """
+    if len(data) > longest:
+        return pa.BufferReader(data)
+    copy = pa.BufferOutputStream()
+    copy.write(data)
+    return pa.BufferReader(copy.getvalue())

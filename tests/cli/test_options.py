@@ -1,0 +1,210 @@
+"""Options that several commands share, as people write them."""
+
+import os
+import pty
+import subprocess
+import sys
+import time
+from contextlib import nullcontext
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import typer
+from PIL import Image
+from typer.testing import CliRunner
+
+import naysay
+from naysay import ComplementaryClassifier
+from naysay.cli import app
+from naysay.cli._shared import class_list, parse_size
+from naysay.workflows.files import write_example
+
+fit_command = import_module("naysay.cli.fit")  # naysay.cli.fit is the function
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(each) for each in arguments])
+
+
+def test_classes_are_a_list_a_file_or_a_number(tmp_path):
+    (tmp_path / "names.txt").write_text("cat\ndog, wild\nowl\n")
+    (tmp_path / "a,b.txt").write_text("cat\ndog\n")
+    assert class_list(str(tmp_path / "names.txt")) == ["cat", "dog, wild", "owl"]
+    assert class_list(str(tmp_path / "a,b.txt")) == ["cat", "dog"]
+    assert class_list('cat, "dog, wild",owl') == ["cat", "dog, wild", "owl"]
+    assert class_list("3") == ["0", "1", "2"]
+
+
+def test_every_command_with_classes_reads_them_alike(tmp_path):
+    (tmp_path / "names.txt").write_text("cat\ndog, wild\nowl\n")
+    (tmp_path / "t.csv").write_text('x,not\n1,cat\n2,"dog, wild"\n')
+    for classes in (tmp_path / "names.txt", 'cat,"dog, wild",owl'):
+        done = run("data", "info", tmp_path / "t.csv", "--label=not", f"--classes={classes}")
+        assert "owl" in done.output, done.output
+        done = run("design", f"--classes={classes}", "--offered=2")
+        assert "dog, wild" in done.output, done.output
+    done = run("data", "info", tmp_path / "t.csv", "--label=not", "--classes=none.txt")
+    assert done.exit_code == 1
+    assert "There is no file 'none.txt'" in done.output
+
+
+@pytest.mark.parametrize("given, size", [("32", (32, 32)), ("32x48", (32, 48)), ("3×4", (3, 4))])
+def test_a_size_is_one_number_or_two(given, size):
+    assert parse_size(given) == size
+
+
+@pytest.mark.parametrize("given", ["x", "32x", "32 48", "-3", "1.5", ""])
+def test_another_size_is_misuse(given, tmp_path):
+    done = run("data", "info", tmp_path, "--size", given)
+    assert done.exit_code == 2
+    assert "32x48" in done.output
+
+
+@pytest.fixture
+def photos(tmp_path):
+    rng = np.random.default_rng(0)
+    for index in range(40):
+        path = tmp_path / "photos" / ("Cat", "dog", "cat")[index % 3] / f"{index}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pixels = rng.integers(256, size=(5 + index % 2, 6, 3)).astype(np.uint8)
+        Image.fromarray(pixels).save(path)
+    return tmp_path / "photos"
+
+
+def test_one_damaged_image_does_not_stop_fit_and_predict(photos, tmp_path):
+    damaged = photos / "dog/1.png"
+    damaged.write_bytes(b"no image")
+    options = ["--size=6", "--ignore-case", "--epochs=1", "--out", tmp_path / "model"]
+    done = run("fit", photos, *options)
+    assert done.exit_code == 0, done.output
+    assert "'dog/1.png': left out, because these images are damaged" in done.output
+    assert run("fit", photos, *options, "--strict", "--force").exit_code == 1
+    done = run("predict", tmp_path / "model", photos)
+    assert done.exit_code == 0, done.output
+    assert "damaged images without a prediction: 1." in done.stderr
+    (row,) = (line for line in done.stdout.splitlines() if line.startswith("dog/1.png"))
+    assert row == "dog/1.png,,,"
+    assert len(done.stdout.splitlines()) == 41
+    done = run("predict", tmp_path / "model", photos, "--strict")
+    assert done.exit_code == 1
+    assert "must be an image" in done.output
+    done = run("check", tmp_path / "model", photos, "--ignore-case")
+    assert "dog/1.png" in done.output, done.output
+
+
+def escape_codes(*arguments, **environment):
+    """Run naysay with a terminal as all of its streams, and tell whether it writes escape codes."""
+    leader, follower = pty.openpty()
+    source = str(Path(naysay.__file__).parents[1])
+    variables = os.environ | {"PYTHONPATH": source, "TERM": "xterm-256color"} | environment
+    process = subprocess.Popen(
+        [sys.executable, "-m", "naysay", *map(str, arguments)],
+        env=variables,
+        stdin=follower,
+        stdout=follower,
+        stderr=follower,
+    )
+    os.close(follower)
+    written = b""
+    while True:
+        try:
+            part = os.read(leader, 1 << 16)
+        except OSError:
+            break
+        if not part:
+            break
+        written += part
+    os.close(leader)
+    assert process.wait() in (0, 1, 2)
+    assert written
+    return b"\x1b" in written
+
+
+def test_no_color_means_no_escape_codes(tmp_path):
+    (tmp_path / "t.csv").write_text("x,not\n" + "1,cat\n2,dog\n3,owl\n" * 20)
+    info = ("data", "info", tmp_path / "t.csv", "--label=not")
+    assert escape_codes(*info)
+    for command in (info, ("--help",), ("fit", "--nonsense")):
+        assert not escape_codes(*command, NO_COLOR="1")
+
+
+@pytest.fixture
+def flowers(tmp_path):
+    write_example(tmp_path / "flowers.csv")
+    return tmp_path / "flowers.csv"
+
+
+def test_fit_has_the_cures_for_troubles_as_options(flowers, tmp_path):
+    options = {"lr": 0.01, "batch_size": 16, "max_norm": 1.0, "match_prior": 0.1, "restarts": 1}
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+    done = run("fit", flowers, "--label=not", "--epochs=2", *flags, "--out", tmp_path / "model")
+    assert done.exit_code == 0, done.output
+    saved = ComplementaryClassifier.load(tmp_path / "model").get_params()
+    assert {name: saved[name] for name in options} == options
+    done = run("fit", flowers, "--label=not", "--lr=0", "--out", tmp_path / "other")
+    assert done.exit_code == 1
+    assert "lr must" in done.output
+
+
+def test_estimate_trains_with_the_options(flowers, tmp_path):
+    estimate = ("estimate", flowers, "--label=not", "--true-label=is", "--epochs=1")
+    state = tmp_path / "state"
+    done = run(*estimate, "--lr=0.1", "--batch-size=8", "--max-norm=1", "--checkpoint", state)
+    assert done.exit_code == 0, done.output
+    assert list(state.glob("*.safetensors"))
+    for wrong in ("lr", "max_norm"):
+        done = run(*estimate, f"--{wrong.replace('_', '-')}=0")
+        assert done.exit_code == 1
+        assert f"{wrong} must" in done.output
+
+
+def test_an_earlier_model_is_replaced_only_by_force(flowers, tmp_path):
+    fit = ("fit", flowers, "--label=not", "--epochs=1", "--out", tmp_path / "model")
+    assert run(*fit).exit_code == 0
+    before = (tmp_path / "model/model.json").read_bytes()
+    done = run(*fit, "--seed=1")
+    assert done.exit_code == 1
+    assert "--force" in done.output
+    assert (tmp_path / "model/model.json").read_bytes() == before
+    assert run(*fit, "--seed=1", "--force").exit_code == 0
+    assert (tmp_path / "model/model.json").read_bytes() != before
+
+
+@pytest.mark.parametrize("answer, is_replaced", [(True, True), (False, False)])
+def test_on_a_terminal_fit_asks_before_it_replaces_a_model(answer, is_replaced, monkeypatch):
+    terminal = SimpleNamespace(isatty=lambda: True)
+    monkeypatch.setattr(fit_command, "sys", SimpleNamespace(stdin=terminal, stderr=terminal))
+    asked = []
+
+    def confirm(question, *, abort, err):
+        asked.append(question)
+        if abort and not answer:
+            raise typer.Abort
+
+    monkeypatch.setattr(typer, "confirm", confirm)
+    with nullcontext() if is_replaced else pytest.raises(typer.Abort):
+        fit_command._ask_to_replace(Path("model"))
+    assert asked == ["model holds a model already. Replace it?"]
+
+
+def test_a_killed_fit_goes_on_from_its_checkpoint(flowers, tmp_path):
+    fit = ["fit", flowers, "--label=not", "--epochs=200", "--batch-size=8"]
+    resumed = [*fit, "--checkpoint", tmp_path / "state", "--out", tmp_path / "resumed"]
+    source = str(Path(naysay.__file__).parents[1])
+    process = subprocess.Popen(
+        [sys.executable, "-m", "naysay", *map(str, resumed)],
+        env=os.environ | {"PYTHONPATH": source, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.DEVNULL,
+    )
+    while not list((tmp_path / "state").glob("*.safetensors")) and process.poll() is None:
+        time.sleep(0.01)
+    process.kill()
+    assert process.wait() != 0, "it was to be killed before it ended"
+    assert not (tmp_path / "resumed").exists()
+    assert run(*resumed).exit_code == 0
+    assert run(*fit, "--out", tmp_path / "whole").exit_code == 0
+    written = [tmp_path / name / "model.safetensors" for name in ("resumed", "whole")]
+    assert written[0].read_bytes() == written[1].read_bytes()

@@ -1,0 +1,125 @@
+import io
+import json
+import tracemalloc
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from numpy.testing import assert_array_equal
+
+from naysay import InvalidData, InvalidInput
+from naysay.datasets.own import batches, read_features, read_own
+from naysay.workflows import predict
+from naysay.workflows.fit import fit_own
+from naysay.workflows.predict import json_lines, predict_file, write_tables
+
+
+def make_table(n, seed=0):
+    rng = np.random.default_rng(seed)
+    columns = {name: rng.normal(size=n).round(1) for name in ("a", "b")}
+    return pa.table({**columns, "colour": rng.choice(["red", "blue"], n), "n": np.arange(n)})
+
+
+@pytest.fixture(scope="module")
+def model():
+    table = make_table(60)
+    labels = np.random.default_rng(1).choice(["cat", "dog", "owl"], 60)
+    own = read_own(table.append_column("not", [labels]), label="not", ignore=["n"])
+    return fit_own(own, epochs=2)[0]
+
+
+@pytest.fixture
+def small_batches(monkeypatch):
+    monkeypatch.setattr(batches, "_BATCH_BYTES", 200)
+    monkeypatch.setattr(predict, "_MOST_ROWS", 7)
+
+
+def write(path, table):
+    if path.suffix == ".parquet":
+        pq.write_table(table, path)
+    else:
+        table.to_pandas().to_csv(path, index=False)
+    return path
+
+
+@pytest.mark.usefixtures("small_batches")
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_batches_are_the_predictions_of_the_whole_file(tmp_path, model, kind):
+    path = write(tmp_path / f"t.{kind}", make_table(50))
+    tables = list(predict_file(model, path, example_id="n"))
+    assert len(tables) >= 8
+    whole = pa.concat_tables(tables)
+    assert whole["n"].to_pylist() == [str(i) for i in range(50)]
+    X = read_features(path, model.recipe_)
+    np.testing.assert_allclose(whole["P(cat)"].to_numpy(), model.predict_proba(X)[:, 0])
+    out = tmp_path / f"out.{kind}"
+    counts = write_tables(predict_file(model, path), out)
+    assert counts.total() == 50
+    written = pq.read_table(out) if kind == "parquet" else pa.csv.read_csv(out)
+    assert written["prediction"].to_pylist() == whole["prediction"].to_pylist()
+    lines = [json.loads(line) for table in tables for line in json_lines(table)]
+    assert [line["prediction"] for line in lines] == whole["prediction"].to_pylist()
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_memory_does_not_grow_with_rows(tmp_path, model, kind, monkeypatch):
+    monkeypatch.setattr(batches, "_BATCH_BYTES", 1 << 15)
+    monkeypatch.setattr(predict, "_MOST_ROWS", 1000)
+    peaks = []
+    for n in (4_000, 40_000):
+        path = write(tmp_path / f"{n}.{kind}", make_table(n))
+        tracemalloc.start()
+        arrow = 0
+        for table in predict_file(model, path):
+            arrow = max(arrow, pa.total_allocated_bytes())
+            del table
+        peaks.append(tracemalloc.get_traced_memory()[1] + arrow)
+        tracemalloc.stop()
+
+    assert peaks[1] < 3 * peaks[0]  # of ten times as many rows
+
+
+def test_the_file_is_read_once_also_with_an_id(tmp_path, model, monkeypatch):
+    text = make_table(20).to_pandas().to_csv(index=False).encode()
+
+    class Once(io.BytesIO):
+        def seek(self, *_):
+            raise AssertionError("read again")
+
+    class Stdin:
+        buffer = Once(text)
+
+    monkeypatch.setattr("sys.stdin", Stdin)
+    (table,) = predict_file(model, "-", example_id="colour")
+    assert len(table) == 20
+
+
+def test_a_numeric_feature_can_be_the_id(tmp_path, model):
+    path = tmp_path / "t.csv"
+    path.write_text("a,b,colour\n007,1,red\nNA,2,blue\n")
+    (table,) = predict_file(model, path, example_id="a")
+    assert table["a"].to_pylist() == ["007", "NA"]
+    (other,) = predict_file(model, path)
+    assert_array_equal(table["P(cat)"].to_numpy(), other["P(cat)"].to_numpy())
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_an_error_far_down_names_its_row_and_leaves_no_file(tmp_path, model):
+    path = write(tmp_path / "t.csv", make_table(50))
+    with path.open("a") as file:
+        file.write("1e39,1,red,50\n")
+    with pytest.raises(InvalidData, match="Data row 51 has 1e\\+39"):
+        write_tables(predict_file(model, path), tmp_path / "out.csv")
+    assert [each.name for each in tmp_path.iterdir()] == ["t.csv"]
+
+
+def test_arrays_have_no_id(tmp_path, model):
+    np.savez(tmp_path / "t.npz", X=np.zeros((3, 2)))
+    with pytest.raises(InvalidInput, match="array file, whose rows have no name"):
+        next(predict_file(model, tmp_path / "t.npz", example_id="n"))
+
+
+def test_a_table_of_issues_without_rows_has_a_header(tmp_path):
+    write_tables([pa.table({"a": pa.array([], pa.int64())})], tmp_path / "t.csv")
+    assert (tmp_path / "t.csv").read_text() == "a\n"
