@@ -692,7 +692,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         >>> from sklearn.model_selection import GridSearchCV, KFold
         >>> X, y = load_iris(return_X_y=True)
         >>> not_y = TransitionMatrix.uniform(3).sample(y, seed=0)
-        >>> clf = ComplementaryClassifier(epochs=20, random_state=0)
+        >>> clf = ComplementaryClassifier(learner="network", epochs=20, random_state=0)
         >>> folds = KFold(2, shuffle=True, random_state=0)  # iris is sorted by class
         >>> GridSearchCV(clf, {"lr": [1e-6, 1e-2]}, cv=folds).fit(X, not_y).best_params_
         {'lr': 0.01}
