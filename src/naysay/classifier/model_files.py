@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidModelFile
-from naysay._base.files import check_folder, replacing_folder
+from naysay._base.files import check_folder, replacing_folder, restored
 from naysay.methods import METHODS, Method, Setting
 from naysay.networks import NETWORKS
 from naysay.transition import TransitionMatrix
@@ -141,7 +141,7 @@ def load_model(
     path: str | Path, *, network: nn.Module | NetworkFactory | None = None
 ) -> SavedModel:
     """Read a model folder; `network` is needed unless it is one of `naysay.networks`."""
-    folder = Path(path)
+    folder = restored(path)
     facts = _read_facts(folder)
     tensors = _read_tensors(folder, facts.get("sha256"))
     try:

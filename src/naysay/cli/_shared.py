@@ -4,6 +4,7 @@ import csv
 import functools
 import inspect
 import json
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,8 +27,13 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program t
 
 
 def print_json(value: Any, *, indent: int | None = 1) -> None:
-    """Print a value as one JSON document."""
-    typer.echo(json.dumps(value, indent=indent, ensure_ascii=False))
+    """Print a value as one JSON document, in ASCII if standard output cannot encode it."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        text = json.dumps(value, indent=indent)
+    typer.echo(text)
 
 
 def as_sentences(text: str) -> str:

@@ -55,7 +55,7 @@ def estimate(
 
         naysay estimate flowers.csv --label not --true-label is --out Q.csv
     """
-    from naysay._base.files import check_target, replacing
+    from naysay._base.files import check_target
     from naysay.datasets.own.summary import summarise
     from naysay.transition.folder import check_matrix_folder, write_matrices
 
@@ -97,8 +97,7 @@ def estimate(
             )
         write_matrices(matrix_of_each(own.annotators, habit.by_annotator, Q), by_annotator)
     if out != "-":
-        with replacing(out) as part:
-            Q.write(part)
+        Q.write(out)
     if intervals is not None:
         workflow.write_intervals(habit, intervals)
     if as_json:

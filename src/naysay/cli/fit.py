@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from naysay._base.files import printable
 from naysay.cli._shared import (
     AsJson,
     DataFile,
@@ -128,7 +129,7 @@ def fit(
         held_out=held_out,
         seed=seed,
         progress=True,
-        command=shlex.join(["naysay", *sys.argv[1:]]),
+        command=printable(shlex.join(["naysay", *sys.argv[1:]])),
         summary=summary,
     )
     clf.save(out, report=render_fit_page(report))

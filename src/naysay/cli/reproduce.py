@@ -82,6 +82,7 @@ def reproduce(
     if dry_run:
         _print_work(plan.estimate_work(file.read()), chosen, as_json=as_json)
         return
+    file.check_writable()
 
     import torch  # imported only if something is trained
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from naysay._base.errors import InvalidData
+from naysay._base.files import check_target
 from naysay.experiments.spec import RunSpec
 
 try:
@@ -106,6 +107,11 @@ class RecordFile:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._lock_file: int | None = None
+
+    def check_writable(self) -> None:
+        """Check that records can be appended, before anything is trained."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        check_target(self.path, usual="naysay-records.jsonl")
 
     def read(self) -> list[RunRecord]:
         """Read all records, in the order in which they were written.

@@ -1,6 +1,7 @@
 """Predict the classes of the examples in a file, and write them as a table."""
 
 import csv
+import io
 import json
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from naysay._base.errors import InvalidInput, InvalidModelFile
-from naysay._base.files import check_target, replacing
+from naysay._base.files import check_target, printable, replacing
 from naysay.classifier import ComplementaryClassifier
 from naysay.datasets.own import read_features
 from naysay.datasets.own.images import find_images
@@ -64,7 +65,9 @@ def predict_file(
     if is_folder:
         if example_id is not None:
             raise InvalidInput("id must be left out for a folder: its images are named by path.")
-        columns["image"] = [path.relative_to(data).as_posix() for path in find_images(data)]
+        columns["image"] = [
+            printable(each.relative_to(data).as_posix()) for each in find_images(data)
+        ]
     elif example_id is not None:
         table = read_table(data, text=[example_id], **reading)
         name = source_name(data)
@@ -95,6 +98,8 @@ def write_table(table: pa.Table, path: str | Path) -> None:
     """Write a CSV or Parquet file, completely or not at all; ``-`` is CSV on standard output."""
     check_table_path(path)
     if str(path) == "-":
+        if isinstance(sys.stdout, io.TextIOWrapper):  # as in a file, whatever the terminal has
+            sys.stdout.reconfigure(encoding="utf-8")
         _write_csv(table, sys.stdout)
         return
     with replacing(path, usual="predictions.csv") as part:

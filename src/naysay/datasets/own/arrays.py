@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput
+from naysay._base.files import printable
 
 _USUAL_NAMES = {"true_label": "true_labels", "annotator": "annotators", "example_id": "example_ids"}
 
@@ -22,7 +23,7 @@ def open_arrays(
     `columns` maps a role to the name of its array if this is not the usual name. The default of
     `classes` is the array ``classes`` of the file, if there is one.
     """
-    source = str(path)
+    source = printable(path)
     arrays = read_arrays(path, source)
     features = split_features(find_array(arrays, "X", source), source)
     n_rows = len(features)

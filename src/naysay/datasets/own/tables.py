@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput
+from naysay._base.files import printable
 
 pc: Any = pyarrow.compute  # its functions are created at import, so type checkers do not know them
 
@@ -84,7 +85,7 @@ def source_name(data: Any) -> str:
     """Name the data for errors and summaries."""
     if is_frame(data):
         return "the data frame"
-    return "standard input" if str(data) == "-" else str(data)
+    return "standard input" if str(data) == "-" else printable(data)
 
 
 def find_column(
