@@ -31,6 +31,8 @@ pc: Any = pyarrow.compute  # its functions are created at import, so type checke
 # Characters of a class, annotator or category. A longer name is a sign of a damaged file.
 LONGEST_NAME = 200
 
+MOST_COLUMNS = 100_000  # each is converted on its own, in about 0.1 ms
+
 # Cells of a feature column that mean "missing value". In label columns only an empty cell does,
 # because a class may well be called "None" or "NA".
 MISSING_WORDS = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "<NA>", "#N/A", "?")
@@ -68,6 +70,7 @@ def read_table(
             "array file (.npz) or a folder of images. Its name has none of these extensions: "
             "rename the file or convert it."
         )
+    _check_width(table.num_columns, source)
     _refuse_repeated(table.column_names, source)
     if not table.num_rows:
         raise InvalidData(
@@ -96,9 +99,10 @@ def find_column(
     `role` is the parameter that names the column. Without it, the column is one that the model was
     trained on.
     """
+    place = table.schema.get_field_index(name)  # a list of all names would take quadratic time
+    if place >= 0:
+        return table.column(place)
     names = table.column_names
-    if name in names:
-        return table[name]
     rule = f"{role} must name a column of {source}"
     if role is None:
         rule = f"{source} must have the columns that the model was trained on"
@@ -140,6 +144,14 @@ def _read_parquet(path: Path, source: str) -> pa.Table:
             ) from None
 
 
+def _check_width(n_columns: int, source: str) -> None:
+    if n_columns > MOST_COLUMNS:
+        raise InvalidData(
+            f"{source} must have at most {MOST_COLUMNS:,} columns. It has {n_columns:,}: is it "
+            "transposed, with one column per example? Store wide data as an array file (.npz)."
+        )
+
+
 def _refuse_repeated(names: Sequence[str], source: str) -> None:
     for name, count in Counter(names).items():
         if count > 1:
@@ -162,7 +174,6 @@ def _is_number(name: str) -> bool:
 
 _DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab"}
 _LONGEST_ROW = 1 << 23  # bytes; also the block size of the parser, which cannot split a row
-_LONGEST_HEADER = 1 << 20  # bytes
 
 
 def parse_csv(
@@ -201,8 +212,8 @@ def parse_csv(
         raise InvalidData(f"{source} must have rows below its header. It has only the header.")
     _check_quotes(data, table, source)
     columns = [
-        table[name] if name in text else _to_numbers_if_possible(table[name], decimal)
-        for name in table.column_names
+        cells if name in text else _to_numbers_if_possible(cells, decimal)
+        for name, cells in zip(table.column_names, table.columns, strict=True)
     ]
     return pa.table(columns, names=table.column_names)
 
@@ -222,7 +233,7 @@ def _line(data: bytes, position: int) -> int:
 def _read_header(data: bytes, source: str, delimiter: str | None) -> tuple[list[str], str]:
     decoder = codecs.getincrementaldecoder("utf-8")()  # accepts a character that the limit cuts
     try:
-        start = decoder.decode(data[:_LONGEST_HEADER], final=len(data) <= _LONGEST_HEADER)
+        start = decoder.decode(data[:_LONGEST_ROW], final=len(data) <= _LONGEST_ROW)
     except UnicodeDecodeError as error:
         _refuse_encoding(data, source, error)
     if delimiter is None:
@@ -236,6 +247,7 @@ def _read_header(data: bytes, source: str, delimiter: str | None) -> tuple[list[
             f"{source} must begin with a row of column names. Its first row cannot be read: "
             f"{error}."
         ) from None
+    _check_width(len(header), source)
     names = [name.strip() for name in header]
     _refuse_repeated([name for name in names if name], source)
     # A row index that pandas saved has no name. `read_table` removes it by the one given here.
