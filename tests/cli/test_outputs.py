@@ -130,3 +130,37 @@ def test_images_whose_names_are_not_utf_8_can_be_predicted(tmp_path):
         result = naysay("predict", "model", "photos", "--out", out, cwd=folder)
         assert result.returncode == 0, result.stderr
     assert r"cat/0-\xe9.png" in (tmp_path / "p.csv").read_text("utf-8")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="closes and fills streams as a shell does")
+def test_output_that_goes_nowhere_is_an_error(tmp_path):
+    def shell(redirection):
+        command = f'"{sys.executable}" -m naysay methods {redirection}'
+        return subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, check=False)
+
+    closed = shell(">&-")
+    assert (closed.returncode, closed.stderr) == (
+        1,
+        b"error: standard output must not be closed.\n",
+    )
+    full = shell("> /dev/full")
+    assert full.returncode == 1
+    assert full.stderr.startswith(b"error: ")
+    assert full.stderr.count(b"\n") == 1
+    assert b"Traceback" not in full.stderr
+    assert shell("2>&-").returncode == 0
+
+
+def test_ctrl_c_while_the_command_line_loads_ends_it_like_later():
+    program = """
+import sys
+class Interrupt:
+    def find_spec(self, name, *_):
+        if name == "typer":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupt())
+from naysay.__main__ import main
+main()
+"""
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    assert (result.returncode, result.stderr) == (130, b"")

@@ -50,6 +50,7 @@ def read_labels(
             raise InvalidLabels(
                 f"y must be about the {n_examples} examples of X. Got {y.n_examples}."
             )
+        _check_no_gaps(y.label, "y")
         check_classification_targets(y.label)
         found = _check_classes(_find_classes(y.label, Q) if classes is None else classes)
         indices = _encode(y.label, found, name="y")
@@ -261,6 +262,7 @@ def _encode(labels: NDArray[Any], classes: NDArray[Any], *, name: str) -> NDArra
     """Find the index of each label; integers are indices already if the classes are text."""
     if labels.dtype.kind in "iu" and _are_text(classes):
         return check_label_indices(labels, classes.tolist(), name=name)
+    _check_no_gaps(labels, name)
     order = np.argsort(classes)
     unknown = np.setdiff1d(labels, classes)
     if len(unknown):
@@ -269,6 +271,17 @@ def _encode(labels: NDArray[Any], classes: NDArray[Any], *, name: str) -> NDArra
             f"Got also {shorten(unknown.tolist())}."
         )
     return order[np.searchsorted(classes, labels, sorter=order)].astype(np.int64)
+
+
+def _check_no_gaps(labels: NDArray[Any], name: str) -> None:
+    if labels.dtype.kind != "O":
+        return
+    is_gap = [each is None or each != each for each in labels.flat]
+    if any(is_gap):
+        raise InvalidLabels(
+            f"{name} must hold a label everywhere. Entry {is_gap.index(True)} is "
+            f"{labels.flat[is_gap.index(True)]}: leave out examples without a label."
+        )
 
 
 def _check_all_named(labels: NDArray[np.int64], classes: NDArray[Any]) -> None:

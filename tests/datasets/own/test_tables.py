@@ -219,5 +219,11 @@ def test_wide_tables_take_linear_time_and_the_widest_are_refused():
     assert recipe.apply(table).shape == (3, n)
     assert time.process_time() - start < 4
     wide = ",".join(f"c{i}" for i in range(1_000_000))
-    with pytest.raises(InvalidData, match="at most 100,000 columns. It has 1,000,000"):
+    with pytest.raises(InvalidData, match=r"at most 100,000 columns\. It has 1,000,000"):
         parse_csv(f"{wide}\n".encode(), "wide.csv")
+
+
+@pytest.mark.parametrize("delimiter", ["é", "\0", "→"])
+def test_a_delimiter_that_the_parser_cannot_use_is_refused(delimiter):
+    with pytest.raises(InvalidInput, match="delimiter must be one character of ASCII"):
+        parse("a,b\n1,2\n", delimiter=delimiter)

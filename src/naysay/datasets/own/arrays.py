@@ -49,7 +49,11 @@ def read_arrays(path: Path, source: str) -> dict[str, NDArray[Any]]:
     with path.open("rb") as file:  # raises the usual OSError if the file is missing
         try:
             with np.load(file, allow_pickle=False) as archive:
-                return {name: archive[name] for name in archive.files}
+                arrays = {name: archive[name] for name in archive.files}
+                for name, array in arrays.items():
+                    if not isinstance(array, np.ndarray):
+                        raise TypeError(f"{name} is not an array")
+                return arrays
         except Exception as error:  # zipfile, zlib and numpy raise many types for damaged files
             raise InvalidData(
                 f"{source} must be an .npz file of numbers and text. It is damaged, in another "

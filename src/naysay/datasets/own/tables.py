@@ -185,8 +185,12 @@ def parse_csv(
     decimal: str = ".",
 ) -> pa.Table:
     """Parse the bytes of a CSV file in UTF-8, with the parameters of `read_table`."""
-    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
-        raise InvalidInput(f"delimiter must be one character, such as ';'. Got {delimiter!r}.")
+    if delimiter is not None and (
+        len(delimiter) != 1 or delimiter in '"\r\n\0' or not delimiter.isascii()
+    ):
+        raise InvalidInput(
+            f"delimiter must be one character of ASCII, such as ';'. Got {delimiter!r}."
+        )
     if decimal not in (".", ",") or decimal == delimiter:
         raise InvalidInput(
             "decimal must be '.' or ',', and it must differ from the delimiter. "
