@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from naysay._base.errors import InvalidInput
+from naysay._base.errors import InvalidData, InvalidInput
 
 try:
     import fcntl
@@ -31,6 +31,23 @@ _TRIAL = bytes(1 << 16)  # written as a trial, before the work
 def printable(path: str | Path) -> str:
     r"""Convert a path to text that can be stored anywhere; bytes outside UTF-8 become ``\xff``."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def check_memory(n_bytes: int, source: str) -> None:
+    """Check that content of a file may be read into memory, before it is expanded.
+
+    The limit is 4 GB, or ``NAYSAY_MAX_GB`` in the environment.
+    """
+    given = os.environ.get("NAYSAY_MAX_GB", "4")
+    try:
+        limit = float(given)
+    except ValueError:
+        raise InvalidInput(f"NAYSAY_MAX_GB must be a number of gigabytes. Got {given!r}.") from None
+    if n_bytes > limit * 1e9:
+        raise InvalidData(
+            f"{source} must hold at most {limit:g} GB. It would take {n_bytes / 1e9:.1f} GB of "
+            "memory. If the file can be trusted, set NAYSAY_MAX_GB to a larger number."
+        )
 
 
 def check_target(path: str | Path, *, usual: str = "file") -> Path:

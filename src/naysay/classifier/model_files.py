@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.torch import load, save
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
 from scipy.sparse import csr_array
 from torch import Tensor, nn
 
@@ -30,6 +30,7 @@ _FORMAT = "naysay model"
 _VERSION = 2
 _READABLE = (1, 2)  # version 1 had no checksum, preprocessing or provenance
 _FILES = {"model.json", "model.safetensors", "report.html"}
+_MOST_LAYERS = 1000
 _ENTRIES = ("data", "indices", "indptr")  # arrays of a sparse matrix
 # Errors that parts of a damaged file raise, if they do not fit together.
 _MISFITS = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
@@ -222,10 +223,13 @@ def _read_facts(folder: Path) -> dict[str, Any]:
 def _read_tensors(folder: Path, sha256: str | None) -> dict[str, Tensor]:
     """Read the weights, and compare their checksum, which reveals any other damage."""
     try:
-        content = (folder / "model.safetensors").read_bytes()
-        if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256:
-            raise OSError("its content is not what was written")
-        return load(content)
+        path = folder / "model.safetensors"
+        with path.open("rb") as content:
+            if sha256 not in (None, hashlib.file_digest(content, "sha256").hexdigest()):
+                raise OSError("its content is not what was written")
+        with safe_open(path, framework="pt") as file:  # mapped: a part is read when it is used
+            names = file.keys()  # the file is not a dict and cannot be iterated over
+            return {name: file.get_tensor(name) for name in names}
     except (OSError, SafetensorError) as error:
         raise InvalidModelFile(
             f"{folder} must hold a whole model.safetensors: {error}. Save the model again."
@@ -271,6 +275,9 @@ def _rebuild_network(
             "Pass it: load(path, network=…)."
         )
     arguments = dict(about["arguments"])
+    for name, value in arguments.items():  # each layer takes time to make, even without weights
+        if isinstance(value, list) and len(value) > min(max(len(state), 3), _MOST_LAYERS):
+            raise ValueError(f"{name} of the network has {len(value)} entries")
     positional = arguments.pop("input_shape"), arguments.pop("n_classes")
     with torch.device("meta"):  # shapes only: a damaged file cannot demand huge memory
         rebuilt = NETWORKS[about["name"]](*positional, **arguments).eval()

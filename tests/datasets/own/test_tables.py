@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from naysay import InvalidData, InvalidInput, NaysayError
-from naysay.datasets.own import tables
+from naysay.datasets.own import read_own, tables
 from naysay.datasets.own.recipe import fit_recipe
 from naysay.datasets.own.tables import find_column, parse_csv, read_table
 
@@ -227,3 +227,22 @@ def test_wide_tables_take_linear_time_and_the_widest_are_refused():
 def test_a_delimiter_that_the_parser_cannot_use_is_refused(delimiter):
     with pytest.raises(InvalidInput, match="delimiter must be one character of ASCII"):
         parse("a,b\n1,2\n", delimiter=delimiter)
+
+
+@pytest.mark.parametrize("kind", ["npz", "numbers", "text"])
+def test_small_files_that_would_fill_the_memory_are_refused_before(tmp_path, monkeypatch, kind):
+    n = 2_000_000
+    if kind == "npz":
+        path = tmp_path / "zeros.npz"
+        np.savez_compressed(path, X=np.zeros((n, 2)))
+    else:
+        path = tmp_path / f"{kind}.parquet"
+        column = pa.array(np.zeros(n)) if kind == "numbers" else pa.array(["x" * 100] * n)
+        pq.write_table(pa.table({"a": column}), path)
+    assert path.stat().st_size < 1e5
+    monkeypatch.setenv("NAYSAY_MAX_GB", "0.015")
+    with pytest.raises(InvalidData, match=r"must hold at most 0\.015 GB.*set NAYSAY_MAX_GB"):
+        read_own(path, label="a")
+    monkeypatch.setenv("NAYSAY_MAX_GB", "much")
+    with pytest.raises(InvalidInput, match="NAYSAY_MAX_GB must be a number of gigabytes"):
+        read_own(path, label="a")

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput
-from naysay._base.files import printable
+from naysay._base.files import check_memory, printable
 
 _USUAL_NAMES = {"true_label": "true_labels", "annotator": "annotators", "example_id": "example_ids"}
 
@@ -49,11 +49,14 @@ def read_arrays(path: Path, source: str) -> dict[str, NDArray[Any]]:
     with path.open("rb") as file:  # raises the usual OSError if the file is missing
         try:
             with np.load(file, allow_pickle=False) as archive:
+                check_memory(sum(each.file_size for each in archive.zip.infolist()), source)
                 arrays = {name: archive[name] for name in archive.files}
                 for name, array in arrays.items():
                     if not isinstance(array, np.ndarray):
                         raise TypeError(f"{name} is not an array")
                 return arrays
+        except (InvalidData, InvalidInput):
+            raise
         except Exception as error:  # zipfile, zlib and numpy raise many types for damaged files
             raise InvalidData(
                 f"{source} must be an .npz file of numbers and text. It is damaged, in another "

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput
-from naysay._base.files import printable
+from naysay._base.files import check_memory, printable
 
 pc: Any = pyarrow.compute  # its functions are created at import, so type checkers do not know them
 
@@ -133,15 +133,49 @@ def _from_frame(frame: Any, source: str) -> pa.Table:
 def _read_parquet(path: Path, source: str) -> pa.Table:
     with path.open("rb") as file:  # raises the usual OSError if the file is missing
         try:
-            table = pq.ParquetFile(file, page_checksum_verification=True).read()
+            facts = pq.read_metadata(file)
+            names, n_bytes = _judge_parquet(facts)
+            check_memory(n_bytes, source)
+            # text stays encoded until it is known how much memory it takes
+            reader = pq.ParquetFile(file, page_checksum_verification=True, read_dictionary=names)
+            table = reader.read()
+            check_memory(n_bytes + sum(map(_text_bytes, table.columns)), source)
             table.validate(full=True)  # finds text that is not UTF-8, among others
             _ = table.column_names  # raises an error if a name is not UTF-8
             return table
+        except (InvalidData, InvalidInput):
+            raise
         except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
             raise InvalidData(
                 f"{source} must be a Parquet file. It is damaged, truncated, or in another "
                 f"format: {shorten(str(error))}."
             ) from None
+
+
+_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4}  # bytes; 8 for other types
+
+
+def _judge_parquet(facts: pq.FileMetaData) -> tuple[list[str], int]:
+    """List the columns of text, and compute how much memory all others take."""
+    names: dict[str, None] = {}
+    n_bytes = 0
+    for group in map(facts.row_group, range(facts.num_row_groups)):
+        for chunk in map(group.column, range(group.num_columns)):
+            n_bytes += chunk.num_values * _WIDTHS.get(chunk.physical_type, 8)
+            if chunk.physical_type == "BYTE_ARRAY":
+                names[chunk.path_in_schema] = None
+    return list(names), n_bytes
+
+
+def _text_bytes(column: pa.ChunkedArray) -> int:
+    """Compute how many bytes the text of an encoded column has."""
+    if not pa.types.is_dictionary(column.type):
+        return 0
+    total = 0
+    for chunk in column.chunks:
+        lengths = np.asarray(pc.fill_null(pc.binary_length(chunk.dictionary), 0))
+        total += int(lengths[np.asarray(chunk.indices.drop_null())].sum())
+    return total
 
 
 def _check_width(n_columns: int, source: str) -> None:
