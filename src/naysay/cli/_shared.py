@@ -23,6 +23,14 @@ DataFile = Annotated[
     str, typer.Argument(help="CSV, Parquet or .npz file, image folder, or - for CSV on stdin.")
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A folder that naysay fit wrote.")]
+SafeCsv = Annotated[
+    bool,
+    typer.Option(
+        "--safe-csv",
+        help="Put an apostrophe before text in a CSV file that a spreadsheet would take for a "
+        "formula, because it begins with = + - or @.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 
 

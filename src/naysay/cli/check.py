@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from naysay._base.progress import waiting
-from naysay.cli._shared import AsJson, DataFile, Model, print_json, reads_data
+from naysay.cli._shared import AsJson, DataFile, Model, SafeCsv, print_json, reads_data
 from naysay.cli.fit import AnchorsAre
 
 
@@ -36,6 +36,7 @@ def check(
             "prints only them.",
         ),
     ] = None,
+    safe_csv: SafeCsv = False,
     as_json: AsJson = False,
 ) -> None:
     """Estimate the accuracy of a model from complementary labels, and find problems.
@@ -71,7 +72,7 @@ def check(
             check_order_known(matrices, list(map(str, clf.classes_)), transition)
         result = check_file(clf, data, transition=matrices, anchors_are=anchors_are, **reading)
     if out is not None:
-        write_table(result.issues, out)
+        write_table(result.issues, out, safe_csv=safe_csv)
         if str(out) == "-":
             return
     if as_json:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from naysay._base.progress import waiting
-from naysay.cli._shared import DataFile, Model, print_json, reads_data
+from naysay.cli._shared import DataFile, Model, SafeCsv, print_json, reads_data
 
 
 # The other settings for reading the data are saved with the model.
@@ -21,6 +21,7 @@ def predict(
         str | None,
         typer.Option("--id", help="Column to copy to the output, before the predictions."),
     ] = None,
+    safe_csv: SafeCsv = False,
     as_json: Annotated[
         bool,
         typer.Option("--json", help="Print one JSON object per row; with --out, a single one."),
@@ -50,7 +51,7 @@ def predict(
         for line in json_lines(table):
             typer.echo(line)
         return
-    write_table(table, out)
+    write_table(table, out, safe_csv=safe_csv)
     if out == "-":
         return
     if as_json:

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 import json
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from naysay.datasets.own.images import find_images
 from naysay.datasets.own.tables import find_column, read_table, source_name, to_text
 
 _SUFFIXES = (".csv", ".parquet", ".pq")
+_FORMULA = ("=", "+", "-", "@")
 
 
 def predict_file(
@@ -94,26 +96,35 @@ def check_table_path(path: str | Path) -> None:
     check_target(path, usual="predictions.csv")
 
 
-def write_table(table: pa.Table, path: str | Path) -> None:
-    """Write a CSV or Parquet file, completely or not at all; ``-`` is CSV on standard output."""
+def write_table(table: pa.Table, path: str | Path, *, safe_csv: bool = False) -> None:
+    """Write a CSV or Parquet file, completely or not at all; ``-`` is CSV on standard output.
+
+    A spreadsheet takes text that begins with ``=``, ``+``, ``-`` or ``@`` for a formula. With
+    `safe_csv`, such cells of a CSV file get an apostrophe in front.
+    """
     check_table_path(path)
     if str(path) == "-":
         if isinstance(sys.stdout, io.TextIOWrapper):  # as in a file, whatever the terminal has
             sys.stdout.reconfigure(encoding="utf-8")
-        _write_csv(table, sys.stdout)
+        _write_csv(table, sys.stdout, safe_csv)
         return
     with replacing(path, usual="predictions.csv") as part:
         if Path(path).suffix.lower() == ".csv":
             with part.open("w", encoding="utf-8", newline="") as file:
-                _write_csv(table, file)
+                _write_csv(table, file, safe_csv)
         else:
             pq.write_table(table, part)
 
 
-def _write_csv(table: pa.Table, file: IO[str]) -> None:
+def _write_csv(table: pa.Table, file: IO[str], safe: bool) -> None:
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(table.column_names)
-    writer.writerows(_rows(table))
+    rows = itertools.chain([table.column_names], _rows(table))
+    writer.writerows((map(_as_text, row) for row in rows) if safe else rows)
+
+
+def _as_text(cell: Any) -> Any:
+    is_formula = isinstance(cell, str) and cell.lstrip().startswith(_FORMULA)
+    return f"'{cell}" if is_formula else cell
 
 
 def _rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:
