@@ -6,10 +6,12 @@ records and the same weights.
 """
 
 import copy
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -37,6 +39,11 @@ from naysay.training.step import (
 )
 
 Loss = Callable[[Tensor, Tensor], Tensor]
+
+# The threads of torch do not exist in a forked process, which would wait for them forever, in torch
+# alone too. With one thread it works, as in the workers of torch's DataLoader.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=partial(torch.set_num_threads, 1))
 
 # Number of weights times number of examples in a batch from which a second thread is useful: below
 # 1e7 it hardly changed the time, at 3e7 it saved a fifth (benchmarks/results/threads.jsonl).
