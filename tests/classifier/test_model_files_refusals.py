@@ -209,11 +209,15 @@ def test_property_any_change_of_the_facts_is_loaded_or_clearly_refused(tmp_path,
     assert len(model.classes) == model.transition.n_classes
 
 
-def test_a_network_of_very_many_layers_is_refused_at_once(tmp_path):
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_a_network_of_very_many_layers_is_refused_at_once(tmp_path, is_nested):
     save(tmp_path / "model")
+    many = {"widths": [1] * 100_000}
     change_facts(
         tmp_path / "model",
-        lambda facts: facts["network"]["arguments"].update(widths=[1] * 100_000),
+        lambda facts: facts["network"]["arguments"].update(
+            {"members": [["MLP", many]]} if is_nested else many
+        ),
     )
     start = time.process_time()
     with pytest.raises(InvalidModelFile, match="an argument of the network has 100000 entries"):

@@ -112,6 +112,28 @@ def test_an_ascii_terminal_loses_nothing(workspace):
     assert "café" in table.stdout.decode()
 
 
+def test_rows_as_json_are_valid_on_an_ascii_terminal(workspace):
+    path = os.path.join(workspace, b"names.csv")
+    with (
+        open(os.path.join(workspace, b"caf\xe9.csv"), encoding="utf-8") as old,
+        open(path, "w", encoding="utf-8") as new,
+    ):
+        header, first, *_ = old.read().splitlines()
+        new.write(f"name,{header}\n=café,{first}\n")
+    predict = ("predict", b"mod\xe8l", "names.csv", "--id", "name")
+    row = naysay(*predict, "--json", cwd=workspace, **ASCII)
+    assert row.returncode == 0, row.stderr
+    assert json.loads(row.stdout)["name"] == "=café"
+    for out in ("-", "p.csv"):
+        table = naysay(*predict, "--safe-csv", "--out", out, cwd=workspace, **ASCII)
+        assert table.returncode == 0, table.stderr
+        written = table.stdout
+        if out != "-":
+            with open(os.path.join(workspace, b"p.csv"), "rb") as file:
+                written = file.read()
+        assert written.decode("utf-8").splitlines()[1].startswith("'=café,")
+
+
 def test_images_whose_names_are_not_utf_8_can_be_predicted(tmp_path):
     from PIL import Image
 

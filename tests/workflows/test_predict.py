@@ -1,3 +1,4 @@
+import gzip
 import io
 import json
 import tracemalloc
@@ -134,3 +135,34 @@ def test_formulas_are_escaped_on_request_and_numbers_are_not(tmp_path, text):
     assert f"\n{text},-0.5\n" in path.read_text("utf-8")
     write_tables([table, table], path, safe_csv=True)
     assert path.read_text("utf-8") == "id,P(a)\n" + 2 * f"'{text},-0.5\na=b,1e-09\n"
+
+
+@pytest.mark.parametrize("kind", ["csv.gz", "parquet"])
+def test_what_is_read_in_batches_may_be_larger_than_memory(tmp_path, model, monkeypatch, kind):
+    path = tmp_path / f"t.{kind}"
+    table = make_table(3000)
+    if kind == "parquet":
+        pq.write_table(table, path)
+    else:
+        path.write_bytes(gzip.compress(table.to_pandas().to_csv(index=False).encode()))
+    monkeypatch.setattr(predict, "_MOST_ROWS", 500)
+    monkeypatch.setenv("NAYSAY_MAX_GB", "2e-5")  # 20 kB
+    with pytest.raises(InvalidData, match="must hold at most 2e-05 GB"):
+        read_own(path, label="colour")
+    assert sum(map(len, predict_file(model, path, example_id="colour"))) == 3000
+
+
+def test_a_batch_of_text_that_would_fill_the_memory_is_refused(tmp_path, model, monkeypatch):
+    path = tmp_path / "t.parquet"
+    table = make_table(60_000).set_column(2, "colour", pa.array(["x" * 1000] * 60_000))
+    pq.write_table(table, path)
+    monkeypatch.setenv("NAYSAY_MAX_GB", "0.05")
+    with pytest.raises(InvalidData, match=r"must hold at most 0\.05 GB"):
+        list(predict_file(model, path))
+
+
+def test_an_encoded_numeric_feature_can_be_the_id(tmp_path, model):
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"a": ["007", "2.5"], "b": [1, 2], "colour": ["red", "blue"]}), path)
+    (table,) = predict_file(model, path, example_id="a")
+    assert table["a"].to_pylist() == ["007", "2.5"]

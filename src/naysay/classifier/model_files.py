@@ -12,13 +12,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors.torch import load, save
 from scipy.sparse import csr_array
 from torch import Tensor, nn
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidModelFile
-from naysay._base.files import check_folder, replacing_folder, restored
+from naysay._base.files import check_folder, printable, replacing_folder, restored
 from naysay.methods import METHODS, Method, Setting
 from naysay.networks import NETWORKS
 from naysay.transition import TransitionMatrix
@@ -230,6 +230,8 @@ def _read_tensors(folder: Path, sha256: str | None) -> dict[str, Tensor]:
         with path.open("rb") as content:
             if sha256 not in (None, hashlib.file_digest(content, "sha256").hexdigest()):
                 raise OSError("its content is not what was written")
+        if printable(path) != str(path):  # safetensors opens only paths in UTF-8
+            return load(path.read_bytes())
         with safe_open(path, framework="pt") as file:  # mapped: a part is read when it is used
             names = file.keys()  # the file is not a dict and cannot be iterated over
             return {name: file.get_tensor(name) for name in names}

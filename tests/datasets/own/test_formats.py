@@ -1,6 +1,8 @@
 import datetime
 import gzip
 import sys
+import time
+import zipfile
 
 import openpyxl
 import pytest
@@ -95,3 +97,34 @@ def test_an_excel_file_names_the_package_it_needs(tmp_path, monkeypatch):
 def test_compressed_parquet_is_no_format(tmp_path):
     with pytest.raises(InvalidInput, match="must be a CSV file"):
         read_table(tmp_path / "t.parquet.gz")
+
+
+@pytest.mark.parametrize("kind", ["csv.gz", "jsonl.gz", "sheet", "cells"])
+def test_small_files_that_would_fill_the_memory_are_refused_before(tmp_path, monkeypatch, kind):
+    if kind in ("sheet", "cells"):  # a large sheet, or one long text that many cells refer to
+        path, n = tmp_path / "t.xlsx", 3_000
+        text = "0" * 9 if kind == "sheet" else "x" * 300
+        write_sheet(path, [["a", "not"], *([text, "b"] for _ in range(n))])
+        limit = "1e-5" if kind == "sheet" else "5e-4"
+    else:
+        path, limit = tmp_path / f"t.{kind}", "1e-3"
+        row = b"1,cat\n" if kind == "csv.gz" else b'{"a": 1, "not": "cat"}\n'
+        path.write_bytes(gzip.compress(b"a,not\n" + row * 500_000))
+    assert path.stat().st_size < 5e4
+    monkeypatch.setenv("NAYSAY_MAX_GB", limit)
+    with pytest.raises(InvalidData, match=f"must hold at most {float(limit):g} GB"):
+        read_table(path)
+
+
+def test_the_size_that_a_sheet_claims_is_not_believed(tmp_path):
+    path = tmp_path / "t.xlsx"
+    write_sheet(path, [["a", "not"], [1, "cat"]])
+    claimed = tmp_path / "claimed.xlsx"
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(claimed, "w") as new:
+        for name in old.namelist():
+            content = old.read(name).replace(b'ref="A1:B2"', b'ref="A1:XFD1048576"')
+            new.writestr(name, content)
+    assert b"XFD" in zipfile.ZipFile(claimed).read("xl/worksheets/sheet1.xml")
+    start = time.process_time()
+    assert read_table(claimed).to_pydict() == {"a": [1.0], "not": ["cat"]}
+    assert time.process_time() - start < 2
