@@ -10,7 +10,6 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from naysay._base.errors import InvalidData
-from naysay._base.files import check_memory
 from naysay.datasets.own.formats import refuse_long_row
 from naysay.datasets.own.tables import (
     LONGEST_ROW,
@@ -25,7 +24,6 @@ from naysay.datasets.own.tables import (
     read_header,
     read_table,
     source_name,
-    text_bytes,
 )
 
 _BATCH_BYTES = 1 << 23  # of a text file; more only if one row is longer
@@ -156,8 +154,6 @@ def _parquet_batches(
         whole = set(columns) - set(names)  # an error will list all columns
         batches = file.iter_batches(n_rows, columns=None if whole or not chosen else chosen)
         for batch in batches:
-            table = pa.Table.from_batches([batch])
-            check_memory(text_bytes(table), source)
-            table.validate(full=True)
-            if len(table):
-                yield check_table(table, source)
+            batch.validate(full=True)
+            if len(batch):
+                yield check_table(pa.Table.from_batches([batch]), source)

@@ -227,24 +227,27 @@ def _from_frame(frame: Any, source: str) -> pa.Table:
 
 
 def _read_parquet(path: Path, source: str) -> pa.Table:
-    with open_parquet(path, source) as file:
+    with open_parquet(path, source, encoded=True) as file:
         n_bytes = _number_bytes(file.metadata)
         check_memory(n_bytes, source)
         table = file.read()
-        check_memory(n_bytes + text_bytes(table), source)
+        check_memory(n_bytes + _text_bytes(table), source)
         table.validate(full=True)  # finds text that is not UTF-8, among others
         _ = table.column_names  # raises an error if a name is not UTF-8
         return table
 
 
 @contextlib.contextmanager
-def open_parquet(path: Path, source: str) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file, with a clear error if it turns out to be damaged while it is read."""
+def open_parquet(path: Path, source: str, *, encoded: bool = False) -> Iterator[pq.ParquetFile]:
+    """Open a Parquet file, with a clear error if it turns out to be damaged while it is read.
+
+    `encoded` text is read as dictionaries, which show how much memory it takes; batches of them
+    would keep those of earlier batches.
+    """
     with path.open("rb") as file:  # raises the usual OSError if the file is missing
         try:
-            text = _text_columns(pq.read_metadata(file))
-            # With a buffer, a row group is not read as a whole. Text stays encoded until it is
-            # known how much memory it takes.
+            text = _text_columns(pq.read_metadata(file)) if encoded else None
+            # With a buffer, a row group is not read as a whole.
             yield pq.ParquetFile(
                 file,
                 page_checksum_verification=True,
@@ -276,7 +279,7 @@ def _number_bytes(facts: pq.FileMetaData) -> int:
     return sum(chunk.num_values * _WIDTHS.get(chunk.physical_type, 8) for chunk in chunks)
 
 
-def text_bytes(table: pa.Table) -> int:
+def _text_bytes(table: pa.Table) -> int:
     """Compute how many bytes the text of the encoded columns of a table has."""
     total = 0
     for column in table.columns:
