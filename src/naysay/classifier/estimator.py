@@ -645,6 +645,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             feature_names=None if names is None else names.tolist(),
             loss_state=self.loss_.state_dict() if is_known else {},
             preprocessing=None if self.recipe_ is None else self.recipe_.to_dict(),
+            recipe_arrays=getattr(self.recipe_, "arrays", {}),
             provenance=self.provenance_,
             transition_samples=self.transition_samples_,
         )

@@ -53,6 +53,7 @@ class SavedModel:
     preprocessing: dict[str, Any] | None = None  # how a file becomes inputs, from the recipe
     provenance: dict[str, Any] | None = None  # data, seed and command, as plain values
     transition_samples: NDArray[Any] | None = None  # (n, n_classes, n_classes)
+    recipe_arrays: dict[str, NDArray[np.float32]] = field(default_factory=dict)  # for text
 
 
 def check_model_path(path: str | Path) -> Path:
@@ -101,6 +102,7 @@ def _tensors(model: SavedModel) -> dict[str, Tensor]:
         n = max(50, _MOST_SAVED // model.transition_samples[0].size)
         thinned = np.ascontiguousarray(model.transition_samples[:n], dtype=np.float32)
         states["transition_samples"] = {"values": torch.from_numpy(thinned)}
+    states["recipe"] = {name: torch.tensor(each) for name, each in model.recipe_arrays.items()}
     # Copies, because safetensors refuses tensors that share memory, as tied weights do.
     return {
         f"{part}.{name}": value.cpu().clone(memory_format=torch.contiguous_format)
@@ -170,6 +172,7 @@ def load_model(
             preprocessing=facts.get("preprocessing"),
             provenance=facts.get("provenance"),
             transition_samples=_rebuild_samples(tensors, transition.n_classes),
+            recipe_arrays={name: each.numpy() for name, each in _part(tensors, "recipe.").items()},
         )
     except InvalidModelFile:
         raise
@@ -312,7 +315,7 @@ def rebuild_recipe(model: SavedModel, path: str | Path) -> "Recipe | ImageRecipe
 
     if model.preprocessing is None:
         return None
-    recipe = recipe_from_dict(model.preprocessing)
+    recipe = recipe_from_dict(model.preprocessing, model.recipe_arrays)
     if recipe.shape != model.input_shape:
         raise InvalidModelFile(
             f"{path} must hold a recipe that gives inputs of shape {model.input_shape}. It gives "

@@ -54,7 +54,7 @@ def split_names(listed: str | None) -> list[str] | None:
     return None if listed is None else next(csv.reader([listed], skipinitialspace=True), [])
 
 
-_LISTS = {"features", "ignore", "categorical", "classes"}
+_LISTS = {"features", "ignore", "categorical", "text", "classes"}
 _OPTIONS = (
     _option("label", "Column of complementary labels (needed for tables)."),
     _option("true_label", "Column of true classes, empty where unknown."),
@@ -64,6 +64,8 @@ _OPTIONS = (
     _option("features", "Feature columns, separated by commas; all other columns by default."),
     _option("ignore", "Columns to leave out, such as dates, separated by commas."),
     _option("categorical", "Columns to read as categories, separated by commas."),
+    _option("text", "Columns to read as text, separated by commas; most are recognised."),
+    _option("text_model", "Folder of a transformers model to embed text with."),
     _option("classes", "All class names in order, separated by commas."),
     _option("separator", "Separator of several labels in one cell.", kind=str, default="|"),
     _option("delimiter", "CSV delimiter; detected from the header by default."),

@@ -13,7 +13,7 @@ from naysay.cli.fit import AnchorsAre
 # The other settings for reading the data are saved with the model.
 @reads_data(
     *("label", "true_label", "annotator", "example_id"),
-    *("images", "separator", "delimiter", "decimal"),
+    *("images", "text_model", "separator", "delimiter", "decimal"),
 )
 def check(
     model: Model,

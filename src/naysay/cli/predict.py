@@ -9,7 +9,7 @@ from naysay.cli._shared import DataFile, Model, print_json, reads_data
 
 
 # The other settings for reading the data are saved with the model.
-@reads_data("images", "delimiter", "decimal")
+@reads_data("images", "text_model", "delimiter", "decimal")
 def predict(
     model: Model,
     data: DataFile,

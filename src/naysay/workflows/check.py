@@ -13,10 +13,9 @@ from naysay._base.checks import shorten
 from naysay._base.errors import InvalidInput, InvalidTransitionMatrix
 from naysay.classifier import ComplementaryClassifier
 from naysay.classifier.inputs import align, pool
-from naysay.datasets.own import OwnData, read_features, read_own
+from naysay.datasets.own import OwnData, read_own
 from naysay.datasets.own.images import ImageRecipe
 from naysay.datasets.own.recipe import Recipe
-from naysay.datasets.own.tables import read_table
 from naysay.metrics import Estimate
 from naysay.observations import Observations
 from naysay.quality import (
@@ -171,16 +170,8 @@ def check_file(
             reading |= {"size": (recipe.height, recipe.width), "mode": recipe.mode}
         own = read_own(data, classes=names, **reading)
         return check_model(model, own, own.X, transition=transition, anchors_are=anchors_are)
-    options = {name: reading[name] for name in ("delimiter", "decimal") if name in reading}
-    if str(data) == "-":  # standard input can be read only once
-        roles = (reading.get(role) for role in ("label", "annotator", "example_id", "true_label"))
-        named = [name for name in roles if name is not None]
-        data = read_table("-", text=[*recipe.categorical, *named], **options)
-    if not str(data).endswith(".npz"):
-        reading["features"] = [column.name for column in recipe.columns]
-    own = read_own(data, classes=names, **reading)
-    X = read_features(data, recipe, **options)[own.row]  # filled and encoded as in training
-    return check_model(model, own, X, transition=transition, anchors_are=anchors_are)
+    own = read_own(data, classes=names, recipe=recipe, **reading)
+    return check_model(model, own, own.X, transition=transition, anchors_are=anchors_are)
 
 
 def check_model(

@@ -23,7 +23,7 @@ from naysay._base.errors import InvalidInput
 from naysay._base.files import replacing
 from naysay.classifier import ComplementaryClassifier
 from naysay.datasets.own.images import ImageRecipe
-from naysay.datasets.own.recipe import CategoricalColumn, NumericColumn, Recipe
+from naysay.datasets.own.recipe import CategoricalColumn, Column, NumericColumn, Recipe
 from naysay.losses.protocol import as_training_loss
 
 
@@ -65,10 +65,15 @@ class TableEncoder(nn.Module):
 _NUMBER, _GAP, _CATEGORY, _OTHER = range(4)
 
 
-def _feature_rows(column: NumericColumn | CategoricalColumn) -> list[tuple[float, ...]]:
+def _feature_rows(column: Column) -> list[tuple[float, ...]]:
     """List kind, fill, center and scale of each feature of a column."""
     if isinstance(column, NumericColumn):
         rows = [(_NUMBER, column.median, column.center, column.scale)]
+    elif not isinstance(column, CategoricalColumn):
+        raise InvalidInput(
+            f"A model with a column of text, {column.name!r}, cannot be exported: its input must "
+            "be numbers. Use naysay predict, or fit a model without it (--ignore)."
+        )
     else:
         n_categories = len(column.categories)
         rows = [(_CATEGORY, place, 0.0, 1.0) for place in range(n_categories)]
@@ -107,9 +112,9 @@ def describe(model: ComplementaryClassifier) -> dict[str, Any]:
     if recipe is None:
         return {**about, "input": f"features, float32, (N, {model.n_features_in_})"}
     columns = [
-        {"name": column.name}
-        if isinstance(column, NumericColumn)
-        else {"name": column.name, "categories": list(column.categories)}
+        {"name": column.name, "categories": list(column.categories)}
+        if isinstance(column, CategoricalColumn)
+        else {"name": column.name}
         for column in recipe.columns
     ]
     form = "columns, float32, (N, columns): numbers, positions of categories, NaN where missing"

@@ -139,12 +139,11 @@ def _show(
 ) -> tuple[ShownExample, ...]:
     """Select the examples with the largest probability of an error, the most probable first."""
     ranked = np.argsort(-error, kind="stable")[:_N_SHOWN]
-    is_table = isinstance(own.recipe, Recipe)
     return tuple(
         ShownExample(
             name=own.name_of(int(index)),
-            image=None if is_table else own.X[index],
-            cells=own.recipe.describe(own.X[index]) if isinstance(own.recipe, Recipe) else {},
+            image=None if isinstance(own.recipe, Recipe) else own.X[index],
+            cells=own.describe(int(index)),
             excluded=tuple(own.classes[label] for label in own.label[own.example == index]),
             guesses=tuple(
                 (own.classes[place], float(probs[index, place]))

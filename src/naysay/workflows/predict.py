@@ -26,6 +26,7 @@ def predict_file(
     *,
     images: str | None = None,
     example_id: str | None = None,
+    text_model: str | Path | None = None,
     delimiter: str | None = None,
     decimal: str = ".",
 ) -> pa.Table:
@@ -39,7 +40,7 @@ def predict_file(
         As in `naysay.datasets.own.read_features`.
     example_id : str, optional
         A column to copy in front of the predictions.
-    images, delimiter, decimal
+    images, text_model, delimiter, decimal
         As in `read_features`.
 
     Returns
@@ -59,7 +60,7 @@ def predict_file(
     is_folder = isinstance(data, str | Path) and str(data) != "-" and Path(data).is_dir()
     if str(data) == "-":  # standard input can be read only once
         named = [name for name in (images, example_id) if name is not None]
-        text = [*getattr(recipe, "categorical", ()), *named]
+        text = [*getattr(recipe, "read_as_text", ()), *named]
         data = read_table("-", text=text, **reading)
     if is_folder:
         if example_id is not None:
@@ -70,7 +71,7 @@ def predict_file(
         name = source_name(data)
         cells = find_column(table, example_id, name, role="id")
         columns[example_id] = to_text(cells, example_id, name, longest=4096)
-    X = read_features(data, recipe, images=images, **reading)
+    X = read_features(data, recipe, images=images, text_model=text_model, **reading)
     if not len(X):
         raise InvalidInput(f"{source_name(data)} must hold examples. It holds none.")
     probs = model.predict_proba(X)

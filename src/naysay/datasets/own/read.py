@@ -69,9 +69,12 @@ def read_own(
     delimiter: str | None = None,
     decimal: str = ".",
     categorical: Sequence[str] = (),
+    text: Sequence[str] = (),
+    text_model: str | Path | None = None,
     standardise: bool = False,
     size: tuple[int, int] | None = None,
     mode: str | None = None,
+    recipe: Recipe | None = None,
 ) -> OwnData:
     """Read data with complementary labels from a table, an array file or a folder of images.
 
@@ -110,6 +113,12 @@ def read_own(
         Decimal mark of a CSV file, ``.`` or ``,``.
     categorical : sequence of str
         Columns to read as categories, such as codes that are written as numbers.
+    text : sequence of str
+        Columns to read as text. Columns are text without being named if most of their cells are
+        different and have several words.
+    text_model : path, optional
+        Folder of a transformers model whose embeddings of the texts are the features, in place of
+        TF-IDF. It needs ``naysay[text]``; nothing is downloaded.
     standardise : bool, default=False
         Scale numeric columns to mean 0 and standard deviation 1.
     size : (height, width), optional
@@ -117,6 +126,9 @@ def read_own(
     mode : {"L", "RGB"}, optional
         Convert images to greyscale ("L") or colour. By default, images are greyscale if all
         files are.
+    recipe : Recipe, optional
+        The recipe of other data, ``OwnData.recipe``, to use in place of a new one; the feature
+        columns are those of the recipe. Only for tables.
 
     Raises
     ------
@@ -158,13 +170,17 @@ def read_own(
     elif _is_array_file(data):
         cells, rows, classes = open_arrays(Path(data), columns, classes)
     else:
-        text = {*columns.values(), *categorical}
-        rows = read_table(data, text=text, delimiter=delimiter, decimal=decimal)
+        as_text = {*columns.values(), *categorical, *text}
+        as_text.update(() if recipe is None else recipe.read_as_text)
+        rows = read_table(data, text=as_text, delimiter=delimiter, decimal=decimal)
         cells = _label_cells(rows, columns, source)
         if images is not None:
             rows = cells.pop("images")
             cells.setdefault("example_id", rows)
-    if isinstance(rows, pa.Table):
+    if isinstance(rows, pa.Table) and recipe is not None:
+        names = [column.name for column in recipe.columns]
+        rows = pa.table([find_column(rows, name, source) for name in names], names)
+    elif isinstance(rows, pa.Table):
         rows = rows.select(_feature_columns(rows, columns, features, ignore, source))
     elif features is not None:
         raise InvalidInput(
@@ -174,21 +190,30 @@ def read_own(
     row, example_of_row, answers = gather_answers(
         **cells, classes=classes, separator=separator, source=source
     )
-    ids = None
+    ids = texts = None
     if "example_id" in cells:
         ids = tuple(cells["example_id"].take(pa.array(row)).to_pylist())
     if isinstance(rows, pa.Table):
         examples = rows if len(row) == len(rows) else rows.take(pa.array(row))
-        recipe = fit_recipe(
-            examples, categorical=categorical, standardise=standardise, source=source
-        )
+        if recipe is not None:
+            used = recipe.with_text_model(text_model)
+        else:
+            used = fit_recipe(
+                examples,
+                categorical=categorical,
+                text=text,
+                text_model=text_model,
+                standardise=standardise,
+                source=source,
+            )
         if len(row) != (example_of_row >= 0).sum():  # some examples have several rows
             for name in rows.column_names:
                 check_rows_agree(rows[name], name, row, example_of_row, source)
-        X = recipe.apply(examples, source=source)
+        X = used.apply(examples, source=source)
+        texts = examples.select(used.text)
     elif isinstance(rows, np.ndarray):
         X = rows[row]
-        recipe = ImageRecipe(
+        used = ImageRecipe(
             height=X.shape[2], width=X.shape[3], mode="L" if X.shape[1] == 1 else "RGB"
         )
     else:  # files of dropped rows are never opened
@@ -198,10 +223,17 @@ def read_own(
         else:
             check_rows_agree(pa.chunked_array([rows]), str(images), row, example_of_row, source)
             paths = resolve_paths(rows.take(pa.array(row)).to_pylist(), row, data, source)
-        recipe = plan_images(paths, size=size, mode=mode)
-        X = recipe.apply(paths)
+        used = plan_images(paths, size=size, mode=mode)
+        X = used.apply(paths)
     return OwnData(
-        X=X, recipe=recipe, source=source, row=row, ids=ids, n_rows=len(example_of_row), **answers
+        X=X,
+        recipe=used,
+        source=source,
+        row=row,
+        ids=ids,
+        n_rows=len(example_of_row),
+        text=texts,
+        **answers,
     )
 
 
@@ -280,6 +312,7 @@ def read_features(
     recipe: Recipe | ImageRecipe,
     *,
     images: str | None = None,
+    text_model: str | Path | None = None,
     delimiter: str | None = None,
     decimal: str = ".",
 ) -> NDArray[Any]:
@@ -296,10 +329,14 @@ def read_features(
         The recipe of the training data, ``OwnData.recipe``.
     images : str, optional
         Column of image paths, for a table of images.
+    text_model : path, optional
+        Folder of the model of sentence embeddings, if it is no longer where it was in training.
     delimiter, decimal : str
         As in `read_own`.
     """
     name = source_name(data)
+    if isinstance(recipe, Recipe):
+        recipe = recipe.with_text_model(text_model)
     if _is_folder(data):
         if isinstance(recipe, Recipe):
             raise InvalidInput(
@@ -323,7 +360,7 @@ def read_features(
             )
         return features
     if isinstance(recipe, Recipe):
-        table = read_table(data, text=recipe.categorical, delimiter=delimiter, decimal=decimal)
+        table = read_table(data, text=recipe.read_as_text, delimiter=delimiter, decimal=decimal)
         return recipe.apply(table, source=name)
     if images is None:
         raise InvalidInput(
@@ -335,11 +372,13 @@ def read_features(
     return recipe.apply(resolve_paths(cells, range(len(cells)), data, name))
 
 
-def recipe_from_dict(values: Mapping[str, Any]) -> Recipe | ImageRecipe:
-    """Restore a recipe of either kind from the values of its ``to_dict``."""
+def recipe_from_dict(
+    values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]] | None = None
+) -> Recipe | ImageRecipe:
+    """Restore a recipe of either kind from the values of its ``to_dict``, and its arrays."""
     kind = values.get("kind") if isinstance(values, Mapping) else None
     if kind == "table":
-        return Recipe.from_dict(values)
+        return Recipe.from_dict(values, arrays)
     if kind == "images":
         return ImageRecipe.from_dict(values)
     raise InvalidModelFile(
