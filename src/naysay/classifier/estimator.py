@@ -34,9 +34,11 @@ from naysay.classifier.inputs import (
     read_anchors,
     read_labels,
     read_transition,
+    read_weights,
     warn_if_unlike,
 )
 from naysay.classifier.model_files import NetworkFactory
+from naysay.classifier.preparation import Preparation
 from naysay.classifier.scoring import accuracy_at_anchors, score_labels
 from naysay.classifier.trainer import (
     RobustHeldOut,
@@ -53,7 +55,7 @@ from naysay.estimation import class_prior
 from naysay.losses.protocol import as_training_loss
 from naysay.methods import METHODS, Method, Setting, find_method
 from naysay.metrics import Estimate
-from naysay.networks import MLP, Standardising
+from naysay.networks import MLP, Standardising, find_network
 from naysay.observations import Observations
 from naysay.training.augmentation import Augments, default_for, of_each_view, strong_for
 from naysay.training.schedules import Schedule, cosine
@@ -65,6 +67,11 @@ if TYPE_CHECKING:
 
 __all__ = ["ComplementaryClassifier"]
 
+_ACCEPTED: dict[str, Any] = {  # by scikit-learn's check of X
+    "accept_sparse": "csr",
+    "allow_nd": True,
+    "ensure_all_finite": "allow-nan",
+}
 _NOT_SAVED = (  # parameters that are code, or of no use once the classifier is fitted
     "network",
     "augment",
@@ -91,9 +98,10 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         known, this includes a matrix for each annotator whose answers differ significantly from
         the common matrix (with ``refine=True``, and methods that accept likelihoods as evidence).
         A dict has a matrix for each annotator by name.
-    network : None, Module or callable, default=None
-        None is an `MLP` that standardises its inputs. A module is copied, and its weights are the
-        start of training. A callable is called as ``network(input_shape, n_classes)``.
+    network : None, str, Module or callable, default=None
+        None is an `MLP` that standardises its inputs. A name is ``"linear"`` or that of a class of
+        `naysay.networks`, such as ``"mlp"``. A module is copied, and its weights are the start of
+        training. A callable is called as ``network(input_shape, n_classes)``.
     classes : sequence, optional
         All classes. By default they are those of the matrix, or those that occur among the
         labels, sorted. A matrix whose rows have names is put in the order of the classes; rows
@@ -161,6 +169,11 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         Folder for the state of training after each epoch. If `fit` is called again with the same
         data and parameters, training resumes from there; `random_state` must be an integer. The
         files remain when training is done; remove the folder to train from the start.
+    warm_start : bool, default=False
+        Whether `fit` starts from the network of the previous call, for a stream of new answers:
+        call it again with all answers so far. There is no ``partial_fit``, because early stopping,
+        the estimate of the matrix and the accuracy need old and new answers together, and a network
+        that sees only new answers forgets the old ones. Classes and features must stay the same.
     progress : bool, default=False
         Whether to show a progress bar on a terminal.
     random_state : int, RandomState or None, default=None
@@ -196,6 +209,8 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         One record per epoch: ``epoch``, ``loss``, ``held_out_loss``, ``seconds``,
         ``samples_per_second`` and, if Q is invertible, ``held_out_accuracy``, the accuracy on
         held-out examples estimated without true labels.
+    preparation_ : naysay.classifier.preparation.Preparation
+        How X becomes the inputs of the network: medians for NaN, the reduction of a sparse X.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Only if X was a table with column names.
@@ -228,6 +243,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     loss_: nn.Module
     history_: list[dict[str, float]]
     input_shape_: tuple[int, ...]
+    preparation_: Preparation
     n_features_in_: int
     feature_names_in_: NDArray[Any]
     recipe_: "Recipe | ImageRecipe | None" = None
@@ -238,7 +254,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         *,
         method: str | Method = "forward",
         transition: str | TransitionMatrix | Mapping[str, TransitionMatrix] | ArrayLike = "uniform",
-        network: nn.Module | NetworkFactory | None = None,
+        network: str | nn.Module | NetworkFactory | None = None,
         classes: Sequence[Any] | None = None,
         epochs: int = 100,
         batch_size: int = 64,
@@ -261,6 +277,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         bfloat16: bool | None = None,
         compile: bool = False,  # noqa: A002 - torch's own word
         checkpoint: str | Path | None = None,
+        warm_start: bool = False,
         progress: bool = False,
         random_state: Any = None,
     ) -> None:
@@ -289,12 +306,15 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         self.bfloat16 = bfloat16
         self.compile = compile
         self.checkpoint = checkpoint
+        self.warm_start = warm_start
         self.progress = progress
         self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True  # it learns to avoid the y it is given
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
         return tags
 
     def fit(
@@ -305,12 +325,17 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         anchors: tuple[Any, Any] | None = None,
         true_labels: Any = None,
         anchors_are: str = "random",
+        sample_weight: Any = None,
     ) -> Self:
         """Learn from complementary labels.
 
         Parameters
         ----------
-        X : array or DataFrame of shape (n, n_features), or images of shape (n, C, H, W)
+        X : array, sparse matrix or DataFrame (n, n_features), or images of shape (n, C, H, W)
+            NaN is a missing value: it becomes the median of its column, and a further feature
+            indicates it if the column has missing values in `fit`. A sparse matrix of more than
+            1,000 columns is reduced to 16 to 128 features by a truncated singular value
+            decomposition, of the 32,768 columns that most examples have.
         y : array of shape (n,), boolean matrix of shape (n, n_classes), or Observations
             Complementary labels: the class that each example does NOT belong to. Where `classes`
             are text, labels may also be their positions, 0..n_classes-1. For several labels per
@@ -330,9 +355,19 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             Whether the examples with known classes are a random sample, of all examples or of each
             class, or were picked, for instance because they are clear. Only a random sample shows
             the accuracy on other examples, `accuracy_`.
+        sample_weight : array of shape (n,), optional
+            Weight of each example in the loss of all networks and in their held-out loss: an
+            example of weight 2 counts as two. Methods whose loss is not a mean over examples
+            refuse weights. Anchors that are not among X have the mean weight. Estimates of the
+            matrix and of accuracies from labels count all examples equally.
         """
         for message in self.fit_quietly(
-            X, y, anchors=anchors, true_labels=true_labels, anchors_are=anchors_are
+            X,
+            y,
+            anchors=anchors,
+            true_labels=true_labels,
+            anchors_are=anchors_are,
+            sample_weight=sample_weight,
         ):
             warnings.warn(message, NaysayWarning, stacklevel=2)
         return self
@@ -345,6 +380,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         anchors: tuple[Any, Any] | None = None,
         true_labels: Any = None,
         anchors_are: str = "random",
+        sample_weight: Any = None,
     ) -> tuple[str, ...]:
         """Fit the classifier as `fit` does, and return warnings as text instead of issuing them."""
         method = find_method(self.method)
@@ -354,9 +390,11 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         if not isinstance(self.learn_from_anchors, bool):
             repeats = check_count(self.learn_from_anchors, "learn_from_anchors", least=0)
         device = find_device(self.device)
-        X, labels, given = self._read_examples(X, y)
+        start = getattr(self, "network_", None) if self.warm_start else None
+        X, labels, given = self._read_examples(X, y, again=start is not None)
         anchored = self._read_anchors(X, anchors, true_labels, anchors_are)
         trainer = self._make_trainer(X, method, options, device)
+        trainer.weights = read_weights(sample_weight, X, labels)
         transitions = self._find_transitions(given, trainer, labels, anchored, method, repeats)
 
         prior = None
@@ -381,6 +419,8 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
                 examples, targets, loss, anchored.X, anchored.y, repeats=repeats
             )
         measure = accuracy_measure(self.loss_, self.transition_, targets)
+        if start is not None:
+            trainer.make_network = partial(self._make_network, method, start=start)
         self.network_, self.history_ = train_with_restarts(
             trainer, loss, examples, held_out, self.transition_, restarts, measure=measure
         )
@@ -389,7 +429,6 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             self.accuracy_ = accuracy_at_anchors(
                 self.habit_, self.network_, trainer, labels, anchored
             )
-        self.input_shape_ = tuple(X.shape[1:])
         self.recipe_ = self.provenance_ = None  # of an earlier fit
         unlike: tuple[str, ...] = ()
         if anchored is not None and (anchored.row < 0).any():
@@ -420,17 +459,27 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         )
 
     def _read_examples(
-        self, X: Any, y: Any
+        self, X: Any, y: Any, *, again: bool
     ) -> tuple[NDArray[Any], Observations, Transitions | None]:
-        """Check X and y, turn labels into indices, and align the matrix with the classes."""
+        """Check X and y, turn labels into indices, and align the matrix with the classes.
+
+        With `again`, the classes and the preparation of X by the previous fit are kept.
+        """
         given = read_transition(self.transition)
+        options = {**_ACCEPTED, "ensure_min_samples": 2, "reset": not again}
         if isinstance(y, Observations) or is_ruled_out(y):
-            X = cast("Any", validate_data(self, X, allow_nd=True, ensure_min_samples=2))
+            X = cast("Any", validate_data(self, X, **options))
         else:
-            X, y = cast("Any", validate_data(self, X, y, allow_nd=True, ensure_min_samples=2))
-            y = Observations(example=np.arange(len(X)), label=column_or_1d(y, warn=True))
-        labels, self.classes_, given = read_labels(y, len(X), self.classes, given)
-        return X, labels, given
+            X, y = cast("Any", validate_data(self, X, y, **options))
+            y = Observations(example=np.arange(X.shape[0]), label=column_or_1d(y, warn=True))
+        classes = self.classes_.tolist() if again else self.classes
+        labels, self.classes_, given = read_labels(y, X.shape[0], classes, given)
+        if again:
+            self._check_shape(X)
+        else:
+            self.input_shape_ = tuple(X.shape[1:])
+            self.preparation_ = Preparation.fit(X)
+        return self.preparation_.apply(X), labels, given
 
     def _read_anchors(
         self, X: NDArray[Any], anchors: Any, true_labels: Any, anchors_are: str
@@ -441,8 +490,8 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
                 raise InvalidInput(
                     f"anchors must be a pair (X_anchor, y_anchor). Got {shorten(anchors)}."
                 )
-            X_anchor = cast("Any", validate_data(self, anchors[0], allow_nd=True, reset=False))
-            anchors = X_anchor, anchors[1]
+            X_anchor = validate_data(self, anchors[0], **_ACCEPTED, reset=False)
+            anchors = self.preparation_.apply(X_anchor), anchors[1]
         found = read_anchors(X, anchors, true_labels, anchors_are, self.classes_)
         if found is None and isinstance(self.transition, str) and self.transition == "estimate":
             raise NoAnchorPoints(
@@ -477,17 +526,22 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
         )
 
-    def _make_network(self, method: Method, sample: Tensor) -> tuple[nn.Module, Augments]:
+    def _make_network(
+        self, method: Method, sample: Tensor, *, start: nn.Module | None = None
+    ) -> tuple[nn.Module, Augments]:
         """Make a new network for inputs like the sample, and choose its augmentation."""
         augment = self.augment
         if augment is None and method.needs_strong_view:
             augment = default_for(sample), strong_for(sample)
         elif augment is None:
             augment = default_for(sample) if method.needs_augmentation else lambda inputs: inputs
+        if start is not None:
+            return copy.deepcopy(start), augment
         if isinstance(self.network, nn.Module):
             network = copy.deepcopy(self.network)
         else:
-            network = (self.network or MLP)(tuple(sample.shape[1:]), len(self.classes_))
+            make = find_network(self.network) if isinstance(self.network, str) else self.network
+            network: nn.Module = (make or MLP)(tuple(sample.shape[1:]), len(self.classes_))
         if isinstance(network, Standardising):
             # Augmented, as in training: shifted images vary in pixels that are otherwise constant.
             network.standardise(of_each_view(augment, 1)[0](sample.float()).cpu())
@@ -646,6 +700,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             loss_state=self.loss_.state_dict() if is_known else {},
             preprocessing=None if self.recipe_ is None else self.recipe_.to_dict(),
             recipe_arrays=getattr(self.recipe_, "arrays", {}),
+            preparation=self.preparation_,
             provenance=self.provenance_,
             transition_samples=self.transition_samples_,
         )
@@ -680,6 +735,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         self.transitions_ = model.transitions
         self.transition_samples_ = model.transition_samples
         self.input_shape_ = model.input_shape
+        self.preparation_ = model.preparation
         self.history_ = model.history
         self.network_ = model.network.to(target)
         self.loss_ = model_files.rebuild_loss(self.method, model, path).to(target)
@@ -693,13 +749,17 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     @torch.no_grad()
     def _log_scores(self, X: Any) -> Tensor:
         check_is_fitted(self)
-        X = cast("Any", validate_data(self, X, allow_nd=True, reset=False))
-        if X.shape[1:] != self.input_shape_:
-            raise InvalidInput(
-                f"X must hold examples of shape {self.input_shape_}, as in fit. Got {X.shape[1:]}."
-            )
+        X = cast("Any", validate_data(self, X, **_ACCEPTED, reset=False))
+        self._check_shape(X)
+        X = self.preparation_.apply(X)
         device = next(self.network_.parameters()).device
         inputs = place(as_inputs(X), device)
         examples = training.Examples(inputs, torch.empty(len(X), device=device))
         logits = training.predict_logits(self.network_, examples).double()
         return as_training_loss(self.loss_).log_scores(logits)
+
+    def _check_shape(self, X: Any) -> None:
+        if X.shape[1:] != self.input_shape_:
+            raise InvalidInput(
+                f"X must hold examples of shape {self.input_shape_}, as in fit. Got {X.shape[1:]}."
+            )

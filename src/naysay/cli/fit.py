@@ -74,7 +74,7 @@ def fit(
     method: Annotated[
         str, typer.Option(help="Learning method; naysay methods lists them.")
     ] = "forward",
-    network: Annotated[str, typer.Option(help="A class of naysay.networks.")] = "mlp",
+    network: Annotated[str, typer.Option(help="linear, or a class of naysay.networks.")] = "mlp",
     epochs: Epochs = 100,
     held_out: Annotated[
         float, typer.Option(help="Fraction of the examples held out to estimate the accuracy.")
@@ -123,7 +123,7 @@ def fit(
         anchors_are=anchors_are,
         allow_diagonal=allow_diagonal,
         method=method,
-        network=find_network(network),
+        network=network,
         epochs=epochs,
         held_out=held_out,
         seed=seed,
@@ -138,16 +138,6 @@ def fit(
     else:
         _print(report)
         typer.echo(f"{report.seconds:.0f} seconds. The model: {out}  The page: {page}")
-
-
-def find_network(name: str) -> Any:
-    """Find a network class by its name, in upper or lower case."""
-    from naysay import networks
-
-    by_name = {each.lower(): network for each, network in networks.NETWORKS.items()}
-    if name.lower() not in by_name:
-        raise typer.BadParameter(f"must be one of {', '.join(sorted(by_name))}. Got {name!r}.")
-    return by_name[name.lower()]
 
 
 def _print(report: "FitReport") -> None:

@@ -4,15 +4,18 @@ Each is constructed as ``Network(input_shape, n_classes, **options)``, so the cl
 `functools.partial` of it, can be passed to ``ComplementaryClassifier(network=…)``.
 """
 
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
+from naysay._base.errors import InvalidInput
 from naysay.networks.lenet import LeNet5
 from naysay.networks.mlp import MLP
 from naysay.networks.resnet import ResNet18, ResNet34
 
-__all__ = ["MLP", "NETWORKS", "LeNet5", "ResNet18", "ResNet34", "Standardising"]
+__all__ = ["MLP", "NETWORKS", "LeNet5", "ResNet18", "ResNet34", "Standardising", "find_network"]
 
 #: Networks that can be restored from a model file, by name and from their ``arguments``.
 NETWORKS: dict[str, type[nn.Module]] = {
@@ -21,6 +24,22 @@ NETWORKS: dict[str, type[nn.Module]] = {
     "ResNet18": ResNet18,
     "ResNet34": ResNet34,
 }
+
+
+def find_network(name: str) -> Callable[..., Any]:
+    """Find a network by its name in upper or lower case: "linear", or a key of `NETWORKS`.
+
+    Examples
+    --------
+    >>> find_network("mlp").__name__
+    'MLP'
+    """
+    by_name: dict[str, Any] = {each.lower(): network for each, network in NETWORKS.items()}
+    by_name["linear"] = partial(MLP, widths=(), dropout=0.0)
+    if name.lower() not in by_name:
+        listed = ", ".join(sorted(by_name))
+        raise InvalidInput(f"network must be one of {listed}, or a network. Got {name!r}.")
+    return by_name[name.lower()]
 
 
 @runtime_checkable

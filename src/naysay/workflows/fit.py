@@ -164,7 +164,7 @@ def fit_own(
     anchors_are: str = "random",
     allow_diagonal: bool = False,
     method: str | Method = "forward",
-    network: NetworkFactory | None = None,
+    network: str | NetworkFactory | None = None,
     epochs: int = 100,
     held_out: float = 0.2,
     seed: int = 0,
