@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from naysay._base.errors import InvalidInput
 from naysay.cli._shared import (
     AsJson,
     DataFile,
@@ -113,9 +114,14 @@ def fit(
         print_summary(summary)
     more_anchors = read_anchor_file(anchors, own, reading, true_label=anchor_label)
 
+    from naysay.networks import find_network
     from naysay.report.fit import render_fit_page
     from naysay.workflows.fit import fit_own  # loads torch, after the quick checks
 
+    try:
+        find_network(network)
+    except InvalidInput as problem:
+        raise typer.BadParameter(str(problem)) from None
     clf, report = fit_own(
         own,
         anchors=more_anchors,
