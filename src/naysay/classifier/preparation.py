@@ -48,7 +48,7 @@ class Preparation:
         if X.ndim != 2 or X.dtype.kind != "f":
             return cls()
         rows = X[np.linspace(0, len(X) - 1, min(len(X), _SAMPLE)).astype(np.int64)]
-        median = np.empty(X.shape[1], dtype=np.float32)
+        median = np.empty(X.shape[1])  # `as_inputs` refuses values beyond float32
         has_gap = np.zeros(X.shape[1], dtype=bool)
         at_once = max(1, _BLOCK // len(rows))
         for start in range(0, X.shape[1], at_once):
@@ -59,6 +59,8 @@ class Preparation:
             for place, column in enumerate(values, start):
                 known = column[~np.isnan(column)] if has_gap[place] else column
                 median[place] = np.median(known) if len(known) else 0.0
+        with np.errstate(over="ignore"):
+            median = median.astype(np.float32)
         return cls(median=median, indicated=np.flatnonzero(has_gap))
 
     @classmethod
