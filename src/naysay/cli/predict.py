@@ -11,7 +11,7 @@ from naysay.cli._shared import DataFile, Model, as_sentences, print_json, reads_
 
 
 # The other settings for reading the data are saved with the model.
-@reads_data("images", "delimiter", "decimal", "strict")
+@reads_data("images", "text_model", "delimiter", "decimal", "strict")
 def predict(
     model: Model,
     data: DataFile,
