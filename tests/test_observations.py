@@ -30,7 +30,9 @@ def blobs():
 
 def small(**options):
     few_steps = {"epochs": 10, "lr": 0.01, "batch_size": 256}
-    return ComplementaryClassifier(**{"random_state": 0, "device": "cpu", **few_steps, **options})
+    return ComplementaryClassifier(
+        **{"learner": "network", "random_state": 0, "device": "cpu", **few_steps, **options}
+    )
 
 
 def test_likelihood_is_the_product_over_answers_of_each_annotators_own_matrix():

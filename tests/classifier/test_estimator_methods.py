@@ -29,7 +29,9 @@ def blobs():
 
 
 def small(**options):
-    return ComplementaryClassifier(**{"random_state": 0, "epochs": 10, "device": "cpu", **options})
+    return ComplementaryClassifier(
+        **{"learner": "network", "random_state": 0, "epochs": 10, "device": "cpu", **options}
+    )
 
 
 @NEW

@@ -55,7 +55,9 @@ def test_a_pipeline_warns_of_anchors_and_takes_true_labels():
     X, y = load_iris(return_X_y=True)
     Q = TransitionMatrix([[0, 0.9, 0.1], [0.2, 0, 0.8], [0.7, 0.3, 0]])
     comp_labels = Q.sample(y, seed=0)
-    clf = ComplementaryClassifier(transition="estimate", epochs=5, random_state=0, device="cpu")
+    clf = ComplementaryClassifier(
+        learner="network", transition="estimate", epochs=5, random_state=0, device="cpu"
+    )
     pipeline = Pipeline([("scale", StandardScaler()), ("clf", clf)])
     anchors = draw(y, 10, np.random.default_rng(0))
     with pytest.warns(NaysayWarning, match="A Pipeline transforms X, not the anchors"):

@@ -57,7 +57,9 @@ def test_a_method_may_have_a_module_of_another_package_as_its_loss(tmp_path):
         return made[-1]
 
     method = Method(name="own", summary="", when="", source="", make_loss=make_loss)
-    clf = ComplementaryClassifier(method=method, match_prior=0.1, restarts=1, random_state=0)
+    clf = ComplementaryClassifier(
+        learner="network", method=method, match_prior=0.1, restarts=1, random_state=0
+    )
     clf.fit(X, uniform.sample(y, seed=0))
     assert clf.loss_ is made[0]
     assert (clf.predict(X) == y).mean() > 0.9

@@ -42,6 +42,7 @@ def first_is_deaf():
 def fit(restarts, **options):
     make, made = first_is_deaf()
     clf = ComplementaryClassifier(
+        learner="network",
         transition=Q,
         network=make,
         restarts=restarts,
@@ -73,7 +74,9 @@ def test_of_all_attempts_that_of_least_held_out_loss_is_kept():
 
     options = {"transition": Q, "network": deafer, "epochs": 5, "validation_fraction": 0.4}
     tries = [
-        ComplementaryClassifier(**options, restarts=n, random_state=0).fit(X, COMP_LABELS)
+        ComplementaryClassifier(learner="network", **options, restarts=n, random_state=0).fit(
+            X, COMP_LABELS
+        )
         for n in range(3)
     ]
     losses = [min(r["held_out_loss"] for r in clf.history_) for clf in tries]
@@ -85,11 +88,13 @@ def test_several_answers_or_nothing_held_out_are_trained_once():
     ruled_out[np.arange(len(X)), COMP_LABELS] = True
     ruled_out[::2, (COMP_LABELS[::2] + 1) % 4] |= y[::2] != (COMP_LABELS[::2] + 1) % 4
     make, made = first_is_deaf()
-    ComplementaryClassifier(network=make, restarts=2, epochs=2, random_state=0).fit(X, ruled_out)
+    ComplementaryClassifier(
+        learner="network", network=make, restarts=2, epochs=2, random_state=0
+    ).fit(X, ruled_out)
     assert len(made) == 1
     make, made = first_is_deaf()
     ComplementaryClassifier(
-        transition=Q, network=make, restarts=2, epochs=2, validation_fraction=0
+        learner="network", transition=Q, network=make, restarts=2, epochs=2, validation_fraction=0
     ).fit(X, COMP_LABELS)
     assert len(made) == 1
 
@@ -139,7 +144,9 @@ def test_one_mistake_among_the_held_out_labels_does_not_stop_training():
         not_y = TransitionMatrix.uniform(3).sample(y, seed=1)
         wrong = np.random.default_rng(101).choice(np.flatnonzero(is_held_out))
         not_y[wrong] = y[wrong]
-        clf = ComplementaryClassifier(mistakes=mistakes, random_state=1).fit(X, not_y)
+        clf = ComplementaryClassifier(learner="network", mistakes=mistakes, random_state=1).fit(
+            X, not_y
+        )
         scores[mistakes] = (clf.predict(X) == y).mean()
     assert scores[0] < 0.8
     assert scores[0.01] > 0.9
@@ -147,4 +154,4 @@ def test_one_mistake_among_the_held_out_labels_does_not_stop_training():
 
 def test_mistakes_are_a_share():
     with pytest.raises(InvalidInput, match="mistakes must be"):
-        ComplementaryClassifier(mistakes=0.7).fit(X, COMP_LABELS)
+        ComplementaryClassifier(learner="network", mistakes=0.7).fit(X, COMP_LABELS)

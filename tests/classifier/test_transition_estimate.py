@@ -28,7 +28,13 @@ ANCHORS = np.concatenate([np.flatnonzero(y == label)[:10] for label in range(10)
 
 def classifier(**options):
     return ComplementaryClassifier(
-        transition="estimate", epochs=20, batch_size=128, lr=5e-3, random_state=0, **options
+        learner="network",
+        transition="estimate",
+        epochs=20,
+        batch_size=128,
+        lr=5e-3,
+        random_state=0,
+        **options,
     )
 
 
@@ -123,7 +129,9 @@ def test_the_same_seed_gives_the_same_matrix_and_answers_may_be_several():
 
 
 def test_a_matrix_that_was_given_leaves_no_habit():
-    clf = ComplementaryClassifier(transition=Q, epochs=1, random_state=0).fit(X, Q.sample(y))
+    clf = ComplementaryClassifier(learner="network", transition=Q, epochs=1, random_state=0).fit(
+        X, Q.sample(y)
+    )
     assert clf.transition_estimate_ is None
 
 
@@ -164,6 +172,7 @@ def test_networks_that_estimate_multiply_as_the_classifier_does(monkeypatch, mor
 def test_networks_that_estimate_may_be_trained_for_less_long(more, n_epochs):
     views = []
     ComplementaryClassifier(
+        learner="network",
         transition="estimate",
         classes=range(10),
         epochs=3,
@@ -351,7 +360,13 @@ def ask(habits, who):
 
 def fit_apart(answers, epochs=15, **options):
     clf = ComplementaryClassifier(
-        transition="estimate", classes=range(4), epochs=epochs, lr=1e-2, random_state=0, **options
+        learner="network",
+        transition="estimate",
+        classes=range(4),
+        epochs=epochs,
+        lr=1e-2,
+        random_state=0,
+        **options,
     )
     return clf.fit(X4, answers, anchors=(X4[ANCHORS4], y4[ANCHORS4]))
 

@@ -58,7 +58,12 @@ def test_a_classifier_records_it():
     X = 4 * np.eye(3)[true] + rng.normal(size=(3000, 3))
     Q = TransitionMatrix.without_zeros(3, (0.7, 0.3), seed=0)
     clf = ComplementaryClassifier(
-        transition=Q, epochs=10, batch_size=128, validation_fraction=0.5, random_state=0
+        learner="network",
+        transition=Q,
+        epochs=10,
+        batch_size=128,
+        validation_fraction=0.5,
+        random_state=0,
     ).fit(X, Q.sample(true, seed=0))
     estimate = clf.history_[-1]["held_out_accuracy"]
     assert estimate == pytest.approx((clf.predict(X) == true).mean(), abs=0.1)

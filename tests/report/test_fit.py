@@ -28,7 +28,7 @@ def make_report(n=120, Q=ERRING, **columns):
     frame = pd.DataFrame(rng.normal(size=(n, 2)) + 4 * y[:, None], columns=["a", "b<"])
     frame = frame.assign(**{"not": said}, **columns)
     roles = {"annotator": "who"} if columns else {}
-    return fit_own(read_own(frame, label="not", **roles), transition=Q, epochs=15)[1]
+    return fit_own(read_own(frame, label="not", **roles), transition=Q, learner="network", epochs=15)[1]
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +124,7 @@ def test_images_are_shown_as_thumbnails_inside_the_page(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.integers(0, 256, (40, 3, 6, 5)).astype(np.uint8)
     np.savez(tmp_path / "x.npz", X=X, labels=np.arange(40) % 2)
-    _, report = fit_own(read_own(tmp_path / "x.npz"), epochs=2)
+    _, report = fit_own(read_own(tmp_path / "x.npz"), learner="network", epochs=2)
     pictures = Page(render_fit_page(report)).all("img")
     assert len(pictures) == len(report.unsure) == 12
     assert all(each["src"].startswith("data:image/png;base64,") for each in pictures)
@@ -140,7 +140,7 @@ def test_many_classes_get_a_list_in_place_of_a_map():
     y = rng.integers(40, size=800)
     frame = pd.DataFrame({"a": y + 0.1 * rng.normal(size=800)})
     frame["not"] = [f"c{label}" for label in TransitionMatrix.uniform(40).sample(y, seed=1)]
-    text = render_fit_page(fit_own(read_own(frame, label="not"), epochs=1)[1])
+    text = render_fit_page(fit_own(read_own(frame, label="not"), learner="network", epochs=1)[1])
     assert "the largest entries" in text
     assert "--heat" not in re.sub(r"<style>.*?</style>", "", text, flags=re.S)
 

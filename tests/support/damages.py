@@ -1,5 +1,6 @@
 """Randomly damaged files, and what each command makes of them."""
 
+import gzip
 import json
 import os
 import shutil
@@ -97,7 +98,14 @@ KINDS = {
         "flowers.parquet", damage_bytes, "data info flowers.parquet --label not"
     ),
     "Arrays (.npz): data info": Kind("arrays.npz", damage_bytes, "data info arrays.npz"),
-    "Image: data info": Kind("photos/cat/1.png", damage_bytes, "data info photos"),
+    "Image: data info": Kind("photos/cat/1.png", damage_bytes, "data info photos --strict"),
+    "JSON Lines: data info": Kind(
+        "flowers.jsonl", damage_bytes, "data info flowers.jsonl --label not"
+    ),
+    "Excel: data info": Kind("flowers.xlsx", damage_bytes, "data info flowers.xlsx --label not"),
+    "Compressed CSV: data info": Kind(
+        "flowers.csv.gz", damage_bytes, "data info flowers.csv.gz --label not"
+    ),
     "Q.csv: inspect": Kind("Q.csv", damage_bytes, "inspect Q.csv"),
     "Q.csv: check": Kind(
         "Q.csv", damage_bytes, "check model flowers.csv --label not --transition Q.csv"
@@ -117,7 +125,12 @@ def write_whole(folder: Path) -> None:
     """Write the undamaged files: tables, arrays, images, matrices, and a model."""
     write_example(folder / "flowers.csv")
     write_example(folder / "answers.csv", annotators=True)
-    pq.write_table(csv.read_csv(folder / "flowers.csv"), folder / "flowers.parquet")
+    table = csv.read_csv(folder / "flowers.csv")
+    pq.write_table(table, folder / "flowers.parquet")
+    frame = table.to_pandas()
+    frame.to_json(folder / "flowers.jsonl", orient="records", lines=True)
+    frame.to_excel(folder / "flowers.xlsx", index=False)
+    (folder / "flowers.csv.gz").write_bytes(gzip.compress((folder / "flowers.csv").read_bytes()))
     rng = np.random.default_rng(0)
     labels = np.arange(60) % 3
     np.savez(folder / "arrays.npz", X=rng.normal(size=(60, 4)), labels=labels)

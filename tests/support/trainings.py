@@ -148,7 +148,7 @@ def fit_classifier(checkpoint=None, *, random_state=0, **changes):
     X, labels, true = make_data(300, 0)
     settings = {"transition": "estimate", "epochs": 12, "patience": 20, "device": "cpu"}
     clf = ComplementaryClassifier(
-        checkpoint=checkpoint, random_state=random_state, **(settings | changes)
+        learner="network", checkpoint=checkpoint, random_state=random_state, **(settings | changes)
     )
     clf.fit(X, labels, anchors=(X[:40], true[:40]))
     state = dict(clf.network_.state_dict())

@@ -55,7 +55,7 @@ def train_from_file(path, shape, dtype, *, anchors):
     true = rng.integers(4, size=len(X))
     labels = Q.sample(true, seed=0)
     clf = ComplementaryClassifier(
-        network=tiny, epochs=1, batch_size=64, device="cpu", random_state=0
+        learner="network", network=tiny, epochs=1, batch_size=64, device="cpu", random_state=0
     )
     clf.fit(np.zeros((8, *shape[1:]), dtype), np.arange(8) % 4)  # libraries take their memory
     given = {"anchors": (np.array(X[:8]), true[:8])} if anchors else {}
@@ -100,7 +100,7 @@ def test_a_mapped_array_gives_what_the_same_array_in_memory_gives(dtype, mode, t
     y = rng.integers(4, size=120)
     np.save(tmp_path / "X.npy", X)
     mapped = np.load(tmp_path / "X.npy", mmap_mode=mode)
-    clf = ComplementaryClassifier(epochs=3, random_state=0, device="cpu")
+    clf = ComplementaryClassifier(learner="network", epochs=3, random_state=0, device="cpu")
     anchors = (X[:20], y[:20])
     in_memory = clf.fit(X, Q.sample(y, seed=0), anchors=anchors)
     weights = [each.detach().clone() for each in in_memory.network_.parameters()]

@@ -357,6 +357,6 @@ def test_a_measure_may_be_no_number(path):
 def test_nothing_to_train_on_is_refused():
     with pytest.raises(InvalidInput, match="none is left"):
         fit("dropout", examples=examples_of(0, 0))
-    clf = ComplementaryClassifier(validation_fraction=0.9, epochs=1)
+    clf = ComplementaryClassifier(learner="network", validation_fraction=0.9, epochs=1)
     with pytest.raises(InvalidInput, match="validation_fraction must leave"):
         clf.fit([[0.0], [1.0]], [0, 1])

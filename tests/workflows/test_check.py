@@ -46,7 +46,7 @@ def write_table(path, X, labels, **columns):
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     X, _, labels = make_animals(1500, MISTAKES, seed=0)
-    clf = ComplementaryClassifier(transition=MISTAKES, epochs=12, random_state=0)
+    clf = ComplementaryClassifier(learner="network", transition=MISTAKES, epochs=12, random_state=0)
     path = tmp_path_factory.mktemp("models") / "animals"
     clf.fit(X.astype(np.float32), labels).save(path)
     return path

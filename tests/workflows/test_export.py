@@ -42,7 +42,9 @@ ROWS = [
 def fit(X, method="forward", recipe=None):
     Q = TransitionMatrix.without_zeros(3, shares=(0.7, 0.3))
     labels = Q.sample(np.arange(len(X)) % 3, seed=0)
-    clf = ComplementaryClassifier(method=method, transition=Q, epochs=2, random_state=0)
+    clf = ComplementaryClassifier(
+        learner="network", method=method, transition=Q, epochs=2, random_state=0
+    )
     clf.fit(X, labels)
     clf.set_origin(recipe=recipe)
     return clf

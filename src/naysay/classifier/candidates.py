@@ -95,7 +95,7 @@ def fit_kernel(evidence: Evidence, pooled: Pooled) -> tuple[Candidate, list[Floa
             "scale": scale.scale,
             "centres": centres,
             "gamma": np.float32(gamma),
-            "weight": solve_triangular(root, weights, lower=True, trans="T"),
+            "weight": solve_triangular(root, weights, lower=True, trans=1),
             "bias": posterior_mean,
         }
         network.load_state_dict({name: torch.as_tensor(each) for name, each in values.items()})
@@ -144,11 +144,13 @@ def fit_trees(evidence: Evidence, posteriors: list[Floats]) -> Candidate:
     start = time.perf_counter()
     shape, n_classes = (evidence.X.shape[1],), evidence.likelihood.shape[1]
 
+    share = 1 / np.sqrt(evidence.X.shape[1])  # of the features, tried at each node
+
     def fit(posterior: Floats, rows: NDArray[Any]) -> nn.Module:
         trees = ExtraTreesRegressor(
             min(_N_TREES, 10 + len(rows) // 20),
             min_samples_leaf=2,
-            max_features="sqrt",
+            max_features=share,
             random_state=evidence.seed,
         ).fit(evidence.X[rows], posterior[rows])
         return Forest.from_trees([each.tree_ for each in trees.estimators_], shape, n_classes)
@@ -179,7 +181,7 @@ def _fit_linear(
     network = MLP((X.shape[1],), posterior.shape[1], widths=(), dropout=0.0)
     network.standardise(inputs)
     targets, evidence = (torch.from_numpy(each).float() for each in (posterior, likelihood))
-    weight = network.layers[-1].weight
+    weight = next(network.layers.parameters())
     logs = evidence.log()
     for is_forward in (False, True):
         optimiser = torch.optim.LBFGS(

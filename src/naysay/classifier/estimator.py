@@ -59,6 +59,7 @@ from naysay.methods import METHODS, Method, Setting, find_method
 from naysay.metrics import Estimate
 from naysay.networks import MLP, Mixture, Standardising, find_network
 from naysay.observations import Observations
+from naysay.training import processes
 from naysay.training.augmentation import Augments, default_for, of_each_view, strong_for
 from naysay.training.schedules import Schedule, cosine
 from naysay.transition import TransitionMatrix
@@ -537,7 +538,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             f"fewer than {FEWEST:,} or more than {MOST:,} examples": not FEWEST <= len(X) <= MOST,
         }
         reasons = [name for name, is_used in only_for_networks.items() if is_used]
-        reasons += ["several processes"] if training.processes.count() > 1 else []
+        reasons += ["several processes"] if processes.count() > 1 else []
         if learner == "auto":
             return "network" if reasons else "auto"
         if learner != "network" and reasons:
@@ -766,7 +767,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         >>> from sklearn.model_selection import GridSearchCV, KFold
         >>> X, y = load_iris(return_X_y=True)
         >>> not_y = TransitionMatrix.uniform(3).sample(y, seed=0)
-        >>> clf = ComplementaryClassifier(epochs=20, random_state=0)
+        >>> clf = ComplementaryClassifier(learner="network", epochs=20, random_state=0)
         >>> folds = KFold(2, shuffle=True, random_state=0)  # iris is sorted by class
         >>> GridSearchCV(clf, {"lr": [1e-6, 1e-2]}, cv=folds).fit(X, not_y).best_params_
         {'lr': 0.01}

@@ -64,7 +64,7 @@ def squared_distances(left: NDArray[np.float32], right: NDArray[np.float32]) -> 
 class Graph(NamedTuple):
     """The nearest neighbours of each example, and weights that sum to 1."""
 
-    index: NDArray[np.int64]  # (n, k)
+    nearest: NDArray[np.int64]  # (n, k)
     weight: Floats  # (n, k)
 
     @classmethod
@@ -91,9 +91,9 @@ class Graph(NamedTuple):
     @property
     def matrix(self) -> csr_array:
         """The weights as a sparse matrix."""
-        n, k = self.index.shape
+        n, k = self.nearest.shape
         starts = np.arange(0, n * k + 1, k)
-        return csr_array((self.weight.ravel(), self.index.ravel(), starts), (n, n))
+        return csr_array((self.weight.ravel(), self.nearest.ravel(), starts), (n, n))
 
 
 def spread(graph: Graph, likelihood: Floats, prior: Floats | None) -> list[Floats]:
@@ -104,7 +104,7 @@ def spread(graph: Graph, likelihood: Floats, prior: Floats | None) -> list[Float
     """
     n, n_classes = likelihood.shape
     probs = np.full((n, n_classes), 1 / n_classes)
-    of_neighbours = normalised(likelihood)[graph.index]  # (n, k, n_classes)
+    of_neighbours = normalised(likelihood)[graph.nearest]  # (n, k, n_classes)
     for _ in range(_EM_ROUNDS):
         posterior = probs[:, None] * of_neighbours
         posterior /= posterior.sum(axis=2, keepdims=True) + 1e-300

@@ -135,9 +135,10 @@ def estimate_transition(
         scored = trainer.log_probs(network, trainer.pick(example, labels)), labels
     at_anchors = calibrated(score_anchors(trainer, network, anchors.X), scored)
     seed = int(trainer.random.randint(2**31 - 1)) if refining else 0
-    by_anchors = None
+    by_anchors: Callable[[], Predicted] | None = None
+    predict_by: CrossFit
     if pool is None:
-        predict: CrossFit = partial(
+        predict_by = partial(
             cross_fit,
             trainer,
             evidence,
@@ -155,10 +156,10 @@ def estimate_transition(
             probs, out_of_fold, right = pool.cross_fit(Q, len(names), mistakes=trainer.mistakes)
             return probs, out_of_fold, right > LEAST_RIGHT
 
-        by_anchors = partial(predict, None, name="")
+        by_anchors, predict_by = partial(predict, None, name=""), predict
     return estimate_from_predictions(
         at_anchors,
-        predict,
+        predict_by,
         answers,
         anchors,
         names,

@@ -15,6 +15,14 @@ from naysay._base.errors import InvalidData, InvalidInput
 def parse_json_lines(data: bytes, source: str, *, longest: int) -> pa.Table:
     """Parse one JSON object per line; a key that a line lacks is a missing value."""
     try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InvalidData(
+            f"{source} must be text in UTF-8. Line {line} holds the byte "
+            f"0x{data[error.start]:02x}, which is not valid UTF-8."
+        ) from None
+    try:
         return pa_json.read_json(
             text_reader(data.removeprefix(codecs.BOM_UTF8), longest=longest),
             read_options=pa_json.ReadOptions(block_size=longest),
