@@ -39,7 +39,7 @@ def test_a_search_passes_true_labels_and_weights_on_by_fold(iris):
     weights = np.arange(150) % 3 + 1.0
     search.fit(X, comp_labels, **{f"{prefix}true_labels": known, f"{prefix}sample_weight": weights})
     assert search.best_params_ == {"complementaryclassifier__lr": 1e-2}
-    assert search.best_estimator_[-1].habit_ is not None
+    assert search.best_estimator_[-1].transition_estimate_ is not None
 
 
 def test_processes_of_joblib_give_the_same_predictions(iris):
@@ -116,7 +116,7 @@ def test_a_warm_start_continues_with_new_answers(iris):
     assert losses[1] < losses[0]  # after one epoch, because the network had learned
     assert_array_equal(clf.network_.mean, mean)  # inputs keep their meaning
     assert (clf.predict(X) == y).mean() > 0.8
-    cold = small(epochs=30).fit(X, comp_labels)
+    cold = small(learner="network", epochs=30).fit(X, comp_labels)
     assert cold.history_[0]["held_out_loss"] > losses[1]
 
 
