@@ -67,7 +67,7 @@ def make_matrix(kind: str, n_classes: int, mistakes: float, rng: np.random.Gener
                 others = rng.permutation(np.flatnonzero(off[row]))[:n_possible]
                 values[row, others] = rng.dirichlet(np.full(n_possible, 4.0))
         values = (1 - mistakes) * values + mistakes * np.eye(n_classes)
-        most = 1e4 if kind == "with0" and n_classes > 10 else 15 + n_classes
+        most = 15 + n_classes if kind == "without0" or n_classes <= 10 else 1e4
         if values.any(axis=0).all() and np.linalg.cond(values) < most:
             return values
 
