@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.feature_extraction.text import HashingVectorizer
@@ -13,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from naysay import ComplementaryClassifier, InvalidInput, InvalidLabels, TransitionMatrix
-from naysay.networks import MLP, LeNet5, find_network
+from naysay.networks import MLP, LeNet5, Mixture, find_network
 
 FOLDS = KFold(2, shuffle=True, random_state=0)  # iris is sorted by class
 
@@ -127,3 +128,32 @@ def test_a_warm_start_keeps_classes_and_features(iris):
         clf.fit(X[:, :3], comp_labels)
     with pytest.raises(InvalidLabels, match="must hold only the classes"):
         clf.fit(X, comp_labels + 1)
+
+
+def test_weights_and_a_warm_start_train_a_network_and_other_learners_refuse_them(iris):
+    X, _, comp_labels = iris
+    weights = np.arange(150) % 3 + 1.0
+    assert isinstance(small(epochs=1).fit(X, comp_labels).network_, Mixture)
+    equal = small(epochs=1).fit(X, comp_labels, sample_weight=np.full(150, 2.0))
+    assert isinstance(equal.network_, Mixture)  # as without weights
+    clf = small(epochs=1).fit(X, comp_labels, sample_weight=weights)
+    assert isinstance(clf.network_, MLP)
+    with pytest.raises(InvalidInput, match=r"'trees' cannot be used with sample_weight\. Use"):
+        small(learner="trees").fit(X, comp_labels, sample_weight=weights)
+    with pytest.raises(InvalidInput, match=r"'kernel' cannot be used with warm_start\. Use"):
+        small(learner="kernel", warm_start=True).fit(X, comp_labels)
+    with pytest.raises(InvalidInput, match="the previous fit is a mixture of models"):
+        equal.set_params(warm_start=True).fit(X, comp_labels)
+
+
+def test_the_default_learner_of_a_wide_sparse_x_and_of_missing_values_is_saved(iris, tmp_path):
+    X, y, comp_labels = iris
+    wide = csr_array((np.ones(150), (np.arange(150), y * 700 + np.arange(150) % 5)), (150, 2000))
+    gaps = np.where(np.arange(600).reshape(150, 4) % 37 == 0, np.nan, X)
+    for given in (wide, gaps):
+        clf = small(epochs=2).fit(given, comp_labels)
+        assert isinstance(clf.network_, Mixture)
+        assert (clf.predict(given) == y).mean() > 0.8
+        clf.save(tmp_path / "model")
+        again = ComplementaryClassifier.load(tmp_path / "model")
+        assert_array_equal(again.predict_proba(given), clf.predict_proba(given))

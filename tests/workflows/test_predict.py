@@ -11,6 +11,7 @@ from numpy.testing import assert_array_equal
 from naysay import InvalidData, InvalidInput
 from naysay.datasets.own import batches, read_features, read_own
 from naysay.workflows import predict
+from naysay.workflows.check import check_file
 from naysay.workflows.fit import fit_own
 from naysay.workflows.predict import json_lines, predict_file, write_tables
 
@@ -123,3 +124,26 @@ def test_arrays_have_no_id(tmp_path, model):
 def test_a_table_of_issues_without_rows_has_a_header(tmp_path):
     write_tables([pa.table({"a": pa.array([], pa.int64())})], tmp_path / "t.csv")
     assert (tmp_path / "t.csv").read_text() == "a\n"
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_columns_of_text_are_read_in_batches_and_checked_by_the_recipe_of_the_model(
+    tmp_path, monkeypatch
+):
+    noises = ["the cat purrs at home", "a dog barks at trees", "an owl hoots by night"]
+    notes = [f"{noises[i % 3]} on day {i}" for i in range(60)]
+    notes[5] = None
+    table = pa.table({"n": range(60), "note": notes, "not": ["dog", "owl", "cat"] * 20})
+    model, _ = fit_own(read_own(table, label="not", ignore=["n"]), epochs=2)
+    path = write(tmp_path / "t.csv", table)
+    tables = list(predict_file(model, path, example_id="n"))
+    assert len(tables) >= 8
+    probs = pa.concat_tables(tables)["P(cat)"].to_numpy()
+    X = read_features(path, model.recipe_)
+    np.testing.assert_allclose(probs, model.predict_proba(X)[:, 0], rtol=1e-5)
+    assert np.ptp(probs) > 0.1
+    few = table.slice(0, 9).to_pandas().to_csv(index=False)  # too few to fit a recipe to
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(few.encode())))
+    assert_array_equal(check_file(model, "-", label="not").own.X, X[:9])
+    with pytest.raises(InvalidInput, match="must have the columns that the model was trained on"):
+        check_file(model, table.drop_columns(["note"]), label="not")
