@@ -49,4 +49,5 @@ if __name__ == "__main__":
             "standard_deviation": round(float(np.std(accuracies, ddof=1)), 4),
         }
         print(name, results[name], flush=True)
-    write_record("text", results, n_runs=len(seeds), corpus=f"SciPy {scipy.__version__}")
+    facts = {"learner": "auto", "corpus": f"SciPy {scipy.__version__}"}
+    write_record("text", results, n_runs=len(seeds), **facts)
