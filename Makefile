@@ -2,13 +2,16 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+MINIMUMS := .venv-minimums
+CORE_TESTS := tests/cli/test_help.py tests/cli/test_commands.py tests/_base tests/transition \
+	tests/datasets/own tests/classifier/test_model_files.py
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types layers unit fix docs bench gpubench clean
+.PHONY: help demo test test-minimums lint types layers unit fix docs bench gpubench clean
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 15
 
 demo: $(VENV)/installed ## the whole idea in under a minute: a table and a page
 	$(BIN)/naysay demo
@@ -27,6 +30,15 @@ layers: $(VENV)/installed-test
 
 unit: $(VENV)/installed-test
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=term --cov-fail-under=97
+
+test-minimums: ## the core tests with the oldest versions that are allowed, but for torch
+	$(PYTHON) -m venv $(MINIMUMS)
+	sed -n '/^dependencies/,/^]/s/.*"\([a-z0-9-]*\)>=\(.*\)",/\1==\2/p' pyproject.toml \
+		| grep -v '^torch' > $(MINIMUMS)/constraints.txt
+	grep '^torch==' constraints.txt >> $(MINIMUMS)/constraints.txt
+	$(MINIMUMS)/bin/python -m pip install --quiet --disable-pip-version-check \
+		-c $(MINIMUMS)/constraints.txt -e . pytest hypothesis pandas
+	$(MINIMUMS)/bin/python -m pytest -W default $(CORE_TESTS)
 
 fix: $(VENV)/installed-test ## format and mend what ruff can mend
 	$(BIN)/ruff format .
@@ -54,7 +66,7 @@ gpubench: $(VENV)/installed-test ## timings on a GPU; DATA=folder of pendigits, 
 	$(BIN)/python benchmarks/gpu_cifar.py $(DATA)
 
 clean: ## remove the virtual environment and caches
-	rm -rf $(VENV) site .pytest_cache .ruff_cache .import_linter_cache .coverage
+	rm -rf $(VENV) $(MINIMUMS) site .pytest_cache .ruff_cache .import_linter_cache .coverage
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

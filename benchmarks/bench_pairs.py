@@ -18,7 +18,7 @@ from naysay import ComplementaryClassifier, TransitionMatrix
 from record import write_record
 from study_coverage import load, make_matrix
 
-SEEDS = range(300, 308)
+SEEDS = range(308, 316)  # those from 300 were looked at
 
 
 def run(seed: int) -> dict[str, float]:

@@ -1,5 +1,16 @@
-"""``python -m naysay`` is the command line."""
+"""``python -m naysay`` and ``naysay`` are the command line."""
 
-from naysay.cli import main
+import sys
 
-main()
+
+def main() -> None:
+    """Run the command line; Ctrl-C while it still loads ends it like Ctrl-C later."""
+    try:
+        from naysay.cli import main as run
+    except KeyboardInterrupt:
+        sys.exit(130)
+    run()
+
+
+if __name__ == "__main__":
+    main()

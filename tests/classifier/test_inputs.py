@@ -8,7 +8,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wi
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MinMaxScaler, PowerTransformer, StandardScaler
 
-from naysay import ComplementaryClassifier, NaysayWarning, TransitionMatrix
+from naysay import ComplementaryClassifier, InvalidLabels, NaysayWarning, TransitionMatrix
 from naysay.classifier.inputs import warn_if_unlike
 
 TABLES = {each.__name__: each for each in (load_breast_cancer, load_digits, load_iris, load_wine)}
@@ -69,3 +69,11 @@ def test_a_pipeline_warns_of_anchors_and_takes_true_labels():
         pipeline.fit(X, comp_labels, clf__true_labels=known)
         clf.fit(X, comp_labels, anchors=(X[anchors], y[anchors]))
     assert not [each for each in caught if "do not look like X" in str(each.message)]
+
+
+@pytest.mark.parametrize("classes", [None, ["cat", "dog", "owl"]])
+def test_a_missing_label_among_text_is_named(classes):
+    y = np.array(["cat", "dog", None, "owl"] * 5, dtype=object)
+    clf = ComplementaryClassifier(classes=classes, epochs=1)
+    with pytest.raises(InvalidLabels, match=r"y must hold a label everywhere\. Entry 2 is"):
+        clf.fit(np.zeros((20, 2)), y)

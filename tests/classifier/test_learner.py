@@ -129,3 +129,20 @@ def test_a_class_that_is_never_named_is_learned_from_anchors(learner):
     assert np.asarray(clf.transition_)[:, 2].max() < 0.1
     with pytest.raises(InvalidLabels, match="never says 'not 2'"):
         clf.set_params(transition="uniform").fit(X, not_y, true_labels=known)
+
+
+def test_the_matrix_is_refined_where_classes_overlap():
+    rng = np.random.default_rng(0)
+    y = rng.integers(5, size=1200)
+    X = rng.standard_normal((1200, 6)) + 0.6 * np.eye(6)[y]  # about 40 % can be right
+    Q = TransitionMatrix.without_zeros(5, (0.7, 0.1, 0.1, 0.1), seed=0)
+    known = np.full(1200, -1)
+    for label in range(5):
+        known[np.flatnonzero(y == label)[:20]] = label
+    clf = ComplementaryClassifier(
+        transition="estimate", classes=range(5), epochs=10, random_state=0
+    )
+    found = clf.estimate_transition(X, Q.sample(y, seed=0), true_labels=known)
+    assert found.at_anchors is not None
+    assert (found.at_anchors.argmax(axis=1) == known[known >= 0]).mean() < 0.5
+    assert found.transition.distance(Q) < 0.7 * found.from_anchors.distance(Q)

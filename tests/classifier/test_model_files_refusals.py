@@ -1,6 +1,7 @@
 """Model files that are damaged, foreign or do not fit together are refused."""
 
 import copy
+import time
 
 import pytest
 import torch
@@ -206,3 +207,25 @@ def test_property_any_change_of_the_facts_is_loaded_or_clearly_refused(tmp_path,
     except NaysayError:
         return
     assert len(model.classes) == model.transition.n_classes
+
+
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_a_network_of_very_many_layers_is_refused_at_once(tmp_path, is_nested):
+    save(tmp_path / "model")
+    many = {"widths": [1] * 100_000}
+    change_facts(
+        tmp_path / "model",
+        lambda facts: facts["network"]["arguments"].update(
+            {"members": [["MLP", many]]} if is_nested else many
+        ),
+    )
+    start = time.process_time()
+    with pytest.raises(InvalidModelFile, match="an argument of the network has 100000 entries"):
+        load_model(tmp_path / "model")
+    assert time.process_time() - start < 2
+
+
+def test_weights_are_mapped_and_not_read_whole(tmp_path, monkeypatch):
+    save(tmp_path / "model")
+    monkeypatch.setattr(type(tmp_path), "read_bytes", None)
+    assert load_model(tmp_path / "model").classes.shape == (3,)

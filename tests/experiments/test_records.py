@@ -110,7 +110,7 @@ def test_damage_inside_the_file_is_named(tmp_path):
     with pytest.raises(InvalidData, match=r"line 2: .* a record is a JSON object"):
         file.read()
     file.path.write_text(first.replace('"mnist"', '"usps"') + "\n")
-    with pytest.raises(InvalidData, match=r"line 1: The hash .* is not that of the spec"):
+    with pytest.raises(InvalidData, match=r"line 1: The (hash|checksum) .*is not that of"):
         file.read()
     file.path.write_text('{"hash": "12"}\n')
     with pytest.raises(InvalidData, match="not a record of a run: 'seed'"):
@@ -189,3 +189,46 @@ def test_a_claim_holds_against_another_process_and_ends_with_its_process(tmp_pat
         with start(program, path, run) as second:
             assert second.stdout.readline() == "False\n"
             second.kill()
+
+
+def altered_values():
+    """Records with one value of a wrong type, or out of range."""
+    good = RunRecord(spec=make_spec(), accuracy=0.5, seconds=1.0, device="cpu").as_json()
+    del good["checksum"]
+    wrong = {
+        **{"accuracy": "high", "seconds": None, "device": 3, "estimates": [1], "q_error": 5},
+        **{"matrices": {"true": [["a"]]}, "history": [1], "versions": {"torch": 2}, "time": 1},
+        "git_commit": 7,
+    }
+    for name, value in [*wrong.items(), ("accuracy", 1.5), ("accuracy", True)]:
+        yield {**good, name: value}
+    for name, value in {"dataset": 5, "anchors": "x", "n_train": "many", "knows": []}.items():
+        yield {**good, "spec": {**good["spec"], name: value}}
+    yield {**good, "spec": 5}
+
+
+@pytest.mark.parametrize("values", list(altered_values()))
+def test_a_record_with_a_wrong_type_is_refused_with_its_line(tmp_path, values):
+    path = tmp_path / "records.jsonl"
+    path.write_text(json.dumps(values) + "\n")
+    with pytest.raises(InvalidData, match=r"line 1: This is not a (record|spec) of a run"):
+        RecordFile(path).read()
+
+
+@pytest.mark.parametrize("line", ['{"a":' * 50_000, "[" * 100_000])
+def test_deep_nesting_is_no_record(tmp_path, line):
+    path = tmp_path / "records.jsonl"
+    path.write_text(line + "\n")
+    with pytest.raises(InvalidData, match="line 1: This is not JSON"):
+        RecordFile(path).read()
+    path.write_text(line)  # an unfinished last line
+    assert RecordFile(path).read() == []
+
+
+def test_a_changed_figure_is_found_by_the_checksum(tmp_path):
+    path = tmp_path / "records.jsonl"
+    RecordFile(path).append(RunRecord(spec=make_spec(), accuracy=0.5, seconds=1.0, device="cpu"))
+    assert len(RecordFile(path).read()) == 1
+    path.write_text(path.read_text().replace('"accuracy": 0.5', '"accuracy": 0.9'))
+    with pytest.raises(InvalidData, match="line 1: The checksum is not that of the record"):
+        RecordFile(path).read()

@@ -5,6 +5,7 @@ How files are replaced is tested in ``tests/_base/test_files.py``.
 
 import os
 import stat
+from importlib.resources import files
 
 import pytest
 
@@ -49,3 +50,15 @@ def test_numbers_read_well():
     assert plain == ["> 99.9 %", "90 %", "0.0 %"]
     named = [with_article(name).replace("\xa0", " ") for name in ("7", "8", "owl", "cat", "")]
     assert named == ["a 7", "an 8", "an owl", "a cat", "a "]
+
+
+@pytest.mark.parametrize("name", ["demo", "fit", "report"])
+def test_every_page_forbids_scripts_and_requests(name):
+    """A policy of the page itself, so that a class name could do nothing even if unescaped."""
+    template = f"{name}.html.j2"
+    assert '{% include "head.html.j2" %}' in files("naysay.report.templates").joinpath(
+        template
+    ).read_text("utf-8")
+    policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    head = render_demo_page(make_result()).partition("</head>")[0]
+    assert f'<meta http-equiv="Content-Security-Policy" content="{policy}">' in head

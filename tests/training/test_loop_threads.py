@@ -1,5 +1,9 @@
 """Small steps are computed with one thread, others with as many as torch was told."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -48,3 +52,35 @@ def test_a_small_training_takes_one_thread(two_threads):
     ComplementaryClassifier(epochs=1, augment=augment, random_state=0).fit(X, labels)
     assert seen[-1] == 1  # of the training; a sample was tried before
     assert torch.get_num_threads() == 2
+
+
+FORKING = """
+import multiprocessing, sys
+import torch
+from naysay.networks import MLP
+from naysay.training import predict_logits
+
+torch.set_num_threads(2)
+network, X = MLP((200,), 10), torch.ones(20_000, 200)
+
+def predict():
+    return predict_logits(network, X).sum().item()
+
+def report(queue):
+    queue.put(predict())
+
+expected = predict()  # starts the threads, which a forked process does not have
+context = multiprocessing.get_context("fork")
+queue = context.Queue()
+process = context.Process(target=report, args=(queue,), daemon=True)
+process.start()
+process.join(30)
+sys.exit(0 if process.exitcode == 0 and abs(queue.get() - expected) < 1e-3 else 1)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks")
+def test_a_forked_process_does_not_wait_for_threads_that_it_does_not_have():
+    environment = {**os.environ, "OMP_NUM_THREADS": "2"}
+    result = subprocess.run([sys.executable, "-c", FORKING], env=environment, check=False)
+    assert result.returncode == 0

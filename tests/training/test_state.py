@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 
+from faults import run_with_fault
 from naysay import InvalidInput, InvalidModelFile
 from naysay.training.state import read_checkpoint, write_checkpoint
 
@@ -75,12 +76,15 @@ def test_a_write_that_fails_leaves_the_old_one_and_nothing_else(tmp_path):
 
 
 def test_what_killed_writes_have_left_is_removed_that_of_others_is_not(tmp_path):
-    left = tmp_path / ".run[1].safetensors-abc"
-    other = tmp_path / ".run.safetensors-abc"
-    for file in (left, other):
-        file.write_bytes(b"half")
+    def write_and_die(name):
+        run_with_fault(4, lambda: write_checkpoint(tmp_path / name, TENSORS, FACTS), kill=True)
+
+    write_and_die("run.safetensors")
+    others = os.listdir(tmp_path)
+    write_and_die("run[1].safetensors")
+    assert len(os.listdir(tmp_path)) == 2
     write_checkpoint(tmp_path / "run[1].safetensors", TENSORS, FACTS)
-    assert sorted(os.listdir(tmp_path)) == [other.name, "run[1].safetensors"]
+    assert sorted(os.listdir(tmp_path)) == [*others, "run[1].safetensors"]
 
 
 def refused(path):

@@ -1,3 +1,4 @@
+import gzip
 import io
 import json
 import tracemalloc
@@ -13,7 +14,7 @@ from naysay.datasets.own import batches, read_features, read_own
 from naysay.workflows import predict
 from naysay.workflows.check import check_file
 from naysay.workflows.fit import fit_own
-from naysay.workflows.predict import json_lines, predict_file, write_tables
+from naysay.workflows.predict import as_dicts, predict_file, write_tables
 
 
 def make_table(n, seed=0):
@@ -53,14 +54,15 @@ def test_batches_are_the_predictions_of_the_whole_file(tmp_path, model, kind):
     whole = pa.concat_tables(tables)
     assert whole["n"].to_pylist() == [str(i) for i in range(50)]
     X = read_features(path, model.recipe_)
-    np.testing.assert_allclose(whole["P(cat)"].to_numpy(), model.predict_proba(X)[:, 0], rtol=1e-6)
+    probs = model.predict_proba(X)[:, 0]
+    np.testing.assert_allclose(whole["P(cat)"].to_numpy(), probs, rtol=1e-5)  # of float32
     out = tmp_path / f"out.{kind}"
     counts = write_tables(predict_file(model, path), out)
     assert counts.total() == 50
     written = pq.read_table(out) if kind == "parquet" else pa.csv.read_csv(out)
     assert written["prediction"].to_pylist() == whole["prediction"].to_pylist()
-    lines = [json.loads(line) for table in tables for line in json_lines(table)]
-    assert [line["prediction"] for line in lines] == whole["prediction"].to_pylist()
+    rows = [json.loads(json.dumps(row)) for table in tables for row in as_dicts(table)]
+    assert [row["prediction"] for row in rows] == whole["prediction"].to_pylist()
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
@@ -124,6 +126,39 @@ def test_arrays_have_no_id(tmp_path, model):
 def test_a_table_of_issues_without_rows_has_a_header(tmp_path):
     write_tables([pa.table({"a": pa.array([], pa.int64())})], tmp_path / "t.csv")
     assert (tmp_path / "t.csv").read_text() == "a\n"
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", " =1"])
+def test_formulas_are_escaped_on_request_and_numbers_are_not(tmp_path, text):
+    table = pa.table({"id": [text, "a=b"], "P(a)": [-0.5, 1e-9]})
+    path = tmp_path / "p.csv"
+    write_tables([table, table], path)
+    assert f"\n{text},-0.5\n" in path.read_text("utf-8")
+    write_tables([table, table], path, safe_csv=True)
+    assert path.read_text("utf-8") == "id,P(a)\n" + 2 * f"'{text},-0.5\na=b,1e-09\n"
+
+
+@pytest.mark.parametrize("kind", ["csv.gz", "parquet"])
+def test_what_is_read_in_batches_may_be_larger_than_memory(tmp_path, model, monkeypatch, kind):
+    path = tmp_path / f"t.{kind}"
+    table = make_table(3000)
+    if kind == "parquet":
+        pq.write_table(table, path)
+    else:
+        path.write_bytes(gzip.compress(table.to_pandas().to_csv(index=False).encode()))
+    monkeypatch.setattr(predict, "_MOST_ROWS", 500)
+    monkeypatch.setenv("NAYSAY_MAX_GB", "2e-5")  # 20 kB
+    with pytest.raises(InvalidData, match="must hold at most 2e-05 GB"):
+        read_own(path, label="colour")
+    assert sum(map(len, predict_file(model, path, example_id="colour"))) == 3000
+
+
+def test_an_encoded_numeric_feature_can_be_the_id(tmp_path, model):
+    path = tmp_path / "t.parquet"
+    ids = pa.array(["007", "2.5"]).dictionary_encode()  # as pandas writes categories
+    pq.write_table(pa.table({"a": ids, "b": [1, 2], "colour": ["red", "blue"]}), path)
+    (table,) = predict_file(model, path, example_id="a")
+    assert table["a"].to_pylist() == ["007", "2.5"]
 
 
 @pytest.mark.usefixtures("small_batches")

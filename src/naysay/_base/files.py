@@ -1,80 +1,130 @@
-"""Write files and folders atomically: they appear complete or not at all, also after Ctrl-C."""
+"""Write files and folders whole or not at all, also after Ctrl-C, a kill or a power failure.
 
-import glob
+New content is written to a hidden folder beside the target, flushed to disk, and renamed to the
+target. A file is replaced in one step. A folder takes two: if the process is killed between them,
+the next one that reads or writes the target puts the earlier folder back. It also removes what
+killed processes left behind; locks protect the hidden folders of living ones.
+"""
+
+import errno
+import hashlib
+import itertools
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from naysay._base.errors import InvalidInput
+from naysay._base.errors import InvalidData, InvalidInput
+
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks: there, the remains of killed processes stay
+    fcntl = None
+
+_NO_SYNC = (errno.EBADF, errno.EINVAL, errno.ENOTSUP)  # file systems that cannot sync folders
+_TRIAL = bytes(1 << 16)  # written as a trial, before the work
+
+
+def printable(path: str | Path) -> str:
+    r"""Convert a path to text that can be stored anywhere; bytes outside UTF-8 become ``\xff``."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def check_memory(n_bytes: int, source: str) -> None:
+    """Check that content of a file may be read into memory, before it is expanded.
+
+    The limit is 4 GB, or ``NAYSAY_MAX_GB`` in the environment.
+    """
+    given = os.environ.get("NAYSAY_MAX_GB", "4")
+    try:
+        limit = float(given)
+    except ValueError:
+        raise InvalidInput(f"NAYSAY_MAX_GB must be a number of gigabytes. Got {given!r}.") from None
+    if n_bytes > limit * 1e9:
+        raise InvalidData(
+            f"{source} must hold at most {limit:g} GB. It would take at least "
+            f"{n_bytes / 1e9:.1f} GB of memory. If the file can be trusted, set NAYSAY_MAX_GB to "
+            "a larger number."
+        )
 
 
 def check_target(path: str | Path, *, usual: str = "file") -> Path:
-    """Check that a file can be written at `path`, before a long computation.
+    """Check that a file can be written at `path`, before a long computation; resolve links.
 
     `usual` is a usual name of such a file, which the error suggests if `path` is a folder.
     """
-    target = Path(path)
+    with _as_invalid_input(path):
+        target = _find_target(path, usual)
+        _try_out(target)
+    return target
+
+
+def _find_target(path: str | Path, usual: str) -> Path:
+    target = _resolve(path)
+    shown = repr(printable(path))
     if target.is_dir():
         raise InvalidInput(
-            f"path must name a file to write. Got the folder {str(target)!r}; "
-            f"pass {str(target / usual)!r}, for instance."
+            f"path must name a file to write. Got the folder {shown}; "
+            f"pass {printable(Path(path) / usual)!r}, for instance."
         )
     if target.exists() and not target.is_file():
         raise InvalidInput(
-            f"path must name an ordinary file. Got {str(target)!r}, which is a device or a pipe."
+            f"path must name an ordinary file. Got {shown}, which is a device or a pipe."
         )
     if not target.parent.is_dir():
         raise InvalidInput(
-            "path must be in a folder that exists. "
-            f"Got {str(target)!r}, but there is no folder {str(target.parent)!r}: create it first."
+            f"path must be in a folder that exists. Got {shown}, but there is no folder "
+            f"{printable(target.parent)!r}: create it first."
         )
     return target
 
 
 @contextmanager
-def replacing(path: str | Path, *, usual: str = "file", durable: bool = False) -> Iterator[Path]:
-    """Yield a temporary path beside `path`, and rename it to `path` when the block ends.
+def replacing(path: str | Path, *, usual: str = "file") -> Iterator[Path]:
+    """Yield a temporary path, and rename it to `path` when the block ends.
 
-    A file that one process writes repeatedly, such as a checkpoint, should be `durable`: it is
-    flushed to disk before it is renamed, so that it survives a crash of the machine, and temporary
-    files that killed processes have left behind are removed.
+    The file is then on disk, even if the machine fails. It has the name, so also the suffix, and
+    the mode of the file that it replaces. A link stays a link.
     """
-    target = check_target(path, usual=usual).resolve()  # a link stays a link
-    prefix = f".{target.name}-"
-    part = target.with_name(f"{prefix}{secrets.token_hex(8)}{target.suffix}")
-    if durable:
-        for leftover in target.parent.glob(f"{glob.escape(prefix)}*"):
-            leftover.unlink(missing_ok=True)
-    try:
-        yield part
-        if durable:
-            with part.open("rb+") as file:
-                os.fsync(file)
-        os.replace(part, target)
-    finally:
-        try:
-            part.unlink(missing_ok=True)
-        except BaseException:  # Ctrl-C during the clean-up
-            part.unlink(missing_ok=True)
-            raise
+    with _as_invalid_input(path):
+        target = _find_target(path, usual)
+    with _scratch(target) as scratch:
+        new = scratch / target.name
+        yield new
+        _keep_modes(target, new)
+        _flush(new)
+        os.replace(new, target)
+        _flush(target.parent)
 
 
 def check_folder(path: str | Path, *, of: Callable[[Path], bool], what: str) -> Path:
-    """Check that a folder can be written at `path`, before a long computation.
+    """Check that a folder can be written at `path`, before a long computation; resolve links.
 
     An existing folder may be replaced if it is empty or `of` returns True for it; `what` describes
     such a folder for the error message.
     """
-    target = Path(path)
-    # the current folder, which has no name here, cannot be replaced even if it is empty
-    is_empty = bool(target.name) and target.is_dir() and not any(target.iterdir())
+    with _as_invalid_input(path):
+        target = _find_folder(path, of, what)
+        _try_out(target)
+    return target
+
+
+def _find_folder(path: str | Path, of: Callable[[Path], bool], what: str) -> Path:
+    target = _resolve(path)
+    _restore(target)
+    is_empty = target.is_dir() and not any(target.iterdir())
     if target.exists() and not (is_empty or of(target)):
         raise InvalidInput(
-            f"{target} must be a new folder or {what}. It exists and is neither; nothing was "
-            "written. Choose another path."
+            f"{printable(path)} must be a new folder or {what}. It exists and is neither; nothing "
+            "was written. Choose another path."
+        )
+    if target.is_mount() or (target.is_dir() and target in (Path.cwd(), *Path.cwd().parents)):
+        raise InvalidInput(
+            f"{printable(path)} must be a folder that can be replaced. It is the current folder, "
+            "or one where a disk is mounted. Name a folder inside it."
         )
     return target
 
@@ -83,28 +133,184 @@ def check_folder(path: str | Path, *, of: Callable[[Path], bool], what: str) -> 
 def replacing_folder(path: str | Path, *, of: Callable[[Path], bool], what: str) -> Iterator[Path]:
     """Yield a temporary folder, and rename it to `path` when the block ends.
 
-    A folder that exists at `path` is replaced if `check_folder` allows it. Missing parent folders
-    are created.
+    A folder that exists at `path` is replaced if `check_folder` allows it, and gives its modes.
+    Missing parent folders are created.
     """
-    target = check_folder(path, of=of, what=what)
-    scratch = target.with_name(f".{target.name}-{secrets.token_hex(8)}")
-    new = scratch / "new"
-    try:
-        new.mkdir(parents=True)
+    with _as_invalid_input(path):
+        target = _find_folder(path, of, what)
+    missing = [folder for folder in target.parents if not folder.exists()]
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with _scratch(target) as scratch:
+        new = scratch / "new"
+        new.mkdir()
         yield new
-        if target.exists():
+        _keep_modes(target, new)
+        for each in (*new.rglob("*"), new, scratch, target.parent, *(f.parent for f in missing)):
+            _flush(each)
+        _exchange(new, target, scratch)
+        _flush(target.parent)
+
+
+def _exchange(new: Path, target: Path, scratch: Path) -> None:
+    """Rename `target` to ``old`` and `new` to `target`, while other processes may do the same."""
+    for attempt in itertools.count():
+        with suppress(FileNotFoundError):
             target.rename(scratch / "old")
-        new.rename(target)
+        try:
+            new.rename(target)
+            return
+        except OSError as error:
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                raise
+        with suppress(FileNotFoundError):  # another process has put its folder there
+            (scratch / "old").rename(scratch / f"replaced-{attempt}")
+
+
+def restored(path: str | Path) -> Path:
+    """Return a path; first put a folder back there whose replacement was interrupted by a kill."""
+    with suppress(OSError):
+        _restore(_resolve(path))
+    return Path(path)
+
+
+def _resolve(path: str | Path) -> Path:
+    target = Path(os.path.realpath(path))
+    if target.is_symlink():
+        raise InvalidInput(f"{printable(path)} must not be a link to itself.")
+    if target.exists() and not os.access(target, os.W_OK):
+        raise InvalidInput(f"{printable(path)} must be writable. It is read-only.")
+    return target
+
+
+@contextmanager
+def _as_invalid_input(path: str | Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InvalidInput(
+            f"{printable(path)} must be a path that can be written to. "
+            f"{error.strerror or error}. Choose another path."
+        ) from error
+
+
+def _try_out(target: Path) -> None:
+    """Find out by trial whether `target` can be written: rights, quotas, names, a full disk."""
+    names = [target.name]
+    while not target.parent.exists():  # folders that will be created
+        target = target.parent
+        names.append(target.name)
+    for name in names:
+        with suppress(FileNotFoundError):
+            target.with_name(name).lstat()  # fails if the name is too long
+    with _scratch(target) as scratch:
+        trial = scratch / target.name
+        trial.write_bytes(_TRIAL)
+        _flush(trial)
+
+
+def _flush(path: Path) -> None:
+    """Wait until a file, or the list of files in a folder, is on disk."""
+    is_folder = path.is_dir()
+    if is_folder and os.name == "nt":  # Windows cannot open folders
+        return
+    descriptor = os.open(path, os.O_RDONLY if is_folder else os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if not is_folder or error.errno not in _NO_SYNC:
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _keep_modes(old: Path, new: Path) -> None:
+    """Give new files and folders the modes of those that they replace."""
+    for each in (new, *new.rglob("*")):
+        with suppress(FileNotFoundError):
+            each.chmod(stat.S_IMODE((old / each.relative_to(new)).stat().st_mode))
+
+
+# The hidden folder beside a target has a name that does not grow with the target's. It holds
+# `lock`, the new content, and `old`, the folder that is being replaced.
+
+
+def _prefix(target: Path) -> str:
+    return f".naysay-{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:12]}-"
+
+
+@contextmanager
+def _scratch(target: Path) -> Iterator[Path]:
+    """Yield a new folder beside `target` that no other process removes while this one lives."""
+    _restore(target)
+    _remove_leftovers(target)
+    scratch = target.with_name(_prefix(target) + secrets.token_hex(4))
+    lock = None
+    try:
+        while not (scratch / "lock").exists():  # until it is locked before others remove it
+            scratch.mkdir(0o700, exist_ok=True)
+            with suppress(FileNotFoundError):
+                lock = _lock(scratch)
+        yield scratch
     finally:
         try:
-            _clean_up(scratch, target)
+            _end(scratch, target, lock)
         except BaseException:  # Ctrl-C during the clean-up
-            _clean_up(scratch, target)
+            _end(scratch, target, None)
             raise
 
 
-def _clean_up(scratch: Path, target: Path) -> None:
-    """Restore the old folder if it was not replaced, and remove the temporary files."""
+def _end(scratch: Path, target: Path, lock: int | None) -> None:
+    """Put the old folder back if it was not replaced, and remove the hidden folder."""
+    _put_back(scratch, target)
+    with suppress(OSError):  # so that it is not mistaken for a folder to be put back
+        (scratch / "old").rename(scratch / "replaced")
+    shutil.rmtree(scratch, ignore_errors=True)
+    if lock is not None:  # not before: whoever waits for the lock then sees that the folder is gone
+        os.close(lock)
+
+
+def _put_back(scratch: Path, target: Path) -> None:
     if (scratch / "old").exists() and not target.exists():
         (scratch / "old").rename(target)
-    shutil.rmtree(scratch, ignore_errors=True)
+        _flush(target.parent)
+
+
+def _lock(scratch: Path, *, wait: bool = True) -> int | None:
+    """Lock a hidden folder; return None where the file system has no locks.
+
+    `BlockingIOError` is raised if another process holds the lock and `wait` is False.
+    """
+    descriptor = os.open(scratch / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        if fcntl is not None:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            return descriptor
+    except BlockingIOError:
+        os.close(descriptor)
+        raise
+    except OSError:  # not supported
+        pass
+    os.close(descriptor)
+    return None
+
+
+def _restore(target: Path) -> None:
+    """Put back a folder if the process that was replacing it was killed between two renames."""
+    if target.exists():
+        return
+    for old in target.parent.glob(f"{_prefix(target)}*/old"):
+        lock = None
+        with suppress(OSError):  # another process may end it first
+            lock = _lock(old.parent)  # waits for a living process, which is between two renames
+            _put_back(old.parent, target)
+        if lock is not None:
+            os.close(lock)
+
+
+def _remove_leftovers(target: Path) -> None:
+    """Remove the hidden folders of killed processes."""
+    for scratch in target.parent.glob(f"{_prefix(target)}*"):
+        with suppress(OSError):
+            lock = _lock(scratch, wait=False)
+            if lock is not None:
+                _end(scratch, target, lock)

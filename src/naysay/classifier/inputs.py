@@ -55,6 +55,7 @@ def read_labels(
             raise InvalidLabels(
                 f"y must be about the {n_examples} examples of X. Got {y.n_examples}."
             )
+        _check_no_gaps(y.label, "y")
         check_classification_targets(y.label)
         offered = [each for each in y.offered if each is not None] if y.offered is not None else []
         named = np.concatenate([y.label, *offered])
@@ -279,6 +280,7 @@ def _encode(labels: NDArray[Any], classes: NDArray[Any], *, name: str) -> NDArra
     """Find the index of each label; integers are indices already if the classes are text."""
     if labels.dtype.kind in "iu" and are_text(classes):
         return check_label_indices(labels, classes.tolist(), name=name)
+    _check_no_gaps(labels, name)
     order = np.argsort(classes)
     unknown = np.setdiff1d(labels, classes)
     if len(unknown):
@@ -301,6 +303,17 @@ def _encode_offered(
             encoded[place] = tuple(indices[start : start + len(listed)].tolist())
             start += len(listed)
     return encoded
+
+
+def _check_no_gaps(labels: NDArray[Any], name: str) -> None:
+    if labels.dtype.kind != "O":
+        return
+    is_gap = [each is None or each != each for each in labels.flat]
+    if any(is_gap):
+        raise InvalidLabels(
+            f"{name} must hold a label everywhere. Entry {is_gap.index(True)} is "
+            f"{labels.flat[is_gap.index(True)]}: leave out examples without a label."
+        )
 
 
 def _check_all_named(labels: Observations, classes: NDArray[Any]) -> None:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load, save
 from scipy.sparse import csr_array
 from torch import Tensor, nn
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidModelFile
-from naysay._base.files import check_folder, replacing_folder
+from naysay._base.files import check_folder, printable, replacing_folder, restored
 from naysay.classifier.preparation import Preparation
 from naysay.methods import METHODS, Method, Setting
 from naysay.networks import NETWORKS
@@ -31,6 +31,7 @@ _FORMAT = "naysay model"
 _VERSION = 2
 _READABLE = (1, 2)  # version 1 had no checksum, preprocessing or provenance
 _FILES = {"model.json", "model.safetensors", "report.html"}
+_MOST_LAYERS = 1000
 _ENTRIES = ("data", "indices", "indptr")  # arrays of a sparse matrix
 _MOST_SAVED = 250_000  # entries of samples of the matrix, 1 MB; but at least 50 samples
 # Errors that parts of a damaged file raise, if they do not fit together.
@@ -150,7 +151,7 @@ def load_model(
     path: str | Path, *, network: nn.Module | NetworkFactory | None = None
 ) -> SavedModel:
     """Read a model folder; `network` is needed unless it is one of `naysay.networks`."""
-    folder = Path(path)
+    folder = restored(path)
     facts = _read_facts(folder)
     tensors = _read_tensors(folder, facts.get("sha256"))
     try:
@@ -236,10 +237,15 @@ def _read_facts(folder: Path) -> dict[str, Any]:
 def _read_tensors(folder: Path, sha256: str | None) -> dict[str, Tensor]:
     """Read the weights, and compare their checksum, which reveals any other damage."""
     try:
-        content = (folder / "model.safetensors").read_bytes()
-        if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256:
-            raise OSError("its content is not what was written")
-        return load(content)
+        path = folder / "model.safetensors"
+        with path.open("rb") as content:
+            if sha256 not in (None, hashlib.file_digest(content, "sha256").hexdigest()):
+                raise OSError("its content is not what was written")
+        if printable(path) != str(path):  # safetensors opens only paths in UTF-8
+            return load(path.read_bytes())
+        with safe_open(path, framework="pt") as file:  # mapped: a part is read when it is used
+            names = file.keys()  # the file is not a dict and cannot be iterated over
+            return {name: file.get_tensor(name) for name in names}
     except (OSError, SafetensorError) as error:
         raise InvalidModelFile(
             f"{folder} must hold a whole model.safetensors: {error}. Save the model again."
@@ -290,6 +296,10 @@ def _rebuild_network(
             "Pass it: load(path, network=…)."
         )
     arguments = dict(about["arguments"])
+    # each layer takes time to make, even without weights
+    longest, most = _longest_list(arguments), min(max(len(state), 3), _MOST_LAYERS)
+    if longest > most:
+        raise ValueError(f"an argument of the network has {longest} entries")
     positional = arguments.pop("input_shape"), arguments.pop("n_classes")
     with torch.device("meta"):  # shapes only: a damaged file cannot demand huge memory
         rebuilt = NETWORKS[about["name"]](*positional, **arguments).eval()
@@ -301,6 +311,15 @@ def _rebuild_network(
     if {name: value.dtype for name, value in rebuilt.state_dict().items()} != kinds:
         raise TypeError("the weights are of another type than the network's")
     return rebuilt.requires_grad_(True)
+
+
+def _longest_list(value: Any) -> int:
+    """Find the length of the longest list, at any depth."""
+    parts = list(value.values()) if isinstance(value, dict) else value
+    if not isinstance(parts, list):
+        return 0
+    length = 0 if isinstance(value, dict) else len(parts)
+    return max([length, *map(_longest_list, parts)])
 
 
 def rebuild_loss(method: str | Method, model: SavedModel, path: str | Path) -> nn.Module:

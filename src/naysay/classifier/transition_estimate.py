@@ -44,7 +44,7 @@ from naysay.observations import Observations
 from naysay.training import Examples
 from naysay.transition import TransitionMatrix
 
-LEAST_RIGHT = 0.5  # share of the anchors that reliable networks classify correctly
+_LEAST_RIGHT = 0.5  # share of the anchors, most of them learned from, that networks must get right
 _FAR = 0.1  # distance of matrices: with nearer ones networks learn much the same
 _MOST_HELD_OUT = 5_000  # examples: more would slow down every epoch and change little
 _N_DRAWN = 50  # matrices from resampled anchors
@@ -154,7 +154,7 @@ def estimate_transition(
             Q: TransitionMatrix | None, Q_samples: NDArray[np.float64] | None = None, *, name: str
         ) -> Predicted:
             probs, out_of_fold, right = pool.cross_fit(Q, len(names), mistakes=trainer.mistakes)
-            return probs, out_of_fold, right > LEAST_RIGHT
+            return probs, out_of_fold, right > least_right(len(names))
 
         by_anchors, predict_by = partial(predict, None, name=""), predict
     return estimate_from_predictions(
@@ -309,7 +309,15 @@ def cross_fit(
         at_anchors = score_anchors(trainer, network, anchors.X)
         out_of_fold[of_other] = softmax(at_anchors[of_other], axis=1)
         right.append(at_anchors.argmax(axis=1) == anchors.y)
-    return probs, out_of_fold, float(np.mean(right)) > LEAST_RIGHT
+    return probs, out_of_fold, float(np.mean(right)) > _LEAST_RIGHT
+
+
+def least_right(n_classes: int) -> float:
+    """Share of anchors that were not learned from which reliable models classify correctly.
+
+    It is clearly more than by chance. Half of them would be too many where classes overlap.
+    """
+    return min(0.5, 1 / n_classes + 0.2)
 
 
 def _calibrate_at_anchors(

@@ -46,10 +46,10 @@ from naysay.classifier.inputs import (
 from naysay.classifier.scoring import score_labels
 from naysay.classifier.trainer import allow_mistakes
 from naysay.classifier.transition_estimate import (
-    LEAST_RIGHT,
     TransitionEstimate,
     calibrated,
     estimate_from_predictions,
+    least_right,
 )
 from naysay.observations import Observations, log_likelihoods
 from naysay.transition import TransitionMatrix
@@ -412,7 +412,7 @@ class _EM:
         at_anchors = probs[self.at_anchors]
         right = (at_anchors.argmax(axis=1) == self.anchors.y).mean()
         n_examples = len(probs) - (self.anchors.row < 0).sum()
-        return probs[:n_examples], at_anchors, float(right) > LEAST_RIGHT
+        return probs[:n_examples], at_anchors, float(right) > least_right(probs.shape[1])
 
 
 def _as_rows(X: Any) -> Any:

@@ -1,6 +1,9 @@
 """The command line: one module per command, which parses options, calls a workflow and prints."""
 
+import codecs
+import io
 import os
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -87,7 +90,44 @@ def options(
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line with standard streams that can print any text."""
+    if sys.stderr is None:  # closed by the shell: 2>&-
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - for as long as the process lives
+    if sys.stdout is None:
+        sys.exit("error: standard output must not be closed.")
     if os.environ.get("NO_COLOR"):
         os.environ["TERM"] = "dumb"  # no escape codes at all: no bold text and no progress bars
-    app()
+    codecs.register_error("naysay", _spell_out)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="naysay")
+    try:
+        app()
+    except SystemExit:
+        _flush_or_fail()
+        raise
+
+
+# Symbols in what is printed, for terminals that do not have them.
+_SPELLED = {"–": "-", "…": "...", "█": "#", "×": "x", "±": "+-", "“": '"', "”": '"', "→": "->"}
+
+
+def _spell_out(error: UnicodeError) -> tuple[str | bytes, int]:
+    """Encode what a stream cannot: bytes of file names as they are, other characters in ASCII."""
+    assert isinstance(error, UnicodeEncodeError)
+    character = error.object[error.start]
+    if "\udc80" <= character <= "\udcff":
+        return bytes([ord(character) - 0xDC00]), error.start + 1
+    escaped = character.encode("ascii", "backslashreplace").decode()
+    return _SPELLED.get(character, escaped), error.start + 1
+
+
+def _flush_or_fail() -> None:
+    """Report output that could not be written, which Python would only notice after the end."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left is lost
+        if not isinstance(error, BrokenPipeError):
+            typer.echo(f"error: standard output: {error.strerror}.", err=True)
+        sys.exit(1)

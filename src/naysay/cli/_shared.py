@@ -5,6 +5,7 @@ import functools
 import inspect
 import json
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -24,14 +25,26 @@ DataFile = Annotated[
     ),
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A folder that naysay fit wrote.")]
-_Decorator = Callable[[Callable[..., None]], Callable[..., None]]
-
+SafeCsv = Annotated[
+    bool,
+    typer.Option(
+        "--safe-csv",
+        help="Put an apostrophe before text in a CSV file that a spreadsheet would take for a "
+        "formula, because it begins with = + - or @.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
+_Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
 
 def print_json(value: Any, *, indent: int | None = 1) -> None:
-    """Print a value as one JSON document."""
-    typer.echo(json.dumps(value, indent=indent, ensure_ascii=False))
+    """Print a value as one JSON document, in ASCII if standard output cannot encode it."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        text = json.dumps(value, indent=indent)
+    typer.echo(text)
 
 
 def as_sentences(text: str) -> str:

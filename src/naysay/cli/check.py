@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from naysay._base.progress import waiting
-from naysay.cli._shared import AsJson, DataFile, Model, print_json, reads_data
+from naysay.cli._shared import AsJson, DataFile, Model, SafeCsv, print_json, reads_data
 from naysay.cli.fit import AnchorsAre, Mistakes
 
 
@@ -37,6 +37,7 @@ def check(
             "prints only them.",
         ),
     ] = None,
+    safe_csv: SafeCsv = False,
     as_json: AsJson = False,
 ) -> None:
     """Estimate the accuracy of a model from complementary labels, and find problems.
@@ -73,7 +74,7 @@ def check(
             **reading,
         )
     if out is not None:
-        write_tables([result.issues], out)
+        write_tables([result.issues], out, safe_csv=safe_csv)
         if str(out) == "-":
             return
     if as_json:

@@ -51,8 +51,11 @@ def design(
     Example: naysay design --classes cat,dog,owl,fox --offered 3 --out task
     """
     from naysay.design import ANY_WRONG, FIRST_WRONG, propose
+    from naysay.design.scheme import check_scheme_folder
     from naysay.workflows.files import read_classes, read_prior
 
+    if out is not None:
+        check_scheme_folder(out)  # before the work, not after it
     n_classes, names = read_classes(classes)
     instruction = FIRST_WRONG if in_order else ANY_WRONG
     scheme = propose(

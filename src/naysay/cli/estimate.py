@@ -59,7 +59,7 @@ def estimate(
 
         naysay estimate flowers.csv --label not --true-label is --out Q.csv
     """
-    from naysay._base.files import check_target, replacing
+    from naysay._base.files import check_target
     from naysay.datasets.own.summary import summarise
     from naysay.transition.folder import check_matrix_folder, write_matrices
 
@@ -91,8 +91,7 @@ def estimate(
             print_warnings(["the annotators do not differ significantly; all get the same matrix"])
         write_matrices(report.by_annotator, by_annotator)
     if out != "-":
-        with replacing(out) as part:
-            Q.write(part)
+        Q.write(out)
     if intervals is not None:
         report.write_intervals(intervals)
     if as_json:

@@ -26,6 +26,10 @@ def export(
 
         naysay export flowers-model --out flowers.pt2
     """
+    from naysay._base.files import check_target
+
+    check_target(out, usual="model.onnx")  # before the work, not after it
+
     from naysay.classifier import ComplementaryClassifier
     from naysay.workflows.export import describe_input
     from naysay.workflows.export import export as write

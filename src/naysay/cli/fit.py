@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from naysay._base.errors import InvalidInput
+from naysay._base.files import printable
 from naysay.cli._shared import (
     AsJson,
     DataFile,
@@ -159,7 +160,7 @@ def fit(
         held_out=held_out,
         seed=seed,
         progress=True,
-        command=shlex.join(["naysay", *sys.argv[1:]]),
+        command=printable(shlex.join(["naysay", *sys.argv[1:]])),
         summary=summary,
         **training,
     )

@@ -7,7 +7,14 @@ from typing import Annotated, Any
 import typer
 
 from naysay._base.progress import waiting
-from naysay.cli._shared import DataFile, Model, as_sentences, print_json, reads_data
+from naysay.cli._shared import (
+    DataFile,
+    Model,
+    SafeCsv,
+    as_sentences,
+    print_json,
+    reads_data,
+)
 
 
 # The other settings for reading the data are saved with the model.
@@ -23,6 +30,7 @@ def predict(
         str | None,
         typer.Option("--id", help="Column to copy to the output, before the predictions."),
     ] = None,
+    safe_csv: SafeCsv = False,
     as_json: Annotated[
         bool,
         typer.Option("--json", help="Print one JSON object per row; with --out, a single one."),
@@ -43,7 +51,7 @@ def predict(
     check_table_path(out)  # before predicting, not after it
 
     from naysay.classifier import ComplementaryClassifier
-    from naysay.workflows.predict import json_lines, predict_file, write_tables
+    from naysay.workflows.predict import as_dicts, predict_file, write_tables
 
     damaged: dict[str, str] | None = None if reading.pop("strict") else {}
     # On standard output, predictions appear as they are made.
@@ -51,11 +59,11 @@ def predict(
         clf = ComplementaryClassifier.load(model)
         tables = predict_file(clf, data, example_id=example_id, damaged=damaged, **reading)
         if as_json and out == "-":
-            for line in chain.from_iterable(map(json_lines, tables)):
-                typer.echo(line)
+            for row in chain.from_iterable(map(as_dicts, tables)):
+                print_json(row, indent=None)
             counts = None
         else:
-            counts = write_tables(tables, out)
+            counts = write_tables(tables, out, safe_csv=safe_csv)
     if damaged:
         reason = as_sentences(next(iter(damaged.values())))
         typer.echo(

@@ -45,6 +45,8 @@ def report(
                 "RECORDS must be files written by naysay reproduce. "
                 f"There is no file {str(path)!r}."
             )
+    if not (markdown or latex):
+        check_page_path(out)
     records = [record for path in files for record in RecordFile(path).read()]
     results = tables.summarise_records(SUITES.values(), records)
     if not results:
@@ -55,7 +57,6 @@ def report(
     if markdown or latex:
         typer.echo((tables.markdown if markdown else tables.latex)(results), nl=False)
         return
-    check_page_path(out)
     page = write_report_page(records, out)
     n_runs = len({record.spec.hash for result in results for record in result.records})
     if as_json:

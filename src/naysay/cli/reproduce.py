@@ -82,6 +82,7 @@ def reproduce(
     if dry_run:
         _print_work(plan, file, as_json=as_json)
         return
+    file.check_writable()
 
     from naysay.experiments.runner import run  # loads torch
 

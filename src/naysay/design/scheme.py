@@ -25,7 +25,7 @@ from naysay._base.checks import (
     check_seed,
 )
 from naysay._base.errors import InvalidData, InvalidInput
-from naysay._base.files import replacing
+from naysay._base.files import check_folder, replacing_folder, restored
 from naysay.design import information
 from naysay.observations import Observations
 from naysay.transition import TransitionMatrix
@@ -37,6 +37,20 @@ _ENOUGH = 0.95  # more lists must lower the variance to less than this share of 
 _MAX_PER_CLASS = 4  # lists for each class
 _EXCHANGES = 20  # tried per position in a list
 _MAX_EXCHANGES = 100_000  # in total, about a second
+_FILES = {"lists.csv", "scheme.json", "matrices"}
+
+
+def _is_scheme_folder(folder: Path) -> bool:
+    return (folder / "scheme.json").is_file() and {each.name for each in folder.iterdir()} <= _FILES
+
+
+# the kind of folder that may be replaced
+_KIND: Any = {"of": _is_scheme_folder, "what": "one of an earlier scheme"}
+
+
+def check_scheme_folder(folder: str | Path) -> Path:
+    """Check that `Scheme.write` can write there; call it before a long computation."""
+    return check_folder(folder, **_KIND)
 
 
 @dataclass(frozen=True)
@@ -186,13 +200,13 @@ class Scheme:
         ``lists.csv`` has a row for each group: its name, its share of the examples and the labels
         to offer. ``scheme.json`` is for `read`. ``matrices/`` has a file for
         `TransitionMatrix.read` per group, unless all files together would exceed about 100 MB.
+        The folder must be new, empty, or one of an earlier scheme, which is replaced.
         """
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        with (
-            replacing(folder / "lists.csv") as part,
-            part.open("w", encoding="utf-8", newline="") as file,
-        ):
+        with replacing_folder(folder, **_KIND) as new:
+            self._write_files(new)
+
+    def _write_files(self, folder: Path) -> None:
+        with (folder / "lists.csv").open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file)
             places = [f"offered {place}" for place in range(1, self.lists.shape[1] + 1)]
             writer.writerow(["group", "share", *places])
@@ -205,20 +219,18 @@ class Scheme:
             "shares": self.shares.tolist(),
             "prior": self.prior.tolist(),
         }
-        with replacing(folder / "scheme.json") as part:
-            part.write_text(json.dumps(facts, ensure_ascii=False), "utf-8")
+        (folder / "scheme.json").write_text(json.dumps(facts, ensure_ascii=False), "utf-8")
         if len(self.lists) * len(self.classes) ** 2 <= _MAX_CELLS_ON_DISK:
-            (folder / "matrices").mkdir(exist_ok=True)
-            for old in (folder / "matrices").glob("list-*.csv"):  # files of another scheme
-                old.unlink()
+            (folder / "matrices").mkdir()
             for name, Q in self.matrices.items():
-                with replacing(folder / "matrices" / f"{name}.csv") as part:
-                    Q.write(part)
+                path = folder / "matrices" / f"{name}.csv"
+                with path.open("w", encoding="utf-8", newline="") as file:
+                    Q.write(file)
 
     @classmethod
     def read(cls, folder: str | Path, *, instruction: Instruction | None = None) -> Self:
         """Read a scheme that `write` wrote; a custom instruction must be passed again."""
-        path = Path(folder) / "scheme.json"
+        path = restored(folder) / "scheme.json"
         try:
             facts = json.loads(path.read_text("utf-8"))
             name = facts["instruction"]["name"]

@@ -5,15 +5,19 @@ incomplete line, and the next process that appends removes it. A process that tr
 lock for it, which the operating system releases when the process ends, even if it is killed.
 """
 
+import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
 from typing import Any, Self
 
+from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData
+from naysay._base.files import check_target
 from naysay.experiments.spec import RunSpec
 
 try:
@@ -71,22 +75,29 @@ class RunRecord:
     time: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """Convert the record to plain values, preceded by the hash of its spec and the seed."""
+        """Convert the record to plain values, with the hash of its spec, seed and a checksum."""
         values = {name: value for name, value in vars(self).items() if name != "spec"}
-        return {
+        plain = {
             "hash": self.spec.hash,
             "seed": self.spec.trial,
             "spec": self.spec.as_json(),
             **{name: dict(v) if isinstance(v, Mapping) else v for name, v in values.items()},
         }
+        return plain | {"checksum": _checksum(plain)}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """Make a record from the values that `as_json` returned."""
+        """Make a record from the values that `as_json` returned, and refuse all others."""
         plain = dict(values)
+        checksum = plain.pop("checksum", None)  # older records have none
+        if checksum is not None and checksum != _checksum(plain):
+            raise InvalidData("The checksum is not that of the record. The record was changed.")
         try:
             written, _, spec = (plain.pop(name) for name in ("hash", "seed", "spec"))
             record = cls(spec=RunSpec.from_json(spec), **plain)
+            for name, is_valid in _VALID.items():
+                if not is_valid(getattr(record, name)):
+                    raise TypeError(f"{name} is {shorten(getattr(record, name))}")
         except (KeyError, TypeError) as problem:
             raise InvalidData(f"This is not a record of a run: {problem}.") from None
         if record.spec.hash != written:
@@ -95,6 +106,43 @@ class RunRecord:
                 "changed."
             )
         return record
+
+
+def _checksum(plain: Mapping[str, Any]) -> str:
+    """Compute a checksum of the values of a record, as JSON."""
+    text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("ascii")).hexdigest()[:16]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+
+
+def _maps_to(is_valid: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, dict) and all(map(is_valid, value.values()))
+
+
+def _lists(is_valid: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, list) and all(map(is_valid, value))
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+_VALID: dict[str, Callable[[Any], bool]] = {
+    "accuracy": lambda value: _is_number(value) and 0 <= value <= 1,
+    "seconds": lambda value: _is_number(value) and value >= 0,
+    "device": _is_text,
+    "estimates": _maps_to(_is_number),
+    "q_error": _maps_to(_is_number),
+    "chosen": lambda value: isinstance(value, dict),
+    "matrices": _maps_to(_lists(_lists(_is_number))),
+    "history": _lists(_maps_to(_is_number)),
+    "versions": _maps_to(lambda value: value is None or _is_text(value)),
+    "git_commit": lambda value: value is None or _is_text(value),
+    "time": _is_text,
+}
 
 
 class RecordFile:
@@ -106,6 +154,11 @@ class RecordFile:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._lock_file: int | None = None
+
+    def check_writable(self) -> None:
+        """Check that records can be appended, before anything is trained."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        check_target(self.path, usual="naysay-records.jsonl")
 
     def read(self) -> list[RunRecord]:
         """Read all records, in the order in which they were written.
@@ -181,7 +234,7 @@ class RecordFile:
 def _parse(line: bytes) -> dict[str, Any]:
     try:
         values = json.loads(line)
-    except ValueError as problem:
+    except (ValueError, RecursionError) as problem:
         raise InvalidData(f"This is not JSON: {problem}.") from None
     if not isinstance(values, dict):
         raise InvalidData("This is not a record of a run: a record is a JSON object.")

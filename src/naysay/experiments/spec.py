@@ -98,8 +98,12 @@ class RunSpec:
     def from_json(cls, values: Mapping[str, Any]) -> Self:
         """Make a spec from the values that `as_json` returned."""
         try:
-            return cls(**values)
-        except (TypeError, InvalidInput) as problem:
+            spec = cls(**values)
+            for name, kind in _KINDS.items():
+                if not isinstance(getattr(spec, name), kind):
+                    raise TypeError(f"{name} is {shorten(getattr(spec, name))}")
+            return spec
+        except (TypeError, InvalidInput, RecursionError) as problem:
             raise InvalidData(f"This is not a spec of a run: {problem}") from None
 
     @property
@@ -124,6 +128,14 @@ class RunSpec:
 
     def __hash__(self) -> int:
         return int(self.hash, 16)
+
+
+_KINDS: dict[str, Any] = {
+    **dict.fromkeys(("dataset", "setting", "method", "knows", "recipe"), str),
+    "classes": str | None,
+    **dict.fromkeys(("n_train", "n_test"), int | None),
+    "anchors": int,
+}
 
 
 def _canonical(value: Any) -> Any:

@@ -11,6 +11,7 @@ from torch.nn.functional import linear
 
 from naysay._base.checks import check_count
 from naysay.networks.parts import last_layer, mean_and_scale
+from naysay.networks.randomness import Dropout
 
 # The product X Wᵀ by oneDNN; torch itself uses MKL in float32.
 _onednn_linear: Any = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
@@ -123,7 +124,7 @@ class MLP(nn.Module):
         kind = nn.Linear if dropout else Linear
         layers: list[nn.Module] = []
         for before, after in pairwise(sizes):
-            layers += [kind(before, after), nn.ReLU(), nn.Dropout(dropout)]
+            layers += [kind(before, after), nn.ReLU(), Dropout(dropout)]
         self.layers = nn.Sequential(*layers, last_layer(sizes[-1], n_classes, kind))
 
     def standardise(self, inputs: Tensor) -> None:

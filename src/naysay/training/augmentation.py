@@ -1,8 +1,8 @@
 """Random augmentations: functions that make another view of every example in a batch.
 
 Images have shape (N, C, H, W), as floats or bytes, and keep their type and memory format. The
-random numbers are those of torch's global generator. No function synchronises with the device, so
-that augmentations can be captured in a CUDA graph.
+random numbers are those of torch's generator, or of a private one during training. No function
+synchronises with the device, so that augmentations can be captured in a CUDA graph.
 """
 
 import math
@@ -15,6 +15,7 @@ from torch.nn.functional import affine_grid, grid_sample
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidInput
+from naysay.networks.randomness import generator
 
 __all__ = [
     "Augment",
@@ -40,7 +41,8 @@ Augments = Augment | Sequence[Augment]
 
 def add_noise(inputs: Tensor, scale: Tensor | float) -> Tensor:
     """Add Gaussian noise to the inputs; `scale` is its standard deviation for each feature."""
-    return inputs + torch.randn_like(inputs) * scale
+    noise = torch.empty_like(inputs).normal_(generator=generator())
+    return inputs + noise * scale
 
 
 def crop(images: Tensor, padding: int = 2) -> Tensor:
@@ -55,7 +57,8 @@ def crop(images: Tensor, padding: int = 2) -> Tensor:
     """
     n, _, height, width = _image_shape(images)
     padding = min(padding, height - 1, width - 1)
-    shift = torch.randint(-padding, padding + 1, (2, n, 1), device=images.device)
+    drawn = {"device": images.device, "generator": generator()}
+    shift = torch.randint(-padding, padding + 1, (2, n, 1), **drawn)
     rows = _mirrored(shift[0] + torch.arange(height, device=images.device), height)
     columns = _mirrored(shift[1] + torch.arange(width, device=images.device), width)
     pixel = (rows[:, :, None] * width + columns[:, None, :]).flatten(1)
@@ -80,7 +83,7 @@ def flip(images: Tensor) -> Tensor:
             [3, 2, 1]])
     """
     n = _image_shape(images)[0]
-    mirrored = torch.rand(n, 1, 1, 1, device=images.device) < 0.5
+    mirrored = torch.rand(n, 1, 1, 1, device=images.device, generator=generator()) < 0.5
     return torch.where(mirrored, images.flip(3), images)
 
 
@@ -118,7 +121,8 @@ def distort(images: Tensor, strength: float = 1.0) -> Tensor:
     n, _, height, width = _image_shape(images)
     if not images.numel():
         return images
-    drawn = strength * (2 * torch.rand(5, n, device=images.device) - 1)
+    drawn = torch.rand(5, n, device=images.device, generator=generator())
+    drawn = strength * (2 * drawn - 1)
     angle, zoom = math.radians(20) * drawn[0], torch.exp(0.2 * drawn[1:3])
     one, tall = torch.ones_like(angle), height / width  # in the grid both sides have length 2
     turn = [angle.cos(), -tall * angle.sin(), angle.sin() / tall, angle.cos()]
@@ -148,7 +152,9 @@ def recolour(images: Tensor, strength: float = 1.0) -> Tensor:
     n, n_channels, _, _ = _image_shape(images)
     if not images.numel():
         return images
-    drawn = strength * (2 * torch.rand(3 + n_channels, n, 1, 1, 1, device=images.device) - 1)
+    sizes = (3 + n_channels, n, 1, 1, 1)
+    drawn = torch.rand(sizes, device=images.device, generator=generator())
+    drawn = strength * (2 * drawn - 1)
     contrast, colour = torch.exp(0.6 * drawn[0]), 1 + drawn[1]
     moved = 0.5 * drawn[2] + 0.2 * drawn[3:, :, 0].movedim(0, 1)  # (N, C, 1, 1)
     values = images.float()
@@ -216,6 +222,14 @@ def of_each_view(augments: Augments, n_views: int) -> tuple[Augment, ...]:
     return tuple(several[min(view, len(several) - 1)] for view in range(n_views))
 
 
+def is_built_in(augment: Augment) -> bool:
+    """Check whether an augmentation consists of functions of naysay only."""
+    if isinstance(augment, partial) and augment.func is _do_all:
+        return all(map(is_built_in, augment.args[0]))
+    function = augment.func if isinstance(augment, partial) else augment
+    return getattr(function, "__module__", "").startswith("naysay.")
+
+
 def _do_all(augments: Sequence[Augment], inputs: Tensor) -> Tensor:
     for augment in augments:
         inputs = augment(inputs)
@@ -247,6 +261,6 @@ def _mirrored(index: Tensor, size: int) -> Tensor:
 
 def _square_side(n: int, side: int, size: int, device: torch.device) -> Tensor:
     """Draw for each of n images which pixels along a side the square covers, shape (n, side)."""
-    first = torch.randint(side, (n, 1), device=device) - size // 2
+    first = torch.randint(side, (n, 1), device=device, generator=generator()) - size // 2
     position = torch.arange(side, device=device)
     return (first <= position) & (position < first + size)

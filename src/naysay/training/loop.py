@@ -6,10 +6,12 @@ records and the same weights.
 """
 
 import copy
+import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,6 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from naysay._base.errors import InvalidInput
 from naysay.losses.protocol import as_training_loss
+from naysay.networks.randomness import drawing_privately, private_generator
 from naysay.training import processes
 from naysay.training.augmentation import Augments
 from naysay.training.batches import Examples, batch_size_of, derive_seed, epoch_order
@@ -36,6 +39,11 @@ from naysay.training.step import (
 )
 
 Loss = Callable[[Tensor, Tensor], Tensor]
+
+# The threads of torch do not exist in a forked process, which would wait for them forever, in torch
+# alone too. With one thread it works, as in the workers of torch's DataLoader.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=partial(torch.set_num_threads, 1))
 
 # Number of weights times number of examples in a batch from which a second thread is useful: below
 # 1e7 it hardly changed the time, at 3e7 it saved a fifth (benchmarks/results/threads.jsonl).
@@ -115,7 +123,23 @@ class Options:
 
 @contextmanager
 def seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Seed torch's global generators for a block of code, and restore their state afterwards."""
+    """Seed the random numbers of a block of code, which draws as `drawing_privately` does.
+
+    On a CPU, threads do not disturb each other, and the state of torch's generator is not changed.
+    On other devices, the global generators are seeded, and restored afterwards.
+    """
+    own = torch.Generator() if device.type == "cpu" else None
+    with _seeded_epoch(seed, device, own), drawing_privately():
+        yield
+
+
+@contextmanager
+def _seeded_epoch(seed: int, device: torch.device, own: torch.Generator | None) -> Iterator[None]:
+    """Seed a generator of one's own, from which the `Objective` draws, or the global ones."""
+    if own is not None:
+        with private_generator(own.manual_seed(seed)):
+            yield
+        return
     devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)
@@ -200,6 +224,8 @@ def fit(
     evaluated = nn.ModuleDict({"network": evaluated_network, "loss": evaluated_loss}).eval()
 
     n_batches, size = batch_size_of(len(examples), options.batch_size, n_processes)
+    # on a GPU and in compiled code, only the global generators can be used
+    own_generator = None if on_gpu or options.compile else torch.Generator()
     state = State(objective, optimiser, averages)
     if checkpoint is not None:
         state.read(checkpoint, fingerprint)
@@ -214,8 +240,10 @@ def fit(
             shares = [(epoch + number / n_batches) / options.epochs for number in range(n_batches)]
             rates = [options.lr * options.schedule(share) for share in shares]
             # all batches have one shape, so searching for the fastest convolution is worthwhile
-            fastest = torch.backends.cudnn.flags(enabled=True, benchmark=True)
-            with seeded(derive_seed(options.seed, epoch, 1 + rank), device), fastest:
+            flags = torch.backends.cudnn.flags
+            fastest = flags(enabled=True, benchmark=True) if on_gpu else nullcontext()
+            seed = derive_seed(options.seed, epoch, 1 + rank)
+            with _seeded_epoch(seed, device, own_generator), fastest:
                 step.run_epoch(order_here, rates, shares)
             record = {"epoch": epoch + 1, "loss": processes.mean(step.total) / n_batches}
             step.total.zero_()

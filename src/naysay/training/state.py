@@ -123,7 +123,7 @@ def write_checkpoint(path: str | Path, tensors: dict[str, Tensor], facts: dict[s
     metadata = {"format": _FORMAT, "facts": text, "checksum": str(_content_checksum(text, values))}
     # not save_file, which leaves temporary files with names of its own when it is killed
     content = save(values, metadata)
-    with replacing(target, durable=True) as part:
+    with replacing(target) as part:
         part.write_bytes(content)
 
 

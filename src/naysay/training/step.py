@@ -13,7 +13,8 @@ from torch.nn.utils import clip_grad_norm_
 
 from naysay._base.errors import NaysayWarning
 from naysay.losses.protocol import TrainingLoss
-from naysay.training.augmentation import Augments, of_each_view
+from naysay.networks.randomness import drawing_privately, generator, may_draw
+from naysay.training.augmentation import Augments, is_built_in, of_each_view
 from naysay.training.batches import Batch, Examples, batches
 
 Work = Callable[[], None]
@@ -137,10 +138,16 @@ class Objective(nn.Module):
         self.precision = partial(torch.autocast, dtype=torch.bfloat16) if bfloat16 else nullcontext
         # a tuple, so that augmentations which are modules are no part of the state
         self.augments = of_each_view(augment, loss.n_views)
+        # what naysay provides draws from the private generator by itself, and faster
+        draws = may_draw(network) or may_draw(loss) or not all(map(is_built_in, self.augments))
+        self.drawing = drawing_privately if draws else nullcontext
 
     def forward(self, inputs: Tensor, labels: Tensor) -> Tensor:
         """Compute the loss of a batch."""
-        inputs = inputs.float()
+        with nullcontext() if generator() is None else self.drawing():
+            return self._loss(inputs.float(), labels)
+
+    def _loss(self, inputs: Tensor, labels: Tensor) -> Tensor:
         with self.precision(inputs.device.type):
             views = [augment(inputs) for augment in self.augments]
             logits = self.call_network[0](views[0] if len(views) == 1 else torch.cat(views))

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidTransitionMatrix
+from naysay._base.files import replacing
 
 # The first cell of a written matrix. The second form marks a matrix whose diagonal (labels that
 # wrongly exclude the true class) was allowed on purpose, so that reading it back needs no flag.
@@ -50,7 +51,10 @@ def write_matrix(
 ) -> None:
     """Write a matrix row by row, each number with all its digits."""
     if isinstance(target, str | Path):
-        with Path(target).open("w", encoding="utf-8", newline="") as file:
+        with (
+            replacing(target, usual="Q.csv") as new,
+            new.open("w", encoding="utf-8", newline="") as file,
+        ):
             write_matrix(file, names, rows, allows_diagonal=allows_diagonal)
         return
     writer = csv.writer(target)

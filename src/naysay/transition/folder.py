@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidTransitionMatrix
-from naysay._base.files import check_folder, replacing_folder
+from naysay._base.files import check_folder, replacing_folder, restored
 from naysay.transition.matrix import TransitionMatrix
 
 __all__ = ["check_matrix_folder", "read_matrices", "write_matrices"]
@@ -41,7 +41,7 @@ def read_matrices(
     ...     sorted(read_matrices(Path(folder, "matrices")))
     ['ann']
     """
-    files = sorted(file for file in Path(folder).glob("*.csv") if not file.name.startswith("."))
+    files = sorted(file for file in restored(folder).glob("*.csv") if not file.name.startswith("."))
     if not files:
         raise InvalidTransitionMatrix(
             f"{folder} must be a folder with one CSV file per annotator. It holds none."
@@ -72,7 +72,8 @@ def write_matrices(matrices: Mapping[str, TransitionMatrix], folder: str | Path)
     """
     with replacing_folder(folder, **_KIND) as new:
         for name, Q in matrices.items():
-            Q.write(new / file_name(name))
+            with (new / file_name(name)).open("w", encoding="utf-8", newline="") as file:
+                Q.write(file)
 
 
 def check_matrix_folder(folder: str | Path) -> Path:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidInput, InvalidTransitionMatrix
-from naysay._base.files import replacing
+from naysay._base.files import check_target, replacing, restored
 from naysay.design import Scheme
 from naysay.transition import TransitionMatrix
 from naysay.transition.alignment import Transitions
@@ -96,7 +96,7 @@ def read_fit_inputs(
 
 def read_transition(path: str | Path, *, allow_diagonal: bool) -> Transitions:
     """Read a matrix, a folder of matrices, or the folder that ``naysay design`` wrote."""
-    if not Path(path).is_dir():
+    if not restored(path).is_dir():
         return TransitionMatrix.read(path, allow_diagonal=allow_diagonal)
     if Path(path, "scheme.json").is_file():
         return Scheme.read(path).matrices
@@ -224,6 +224,7 @@ def write_example(
     """
     from sklearn.datasets import load_iris  # loads much of scikit-learn
 
+    check_target(path, usual="flowers.csv")
     rng = np.random.default_rng(seed)
     measurements, species = (np.asarray(part) for part in load_iris(return_X_y=True))
     matrices = _MATRICES if annotators else {"": _MATRIX}

@@ -2,7 +2,8 @@
 
 import contextlib
 import csv
-import json
+import io
+import itertools
 import math
 import sys
 from collections import Counter
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from naysay._base.errors import InvalidInput, InvalidModelFile
-from naysay._base.files import check_target, replacing
+from naysay._base.files import check_target, printable, replacing
 from naysay.classifier import ComplementaryClassifier
 from naysay.datasets.own import read_features
 from naysay.datasets.own.batches import counting_from, read_batches
@@ -25,11 +26,13 @@ from naysay.datasets.own.tables import (
     find_column,
     is_text,
     source_name,
+    to_array,
     to_numbers_if_possible,
     to_text,
 )
 
 _SUFFIXES = (".csv", ".parquet", ".pq")
+_FORMULA = ("=", "+", "-", "@")
 _MOST_ROWS = 1 << 16  # of a batch
 _BATCH_BYTES = 1 << 25  # of the inputs of a batch
 
@@ -142,7 +145,7 @@ def _read_rows(
                 cells = find_column(table, example_id, name, role="example_id")
                 columns[example_id] = to_text(cells, example_id, name, longest=4096)
                 if example_id in numeric and is_text(cells.type):
-                    numbers = to_numbers_if_possible(cells, decimal)
+                    numbers = to_numbers_if_possible(pa.chunked_array([to_array(cells)]), decimal)
                     place = table.column_names.index(example_id)
                     table = table.set_column(place, example_id, numbers)
             if isinstance(recipe, Recipe):
@@ -165,7 +168,7 @@ def _decode(
     is_missing = np.zeros(len(paths), dtype=bool)
     is_missing[list(found)] = True
     if damaged is not None:
-        damaged.update({str(paths[index]): found[index] for index in sorted(found)})
+        damaged.update({printable(paths[index]): found[index] for index in sorted(found)})
     return X, is_missing
 
 
@@ -179,7 +182,7 @@ def _read_folder(
     paths = find_images(folder)
     for start in range(0, len(paths), n_rows):
         batch = paths[start : start + n_rows]
-        columns = {"image": [path.relative_to(folder).as_posix() for path in batch]}
+        columns = {"image": [printable(path.relative_to(folder).as_posix()) for path in batch]}
         yield columns, *_decode(recipe, batch, damaged)
 
 
@@ -204,21 +207,28 @@ def check_table_path(path: str | Path) -> None:
     check_target(path, usual="predictions.csv")
 
 
-def write_tables(tables: Iterable[pa.Table], path: str | Path) -> Counter[str]:
+def write_tables(
+    tables: Iterable[pa.Table], path: str | Path, *, safe_csv: bool = False
+) -> Counter[str]:
     """Write tables as one CSV or Parquet file, completely or not at all.
 
     If the path is ``-``, CSV is written to standard output as it is made. The result counts the
     values of the column ``prediction``, if there is one.
+
+    A spreadsheet takes text that begins with ``=``, ``+``, ``-`` or ``@`` for a formula. With
+    `safe_csv`, such cells of a CSV file get an apostrophe in front.
     """
     check_table_path(path)
     counts: Counter[str] = Counter()
     if str(path) == "-":
-        _write_csv(_counted(tables, counts), sys.stdout)
+        if isinstance(sys.stdout, io.TextIOWrapper):  # as in a file, whatever the terminal has
+            sys.stdout.reconfigure(encoding="utf-8")
+        _write_csv(_counted(tables, counts), sys.stdout, safe_csv)
         return counts
     with replacing(path, usual="predictions.csv") as part:
         if Path(path).suffix.lower() == ".csv":
             with part.open("w", encoding="utf-8", newline="") as file:
-                _write_csv(_counted(tables, counts), file)
+                _write_csv(_counted(tables, counts), file, safe_csv)
         else:
             with contextlib.ExitStack() as stack:
                 writer = None
@@ -236,12 +246,17 @@ def _counted(tables: Iterable[pa.Table], counts: Counter[str]) -> Iterator[pa.Ta
         yield table
 
 
-def _write_csv(tables: Iterable[pa.Table], file: IO[str]) -> None:
+def _write_csv(tables: Iterable[pa.Table], file: IO[str], safe: bool) -> None:
     writer = csv.writer(file, lineterminator="\n")
     for index, table in enumerate(tables):
-        if not index:
-            writer.writerow(table.column_names)
-        writer.writerows(_rows(table))
+        header = [] if index else [table.column_names]
+        rows = itertools.chain(header, _rows(table))
+        writer.writerows((map(_as_text, row) for row in rows) if safe else rows)
+
+
+def _as_text(cell: Any) -> Any:
+    is_formula = isinstance(cell, str) and cell.lstrip().startswith(_FORMULA)
+    return f"'{cell}" if is_formula else cell
 
 
 def _rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:
@@ -249,12 +264,11 @@ def _rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:
         yield from zip(*batch.to_pydict().values(), strict=True)
 
 
-def json_lines(table: pa.Table) -> Iterator[str]:
-    """Format each row as a JSON object, with the probabilities by class."""
+def as_dicts(table: pa.Table) -> Iterator[dict[str, Any]]:
+    """Convert each row to a dictionary for JSON, with the probabilities by class."""
     names = table.column_names
     n = names.index("prediction") + 1  # the probabilities, P(class), come after it
     classes = [name[2:-1] for name in names[n:]]
     for row in _rows(table):
         probs = dict(zip(classes, row[n:], strict=True))
-        facts = {**dict(zip(names[:n], row, strict=False)), "probabilities": probs}
-        yield json.dumps(facts, ensure_ascii=False)
+        yield {**dict(zip(names[:n], row, strict=False)), "probabilities": probs}

@@ -242,3 +242,20 @@ def test_an_incomplete_folder_is_an_error(server, register, folder, files_under)
     with pytest.raises(InvalidData, match=r"set\.zip must hold whole/table"):
         load(folder)
     assert files_under(folder) == []
+
+
+@pytest.mark.parametrize("says_so", [True, False])
+def test_a_download_of_too_many_bytes_is_ended(server, register, folder, files_under, says_so):
+    (server.folder / "table").write_bytes(b"x" * 3_000_000)
+    limit = 100_000 if says_so else 2_500_000
+    register(Download((f"{server.url}/table",), ("uci/table",), at_most=limit))
+    with pytest.raises(InvalidData, match=f"must have at most {limit:,} bytes. The server sends"):
+        load(folder)
+    assert files_under(folder) == []
+
+
+def test_a_connection_that_cannot_be_secured_is_not_called_missing(server, register, folder):
+    url = server.url.replace("http://", "https://")  # the server does not speak TLS
+    register(Download((f"{url}/table",), ("uci/table",)))
+    with pytest.raises(DatasetUnavailable, match="the connection cannot be secured"):
+        load(folder)

@@ -124,3 +124,12 @@ def test_an_array_file_with_an_impossible_shape_is_refused(tmp_path):
         archive.writestr("X.npy", content)
     with pytest.raises(InvalidData, match=r"must be an .npz file"):
         read_own(tmp_path / "t.npz")
+
+
+def test_a_member_that_is_no_array_is_refused(tmp_path):
+    path = tmp_path / "data.npz"
+    np.savez(path, X=np.zeros((3, 2)))
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("labels", "not an array")
+    with pytest.raises(InvalidData, match="labels is not an array"):
+        read_own(path)

@@ -1,6 +1,8 @@
 import datetime
 import gzip
 import sys
+import time
+import zipfile
 
 import openpyxl
 import pytest
@@ -96,3 +98,63 @@ def test_an_excel_file_names_the_package_it_needs(tmp_path, monkeypatch):
 def test_compressed_parquet_is_no_format(tmp_path):
     with pytest.raises(InvalidInput, match="must be a CSV file"):
         read_table(tmp_path / "t.parquet.gz")
+
+
+def change_parts(path, change):
+    """Change the parts of an Excel file by a function of their name and content."""
+    with zipfile.ZipFile(path) as file:
+        parts = {name: change(name, file.read(name)) for name in file.namelist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, content in parts.items():
+            file.writestr(name, content)
+
+
+@pytest.mark.parametrize("kind", ["csv.gz", "jsonl.gz", "xlsx"])
+def test_small_files_that_would_fill_the_memory_are_refused_before(tmp_path, monkeypatch, kind):
+    path = tmp_path / f"t.{kind}"
+    if kind == "xlsx":
+        write_sheet(path, [["a", "not"], *(["x" * 300, "b"] for _ in range(3000))])
+    else:
+        row = b"1,cat\n" if kind == "csv.gz" else b'{"a": 1, "not": "cat"}\n'
+        path.write_bytes(gzip.compress(b"a,not\n" + row * 500_000))
+    assert path.stat().st_size < 5e4
+    monkeypatch.setenv("NAYSAY_MAX_GB", "1e-3")
+    with pytest.raises(InvalidData, match=r"must hold at most 0\.001 GB"):
+        read_table(path)
+
+
+def test_one_text_of_many_cells_counts_many_times(tmp_path, monkeypatch):
+    path = tmp_path / "t.xlsx"
+    write_sheet(path, [["a", "not"], *(["long", "b"] for _ in range(1000))])
+    text = b"<si><t>" + b"x" * 3000 + b"</t></si>"
+    shared = (
+        b'<sst xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main">%b</sst>' % text
+    )
+    kind = b"application/vnd.openxmlformats-officedocument.spreadsheetml.sharedStrings+xml"
+    part = b'<Override PartName="/xl/sharedStrings.xml" ContentType="%b" /></Types>' % kind
+
+    def change(name, content):
+        if name == "[Content_Types].xml":
+            return content.replace(b"</Types>", part)
+        return content.replace(b't="inlineStr"><is><t>long</t></is>', b't="s"><v>0</v>')
+
+    change_parts(path, change)
+    with zipfile.ZipFile(path, "a") as file:
+        file.writestr("xl/sharedStrings.xml", shared)
+        assert sum(each.file_size for each in file.infolist()) < 5e5
+    assert read_table(path)["a"].to_pylist() == ["x" * 3000] * 1000
+    monkeypatch.setenv("NAYSAY_MAX_GB", "2e-3")
+    with pytest.raises(InvalidData, match=r"at most 0\.002 GB. It would take at least 0\.0 GB"):
+        read_table(path)
+
+
+def test_the_size_that_a_sheet_claims_is_not_believed(tmp_path):
+    path = tmp_path / "t.xlsx"
+    write_sheet(path, [["a", "not"], [1, "cat"]])
+    claimed = b'ref="A1:XFD1048576"'
+    change_parts(path, lambda _, content: content.replace(b'ref="A1:B2"', claimed))
+    with zipfile.ZipFile(path) as file:
+        assert claimed in file.read("xl/worksheets/sheet1.xml")
+    start = time.process_time()
+    assert read_table(path).to_pydict() == {"a": [1.0], "not": ["cat"]}
+    assert time.process_time() - start < 2

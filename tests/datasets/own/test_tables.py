@@ -1,6 +1,7 @@
 import contextlib
 import io
 import sys
+import time
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from naysay import InvalidData, InvalidInput, NaysayError
-from naysay.datasets.own import tables
+from naysay.datasets.own import read_own, tables
+from naysay.datasets.own.recipe import fit_recipe
 from naysay.datasets.own.tables import find_column, parse_csv, read_table
 
 
@@ -204,3 +206,43 @@ def test_a_parquet_file_with_altered_bytes_gives_a_table_or_a_clear_error(tmp_pa
     path.write_bytes(content)
     with contextlib.suppress(NaysayError):
         read_table(path)
+
+
+def test_wide_tables_take_linear_time_and_the_widest_are_refused():
+    """4,000 columns took 20 seconds of CPU time, 20,000 over a minute."""
+    n = 4000
+    header = ",".join([*(f"c{i}" for i in range(n)), "not"])
+    body = "\n".join(",".join([*["1.5"] * n, label]) for label in "abc")
+    start = time.process_time()
+    table = parse_csv(f"{header}\n{body}\n".encode(), "wide.csv", text=["not"])
+    recipe = fit_recipe(table.drop_columns(["not"]))
+    assert recipe.apply(table).shape == (3, n)
+    assert time.process_time() - start < 4
+    wide = ",".join(f"c{i}" for i in range(1_000_000))
+    with pytest.raises(InvalidData, match=r"at most 100,000 columns\. It has 1,000,000"):
+        parse_csv(f"{wide}\n".encode(), "wide.csv")
+
+
+@pytest.mark.parametrize("delimiter", ["é", "\0", "→"])
+def test_a_delimiter_that_the_parser_cannot_use_is_refused(delimiter):
+    with pytest.raises(InvalidInput, match="delimiter must be one character of ASCII"):
+        parse("a,b\n1,2\n", delimiter=delimiter)
+
+
+@pytest.mark.parametrize("kind", ["npz", "numbers", "text"])
+def test_small_files_that_would_fill_the_memory_are_refused_before(tmp_path, monkeypatch, kind):
+    n = 2_000_000
+    if kind == "npz":
+        path = tmp_path / "zeros.npz"
+        np.savez_compressed(path, X=np.zeros((n, 2)))
+    else:
+        path = tmp_path / f"{kind}.parquet"
+        column = pa.array(np.zeros(n)) if kind == "numbers" else pa.array(["x" * 100] * n)
+        pq.write_table(pa.table({"a": column}), path)
+    assert path.stat().st_size < 1e5
+    monkeypatch.setenv("NAYSAY_MAX_GB", "0.015")
+    with pytest.raises(InvalidData, match=r"must hold at most 0\.015 GB.*set NAYSAY_MAX_GB"):
+        read_own(path, label="a")
+    monkeypatch.setenv("NAYSAY_MAX_GB", "much")
+    with pytest.raises(InvalidInput, match="NAYSAY_MAX_GB must be a number of gigabytes"):
+        read_own(path, label="a")

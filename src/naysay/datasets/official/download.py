@@ -7,12 +7,14 @@ download is started again, files that are already in place are kept.
 
 import logging
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from naysay._base.checks import shorten
 from naysay._base.errors import DatasetUnavailable, InvalidData
 from naysay.datasets.official.archives import decompress, unpack
 from naysay.datasets.official.entry import (
@@ -57,7 +59,7 @@ def _retrieve_from_any(entry: Entry, download: Download, folder: Path, staging: 
     altered: InvalidData | None = None
     for url in download.urls:
         try:
-            return _retrieve(url, download.known_hash, staging)
+            return _retrieve(url, download, staging)
         except InvalidData as error:
             altered = error
         except OSError as error:  # all errors of `requests`, and a full disk
@@ -74,32 +76,64 @@ def _reason(error: OSError) -> str:
     response = getattr(error, "response", None)  # set where the server answers with an error
     if response is not None:
         return f"the server answers {response.status_code}"
-    return "no connection, or it broke" if error.errno is None else str(error.strerror)
+    if error.errno is not None:
+        return str(error.strerror)
+    kinds = {each.__name__ for each in type(error).__mro__}  # of `requests`
+    if "SSLError" in kinds:
+        cause = re.search(r"certificate verify failed[^()]*", str(error))
+        return f"the connection cannot be secured: {cause[0] if cause else shorten(str(error))}"
+    if "ProxyError" in kinds:
+        return "the proxy cannot be reached"
+    return "no answer in time" if "Timeout" in kinds else "no connection, or it broke"
 
 
-def _retrieve(url: str, known_hash: str | None, staging: Path) -> Path:
+def _retrieve(url: str, download: Download, staging: Path) -> Path:
     import pooch  # imported here because the import takes longer than reading most data sets
 
     from naysay._base.progress import ProgressBar
 
-    file_name = PurePosixPath(url).name
-    with ProgressBar(file_name, in_bytes=True) as bar, _quiet(pooch.get_logger()):
+    class CappedBar(ProgressBar):
+        """Ends a download of more bytes than expected, which could fill the disk."""
+
+        n_received = 0
+
+        def update(self, done: float) -> None:
+            self.n_received += done
+            if max(self.n_received - _CHUNK_BYTES, self.total or 0) > download.at_most:
+                raise InvalidData(
+                    f"{url} must have at most {download.at_most:,} bytes. The server sends more. "
+                    "Nothing was kept."
+                )
+            super().update(done)
+
+        def reset(self) -> None:
+            self.n_received = 0
+            super().reset()
+
+    responses: list[Any] = []
+    file_name, known_hash = PurePosixPath(url).name, download.known_hash
+    with CappedBar(file_name, in_bytes=True) as bar, _quiet(pooch.get_logger()):
         make_downloader: Any = pooch.HTTPDownloader  # its annotations do not allow other bars
         downloader = make_downloader(
             progressbar=bar,
             chunk_size=_CHUNK_BYTES,
             headers={"Accept-Encoding": "identity"},
-            hooks={"response": _leave_encoded},
+            hooks={"response": [_leave_encoded, lambda response, **_: responses.append(response)]},
         )
         try:
             arrived = pooch.retrieve(
                 url, known_hash, fname=file_name, path=staging, downloader=downloader
             )
+        except InvalidData:
+            raise
         except ValueError:  # raised by pooch if the hash is wrong
             raise InvalidData(
                 f"{url} must have the published hash {known_hash}. The downloaded file has "
                 "another: it is truncated, altered, or a web page. It was not kept."
             ) from None
+        finally:
+            for response in responses:  # pooch leaves a connection open that ends with an error
+                response.close()
     return Path(arrived)
 
 

@@ -145,6 +145,7 @@ class Download:
     known_hash: str | None = None  # without it, the files are verified when they are read
     archive: Literal["tar", "zip"] | None = None
     folder: str | None = None  # of an archive that is kept whole; of others, only `gives` is kept
+    at_most: int = MOST_BYTES  # bytes that are received before the download is given up
 
 
 @dataclass(frozen=True)

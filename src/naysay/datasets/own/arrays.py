@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput
+from naysay._base.files import check_memory, printable
 
 _USUAL_NAMES = {
     "suggested": "suggested",
@@ -28,7 +29,7 @@ def open_arrays(
     `columns` maps a role to the name of its array if this is not the usual name. The default of
     `classes` is the array ``classes`` of the file, if there is one.
     """
-    source = str(path)
+    source = printable(path)
     arrays = read_arrays(path, source)
     features = split_features(find_array(arrays, "X", source), source)
     n_rows = len(features)
@@ -64,7 +65,14 @@ def read_arrays(path: Path, source: str) -> dict[str, NDArray[Any]]:
     with path.open("rb") as file:  # raises the usual OSError if the file is missing
         try:
             with np.load(file, allow_pickle=False) as archive:
-                return {name: archive[name] for name in archive.files}
+                check_memory(sum(each.file_size for each in archive.zip.infolist()), source)
+                arrays = {name: archive[name] for name in archive.files}
+                for name, array in arrays.items():
+                    if not isinstance(array, np.ndarray):
+                        raise TypeError(f"{name} is not an array")
+                return arrays
+        except (InvalidData, InvalidInput):
+            raise
         except Exception as error:  # zipfile, zlib and numpy raise many types for damaged files
             raise InvalidData(
                 f"{source} must be an .npz file of numbers and text. It is damaged, in another "

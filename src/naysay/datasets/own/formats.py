@@ -2,6 +2,7 @@
 
 import codecs
 import datetime
+import zipfile
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -9,7 +10,8 @@ import pyarrow as pa
 import pyarrow.json as pa_json
 
 from naysay._base.checks import shorten
-from naysay._base.errors import InvalidData, InvalidInput
+from naysay._base.errors import InvalidData, InvalidInput, NaysayError
+from naysay._base.files import check_memory
 
 
 def parse_json_lines(data: bytes, source: str, *, longest: int) -> pa.Table:
@@ -47,16 +49,24 @@ def read_excel(path: Path, source: str) -> pa.Table:
         ) from None
     with path.open("rb") as file:  # raises the usual OSError if the file is missing
         try:
+            with zipfile.ZipFile(file) as archive:
+                check_memory(sum(each.file_size for each in archive.infolist()), source)
             book = openpyxl.load_workbook(file, read_only=True, data_only=True)
-            cells = [[_as_text(cell) for cell in row] for row in book.worksheets[0].values]
+            sheet = book.worksheets[0]
+            sheet.reset_dimensions()  # what the file says: any number of empty cells
+            cells = ([_as_text(cell) for cell in row] for row in sheet.values)
+            rows = [row for row in cells if any(row)]
+        except NaysayError:
+            raise
         except Exception as error:  # zipfile and parsers of XML raise many types for damaged files
             raise InvalidData(
                 f"{source} must be an Excel file (.xlsx). It is damaged or in another format: "
                 f"{shorten(str(error))}."
             ) from None
-    rows = [row for row in cells if any(row)]
     if not rows:
         raise InvalidData(f"The first sheet of {source} must hold a table. It is empty.")
+    # the text of a cell may be stored once for many cells
+    check_memory(sum(len(cell) for row in rows for cell in row if cell), source)
     width = max(len(row) for row in rows)
     columns = list(zip(*(row + [None] * (width - len(row)) for row in rows), strict=True))
     kept = [column for column in columns if any(column)]

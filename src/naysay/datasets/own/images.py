@@ -20,6 +20,7 @@ from PIL import Image, ImageOps
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput, InvalidModelFile
+from naysay._base.files import printable
 from naysay.datasets.own.tables import is_frame
 
 _CHANNELS = {"L": 1, "RGB": 3}
@@ -120,7 +121,7 @@ def find_labelled_images(folder: str | Path) -> tuple[list[Path], list[str], set
     paths = find_images(root)
     labels: list[str] = []
     for path in paths:
-        label, *inner = path.relative_to(root).parts
+        label, *inner = map(printable, path.relative_to(root).parts)
         if not inner:
             raise InvalidData(
                 f"{rule} The file {path.name!r} is in none of them: move it to the folder of a "
@@ -129,7 +130,7 @@ def find_labelled_images(folder: str | Path) -> tuple[list[Path], list[str], set
         labels.append(label)
     if not paths:
         raise InvalidData(f"{rule} It contains no image.")
-    folders = (entry.name for entry in root.iterdir() if entry.is_dir())
+    folders = (printable(entry.name) for entry in root.iterdir() if entry.is_dir())
     return paths, labels, {name for name in folders if not name.startswith(".")}
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput, InvalidLabels, InvalidModelFile
+from naysay._base.files import printable
 from naysay.datasets.own.arrays import (
     find_array,
     open_arrays,
@@ -249,7 +250,7 @@ def read_own(
     else:  # files of dropped rows are never opened
         if isinstance(rows, list):
             paths = [rows[each] for each in row]
-            ids = tuple(path.relative_to(data).as_posix() for path in paths)
+            ids = tuple(printable(path.relative_to(data).as_posix()) for path in paths)
         else:
             check_rows_agree(pa.chunked_array([rows]), str(images), row, example_of_row, source)
             paths = resolve_paths(rows.take(pa.array(row)).to_pylist(), row, data, source)

@@ -248,7 +248,9 @@ def finite_numbers(column: pa.ChunkedArray, name: str, source: str) -> NDArray[n
     try:
         if pa.types.is_boolean(plain.type):
             plain = pc.cast(plain, pa.uint8())
-        numbers = pc.cast(plain, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        if plain.type != pa.float64():
+            plain = pc.cast(plain, pa.float64(), safe=False)
+        numbers = plain.to_numpy(zero_copy_only=False)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         hint = " If numbers are written like 1,5, pass decimal=',' (--decimal ,)."
         raise InvalidData(

@@ -26,12 +26,15 @@ from numpy.typing import NDArray
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput, NaysayError
+from naysay._base.files import check_memory, printable
 from naysay.datasets.own.formats import parse_json_lines, read_excel, refuse_long_row, text_reader
 
 pc: Any = pyarrow.compute  # its functions are created at import, so type checkers do not know them
 
 # Characters of a class, annotator or category. A longer name is a sign of a damaged file.
 LONGEST_NAME = 200
+
+MOST_COLUMNS = 100_000  # each is converted on its own, in about 0.1 ms
 
 # Cells of a feature column that mean "missing value". In label columns only an empty cell does,
 # because a class may well be called "None" or "NA".
@@ -74,7 +77,7 @@ def read_table(
         table = _with_numbers(read_excel(Path(data), source), text, decimal)
         return check_table(table, source)
     with open_text(data, source) as file:
-        content = file.read()
+        content = _expand(file, source) if isinstance(file, gzip.GzipFile) else file.read()
     return check_table(parse_text(kind, content, source, text, delimiter, decimal), source)
 
 
@@ -94,6 +97,7 @@ def parse_text(
 
 def check_table(table: pa.Table, source: str) -> pa.Table:
     """Check that a table has rows and distinct columns, and remove the index of pandas."""
+    _check_width(table.num_columns, source)
     _refuse_repeated(table.column_names, source)
     if not table.num_rows:
         raise InvalidData(
@@ -112,12 +116,21 @@ def find_format(data: Any, delimiter: str | None) -> tuple[str, str | None]:
     kind = _FORMATS.get(suffix[0])
     if kind is None or (is_compressed and kind not in ("csv", "json")):
         raise InvalidInput(
-            f"{data} must be a CSV file (.csv, .tsv, .txt), JSON Lines (.jsonl, .ndjson), either "
-            "of them compressed (.gz), a Parquet file (.parquet, .pq), an Excel file (.xlsx), an "
-            "array file (.npz) or a folder of images. Its name has none of these extensions: "
-            "rename the file or convert it."
+            f"{source_name(data)} must be a CSV file (.csv, .tsv, .txt), JSON Lines (.jsonl, "
+            ".ndjson), either of them compressed (.gz), a Parquet file (.parquet, .pq), an Excel "
+            "file (.xlsx), an array file (.npz) or a folder of images. Its name has none of these "
+            "extensions: rename the file or convert it."
         )
     return kind, "\t" if suffix[0] == ".tsv" and delimiter is None else delimiter
+
+
+def _expand(file: gzip.GzipFile, source: str) -> bytes:
+    """Read a compressed file, but no more of it than memory may hold."""
+    content = io.BytesIO()
+    while part := file.read(1 << 20):
+        content.write(part)
+        check_memory(content.tell(), source)
+    return content.getvalue()
 
 
 @contextlib.contextmanager
@@ -149,7 +162,7 @@ def source_name(data: Any) -> str:
     """Name the data for errors and summaries."""
     if is_frame(data):
         return "the data frame"
-    return "standard input" if str(data) == "-" else str(data)
+    return "standard input" if str(data) == "-" else printable(data)
 
 
 def find_column(
@@ -214,21 +227,33 @@ def _from_frame(frame: Any, source: str) -> pa.Table:
 
 
 def _read_parquet(path: Path, source: str) -> pa.Table:
-    with open_parquet(path, source) as file:
+    with open_parquet(path, source, encoded=True) as file:
+        n_bytes = _number_bytes(file.metadata)
+        check_memory(n_bytes, source)
         table = file.read()
+        check_memory(n_bytes + _text_bytes(table), source)
         table.validate(full=True)  # finds text that is not UTF-8, among others
         _ = table.column_names  # raises an error if a name is not UTF-8
         return table
 
 
 @contextlib.contextmanager
-def open_parquet(path: Path, source: str) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file, with a clear error if it turns out to be damaged while it is read."""
+def open_parquet(path: Path, source: str, *, encoded: bool = False) -> Iterator[pq.ParquetFile]:
+    """Open a Parquet file, with a clear error if it turns out to be damaged while it is read.
+
+    `encoded` text is read as dictionaries, which show how much memory it takes; batches of them
+    would keep those of earlier batches.
+    """
     with path.open("rb") as file:  # raises the usual OSError if the file is missing
         try:
+            text = _text_columns(pq.read_metadata(file)) if encoded else None
             # With a buffer, a row group is not read as a whole.
             yield pq.ParquetFile(
-                file, page_checksum_verification=True, pre_buffer=False, buffer_size=1 << 16
+                file,
+                page_checksum_verification=True,
+                pre_buffer=False,
+                buffer_size=1 << 16,
+                read_dictionary=text,
             )
         except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
             if isinstance(error, NaysayError):
@@ -237,6 +262,39 @@ def open_parquet(path: Path, source: str) -> Iterator[pq.ParquetFile]:
                 f"{source} must be a Parquet file. It is damaged, truncated, or in another "
                 f"format: {shorten(str(error))}."
             ) from None
+
+
+_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4}  # bytes; 8 for other types
+
+
+def _text_columns(facts: pq.FileMetaData) -> list[str]:
+    columns = map(facts.schema.column, range(facts.num_columns))
+    return [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
+
+
+def _number_bytes(facts: pq.FileMetaData) -> int:
+    """Compute how much memory a Parquet file takes without the text."""
+    groups = map(facts.row_group, range(facts.num_row_groups))
+    chunks = (chunk for group in groups for chunk in map(group.column, range(group.num_columns)))
+    return sum(chunk.num_values * _WIDTHS.get(chunk.physical_type, 8) for chunk in chunks)
+
+
+def _text_bytes(table: pa.Table) -> int:
+    """Compute how many bytes the text of the encoded columns of a table has."""
+    total = 0
+    for column in table.columns:
+        for chunk in column.chunks if pa.types.is_dictionary(column.type) else ():
+            lengths = np.asarray(pc.fill_null(pc.binary_length(chunk.dictionary), 0))
+            total += int(lengths[np.asarray(chunk.indices.drop_null())].sum())
+    return total
+
+
+def _check_width(n_columns: int, source: str) -> None:
+    if n_columns > MOST_COLUMNS:
+        raise InvalidData(
+            f"{source} must have at most {MOST_COLUMNS:,} columns. It has {n_columns:,}: is it "
+            "transposed, with one column per example? Store wide data as an array file (.npz)."
+        )
 
 
 def _refuse_repeated(names: Sequence[str], source: str) -> None:
@@ -261,13 +319,16 @@ def _is_number(name: str) -> bool:
 
 _DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab"}
 LONGEST_ROW = 1 << 23  # bytes; also the block size of the parser, which cannot split a row
-_LONGEST_HEADER = 1 << 20  # bytes
 
 
 def check_csv_options(delimiter: str | None, decimal: str) -> None:
     """Check the delimiter and the decimal mark of a CSV file."""
-    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
-        raise InvalidInput(f"delimiter must be one character, such as ';'. Got {delimiter!r}.")
+    if delimiter is not None and (
+        len(delimiter) != 1 or delimiter in '"\r\n\0' or not delimiter.isascii()
+    ):
+        raise InvalidInput(
+            f"delimiter must be one character of ASCII, such as ';'. Got {delimiter!r}."
+        )
     if decimal not in (".", ",") or decimal == delimiter:
         raise InvalidInput(
             "decimal must be '.' or ',', and it must differ from the delimiter. "
@@ -332,7 +393,7 @@ def read_header(data: bytes, source: str, delimiter: str | None) -> tuple[list[s
     """Read the column names of a CSV file, and find its delimiter."""
     decoder = codecs.getincrementaldecoder("utf-8")()  # accepts a character that the limit cuts
     try:
-        start = decoder.decode(data[:_LONGEST_HEADER], final=len(data) <= _LONGEST_HEADER)
+        start = decoder.decode(data[:LONGEST_ROW], final=len(data) <= LONGEST_ROW)
     except UnicodeDecodeError as error:
         _refuse_encoding(data, source, error)
     if delimiter is None:
@@ -346,6 +407,7 @@ def read_header(data: bytes, source: str, delimiter: str | None) -> tuple[list[s
             f"{source} must begin with a row of column names. Its first row cannot be read: "
             f"{error}."
         ) from None
+    _check_width(len(header), source)
     names = [name.strip() for name in header]
     _refuse_repeated([name for name in names if name], source)
     # A row index that pandas saved has no name. `read_table` removes it by the one given here.

@@ -1,0 +1,182 @@
+"""A fault at any system call that writes leaves the old content or the new, never neither."""
+
+import contextlib
+import itertools
+import os
+import sys
+import traceback
+
+import pytest
+import torch
+
+from faults import Faults, run_with_fault
+from naysay import InvalidModelFile, InvalidTransitionMatrix, TransitionMatrix
+from naysay._base.files import replacing
+from naysay.classifier.model_files import load_model
+from naysay.design import Scheme, propose
+from naysay.training.state import read_checkpoint, write_checkpoint
+from naysay.transition.folder import read_matrices, write_matrices
+from saved_models import make_model, save_model
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="forks, and reads /proc"),
+    pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),
+]
+
+
+def matrix(seed):
+    return TransitionMatrix.without_zeros(4, seed=seed)
+
+
+# For each kind of output: write one with a seed; read the seed.
+
+
+def write_text(folder, seed):
+    with replacing(folder / "a.txt") as new:
+        new.write_text(f"{seed}" * 20_000)
+
+
+def read_text(folder):
+    text = (folder / "a.txt").read_text()
+    assert len(text) == 20_000
+    return int(text[0])
+
+
+def write_matrix(folder, seed):
+    matrix(seed).write(folder / "Q.csv")
+
+
+def read_matrix(folder):
+    return seed_of(TransitionMatrix.read(folder / "Q.csv"))
+
+
+def write_model(folder, seed):
+    save_model(make_model(transition=matrix(seed)), folder / "model", version="0", report="<p>")
+
+
+def read_model(folder):
+    return seed_of(load_model(folder / "model").transition)
+
+
+def write_several(folder, seed):
+    write_matrices({"ann": matrix(seed), "bob": matrix(seed)}, folder / "new" / "matrices")
+
+
+def read_several(folder):
+    ann, bob = read_matrices(folder / "new" / "matrices").values()
+    assert ann == bob
+    return seed_of(ann)
+
+
+def write_state(folder, seed):
+    write_checkpoint(folder / "c.safetensors", {"w": torch.ones(3)}, {"seed": seed})
+
+
+def read_state(folder):
+    return read_checkpoint(folder / "c.safetensors")[1]["seed"]
+
+
+def write_scheme(folder, seed):
+    propose(3, 2, n_groups=3 + seed).write(folder / "task")
+
+
+def read_scheme(folder):
+    return len(Scheme.read(folder / "task").lists) - 3
+
+
+def seed_of(Q):
+    return next(seed for seed in range(3) if matrix(seed).distance(Q) < 1e-9)
+
+
+KINDS = {
+    "text": (write_text, read_text),
+    "matrix": (write_matrix, read_matrix),
+    "model": (write_model, read_model),
+    "matrices": (write_several, read_several),
+    "checkpoint": (write_state, read_state),
+    "scheme": (write_scheme, read_scheme),
+}
+
+
+def names_below(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+@pytest.mark.parametrize("kind, older", [*((kind, True) for kind in KINDS), ("model", False)])
+@pytest.mark.parametrize("kill", [True, False])
+def test_a_fault_at_any_call_leaves_the_old_or_the_new(tmp_path, monkeypatch, kind, kill, older):
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # only for speed
+    write, read = KINDS[kind]
+    (tmp_path / "whole").mkdir()
+    write(tmp_path / "whole", 2)
+    expected = names_below(tmp_path / "whole")
+    for number in itertools.count(1):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        if older:
+            write(folder, 0)
+        end = run_with_fault(number, lambda folder=folder: write(folder, 1), kill=kill)
+        if end in ("done", "not reached"):
+            assert read(folder) == 1
+        elif older:
+            assert read(folder) in (0, 1), number
+        else:
+            with contextlib.suppress(FileNotFoundError, InvalidModelFile, InvalidTransitionMatrix):
+                assert read(folder) == 1, number
+        write(folder, 2)
+        assert read(folder) == 2
+        assert names_below(folder) == expected, number
+        if end == "not reached":
+            break
+    assert number > 8
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_everything_is_flushed_before_it_is_renamed_and_the_folder_after(tmp_path, kind):
+    write, _ = KINDS[kind]
+    write(tmp_path, 0)
+    faults = Faults()
+    try:
+        write(tmp_path, 1)
+    finally:
+        faults.remove()
+    moves = [n for n, (name, *_) in enumerate(faults.log) if name in ("rename", "replace")]
+    last = max(n for n in moves if "/.naysay-" not in faults.log[n][2])
+    target = faults.log[last][2]
+    flushed = {}
+    for n, (name, place, *_) in enumerate(faults.log):
+        if name == "fsync":
+            flushed.setdefault(place, []).append(n)
+    written = {place: n for n, (name, place, *_) in enumerate(faults.log) if name == "write"}
+    assert any(n < last for n in written.values())
+    for place, n in written.items():
+        assert any(n < when < last for when in flushed[place]), place
+    assert any(when > last for when in flushed[os.path.dirname(target)])
+
+
+def test_processes_that_write_the_same_target_do_not_disturb_each_other(tmp_path):
+    def write_often():
+        for seed in range(40):
+            write_several(tmp_path, seed % 3)
+            write_text(tmp_path, seed % 3)
+
+    pids = []
+    for _ in range(3):
+        pids.append(os.fork())
+        if not pids[-1]:
+            code = 1
+            try:
+                write_often()
+                code = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(code)
+    assert [os.waitpid(pid, 0)[1] for pid in pids] == [0, 0, 0]
+    assert read_several(tmp_path) in range(3)
+    assert read_text(tmp_path) in range(3)
+    assert names_below(tmp_path) == [
+        "a.txt",
+        "new",
+        *(f"new/matrices{name}" for name in ("", "/ann.csv", "/bob.csv")),
+    ]
