@@ -91,7 +91,7 @@ def test_the_mean_of_opposite_habits_would_teach_less():
     own = read_own(frame.drop(columns="is"), label="not", annotator="who")
     scores = []
     for transition in (HABITS, "uniform"):
-        clf, report = fit_own(own, transition=transition, epochs=15)
+        clf, report = fit_own(own, transition=transition, learner="network", epochs=15)
         probs = clf.predict_proba(own.X)
         scores.append(np.log(probs[np.arange(len(y)), y]).mean())
         assert bool(report.transitions) == (transition is HABITS)
@@ -155,7 +155,7 @@ def test_the_folder_of_a_design_is_a_folder_of_matrices(tmp_path):
     for where in ("task", "task/matrices"):
         done = run(
             "fit", tmp_path / "answers.csv", "--label=answer", "--annotator=group", "--epochs=10",
-            "--transition", tmp_path / where, "--out", tmp_path / "model", "--json",
+            "--transition", tmp_path / where, "--out", tmp_path / "model", "--json", "--force",
         )  # fmt: skip
         assert done.exit_code == 0, done.output
         assert json.loads(done.stdout)["transitions"].keys() == set(scheme.names)

@@ -204,6 +204,7 @@ def test_the_command_shows_no_figure_that_rests_on_a_refuted_matrix(tmp_path):
     NOT_THEIRS.write(tmp_path / "Q.csv")
     command = ["fit", tmp_path / "train.csv", "--label=not", "--true-label=is", "--epochs=15"]
     command += ["--allow-diagonal", "--transition", tmp_path / "Q.csv", "--out", tmp_path / "m"]
+    command += ["--force"]
     printed = CliRunner().invoke(app, [str(each) for each in command]).stdout
     figures = json.loads(CliRunner().invoke(app, [*map(str, command), "--json"]).stdout)
     assert figures["agreement"]["refuted"]

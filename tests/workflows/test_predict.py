@@ -12,6 +12,7 @@ from numpy.testing import assert_array_equal
 from naysay import InvalidData, InvalidInput
 from naysay.datasets.own import batches, read_features, read_own
 from naysay.workflows import predict
+from naysay.workflows.check import check_file
 from naysay.workflows.fit import fit_own
 from naysay.workflows.predict import as_dicts, predict_file, write_tables
 
@@ -158,3 +159,26 @@ def test_an_encoded_numeric_feature_can_be_the_id(tmp_path, model):
     pq.write_table(pa.table({"a": ids, "b": [1, 2], "colour": ["red", "blue"]}), path)
     (table,) = predict_file(model, path, example_id="a")
     assert table["a"].to_pylist() == ["007", "2.5"]
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_columns_of_text_are_read_in_batches_and_checked_by_the_recipe_of_the_model(
+    tmp_path, monkeypatch
+):
+    noises = ["the cat purrs at home", "a dog barks at trees", "an owl hoots by night"]
+    notes = [f"{noises[i % 3]} on day {i}" for i in range(60)]
+    notes[5] = None
+    table = pa.table({"n": range(60), "note": notes, "not": ["dog", "owl", "cat"] * 20})
+    model, _ = fit_own(read_own(table, label="not", ignore=["n"]), epochs=2)
+    path = write(tmp_path / "t.csv", table)
+    tables = list(predict_file(model, path, example_id="n"))
+    assert len(tables) >= 8
+    probs = pa.concat_tables(tables)["P(cat)"].to_numpy()
+    X = read_features(path, model.recipe_)
+    np.testing.assert_allclose(probs, model.predict_proba(X)[:, 0], rtol=1e-5)
+    assert np.ptp(probs) > 0.1
+    few = table.slice(0, 9).to_pandas().to_csv(index=False)  # too few to fit a recipe to
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(few.encode())))
+    assert_array_equal(check_file(model, "-", label="not").own.X, X[:9])
+    with pytest.raises(InvalidInput, match="must have the columns that the model was trained on"):
+        check_file(model, table.drop_columns(["note"]), label="not")

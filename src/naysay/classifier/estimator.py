@@ -32,11 +32,13 @@ from naysay.classifier.inputs import (
     is_ruled_out,
     read_anchors,
     read_labels,
+    read_weights,
     require_anchors,
     warn_if_unlike,
 )
 from naysay.classifier.learner import FEWEST, MOST, Pool, check_learner, learn
 from naysay.classifier.model_files import NetworkFactory
+from naysay.classifier.preparation import Preparation
 from naysay.classifier.scoring import accuracy_at_anchors, score_labels
 from naysay.classifier.trainer import (
     RobustHeldOut,
@@ -55,7 +57,7 @@ from naysay.estimation import class_prior
 from naysay.losses.protocol import as_training_loss
 from naysay.methods import METHODS, Method, Setting, find_method
 from naysay.metrics import Estimate
-from naysay.networks import MLP, Standardising
+from naysay.networks import MLP, Mixture, Standardising, find_network
 from naysay.observations import Observations
 from naysay.training import processes
 from naysay.training.augmentation import Augments, default_for, of_each_view, strong_for
@@ -69,6 +71,11 @@ if TYPE_CHECKING:
 
 __all__ = ["ComplementaryClassifier"]
 
+_ACCEPTED: dict[str, Any] = {  # by scikit-learn's check of X
+    "accept_sparse": "csr",
+    "allow_nd": True,
+    "ensure_all_finite": "allow-nan",
+}
 _NOT_SAVED = (  # parameters that are code, or of no use once the classifier is fitted
     "network",
     "augment",
@@ -99,11 +106,13 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         The kind of model. ``"auto"`` fits all kinds to a table of 20 to 6,000 examples, where the
         method is ``forward`` and no network is given, and predicts by a mixture whose weights make
         held-out labels most likely; `candidates_` shows it. It also pools the labels of neighbours
-        before any model is trained. Otherwise ``"auto"`` is ``"network"``. ``"trees"`` are
-        extremely randomised trees, and ``"kernel"`` is a regression on Gaussian kernels.
-    network : None, Module or callable, default=None
-        None is an `MLP` that standardises its inputs. A module is copied, and its weights are the
-        start of training. A callable is called as ``network(input_shape, n_classes)``.
+        before any model is trained. Otherwise, and with `sample_weight` or `warm_start`, ``"auto"``
+        is ``"network"``. ``"trees"`` are extremely randomised trees, and ``"kernel"`` is a
+        regression on Gaussian kernels.
+    network : None, str, Module or callable, default=None
+        None is an `MLP` that standardises its inputs. A name is ``"linear"`` or that of a class of
+        `naysay.networks`, such as ``"mlp"``. A module is copied, and its weights are the start of
+        training. A callable is called as ``network(input_shape, n_classes)``.
     classes : sequence, optional
         All classes. By default they are those of the matrix, or those that occur among the
         labels, sorted. A matrix whose rows have names is put in the order of the classes; rows
@@ -171,6 +180,11 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         Folder for the state of training after each epoch. If `fit` is called again with the same
         data and parameters, training resumes from there; `random_state` must be an integer. The
         files remain when training is done; remove the folder to train from the start.
+    warm_start : bool, default=False
+        Whether `fit` starts from the network of the previous call, for a stream of new answers:
+        call it again with all answers so far. There is no ``partial_fit``, because early stopping,
+        the estimate of the matrix and the accuracy need old and new answers together, and a network
+        that sees only new answers forgets the old ones. Classes and features must stay the same.
     progress : bool, default=False
         Whether to show a progress bar on a terminal.
     random_state : int, RandomState or None, default=None
@@ -211,6 +225,8 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         One record per epoch: ``epoch``, ``loss``, ``held_out_loss``, ``seconds``,
         ``samples_per_second`` and, if Q is invertible, ``held_out_accuracy``, the accuracy on
         held-out examples estimated without true labels.
+    preparation_ : naysay.classifier.preparation.Preparation
+        How X becomes the inputs of the network: medians for NaN, the reduction of a sparse X.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Only if X was a table with column names.
@@ -244,6 +260,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     loss_: nn.Module
     history_: list[dict[str, float]]
     input_shape_: tuple[int, ...]
+    preparation_: Preparation
     n_features_in_: int
     feature_names_in_: NDArray[Any]
     recipe_: "Recipe | ImageRecipe | None" = None
@@ -255,7 +272,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         method: str | Method = "forward",
         transition: str | TransitionMatrix | Mapping[str, TransitionMatrix] | ArrayLike = "uniform",
         learner: str = "auto",
-        network: nn.Module | NetworkFactory | None = None,
+        network: str | nn.Module | NetworkFactory | None = None,
         classes: Sequence[Any] | None = None,
         epochs: int = 100,
         batch_size: int = 64,
@@ -278,6 +295,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         bfloat16: bool | None = None,
         compile: bool = False,  # noqa: A002 - torch's own word
         checkpoint: str | Path | None = None,
+        warm_start: bool = False,
         progress: bool = False,
         random_state: Any = None,
     ) -> None:
@@ -307,12 +325,15 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         self.bfloat16 = bfloat16
         self.compile = compile
         self.checkpoint = checkpoint
+        self.warm_start = warm_start
         self.progress = progress
         self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True  # it learns to avoid the y it is given
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
         return tags
 
     def fit(
@@ -323,12 +344,17 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         anchors: tuple[Any, Any] | None = None,
         true_labels: Any = None,
         anchors_are: str = "random",
+        sample_weight: Any = None,
     ) -> Self:
         """Learn from complementary labels.
 
         Parameters
         ----------
-        X : array or DataFrame of shape (n, n_features), or images of shape (n, C, H, W)
+        X : array, sparse matrix or DataFrame (n, n_features), or images of shape (n, C, H, W)
+            NaN is a missing value: it becomes the median of its column, and a further feature
+            indicates it if the column has missing values in `fit`. A sparse matrix of more than
+            1,000 columns is reduced to 16 to 128 features by a truncated singular value
+            decomposition, of the 32,768 columns that most examples have.
         y : array of shape (n,), boolean matrix of shape (n, n_classes), or Observations
             Complementary labels: the class that each example does NOT belong to. Where `classes`
             are text, labels may also be their positions, 0..n_classes-1. For several labels per
@@ -349,9 +375,19 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             Whether the examples with known classes are a random sample, of all examples or of each
             class, or were picked, for instance because they are clear. Only a random sample shows
             the accuracy on other examples, `accuracy_`.
+        sample_weight : array of shape (n,), optional
+            Weight of each example in the loss of all networks and in their held-out loss: an
+            example of weight 2 counts as two. Methods whose loss is not a mean over examples
+            refuse weights. Anchors that are not among X have the mean weight. Estimates of the
+            matrix and of accuracies from labels count all examples equally.
         """
         for message in self.fit_quietly(
-            X, y, anchors=anchors, true_labels=true_labels, anchors_are=anchors_are
+            X,
+            y,
+            anchors=anchors,
+            true_labels=true_labels,
+            anchors_are=anchors_are,
+            sample_weight=sample_weight,
         ):
             warnings.warn(message, NaysayWarning, stacklevel=2)
         return self
@@ -364,12 +400,13 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         anchors: tuple[Any, Any] | None = None,
         true_labels: Any = None,
         anchors_are: str = "random",
+        sample_weight: Any = None,
     ) -> tuple[str, ...]:
         """Fit the classifier as `fit` does, and return warnings as text instead of issuing them."""
         method, repeats = find_method(self.method), self._anchor_repeats()
         restarts = check_count(self.restarts, "restarts", least=0)
         trainer, labels, anchored, transitions, evidence_pool, found_warnings = self._prepare(
-            X, y, anchors, true_labels, anchors_are
+            X, y, anchors, true_labels, anchors_are, sample_weight
         )
         prior = None
         if method.needs_prior:
@@ -398,6 +435,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
                 examples, targets, loss, anchored.X, anchored.y, repeats=repeats
             )
         measure = accuracy_measure(self.loss_, self.transition_, targets)
+        trainer.make_network = partial(self._make_network, method, start=self._find_start())
         self.network_, self.history_ = train_with_restarts(
             trainer, loss, examples, held_out, self.transition_, restarts, measure=measure
         )
@@ -427,7 +465,13 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         return clf.transition_estimate_._replace(warnings=found_warnings)
 
     def _prepare(
-        self, X: Any, y: Any, anchors: Any, true_labels: Any, anchors_are: str
+        self,
+        X: Any,
+        y: Any,
+        anchors: Any,
+        true_labels: Any,
+        anchors_are: str,
+        sample_weight: Any = None,
     ) -> tuple[Trainer, Observations, Anchors | None, Transitions, Pool | None, tuple[str, ...]]:
         """Check the data, and find the matrices to train with; the last value is warnings.
 
@@ -437,14 +481,17 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         repeats, device = self._anchor_repeats(), find_device(self.device)
         is_estimated = isinstance(self.transition, str) and self.transition == "estimate"
         X, labels, given = self._read_examples(
-            X, y, has_anchors=is_estimated and not (anchors is None and true_labels is None)
+            X,
+            y,
+            has_anchors=is_estimated and not (anchors is None and true_labels is None),
+            again=self._find_start() is not None,
         )
         check_accepted(method, labels)
-        self.input_shape_ = tuple(X.shape[1:])
+        weights = read_weights(sample_weight, X, labels)
         anchored = self._read_anchors(X, anchors, true_labels, anchors_are)
-        trainer = self._make_trainer(X, method, options, device)
+        trainer = replace(self._make_trainer(X, method, options, device), weights=weights)
         evidence_pool = None
-        if self._find_learner(X, method) != "network":
+        if self._find_learner(X, method, weights) != "network":
             seed = int(trainer.random.randint(2**31 - 1))
             used = anchored if repeats or is_estimated else None
             evidence_pool = Pool(X, labels, used, seed)
@@ -463,7 +510,17 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             return int(self.learn_from_anchors)
         return check_count(self.learn_from_anchors, "learn_from_anchors", least=0)
 
-    def _find_learner(self, X: NDArray[Any], method: Method) -> str:
+    def _find_start(self) -> nn.Module | None:
+        """Find the network of the previous fit whose training a warm start continues."""
+        start = getattr(self, "network_", None) if self.warm_start else None
+        if isinstance(start, Mixture):
+            raise InvalidInput(
+                "warm_start=True continues to train a network, but the model of the previous fit "
+                "is a mixture of models. Fit it with learner='network' or warm_start=True first."
+            )
+        return start
+
+    def _find_learner(self, X: NDArray[Any], method: Method, weights: Any) -> str:
         """Decide whether a mixture is fitted, or a network only."""
         learner = check_learner(self.learner)
         only_for_networks = {
@@ -474,6 +531,8 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             "compile": self.compile,
             "restarts": self.restarts,
             "match_prior": self.match_prior,
+            "sample_weight": weights is not None,
+            "warm_start": self.warm_start,
             "learn_from_anchors": self.learn_from_anchors not in (True, False),
             "images as X": X.ndim != 2,
             f"fewer than {FEWEST:,} or more than {MOST:,} examples": not FEWEST <= len(X) <= MOST,
@@ -547,19 +606,29 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         )
 
     def _read_examples(
-        self, X: Any, y: Any, *, has_anchors: bool
+        self, X: Any, y: Any, *, has_anchors: bool, again: bool
     ) -> tuple[NDArray[Any], Observations, Transitions | None]:
-        """Check X and y, turn labels into indices, and align the matrix with the classes."""
+        """Check X and y, turn labels into indices, and align the matrix with the classes.
+
+        With `again`, the classes and the preparation of X by the previous fit are kept.
+        """
         given = check_transition(self.transition)
+        options = {**_ACCEPTED, "ensure_min_samples": 2, "reset": not again}
         if isinstance(y, Observations) or is_ruled_out(y):
-            X = cast("Any", validate_data(self, X, allow_nd=True, ensure_min_samples=2))
+            X = cast("Any", validate_data(self, X, **options))
         else:
-            X, y = cast("Any", validate_data(self, X, y, allow_nd=True, ensure_min_samples=2))
-            y = Observations(example=np.arange(len(X)), label=column_or_1d(y, warn=True))
+            X, y = cast("Any", validate_data(self, X, y, **options))
+            y = Observations(example=np.arange(X.shape[0]), label=column_or_1d(y, warn=True))
+        classes = self.classes_.tolist() if again else self.classes
         labels, self.classes_, given = read_labels(
-            y, len(X), self.classes, given, has_anchors=has_anchors
+            y, X.shape[0], classes, given, has_anchors=has_anchors
         )
-        return X, labels, given
+        if again:
+            self._check_shape(X)
+        else:
+            self.input_shape_ = tuple(X.shape[1:])
+            self.preparation_ = Preparation.fit(X)
+        return self.preparation_.apply(X), labels, given
 
     def _read_anchors(
         self, X: NDArray[Any], anchors: Any, true_labels: Any, anchors_are: str
@@ -567,7 +636,8 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         """Check the anchors, and turn their true classes into indices."""
         if anchors is not None:
             X_anchor, y_anchor = check_anchor_pair(anchors)
-            anchors = validate_data(self, X_anchor, allow_nd=True, reset=False), y_anchor
+            X_anchor = validate_data(self, X_anchor, **_ACCEPTED, reset=False)
+            anchors = self.preparation_.apply(X_anchor), y_anchor
         found = read_anchors(X, anchors, true_labels, anchors_are, self.classes_)
         require_anchors(found, self.transition)
         return found
@@ -597,17 +667,22 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
         )
 
-    def _make_network(self, method: Method, sample: Tensor) -> tuple[nn.Module, Augments]:
+    def _make_network(
+        self, method: Method, sample: Tensor, *, start: nn.Module | None = None
+    ) -> tuple[nn.Module, Augments]:
         """Make a new network for inputs like the sample, and choose its augmentation."""
         augment = self.augment
         if augment is None and method.needs_strong_view:
             augment = default_for(sample), strong_for(sample)
         elif augment is None:
             augment = default_for(sample) if method.needs_augmentation else lambda inputs: inputs
+        if start is not None:
+            return copy.deepcopy(start), augment
         if isinstance(self.network, nn.Module):
             network = copy.deepcopy(self.network)
         else:
-            network = (self.network or MLP)(tuple(sample.shape[1:]), len(self.classes_))
+            make = find_network(self.network) if isinstance(self.network, str) else self.network
+            network: nn.Module = (make or MLP)(tuple(sample.shape[1:]), len(self.classes_))
         if isinstance(network, Standardising):
             # Augmented, as in training: shifted images vary in pixels that are otherwise constant.
             network.standardise(of_each_view(augment, 1)[0](sample.float()).cpu())
@@ -773,6 +848,8 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             feature_names=None if names is None else names.tolist(),
             loss_state=self.loss_.state_dict() if is_known else {},
             preprocessing=None if self.recipe_ is None else self.recipe_.to_dict(),
+            recipe_arrays=getattr(self.recipe_, "arrays", {}),
+            preparation=self.preparation_,
             provenance=self.provenance_,
             transition_samples=self.transition_samples_,
         )
@@ -807,6 +884,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         self.transitions_ = model.transitions
         self.transition_samples_ = model.transition_samples
         self.input_shape_ = model.input_shape
+        self.preparation_ = model.preparation
         self.history_ = model.history
         self.network_ = model.network.to(target)
         self.loss_ = model_files.rebuild_loss(self.method, model, path).to(target)
@@ -820,13 +898,17 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     @torch.no_grad()
     def _log_scores(self, X: Any) -> Tensor:
         check_is_fitted(self)
-        X = cast("Any", validate_data(self, X, allow_nd=True, reset=False))
-        if X.shape[1:] != self.input_shape_:
-            raise InvalidInput(
-                f"X must hold examples of shape {self.input_shape_}, as in fit. Got {X.shape[1:]}."
-            )
+        X = cast("Any", validate_data(self, X, **_ACCEPTED, reset=False))
+        self._check_shape(X)
+        X = self.preparation_.apply(X)
         device = next(self.network_.parameters()).device
         inputs = place(as_inputs(X), device)
         examples = training.Examples(inputs, torch.empty(len(X), device=device))
         logits = training.predict_logits(self.network_, examples).double()
         return as_training_loss(self.loss_).log_scores(logits)
+
+    def _check_shape(self, X: Any) -> None:
+        if X.shape[1:] != self.input_shape_:
+            raise InvalidInput(
+                f"X must hold examples of shape {self.input_shape_}, as in fit. Got {X.shape[1:]}."
+            )

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
 from naysay._base.checks import check_label_indices, shorten
 from naysay._base.errors import InvalidInput, InvalidLabels, NoAnchorPoints
@@ -196,6 +196,22 @@ def read_known_classes(
             given = given.astype(np.int64)  # integers became floats to make room for NaN
         known[is_known] = _encode(np.array(given.tolist()), classes, name="true_labels")
     return known
+
+
+def read_weights(
+    sample_weight: Any, X: NDArray[Any], labels: Observations
+) -> NDArray[np.float64] | None:
+    """Check the weights of examples; None if there are none, or all are equal."""
+    if sample_weight is None:
+        return None
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    named = np.unique(labels.label[weights[labels.example] > 0])
+    if len(named) < 2:
+        raise InvalidLabels(
+            f"y must name at least 2 classes in examples with a weight above 0. Got {len(named)} "
+            "class."
+        )
+    return None if np.ptp(weights) == 0 else weights
 
 
 def warn_if_unlike(X: NDArray[Any], X_anchor: NDArray[Any], n_classes: int) -> tuple[str, ...]:

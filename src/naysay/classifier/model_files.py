@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidModelFile
 from naysay._base.files import check_folder, printable, replacing_folder, restored
+from naysay.classifier.preparation import Preparation
 from naysay.methods import METHODS, Method, Setting
 from naysay.networks import NETWORKS
 from naysay.transition import TransitionMatrix
@@ -54,6 +55,8 @@ class SavedModel:
     preprocessing: dict[str, Any] | None = None  # how a file becomes inputs, from the recipe
     provenance: dict[str, Any] | None = None  # data, seed and command, as plain values
     transition_samples: NDArray[Any] | None = None  # (n, n_classes, n_classes)
+    recipe_arrays: dict[str, NDArray[np.float32]] = field(default_factory=dict)  # for text
+    preparation: Preparation = field(default_factory=Preparation)  # older files have none
 
 
 def check_model_path(path: str | Path) -> Path:
@@ -102,6 +105,9 @@ def _tensors(model: SavedModel) -> dict[str, Tensor]:
         n = max(50, _MOST_SAVED // model.transition_samples[0].size)
         thinned = np.ascontiguousarray(model.transition_samples[:n], dtype=np.float32)
         states["transition_samples"] = {"values": torch.from_numpy(thinned)}
+    arrays = {"recipe": model.recipe_arrays, "preparation": model.preparation.arrays}
+    for part, named in arrays.items():
+        states[part] = {name: torch.tensor(each) for name, each in named.items()}
     # Copies, because safetensors refuses tensors that share memory, as tied weights do.
     return {
         f"{part}.{name}": value.cpu().clone(memory_format=torch.contiguous_format)
@@ -157,7 +163,10 @@ def load_model(
         names = facts["feature_names"]
         if names is not None and list(map(type, names)) != [str] * facts["input_shape"][0]:
             raise TypeError("feature_names must hold one name per feature")
-        network = _rebuild_network(facts, folder, network, _part(tensors, "network."))
+        shape = tuple(facts["input_shape"])
+        preparation = Preparation.from_arrays(_arrays(tensors, "preparation."), shape)
+        shape = preparation.shape_of_inputs(shape)
+        network = _rebuild_network(facts, shape, folder, network, _part(tensors, "network."))
         model = SavedModel(
             network=network.eval(),
             classes=np.array(facts["classes"]),
@@ -171,6 +180,8 @@ def load_model(
             preprocessing=facts.get("preprocessing"),
             provenance=facts.get("provenance"),
             transition_samples=_rebuild_samples(tensors, transition.n_classes),
+            recipe_arrays=_arrays(tensors, "recipe."),
+            preparation=preparation,
         )
     except InvalidModelFile:
         raise
@@ -249,6 +260,10 @@ def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     }
 
 
+def _arrays(tensors: dict[str, Tensor], prefix: str) -> dict[str, NDArray[Any]]:
+    return {name: each.numpy() for name, each in _part(tensors, prefix).items()}
+
+
 def _rebuild_transition(
     about: dict[str, Any], tensors: dict[str, Tensor], prefix: str
 ) -> TransitionMatrix:
@@ -263,11 +278,12 @@ def _rebuild_transition(
 
 def _rebuild_network(
     facts: dict[str, Any],
+    input_shape: tuple[int, ...],
     folder: Path,
     network: nn.Module | NetworkFactory | None,
     state: dict[str, Tensor],
 ) -> nn.Module:
-    input_shape, n_classes = tuple(facts["input_shape"]), len(facts["classes"])
+    n_classes = len(facts["classes"])
     if network is not None:
         is_module = isinstance(network, nn.Module)
         rebuilt = copy.deepcopy(network) if is_module else network(input_shape, n_classes)
@@ -331,7 +347,7 @@ def rebuild_recipe(model: SavedModel, path: str | Path) -> "Recipe | ImageRecipe
 
     if model.preprocessing is None:
         return None
-    recipe = recipe_from_dict(model.preprocessing)
+    recipe = recipe_from_dict(model.preprocessing, model.recipe_arrays)
     if recipe.shape != model.input_shape:
         raise InvalidModelFile(
             f"{path} must hold a recipe that gives inputs of shape {model.input_shape}. It gives "

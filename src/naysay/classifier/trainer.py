@@ -144,8 +144,16 @@ class RobustHeldOut(LossWrapper):
         each = self.loss.per_example(labels)
         if each is None or type(self.loss).held_out is not TrainingLoss.held_out:
             return self.loss.held_out(logits, labels)
-        n_left_out = min(2, len(labels) // 5)
-        return each(logits, labels).sort().values[: len(labels) - n_left_out].mean()
+        return each(logits, labels).sort().values[: n_kept(len(labels))].mean()
+
+    def per_example(self, labels: Tensor) -> TrainingLoss | None:
+        """Make a copy that returns one value per example, if the loss has one."""
+        return self.loss.per_example(labels)
+
+
+def n_kept(n_held_out: int) -> int:
+    """Count the held-out examples that are not left out."""
+    return n_held_out - min(2, n_held_out // 5)
 
 
 def add_prior_matching(
@@ -194,6 +202,73 @@ class MixedLabelLoss(LossWrapper):
         n_complementary = (true_labels == _IGNORED).sum()
         return (comp_loss * n_complementary + true_loss) / len(labels)
 
+    def per_example(self, labels: Tensor) -> "TrainingLoss | None":
+        """Make a copy that returns one value per example, if the loss has one."""
+        if labels.ndim == 1:  # held-out examples
+            return self.loss.per_example(labels)
+        each = self.loss.per_example(labels[:, 0].clamp(min=0))
+        return None if each is None or self.n_views > 1 else _MixedEach(each)
+
+
+class _MixedEach(LossWrapper):
+    """The values of a `MixedLabelLoss` for each example."""
+
+    def __init__(self, loss: TrainingLoss) -> None:
+        super().__init__()
+        self.loss = loss
+
+    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
+        comp_labels, true_labels = labels.unbind(1)
+        of_comp = self.loss(logits, comp_labels.clamp(min=0))
+        of_true = nll_loss(
+            self.log_scores(logits), true_labels, ignore_index=_IGNORED, reduction="none"
+        )
+        return torch.where(true_labels == _IGNORED, of_comp, of_true)
+
+
+class WeightedLoss(LossWrapper):
+    """A loss as the weighted mean over examples.
+
+    Labels are positions in ``labels`` and ``weights``, or in those of the held-out examples: so
+    labels of any type have a weight beside them. The weights are scaled to mean 1, and a batch is
+    not normalised by its own weights, which would count an example less in a batch of heavy ones.
+    """
+
+    labels: Tensor
+    weights: Tensor
+    held_out_labels: Tensor
+    held_out_weights: Tensor
+
+    def __init__(
+        self, loss: TrainingLoss, trained: tuple[Tensor, Tensor], held_out: tuple[Tensor, Tensor]
+    ) -> None:
+        super().__init__()
+        self.loss = loss
+        self.n_views = loss.n_views
+        for prefix, (labels, weights) in (("", trained), ("held_out_", held_out)):
+            self.register_buffer(f"{prefix}labels", labels)
+            self.register_buffer(f"{prefix}weights", (weights / weights.mean()).float())
+
+    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Compute the weighted mean of the losses of examples."""
+        weights, labels = self.weights[labels], self.labels[labels]
+        each = self.loss.per_example(labels)
+        assert each is not None  # `Trainer.weigh` has checked this
+        return (each(logits, labels) * weights).mean()
+
+    def held_out(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Compute the weighted mean over held-out examples, without those that are left out."""
+        loss, is_robust = self.loss, False
+        while isinstance(loss, LossWrapper):
+            is_robust |= isinstance(loss, RobustHeldOut)
+            loss = loss.loss
+        weights, labels = self.held_out_weights[labels], self.held_out_labels[labels]
+        each = loss.per_example(labels)
+        assert each is not None
+        values, order = each(logits, labels).sort()
+        kept = weights[order][: n_kept(len(labels)) if is_robust else len(labels)]
+        return (values[: len(kept)] * kept).sum() / kept.sum()
+
 
 def pair_labels(comp_labels: Tensor, true_labels: Tensor) -> Tensor:
     """Make pairs (complementary label, true label) for two sets; -100 is a missing label."""
@@ -217,6 +292,7 @@ class Trainer:
     mistakes: float = 0.0  # share of mistaken labels that training allows for
     progress: bool = False
     checkpoint: Path | None = None
+    weights: NDArray[np.float64] | None = None  # of the examples; None if all count the same
 
     def split(
         self, example: NDArray[np.int64], values: NDArray[Any]
@@ -277,6 +353,8 @@ class Trainer:
         """Train a new network; `what` is shown as progress and names the checkpoint."""
         seed = int(self.random.randint(2**31 - 1))
         network, augment = self.new_network(examples, seed)
+        if self.weights is not None:
+            loss, examples, held_out, hooks = self.weigh(loss, examples, held_out, hooks)
         checkpoint = self.checkpoint and self.checkpoint / f"{what.replace(' ', '-')}.safetensors"
         shows = self.progress and processes.rank() == 0
         with epoch_bar(what, self.options.epochs, enabled=shows) as on_epoch:
@@ -293,6 +371,40 @@ class Trainer:
             )
         return network, history
 
+    def weigh(
+        self,
+        loss: training.Loss,
+        examples: Examples,
+        held_out: Examples | None,
+        hooks: dict[str, Any],
+    ) -> tuple[nn.Module, Examples, Examples | None, dict[str, Any]]:
+        """Replace labels by positions, and the loss by one that looks up labels and weights."""
+        trained = examples.labels, self._weights_of(examples)
+        others = trained if held_out is None else (held_out.labels, self._weights_of(held_out))
+        if not (trained[1].any() and others[1].any()):
+            raise InvalidInput(
+                "sample_weight must leave examples above 0 in training and among the held-out "
+                "examples. Set validation_fraction=0 if there are few."
+            )
+        module = as_training_loss(loss)
+        if module.per_example(trained[0][:1]) is None or module.n_views > 1:
+            raise InvalidInput(
+                "sample_weight needs a method whose loss is a mean over examples, such as "
+                "'forward', and match_prior=0. This loss depends on batches as a whole."
+            )
+        measure = hooks.get("measure")
+        if measure is not None:
+            hooks = hooks | {"measure": lambda logits, index: measure(logits, others[0][index])}
+        weighted = WeightedLoss(module, trained, others).to(self.device)
+        return weighted, _numbered(examples), held_out and _numbered(held_out), hooks
+
+    def _weights_of(self, examples: Examples) -> Tensor:
+        """Look up the weight of each row; anchors that are not among the inputs have the mean."""
+        assert self.weights is not None
+        assert examples.rows is not None  # those of `pick` have rows
+        weights = torch.as_tensor(np.append(self.weights, self.weights.mean()))
+        return weights[examples.rows.cpu().clamp(max=len(self.weights))].to(self.device)
+
     def new_network(self, examples: Examples, seed: int) -> tuple[nn.Module, Augments]:
         """Make a new network on the device for these examples, and its augmentation."""
         with training.seeded(seed, self.device):
@@ -303,6 +415,10 @@ class Trainer:
         """Compute the log-softmax of a network's logits, in float32 however it was trained."""
         logits = training.predict_logits(network, examples)
         return logits.double().log_softmax(1).cpu().numpy()
+
+
+def _numbered(examples: Examples) -> Examples:
+    return replace(examples, labels=torch.arange(len(examples), device=examples.device))
 
 
 def place(X: NDArray[Any], device: torch.device) -> Tensor:

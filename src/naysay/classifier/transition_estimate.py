@@ -12,6 +12,7 @@
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 from typing import NamedTuple, Protocol
@@ -125,7 +126,8 @@ def estimate_transition(
             )
         return TransitionEstimate(Q, Q, None, probs, out_of_fold, {})
     trained, held_out = trainer.split(*_label_shares(answers, len(names)))
-    network, _ = trainer.train(cross_entropy, trained, held_out, "estimating Q")
+    equal = replace(trainer, weights=None)  # Q is about all labels, whatever their weights
+    network, _ = equal.train(cross_entropy, trained, held_out, "estimating Q")
     scored = None
     if held_out is not None:
         is_held_out = trainer.is_held_out[answers.example]

@@ -98,7 +98,7 @@ def parse_size(given: str | None) -> tuple[int, int] | None:
 
 
 _PARSERS = {
-    **dict.fromkeys(("features", "ignore", "categorical"), split_names),
+    **dict.fromkeys(("features", "ignore", "categorical", "text"), split_names),
     "classes": class_list,
     "size": parse_size,
 }
@@ -114,6 +114,8 @@ _OPTIONS = (
     _option("features", "Feature columns, separated by commas; all other columns by default."),
     _option("ignore", "Columns to leave out, such as dates, separated by commas."),
     _option("categorical", "Columns to read as categories, separated by commas."),
+    _option("text", "Columns to read as text, separated by commas; most are recognised."),
+    _option("text_model", "Folder of a transformers model to embed text with."),
     _option(
         "classes",
         "All classes in order: names separated by commas, a file with one name per line, or a "

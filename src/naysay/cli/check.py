@@ -13,7 +13,7 @@ from naysay.cli.fit import AnchorsAre, Mistakes
 # The other settings for reading the data are saved with the model.
 @reads_data(
     *("label", "suggested", "accepted", "offered", "true_label", "annotator", "example_id"),
-    *("images", "separator", "delimiter", "decimal", "ignore_case", "strict"),
+    *("images", "text_model", "separator", "delimiter", "decimal", "ignore_case", "strict"),
 )
 def check(
     model: Model,

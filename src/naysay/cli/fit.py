@@ -91,7 +91,9 @@ def fit(
     ] = "auto",
     network: Annotated[
         str | None,
-        typer.Option(help="A class of naysay.networks, by default mlp. It is then the learner."),
+        typer.Option(
+            help="linear, or a class of naysay.networks, by default mlp. It is then the learner."
+        ),
     ] = None,
     epochs: Epochs = 100,
     held_out: Annotated[
@@ -136,9 +138,14 @@ def fit(
     if not as_json:
         print_summary(summary)
 
+    from naysay.networks import find_network
     from naysay.report.fit import render_fit_page
     from naysay.workflows.fit import fit_own  # loads torch, after the quick checks
 
+    try:
+        find_network(network or "mlp")
+    except InvalidInput as problem:
+        raise typer.BadParameter(str(problem)) from None
     clf, report = fit_own(
         inputs.own,
         anchors=inputs.anchors,
@@ -148,7 +155,7 @@ def fit(
         mistakes=mistakes,
         method=method,
         learner=learner,
-        network=None if network is None else find_network(network),
+        network=network,
         epochs=epochs,
         held_out=held_out,
         seed=seed,
@@ -173,16 +180,6 @@ def _ask_to_replace(out: Path) -> None:
             f"{out} holds a model already. Pass --force to replace it, or name another folder."
         )
     typer.confirm(f"{out} holds a model already. Replace it?", abort=True, err=True)
-
-
-def find_network(name: str) -> Any:
-    """Find a network class by its name, in upper or lower case."""
-    from naysay import networks
-
-    by_name = {each.lower(): network for each, network in networks.NETWORKS.items()}
-    if name.lower() not in by_name:
-        raise typer.BadParameter(f"must be one of {', '.join(sorted(by_name))}. Got {name!r}.")
-    return by_name[name.lower()]
 
 
 def _print(report: "FitReport") -> None:

@@ -18,7 +18,7 @@ from naysay.cli._shared import (
 
 
 # The other settings for reading the data are saved with the model.
-@reads_data("images", "delimiter", "decimal", "strict")
+@reads_data("images", "text_model", "delimiter", "decimal", "strict")
 def predict(
     model: Model,
     data: DataFile,

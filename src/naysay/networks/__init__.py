@@ -4,10 +4,13 @@ Each is constructed as ``Network(input_shape, n_classes, **options)``, so the cl
 `functools.partial` of it, can be passed to ``ComplementaryClassifier(network=…)``.
 """
 
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
+from naysay._base.errors import InvalidInput
 from naysay.networks.forest import Forest
 from naysay.networks.kernel import Kernel
 from naysay.networks.lenet import LeNet5
@@ -25,6 +28,7 @@ __all__ = [
     "ResNet18",
     "ResNet34",
     "Standardising",
+    "find_network",
 ]
 
 #: Networks that can be restored from a model file, by name and from their ``arguments``.
@@ -37,6 +41,26 @@ NETWORKS: dict[str, type[nn.Module]] = {
     "Forest": Forest,
     "Mixture": Mixture,
 }
+
+
+def find_network(name: str) -> Callable[..., Any]:
+    """Find a network to train by its name in upper or lower case.
+
+    The name is "linear" or that of a class of this package. `Kernel`, `Forest` and `Mixture` have
+    no names here, because they are not trained by gradients: ``learner="kernel"`` fits the first.
+
+    Examples
+    --------
+    >>> find_network("mlp").__name__
+    'MLP'
+    """
+    trained = (MLP, LeNet5, ResNet18, ResNet34)
+    by_name: dict[str, Any] = {each.__name__.lower(): each for each in trained}
+    by_name["linear"] = partial(MLP, widths=(), dropout=0.0)
+    if name.lower() not in by_name:
+        listed = ", ".join(sorted(by_name))
+        raise InvalidInput(f"network must be one of {listed}, or a network. Got {name!r}.")
+    return by_name[name.lower()]
 
 
 @runtime_checkable

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from naysay._base.checks import check_label_indices, check_number, check_probabilities
 from naysay._base.errors import InvalidInput
+from naysay._base.frames import make_frame
 from naysay.estimation.mixture import Rows
 from naysay.observations import Observations
 from naysay.transition import TransitionMatrix, as_transition_matrix
@@ -63,6 +64,14 @@ class Annotators:
     def transitions(self) -> dict[str, TransitionMatrix]:
         """Matrix of each annotator by name, for ``ComplementaryClassifier(transition=…)``."""
         return {each.name: each.transition for each in self.listed}
+
+    def to_frame(self, library: str | None = None) -> Any:
+        """Convert to a data frame of pandas or polars, one row per annotator."""
+        figures = ("name", "n_answers", "error_rate", "standard_error", "bias")
+        columns = {name: [getattr(each, name) for each in self.listed] for name in figures}
+        for place, name in enumerate(("error_rate_low", "error_rate_high")):
+            columns[name] = [each.interval[place] for each in self.listed]
+        return make_frame(columns, library)
 
     def __iter__(self) -> Iterator[Annotator]:
         return iter(self.listed)

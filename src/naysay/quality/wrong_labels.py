@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from naysay._base.answers import CHOSEN, NO, YES
 from naysay._base.checks import check_count, check_probabilities, row_slices
 from naysay._base.errors import InvalidLabels, InvalidTransitionMatrix
+from naysay._base.frames import make_frame
 from naysay.estimation.mixture import Calibration, Probs
 from naysay.transition import TransitionMatrix, as_transition_matrix
 from naysay.transition.algebra import Floats, check_comp_labels
@@ -77,14 +78,11 @@ class WrongLabels:
             )
         return wrong[self.indices[: check_count(n, "n")]]
 
-    def to_frame(self) -> Any:
-        """Convert to a pandas DataFrame: one row per label, the most doubtful first."""
-        import pandas  # optional
-
-        names = np.array(self.classes, dtype=object)[self.labels]
-        return pandas.DataFrame(
-            {"example": self.indices, "not": names, "probability": self.probabilities}
-        )
+    def to_frame(self, library: str | None = None) -> Any:
+        """Convert to a data frame of pandas or polars, one row per label, most doubtful first."""
+        names = [self.classes[label] for label in self.labels]
+        columns = {"example": self.indices, "not": names, "probability": self.probabilities}
+        return make_frame(columns, library)
 
     def __str__(self) -> str:
         n_bad = int((~self.keep).sum())

@@ -25,6 +25,7 @@ from naysay._base.checks import (
     shorten,
 )
 from naysay._base.errors import InvalidInput
+from naysay._base.frames import make_frame
 from naysay.transition.csv import parse_matrix, read_matrix, write_matrix
 from naysay.transition.diagnosis import Diagnosis, diagnose
 from naysay.transition.sampling import distinct_integers, draw_distinct_labels, draw_labels
@@ -202,6 +203,15 @@ class TransitionMatrix:
         else:
             rows = (entries[[k]].toarray()[0].tolist() for k in classes)
         write_matrix(path, self._classes, rows, allows_diagonal=self._allow_diagonal)
+
+    def to_frame(self, library: str | None = None) -> Any:
+        """Convert to a data frame of pandas, with true classes as index, or of polars.
+
+        Columns are labels. In polars the true classes are the first column, ``class``.
+        """
+        values = np.asarray(self)
+        columns = {name: values[:, place] for place, name in enumerate(self.classes)}
+        return make_frame(columns, library, index=self.classes)
 
     @property
     def n_classes(self) -> int:

@@ -14,10 +14,9 @@ from naysay._base.answers import NO, YES
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidInput, InvalidTransitionMatrix
 from naysay.classifier import ComplementaryClassifier
-from naysay.datasets.own import OwnData, read_features, read_own
+from naysay.datasets.own import OwnData, read_own
 from naysay.datasets.own.images import ImageRecipe
 from naysay.datasets.own.recipe import Recipe
-from naysay.datasets.own.tables import read_table
 from naysay.metrics import Estimate
 from naysay.observations import Observations
 from naysay.quality import (
@@ -40,10 +39,6 @@ from naysay.workflows.annotators import (
 from naysay.workflows.evaluation import evaluate_answers
 from naysay.workflows.files import check_order_known, read_transition
 
-_ROLES = (
-    *("label", "suggested", "accepted", "offered"),
-    *("annotator", "example_id", "true_label"),
-)
 _N_SHOWN = 20  # annotators, in the text
 _LEAST_MISTAKES = 0.01  # rate of mistaken answers to suggestions, to find which are
 _N_DOUBTFUL = 5  # answers that are probably wrong, in the text
@@ -204,15 +199,8 @@ def check_file(
             reading |= {"size": (recipe.height, recipe.width), "mode": recipe.mode}
         own = read_own(data, classes=names, **reading)
         return check_model(model, own, own.X, **given)
-    options = {name: reading[name] for name in ("delimiter", "decimal") if name in reading}
-    if str(data) == "-":  # standard input can be read only once
-        named = [name for role, name in reading.items() if role in _ROLES and name is not None]
-        data = read_table("-", text=[*recipe.categorical, *named], **options)
-    if not str(data).endswith(".npz"):
-        reading["features"] = [column.name for column in recipe.columns]
-    own = read_own(data, classes=names, **reading)
-    X = read_features(data, recipe, **options)[own.row]  # filled and encoded as in training
-    return check_model(model, own, X, **given)
+    own = read_own(data, classes=names, recipe=recipe, **reading)
+    return check_model(model, own, own.X, **given)
 
 
 def check_model(

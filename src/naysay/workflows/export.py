@@ -22,8 +22,9 @@ from torch import Tensor, nn
 from naysay._base.errors import InvalidInput
 from naysay._base.files import replacing
 from naysay.classifier import ComplementaryClassifier
+from naysay.classifier.preparation import Preparation
 from naysay.datasets.own.images import ImageRecipe
-from naysay.datasets.own.recipe import CategoricalColumn, NumericColumn, Recipe
+from naysay.datasets.own.recipe import CategoricalColumn, Column, NumericColumn, Recipe
 from naysay.losses.protocol import as_training_loss
 
 
@@ -60,15 +61,42 @@ class TableEncoder(nn.Module):
         return torch.where(self.kind == _NUMBER, number, features)
 
 
+class PreparedInputs(nn.Module):
+    """The preparation of X as a module: fill missing values, and reduce what was sparse in fit."""
+
+    def __init__(self, preparation: Preparation) -> None:
+        super().__init__()
+        for name, array in preparation.arrays.items():
+            self.register_buffer(name, torch.tensor(array))
+
+    def forward(self, X: Tensor) -> Tensor:
+        """Compute the inputs of the network."""
+        arrays = dict(self.named_buffers())
+        if "components" in arrays:
+            return X[:, arrays["columns"]] @ arrays["components"].T
+        if "median" not in arrays:
+            return X
+        is_missing = X.isnan()
+        filled = torch.where(is_missing, arrays["median"], X)
+        if not len(arrays["indicated"]):
+            return filled
+        return torch.cat([filled, is_missing[:, arrays["indicated"]].float()], 1)
+
+
 # Kinds of features. `fill` is the median, the index of the category, or the number of categories;
 # for _OTHER, `center` is 1 if a missing value counts as another category too.
 _NUMBER, _GAP, _CATEGORY, _OTHER = range(4)
 
 
-def _feature_rows(column: NumericColumn | CategoricalColumn) -> list[tuple[float, ...]]:
+def _feature_rows(column: Column) -> list[tuple[float, ...]]:
     """List kind, fill, center and scale of each feature of a column."""
     if isinstance(column, NumericColumn):
         rows = [(_NUMBER, column.median, column.center, column.scale)]
+    elif not isinstance(column, CategoricalColumn):
+        raise InvalidInput(
+            f"A model with a column of text, {column.name!r}, cannot be exported: its input must "
+            "be numbers. Use naysay predict, or fit a model without it (--ignore)."
+        )
     else:
         n_categories = len(column.categories)
         rows = [(_CATEGORY, place, 0.0, 1.0) for place in range(n_categories)]
@@ -83,7 +111,9 @@ class ExportedModel(nn.Module):
     def __init__(self, model: ComplementaryClassifier) -> None:
         super().__init__()
         recipe = model.recipe_
-        self.encoder = TableEncoder(recipe) if isinstance(recipe, Recipe) else nn.Identity()
+        self.encoder = PreparedInputs(model.preparation_) if recipe is None else nn.Identity()
+        if isinstance(recipe, Recipe):
+            self.encoder = TableEncoder(recipe)
         self.network = copy.deepcopy(model.network_)  # the model itself stays on its device
         self.loss = as_training_loss(copy.deepcopy(model.loss_))
 
@@ -107,9 +137,9 @@ def describe_input(model: ComplementaryClassifier) -> dict[str, Any]:
     if recipe is None:
         return {**about, "input": f"features, float32, (N, {model.n_features_in_})"}
     columns = [
-        {"name": column.name}
-        if isinstance(column, NumericColumn)
-        else {"name": column.name, "categories": list(column.categories)}
+        {"name": column.name, "categories": list(column.categories)}
+        if isinstance(column, CategoricalColumn)
+        else {"name": column.name}
         for column in recipe.columns
     ]
     form = "columns, float32, (N, columns): numbers, positions of categories, NaN where missing"

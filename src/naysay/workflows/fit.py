@@ -144,12 +144,11 @@ def _show(
 ) -> tuple[ShownExample, ...]:
     """Select the examples with the largest probability of an error, the most probable first."""
     ranked = np.argsort(-error, kind="stable")[:_N_SHOWN]
-    is_table = isinstance(own.recipe, Recipe)
     return tuple(
         ShownExample(
             name=own.name_of(int(index)),
-            image=None if is_table else own.X[index],
-            cells=own.recipe.describe(own.X[index]) if isinstance(own.recipe, Recipe) else {},
+            image=None if isinstance(own.recipe, Recipe) else own.X[index],
+            cells=own.describe(int(index)),
             answers=tuple(
                 f"{'not' if excludes else 'is'} {own.classes[label]}"
                 for label, excludes in zip(
@@ -179,7 +178,7 @@ def fit_own(
     mistakes: float = 0.0,
     method: str | Method = "forward",
     learner: str = "auto",
-    network: NetworkFactory | None = None,
+    network: str | NetworkFactory | None = None,
     epochs: int = 100,
     held_out: float = 0.2,
     seed: int = 0,

@@ -46,6 +46,7 @@ def predict_file(
     *,
     images: str | None = None,
     example_id: str | None = None,
+    text_model: str | Path | None = None,
     delimiter: str | None = None,
     decimal: str = ".",
     damaged: dict[str, str] | None = None,
@@ -62,7 +63,7 @@ def predict_file(
         As in `naysay.datasets.own.read_features`.
     example_id : str, optional
         A column to copy in front of the predictions.
-    images, delimiter, decimal
+    images, text_model, delimiter, decimal
         As in `read_features`.
     damaged : dict, optional
         Receives the error of each damaged image by its path, and its prediction is missing. By
@@ -80,6 +81,8 @@ def predict_file(
             "The model must have a recipe, which turns a file into its inputs. This one was saved "
             "from Python without a recipe: use its predict method, or make it with naysay fit."
         )
+    if isinstance(recipe, Recipe):
+        recipe = recipe.with_text_model(text_model)
     item_size = 4 if isinstance(recipe, Recipe) else 1
     n_rows = max(1, min(_MOST_ROWS, _BATCH_BYTES // (item_size * math.prod(recipe.shape))))
     is_path = isinstance(data, str | Path) and str(data) != "-"
@@ -123,7 +126,7 @@ def _read_rows(
     numeric: list[str] = []
     named = [images] if images is not None and isinstance(recipe, ImageRecipe) else []
     if isinstance(recipe, Recipe):
-        named = list(recipe.categorical)
+        named = list(recipe.read_as_text)
         numeric = [column.name for column in recipe.columns if column.name not in named]
     copied = [] if example_id is None else [example_id]
     batches = read_batches(

@@ -76,7 +76,10 @@ def test_a_column_without_any_value_is_set_aside_with_the_reason():
     [
         ({"x": [1.0, np.inf]}, r"Column 'x' of my.csv.*finite.*Data row 2 has inf"),
         ({"x": [1e300, 1.0]}, r"Data row 1 has 1e\+300"),
-        ({"x": [f"word {i}" for i in range(30)]}, "30 distinct values in 30 rows.*categorical="),
+        (
+            {"x": [f"word {i}" for i in range(30)]},
+            "30 distinct values in 30 rows.*text=.*cat",
+        ),
         ({"x": [f"w{i}" for i in range(101)] * 9}, "101 distinct values in 909 rows"),
         ({"x": [*map(str, range(30)), "12kg"]}, "Nearly all cells are numbers, but not '12kg'"),
         ({"x": [f"{i},5" for i in range(30)]}, "decimal comma.*'0,5': pass decimal=','"),
@@ -85,7 +88,6 @@ def test_a_column_without_any_value_is_set_aside_with_the_reason():
             r"Nearly all cells are numbers with a decimal comma \(--decimal ,\), but not '3,5kg'",
         ),
         ({"x": [*map(str, range(30))]}, "numbers that are stored as text"),
-        ({"x": ["word " * 50]}, "at most 200 characters.*free text"),
         ({"x": pa.array([1], pa.date32())}, "It holds dates or times.*days since"),
         ({"x": ["2024-01-31", "2024-02-01"]}, r"It holds dates or times \(2024-01-31\).*ignore="),
         ({"x": ["3/1/2024 9:00", "4/1/2024 10:30"]}, "It holds dates or times"),

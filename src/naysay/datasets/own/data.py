@@ -22,6 +22,7 @@ from naysay.datasets.own.recipe import Recipe
 from naysay.datasets.own.tables import LONGEST_NAME, codes_of, is_list, pc, to_array
 
 Indices = NDArray[np.int64]
+_MOST_SHOWN = 300  # characters of a text
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -67,6 +68,8 @@ class OwnData:
     """(m,) the classes that could be chosen, None where all could; None without such a column."""
     skipped: tuple[str, ...] = ()
     """Images that were left out because their files are damaged."""
+    text: pa.Table | None = None
+    """The columns of text of the n examples, because their features do not show what they say."""
 
     @property
     def is_label(self) -> NDArray[np.bool_]:
@@ -142,6 +145,17 @@ class OwnData:
         """Name an example for a reader: by its id or image path, or by its row."""
         return f"data row {self.row[example] + 1}" if self.ids is None else self.ids[example]
 
+    def describe(self, example: int) -> dict[str, str]:
+        """Describe an example of a table by its cells; long texts are cut. Images have none."""
+        if not isinstance(self.recipe, Recipe):
+            return {}
+        cells = self.recipe.describe(self.X[example])
+        texts = {} if self.text is None else self.text.slice(example, 1).to_pylist()[0]
+        for name, cell in texts.items():
+            words = " ".join(str(cell or "").split())
+            cells[name] = words if len(words) <= _MOST_SHOWN else f"{words[:_MOST_SHOWN]}…"
+        return cells
+
     def without_column(self, column: str) -> "OwnData":
         """Remove the features of a column.
 
@@ -156,7 +170,9 @@ class OwnData:
             [each.name != column for each in self.recipe.columns],
             [len(each.feature_names) for each in self.recipe.columns],
         )
-        return replace(self, X=self.X[:, is_kept], recipe=replace(self.recipe, columns=kept))
+        rest = replace(self.recipe, columns=kept)
+        text = None if self.text is None else self.text.select(rest.text)
+        return replace(self, X=self.X[:, is_kept], recipe=rest, text=text)
 
     def without_examples(self, skipped: Collection[int]) -> "OwnData":
         """Leave out examples whose images are damaged, with all answers about them."""

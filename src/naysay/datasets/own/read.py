@@ -75,9 +75,12 @@ def read_own(
     delimiter: str | None = None,
     decimal: str = ".",
     categorical: Sequence[str] = (),
+    text: Sequence[str] = (),
+    text_model: str | Path | None = None,
     standardise: bool = False,
     size: tuple[int, int] | None = None,
     mode: str | None = None,
+    recipe: Recipe | None = None,
     ignore_case: bool = False,
     strict: bool = True,
 ) -> OwnData:
@@ -127,6 +130,12 @@ def read_own(
         Decimal mark of a CSV file, ``.`` or ``,``.
     categorical : sequence of str
         Columns to read as categories, such as codes that are written as numbers.
+    text : sequence of str
+        Columns to read as text. Columns are text without being named if most of their cells are
+        different and have several words.
+    text_model : path, optional
+        Folder of a transformers model whose embeddings of the texts are the features, in place of
+        TF-IDF. It needs ``naysay[text]``; nothing is downloaded.
     standardise : bool, default=False
         Scale numeric columns to mean 0 and standard deviation 1.
     size : (height, width), optional
@@ -134,6 +143,9 @@ def read_own(
     mode : {"L", "RGB"}, optional
         Convert images to greyscale ("L") or colour. By default, images are greyscale if all
         files are.
+    recipe : Recipe, optional
+        The recipe of other data, ``OwnData.recipe``, to use in place of a new one; the feature
+        columns are those of the recipe. Only for tables.
     ignore_case : bool, default=False
         Whether class names that differ only in capitals are one class, like ``Cat`` and ``cat``.
         It is spelled as in `classes`, or as most labels are.
@@ -185,14 +197,20 @@ def read_own(
     elif _is_array_file(data):
         cells, rows, classes = open_arrays(Path(data), columns, classes)
     else:
-        text = {*columns.values(), *categorical}
-        rows = read_table(data, text=text, delimiter=delimiter, decimal=decimal)
-        _check_names(rows, columns, features, ignore, categorical, source)
+        as_text = {*columns.values(), *categorical, *text}
+        as_text.update(() if recipe is None else recipe.read_as_text)
+        rows = read_table(data, text=as_text, delimiter=delimiter, decimal=decimal)
+        lists = {"features": features, "ignore": ignore, "categorical": categorical, "text": text}
+        _check_names(rows, columns, lists, source)
         cells = _label_cells(rows, columns, source)
         if images is not None:
             rows = cells.pop("images")
             cells.setdefault("example_id", rows)
-    if isinstance(rows, pa.Table):
+    if isinstance(rows, pa.Table) and recipe is not None:
+        names = [column.name for column in recipe.columns]
+        check_columns(rows, ((name, None) for name in names), source)
+        rows = rows.select(_feature_columns(rows, columns, names, (), source))
+    elif isinstance(rows, pa.Table):
         rows = rows.select(_feature_columns(rows, columns, features, ignore, source))
     elif features is not None:
         raise InvalidInput(
@@ -203,21 +221,30 @@ def read_own(
         **cells, classes=classes, separator=separator, ignore_case=ignore_case, source=source
     )
     damaged: dict[int, str] | None = None if strict else {}
-    ids = None
+    ids = texts = None
     if "example_id" in cells:
         ids = tuple(cells["example_id"].take(pa.array(row)).to_pylist())
     if isinstance(rows, pa.Table):
         examples = rows if len(row) == len(rows) else rows.take(pa.array(row))
-        recipe = fit_recipe(
-            examples, categorical=categorical, standardise=standardise, source=source
-        )
+        if recipe is not None:
+            used = recipe.with_text_model(text_model)
+        else:
+            used = fit_recipe(
+                examples,
+                categorical=categorical,
+                text=text,
+                text_model=text_model,
+                standardise=standardise,
+                source=source,
+            )
         if len(row) != (example_of_row >= 0).sum():  # some examples have several rows
             for name in rows.column_names:
                 check_rows_agree(rows[name], name, row, example_of_row, source)
-        X = recipe.apply(examples, source=source)
+        X = used.apply(examples, source=source)
+        texts = examples.select(used.text)
     elif isinstance(rows, np.ndarray):
         X = rows[row]
-        recipe = ImageRecipe(
+        used = ImageRecipe(
             height=X.shape[2], width=X.shape[3], mode="L" if X.shape[1] == 1 else "RGB"
         )
     else:  # files of dropped rows are never opened
@@ -227,10 +254,17 @@ def read_own(
         else:
             check_rows_agree(pa.chunked_array([rows]), str(images), row, example_of_row, source)
             paths = resolve_paths(rows.take(pa.array(row)).to_pylist(), row, data, source)
-        recipe = plan_images(paths, size=size, mode=mode, damaged=damaged)
-        X = recipe.apply(paths, damaged=damaged)
+        used = plan_images(paths, size=size, mode=mode, damaged=damaged)
+        X = used.apply(paths, damaged=damaged)
     own = OwnData(
-        X=X, recipe=recipe, source=source, row=row, ids=ids, n_rows=len(example_of_row), **answers
+        X=X,
+        recipe=used,
+        source=source,
+        row=row,
+        ids=ids,
+        n_rows=len(example_of_row),
+        text=texts,
+        **answers,
     )
     return own.without_examples(damaged) if damaged else own
 
@@ -277,20 +311,17 @@ def _read_text(table: pa.Table, column: str, role: str, source: str) -> pa.Array
 def _check_names(
     table: pa.Table,
     columns: Mapping[str, str],
-    features: Sequence[str] | None,
-    ignore: Sequence[str],
-    categorical: Sequence[str],
+    lists: Mapping[str, Sequence[str] | None],
     source: str,
 ) -> None:
     """Check that the table has all columns that parameters name."""
     named: list[tuple[str, str | None]] = [(column, role) for role, column in columns.items()]
-    lists = {"features": features or (), "ignore": ignore, "categorical": categorical}
     for role, listed in lists.items():
         if isinstance(listed, str):
             raise InvalidInput(
                 f"{role} must be a list of column names. Got the text {shorten(listed)}."
             )
-        named += [(name, role) for name in listed]
+        named += [(name, role) for name in listed or ()]
     check_columns(table, named, source)
 
 
@@ -324,6 +355,7 @@ def read_features(
     recipe: Recipe | ImageRecipe,
     *,
     images: str | None = None,
+    text_model: str | Path | None = None,
     delimiter: str | None = None,
     decimal: str = ".",
 ) -> NDArray[Any]:
@@ -340,10 +372,14 @@ def read_features(
         The recipe of the training data, ``OwnData.recipe``.
     images : str, optional
         Column of image paths, for a table of images.
+    text_model : path, optional
+        Folder of the model of sentence embeddings, if it is no longer where it was in training.
     delimiter, decimal : str
         As in `read_own`.
     """
     name = source_name(data)
+    if isinstance(recipe, Recipe):
+        recipe = recipe.with_text_model(text_model)
     if _is_folder(data):
         if isinstance(recipe, Recipe):
             raise InvalidInput(
@@ -367,7 +403,7 @@ def read_features(
             )
         return features
     if isinstance(recipe, Recipe):
-        table = read_table(data, text=recipe.categorical, delimiter=delimiter, decimal=decimal)
+        table = read_table(data, text=recipe.read_as_text, delimiter=delimiter, decimal=decimal)
         return recipe.apply(table, source=name)
     if images is None:
         raise InvalidInput(
@@ -379,11 +415,13 @@ def read_features(
     return recipe.apply(resolve_paths(cells, range(len(cells)), data, name))
 
 
-def recipe_from_dict(values: Mapping[str, Any]) -> Recipe | ImageRecipe:
-    """Restore a recipe of either kind from the values of its ``to_dict``."""
+def recipe_from_dict(
+    values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]] | None = None
+) -> Recipe | ImageRecipe:
+    """Restore a recipe of either kind from the values of its ``to_dict``, and its arrays."""
     kind = values.get("kind") if isinstance(values, Mapping) else None
     if kind == "table":
-        return Recipe.from_dict(values)
+        return Recipe.from_dict(values, arrays)
     if kind == "images":
         return ImageRecipe.from_dict(values)
     raise InvalidModelFile(

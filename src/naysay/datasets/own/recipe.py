@@ -1,9 +1,9 @@
 """Convert the columns of a table to a float32 matrix, by a recipe that is fitted once and saved.
 
 A numeric column gives one feature, and a second one that indicates missing values if the training
-data have any. A categorical column gives one feature with values 0 and 1 per category. The recipe
-keeps the medians and categories of the training data, so that new rows get the same features in
-the same order.
+data have any. A categorical column gives one feature with values 0 and 1 per category, and a column
+of text the features of `naysay.datasets.own.text`. The recipe keeps the medians, categories and
+words of the training data, so that new rows get the same features in the same order.
 """
 
 import csv
@@ -11,15 +11,16 @@ import io
 import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, NoReturn, Self
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from naysay._base.checks import shorten
-from naysay._base.errors import InvalidData, InvalidModelFile
+from naysay._base.errors import InvalidData, InvalidInput, InvalidModelFile
 from naysay.datasets.own.tables import (
     MISSING_WORDS,
     check_columns,
@@ -31,6 +32,7 @@ from naysay.datasets.own.tables import (
     to_array,
     to_text,
 )
+from naysay.datasets.own.text import EmbeddingColumn, TextColumn, fit_text, reads_as_text
 
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -39,6 +41,8 @@ _LARGEST = float(np.finfo(np.float32).max)
 class NumericColumn:
     """The conversion of numbers: missing values become the median, then all are standardised."""
 
+    kind: ClassVar[str] = "numeric"
+    arrays: ClassVar[Mapping[str, NDArray[np.float32]]] = {}
     name: str
     median: float
     n_missing: int = 0  # in the training data; a column without any gets no indicator feature
@@ -64,6 +68,8 @@ class NumericColumn:
         if self.n_missing:
             features[:, 1] = missing
 
+    to_dict = asdict
+
     def describe(self, features: NDArray[np.float32]) -> str:
         """Restore the cell that these features come from, as text."""
         if self.n_missing and features[1]:
@@ -79,6 +85,8 @@ class CategoricalColumn:
     otherwise. The same holds for a missing value if the training data have none.
     """
 
+    kind: ClassVar[str] = "categorical"
+    arrays: ClassVar[Mapping[str, NDArray[np.float32]]] = {}
     name: str
     categories: tuple[str, ...]
     n_missing: int = 0
@@ -109,21 +117,29 @@ class CategoricalColumn:
         rows = np.flatnonzero(indices >= 0)
         features[rows, indices[rows]] = 1
 
+    to_dict = asdict
+
     def describe(self, features: NDArray[np.float32]) -> str:
         """Restore the cell that these features come from, as text."""
         names = (*self.categories, *["other"] * self.has_other, "")
         return names[int(np.argmax(features))] if features.any() else ""
 
 
+Column = NumericColumn | CategoricalColumn | TextColumn | EmbeddingColumn
+_KINDS: dict[str, type[Column]] = {
+    kind.kind: kind for kind in (NumericColumn, CategoricalColumn, TextColumn, EmbeddingColumn)
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
     """The conversion of the columns of a table to a float32 matrix.
 
-    A recipe is immutable and can be saved as JSON. ``dropped`` lists the columns that give no
-    features, each with the reason.
+    A recipe is immutable and can be saved as JSON, with the arrays of its text columns beside it.
+    ``dropped`` lists the columns that give no features, each with the reason.
     """
 
-    columns: tuple[NumericColumn | CategoricalColumn, ...]
+    columns: tuple[Column, ...]
     dropped: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -137,11 +153,30 @@ class Recipe:
         return (len(self.feature_names),)
 
     @property
-    def categorical(self) -> tuple[str, ...]:
-        """Names of the categorical columns, which must be read from CSV files as text."""
+    def read_as_text(self) -> tuple[str, ...]:
+        """Names of the columns that must be read from CSV files as text: all but numeric ones."""
         return tuple(
-            column.name for column in self.columns if isinstance(column, CategoricalColumn)
+            column.name for column in self.columns if not isinstance(column, NumericColumn)
         )
+
+    @property
+    def text(self) -> tuple[str, ...]:
+        """Names of the columns of text."""
+        return tuple(
+            column.name
+            for column in self.columns
+            if isinstance(column, TextColumn | EmbeddingColumn)
+        )
+
+    def with_text_model(self, folder: str | Path | None) -> Self:
+        """Replace the folder of the model of sentence embeddings, if one is given."""
+        if folder is None:
+            return self
+        columns = tuple(
+            replace(column, model=str(folder)) if isinstance(column, EmbeddingColumn) else column
+            for column in self.columns
+        )
+        return replace(self, columns=columns)
 
     def apply(self, table: Any, *, source: str = "the table") -> NDArray[np.float32]:
         """Convert a table to a matrix of shape (rows, features).
@@ -161,7 +196,7 @@ class Recipe:
             column.write(find_column(table, column.name, source), features[:, where], source)
         return features
 
-    def spans(self) -> Iterator[tuple[NumericColumn | CategoricalColumn, slice]]:
+    def spans(self) -> Iterator[tuple[Column, slice]]:
         """Iterate over the columns and the positions of their features in the matrix."""
         stop = 0
         for column in self.columns:
@@ -173,19 +208,29 @@ class Recipe:
         return {column.name: column.describe(features[where]) for column, where in self.spans()}
 
     def to_dict(self) -> dict[str, Any]:
-        """Convert the recipe to plain values for JSON."""
-        columns = [
-            {"kind": "numeric" if isinstance(column, NumericColumn) else "categorical"}
-            | asdict(column)
-            for column in self.columns
-        ]
+        """Convert the recipe to plain values for JSON, without `arrays`."""
+        columns = [{"kind": column.kind} | column.to_dict() for column in self.columns]
         return {"kind": "table", "columns": columns, "dropped": [list(d) for d in self.dropped]}
 
+    @property
+    def arrays(self) -> dict[str, NDArray[np.float32]]:
+        """The arrays that `from_dict` needs beside the values of `to_dict`; of text columns."""
+        return {
+            f"{index}.{name}": array
+            for index, column in enumerate(self.columns)
+            for name, array in column.arrays.items()
+        }
+
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Restore a recipe from the values of `to_dict`, and refuse all others."""
+    def from_dict(
+        cls, values: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float32]] | None = None
+    ) -> Self:
+        """Restore a recipe from the values of `to_dict` and its `arrays`, and refuse all others."""
         try:
-            columns = tuple(_column_from_dict(column) for column in values["columns"])
+            columns = tuple(
+                _column_from_dict(column, _of_column(arrays or {}, index))
+                for index, column in enumerate(values["columns"])
+            )
             dropped = tuple((str(name), str(why)) for name, why in values["dropped"])
             if values["kind"] != "table" or not columns:
                 raise ValueError("not a recipe for tables")
@@ -227,25 +272,36 @@ def categories_of(
     column: pa.ChunkedArray, name: str, source: str
 ) -> tuple[NDArray[np.int64], list[str]]:
     """Encode a column as positions in the list of its distinct values, with -1 for missing."""
-    advice = f"It is free text and not a category. Leave the column out: {_ignoring(name)}."
+    advice = f"It is free text and not a category: text=[{name!r}] (--text {shlex.quote(name)})."
     codes, values = codes_of(to_text(column, name, source, advice=advice))
     missing = [index for index, value in enumerate(values) if value in MISSING_WORDS]
     codes[np.isin(codes, missing)] = -1
     return codes, values
 
 
-def _column_from_dict(values: Mapping[str, Any]) -> NumericColumn | CategoricalColumn:
-    rest = {key: value for key, value in values.items() if key != "kind"}
+def _of_column(arrays: Mapping[str, NDArray[Any]], index: int) -> dict[str, NDArray[Any]]:
+    prefix = f"{index}."
+    return {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }
+
+
+def _column_from_dict(values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Column:
+    rest: dict[str, Any] = {key: value for key, value in values.items() if key != "kind"}
+    rest |= arrays
     if not isinstance(rest["name"], str):
         raise TypeError(f"the name of a column is {shorten(rest['name'])} and not text")
-    if values["kind"] == "numeric":
-        return NumericColumn(**rest)
-    if values["kind"] == "categorical":
-        if isinstance(rest["categories"], str):
-            raise TypeError("categories must be a list")
-        rest["categories"] = tuple(rest["categories"])
-        return CategoricalColumn(**rest)
-    raise ValueError(f"the kind of column {shorten(values['kind'])} is unknown")
+    kind = _KINDS.get(values["kind"])
+    if kind is None:
+        raise ValueError(f"the kind of column {shorten(values['kind'])} is unknown")
+    for listed in ("categories", "terms"):
+        if isinstance(rest.get(listed), str):
+            raise TypeError(f"{listed} must be a list")
+        if listed in rest:
+            rest[listed] = tuple(rest[listed])
+    return kind(**rest)
 
 
 MOST_CATEGORIES = 100
@@ -263,17 +319,24 @@ def fit_recipe(
     table: pa.Table,
     *,
     categorical: Collection[str] = (),
+    text: Collection[str] = (),
+    text_model: str | Path | None = None,
     standardise: bool = False,
     source: str = "the table",
 ) -> Recipe:
     """Fit a recipe that converts the columns of a table to features.
 
-    Numbers and booleans are numeric, and text is categorical. Text with more than 100 distinct
-    values, or with mostly distinct values, is refused, unless the column is in `categorical`: then
-    its 100 most frequent values are the categories and the rest are "other".
+    Numbers and booleans are numeric, and words are categories. A column is text if it is in `text`,
+    or if most of its values are distinct and have several words, or one has more than 200
+    characters. Other columns with more than 100 distinct values, or with mostly distinct values,
+    are refused, unless they are in `categorical`: then the 100 most frequent values are the
+    categories and the rest are "other".
     """
-    check_columns(table, ((name, "categorical") for name in categorical), source)
-    columns: list[NumericColumn | CategoricalColumn] = []
+    roles = (("categorical", categorical), ("text", text))
+    check_columns(table, ((name, role) for role, names in roles for name in names), source)
+    for name in set(categorical) & set(text):
+        raise InvalidInput(f"Column {name!r} must not be in both categorical and text.")
+    columns: list[Column] = []
     dropped: list[tuple[str, str]] = []
     bad: dict[str, str] = {}
     for name, cells in zip(table.column_names, table.columns, strict=True):
@@ -281,6 +344,12 @@ def fit_recipe(
         try:
             if cells.null_count == len(cells):
                 pass
+            elif name in text or (
+                name not in categorical
+                and is_text(cells.type)
+                and reads_as_text(cells, name, source)
+            ):
+                column = fit_text(cells, name, source, text_model=text_model)
             elif name in categorical or is_text(cells.type):
                 column = _fit_categorical(cells, name, name in categorical, source)
             else:
@@ -298,7 +367,13 @@ def fit_recipe(
         empty = shorten([name for name, _ in dropped])
         found = f"These columns are empty: {empty}." if dropped else "It has no feature column."
         raise InvalidData(f"{source} must have at least one feature column with values. {found}")
-    return Recipe(columns=tuple(columns), dropped=tuple(dropped))
+    recipe = Recipe(columns=tuple(columns), dropped=tuple(dropped))
+    if text_model is not None and not recipe.text:
+        raise InvalidInput(
+            f"text_model (--text-model) needs a column of text, and {source} has none. Name it in "
+            "text= (--text)."
+        )
+    return recipe
 
 
 def find_odd_cells(counts: Mapping[str, int]) -> tuple[list[str], bool] | None:
@@ -413,6 +488,7 @@ def _refuse_free_text(values: list[str], n_known: int, name: str, source: str) -
     raise InvalidData(
         f"Column {name!r} of {source} must be numbers or a few categories. It is text with "
         f"{len(values)} distinct values in {n_known} rows, such as {shorten(values[0])}.\n"
-        f"Leave it out: {_ignoring(name)}. Or use its {MOST_CATEGORIES} most frequent values as "
-        f"categories: categorical=[{name!r}] (--categorical {shlex.quote(name)})."
+        f"Leave it out: {_ignoring(name)}. Or use its words as features: text=[{name!r}] (--text "
+        f"{shlex.quote(name)}), or its {MOST_CATEGORIES} most frequent values as categories: "
+        f"categorical=[{name!r}] (--categorical {shlex.quote(name)})."
     )

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from naysay._base.answers import NO, YES
 from naysay._base.checks import shorten
 from naysay.datasets.own.data import OwnData
-from naysay.datasets.own.recipe import CategoricalColumn, Recipe, find_odd_cells
+from naysay.datasets.own.recipe import CategoricalColumn, NumericColumn, Recipe, find_odd_cells
 from naysay.datasets.own.tables import MISSING_WORDS
 
 __all__ = ["Summary", "summarise"]
@@ -94,6 +94,8 @@ class Summary:
     """Feature columns that count the rows, like an id."""
     comma_columns: tuple[str, ...] = ()
     """Columns of categories that look like numbers with a decimal comma."""
+    text_columns: tuple[str, ...] = ()
+    """Columns of text, whose words are the features."""
     odd_cells: Mapping[str, str] = field(default_factory=dict[str, str])
     """For each categorical column with mostly numbers, an explanation of why it is categorical."""
 
@@ -174,6 +176,7 @@ class Summary:
             "class_columns": list(self.class_columns),
             "id_columns": list(self.id_columns),
             "comma_columns": list(self.comma_columns),
+            "text_columns": list(self.text_columns),
             "odd_cells": dict(self.odd_cells),
             "warnings": list(self.warnings),
         }
@@ -200,6 +203,8 @@ class Summary:
                 sum(each.values()) for each in (self.accepted_per_class, self.rejected_per_class)
             )
             facts["suggestions"] = f"{n_accepted:,} accepted, {n_rejected:,} rejected"
+        if self.text_columns:
+            facts["read as text"] = _listed(self.text_columns)
         if self.n_unattributed:
             facts["without annotator"] = f"{self.n_unattributed:,} answers"
         return facts
@@ -268,7 +273,8 @@ def summarise(own: OwnData) -> Summary:
             and set(column.categories) <= set(own.classes)
         ),
         skipped=own.skipped,
-        id_columns=_id_columns(own),
+        id_columns=_id_columns(own, recipe),
+        text_columns=recipe.text,
         comma_columns=comma_columns,
         odd_cells=odd_cells,
     )
@@ -300,14 +306,19 @@ def _constant_features(own: OwnData) -> tuple[str, ...]:
     return tuple(compress(own.feature_names, np.ptp(own.X, axis=0) == 0))
 
 
-def _id_columns(own: OwnData) -> tuple[str, ...]:
+def _id_columns(own: OwnData, recipe: Recipe) -> tuple[str, ...]:
     """Find columns of whole numbers that increase from row to row, mostly by 1."""
-    if own.n_examples < _FEWEST_ROWS or not own.feature_names:
+    if own.n_examples < _FEWEST_ROWS:
         return ()
-    steps = np.diff(own.X, axis=0)
+    numeric = {
+        column.name: where.start
+        for column, where in recipe.spans()
+        if isinstance(column, NumericColumn)
+    }
+    steps = np.diff(own.X[:, list(numeric.values())], axis=0)
     whole = (steps == np.floor(steps)) & (steps > 0)
     small = np.median(steps, axis=0) == 1  # dropped rows make larger steps
-    return tuple(compress(own.feature_names, whole.all(axis=0) & small))
+    return tuple(compress(numeric, whole.all(axis=0) & small))
 
 
 def _almost_numbers(own: OwnData, recipe: Recipe) -> tuple[tuple[str, ...], dict[str, str]]:
