@@ -134,7 +134,8 @@ class DemoData:
         if method == "anchors alone":
             clf: Any = SVC(C=10).fit(*known)
         else:
-            clf = ComplementaryClassifier(random_state=self.seed, **options)
+            options = options | {"classes": range(10), "random_state": self.seed}
+            clf = ComplementaryClassifier(**options)
             given = self.y if method == "TL" else self.comp_labels
             clf.fit(self.X, given, anchors=known if is_estimate else None)
         return clf, DemoRun(
