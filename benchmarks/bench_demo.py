@@ -42,10 +42,11 @@ def main() -> None:
             method: summary([data.train(method)[1] for data in several]) for method in METHODS
         }
         for name, figures in results[setting].items():
+            error = figures["q_error_mean"]
             print(
                 f"{setting:9} {name:26} {figures['accuracy_mean']:5.1f} "
                 f"± {figures['accuracy_sd']:4.1f}  {figures['seconds_mean']:.1f} s"
-                + (f"  error of Q {figures['q_error_mean']}" if figures["q_error_mean"] else "")
+                + ("" if error is None else f"  error of Q {error}")
             )
     write_record("demo", results, n_runs=len(SEEDS), threads=1)
 
