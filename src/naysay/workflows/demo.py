@@ -107,7 +107,11 @@ class DemoData:
         estimated = "loss modification, estimated Q"
         self._methods: dict[str, tuple[str, str, dict[str, Any]]] = {
             "TL": ("true labels", f"{len(self.X)} true labels", {"transition": identity}),
-            "PC/S": ("pairwise comparison, knows no Q", nots, {"method": "pc"}),
+            "PC/S": (
+                "pairwise comparison, knows no Q",
+                nots,
+                {"method": "pc", "transition": TransitionMatrix.uniform(10)},
+            ),
             "LM/T": ("loss modification, true Q", f"{nots}, Q", {"transition": self.Q}),
             "LM/E": (estimated, f"{nots}, {few}", {"transition": "estimate"}),
             "LM/E, anchors for Q only": (
