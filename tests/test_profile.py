@@ -1,16 +1,21 @@
 """The profile of training steps can be taken anywhere; on a GPU it is what says what to mend."""
 
-import subprocess
-import sys
+import importlib
+
+import pytest
 
 from places import ROOT
 
-BENCHMARKS = ROOT / "benchmarks"
+
+@pytest.fixture
+def gpu_profile(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    return importlib.import_module("gpu_profile")
 
 
-def test_a_few_steps_are_profiled_on_a_cpu(tmp_path):
+def test_a_few_steps_are_profiled_on_a_cpu(gpu_profile, tmp_path):
     options = ["--device=cpu", "--steps=2", "--batch-size=4", f"--folder={tmp_path}"]
-    subprocess.run([sys.executable, "gpu_profile.py", *options], cwd=BENCHMARKS, check=True)
+    assert gpu_profile.main(options) == tmp_path / "profile_cpu.txt"
     text = (tmp_path / "profile_cpu.txt").read_text("utf-8")
     header, *pages = text.split("\n\n")
     assert "2 steps" in header
@@ -27,10 +32,6 @@ def test_a_few_steps_are_profiled_on_a_cpu(tmp_path):
         assert any(operation in cells[2] for cells in listed)
 
 
-def test_time_covered_counts_what_overlaps_once():
-    script = (
-        "from gpu_profile import covered; print(covered([(0, 2), (5, 6), (1, 3)]), covered([]))"
-    )
-    command = [sys.executable, "-c", script]
-    done = subprocess.run(command, cwd=BENCHMARKS, capture_output=True, text=True, check=True)
-    assert done.stdout == "4 0\n"
+def test_time_covered_counts_what_overlaps_once(gpu_profile):
+    assert gpu_profile.covered([(0, 2), (5, 6), (1, 3)]) == 4
+    assert gpu_profile.covered([]) == 0

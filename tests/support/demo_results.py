@@ -7,10 +7,17 @@ import numpy as np
 from naysay import TransitionMatrix
 from naysay.workflows.demo import DemoExample, DemoResult, DemoRun
 
-NAMES = ("TL", "PC/S", "LM/T", "LM/E")
+NAMES = ("TL", "PC/S", "LM/T", "LM/E", "anchors alone")
 
 
-def make_run(name, accuracy, q_error=None, n_epochs=30):
+CANDIDATES = [
+    {"name": "kernel", "weight": 0.95},
+    {"name": "trees", "weight": 0.05},
+    {"name": "linear", "weight": 0.0},
+]
+
+
+def make_run(name, accuracy, q_error=None, n_epochs=30, candidates=()):
     history = [
         {
             "epoch": epoch,
@@ -28,6 +35,7 @@ def make_run(name, accuracy, q_error=None, n_epochs=30):
         seconds=1.5,
         q_error=q_error,
         history=history,
+        candidates=candidates,
     )
 
 
@@ -52,7 +60,8 @@ def make_result(classes=None, **changes):
             make_run("TL", 0.9756),
             make_run("PC/S", 0.0511),
             make_run("LM/T", 0.9378, n_epochs=20),
-            make_run("LM/E", 0.9489, q_error=0.1975, n_epochs=25),
+            make_run("LM/E", 0.9489, q_error=0.1975, n_epochs=25, candidates=CANDIDATES),
+            make_run("anchors alone", 0.9022, n_epochs=0),
         ],
         examples=examples,
         seconds=7.4,

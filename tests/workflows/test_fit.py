@@ -203,6 +203,7 @@ def test_the_command_shows_no_figure_that_rests_on_a_refuted_matrix(tmp_path):
     make_frame()[0].to_csv(tmp_path / "train.csv", index=False)
     NOT_THEIRS.write(tmp_path / "Q.csv")
     command = ["fit", tmp_path / "train.csv", "--label=not", "--true-label=is", "--epochs=15"]
+    command += ["--learner=network"]
     command += ["--allow-diagonal", "--transition", tmp_path / "Q.csv", "--out", tmp_path / "m"]
     command += ["--force"]
     printed = CliRunner().invoke(app, [str(each) for each in command]).stdout

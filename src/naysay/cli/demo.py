@@ -38,10 +38,10 @@ def demo(
     Example: naysay demo --setting with0 --seed 1 --out demo.html
     """
     from naysay.report import check_page_path, write_demo_page
-    from naysay.workflows.demo import N_RUNS, run_demo
+    from naysay.workflows.demo import SHOWN, run_demo
 
     check_page_path(out)  # before training, not after it
-    with run_bar("naysay demo", N_RUNS) as on_run:
+    with run_bar("naysay demo", len(SHOWN)) as on_run:
         result = run_demo(setting, seed=seed, on_run=on_run)
     page = write_demo_page(result, out)
     if as_json:

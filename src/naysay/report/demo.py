@@ -22,7 +22,9 @@ def render_demo_page(result: "DemoResult") -> str:
         classes=result.true_transition.classes,
         runs={run.name: run for run in result.runs},
         q_error=next((run.q_error for run in result.runs if run.q_error is not None), None),
-        charts=[(run, make_chart(run.history, n_epochs=n_epochs)) for run in result.runs],
+        charts=[
+            (run, make_chart(run.history, n_epochs=n_epochs)) for run in result.runs if run.history
+        ],
         examples=[(example, make_pixel_paths(example.image)) for example in result.examples],
         n_right=sum(example.predicted == example.label for example in result.examples),
         true_map=true_map,

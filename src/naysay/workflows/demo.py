@@ -1,7 +1,7 @@
 """Compare methods on the digits of scikit-learn, for ``naysay demo``."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
+from sklearn.svm import SVC
 
 from naysay._base.errors import InvalidInput
 from naysay.classifier import ComplementaryClassifier
@@ -16,7 +17,7 @@ from naysay.transition import TransitionMatrix
 from naysay.transition.matrix import PAPER_SETTINGS
 
 N_ANCHORS = 10  # per class
-N_RUNS = 4
+SHOWN = ("TL", "PC/S", "LM/T", "LM/E", "anchors alone")
 _N_EXAMPLES = 12
 
 
@@ -31,6 +32,7 @@ class DemoRun:
     seconds: float
     q_error: float | None
     history: list[dict[str, float]]
+    candidates: Sequence[dict[str, Any]] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,90 +80,120 @@ class DemoResult:
         }
 
 
+class DemoData:
+    """The digits of scikit-learn, complementary labels drawn for them, and 10 anchors per class."""
+
+    def __init__(self, setting: str, seed: int) -> None:
+        if setting not in PAPER_SETTINGS:
+            names = ", ".join(PAPER_SETTINGS)
+            raise InvalidInput(f"setting must be one of {names}. Got {setting!r}.")
+        images, labels = load_digits(return_X_y=True)
+        self.X, self.X_test, self.y, self.y_test = train_test_split(
+            images, labels, test_size=0.25, stratify=labels, random_state=seed
+        )
+        self.seed, self.Q = seed, PAPER_SETTINGS[setting](10, seed)
+        self.rng = np.random.default_rng(seed)
+        self.comp_labels = self.Q.sample(self.y, seed=self.rng)
+        self.anchors = np.concatenate(
+            [
+                self.rng.choice(np.flatnonzero(self.y == label), N_ANCHORS, replace=False)
+                for label in range(10)
+            ]
+        )
+        # With Q = I the label is the true class, so the same classifier learns from true labels.
+        identity = TransitionMatrix(np.eye(10), allow_diagonal=True)
+        by_paper = {"learner": "network", "learn_from_anchors": False, "refine": False}
+        nots, few = f"{len(self.X)} “not” labels", f"{len(self.anchors)} true"
+        estimated = "loss modification, estimated Q"
+        self._methods: dict[str, tuple[str, str, dict[str, Any]]] = {
+            "TL": ("true labels", f"{len(self.X)} true labels", {"transition": identity}),
+            "PC/S": (
+                "pairwise comparison, knows no Q",
+                nots,
+                {"method": "pc", "transition": TransitionMatrix.uniform(10)},
+            ),
+            "LM/T": ("loss modification, true Q", f"{nots}, Q", {"transition": self.Q}),
+            "LM/E": (estimated, f"{nots}, {few}", {"transition": "estimate"}),
+            "LM/E, anchors for Q only": (
+                f"{estimated}, as in the paper",
+                f"{nots}, {few} (for Q only)",
+                {"transition": "estimate", **by_paper},
+            ),
+            "anchors alone": ("an SVM on the anchors", f"{few} labels", {}),
+        }
+
+    def title(self, method: str) -> str:
+        """Return a few words about a method."""
+        return self._methods[method][0]
+
+    def train(self, method: str) -> tuple[Any, DemoRun]:
+        """Train a classifier by a method, one of `SHOWN` or ``"LM/E, anchors for Q only"``.
+
+        All but PC/S, the last one and the SVM are the default of `ComplementaryClassifier`.
+        """
+        title, learned_from, options = self._methods[method]
+        begin = time.perf_counter()
+        known = self.X[self.anchors], self.y[self.anchors]
+        is_estimate = method.startswith("LM/E")
+        if method == "anchors alone":
+            clf: Any = SVC(C=10).fit(*known)
+        else:
+            options = options | {"classes": range(10), "random_state": self.seed}
+            clf = ComplementaryClassifier(**options)
+            given = self.y if method == "TL" else self.comp_labels
+            clf.fit(self.X, given, anchors=known if is_estimate else None)
+        return clf, DemoRun(
+            name=method,
+            title=title,
+            learned_from=learned_from,
+            accuracy=float((clf.predict(self.X_test) == self.y_test).mean()),
+            seconds=time.perf_counter() - begin,
+            q_error=clf.transition_.distance(self.Q) if is_estimate else None,
+            history=getattr(clf, "history_", []),
+            candidates=getattr(clf, "candidates_", ()),
+        )
+
+
 def run_demo(
     setting: str = "with0",
     *,
     seed: int = 0,
-    learn_from_anchors: bool = True,
     on_run: Callable[[str], None] = lambda title: None,
 ) -> DemoResult:
     """Draw biased complementary labels for the digits, train on them and compare methods.
 
     True labels are used to draw the complementary labels, in the first run (TL), for 10 anchors
-    per class, and for the accuracy on test images; nowhere else.
+    per class, and for the accuracy on test images; nowhere else. The last run learns from the
+    anchors alone, to show what the complementary labels add to them.
 
     Parameters
     ----------
-    learn_from_anchors : bool
-        Whether LM/E is trained on the true classes of the anchors too and refines Q. False is
-        the procedure of the paper, which uses anchors for a first estimate of Q only.
     on_run : callable
         Called with the title of each training when it starts.
     """
-    if setting not in PAPER_SETTINGS:
-        raise InvalidInput(f"setting must be one of {', '.join(PAPER_SETTINGS)}. Got {setting!r}.")
     start = time.perf_counter()
-    images, labels = load_digits(return_X_y=True)
-    X, X_test, y, y_test = train_test_split(
-        images, labels, test_size=0.25, stratify=labels, random_state=seed
-    )
-    rng = np.random.default_rng(seed)
-    Q = PAPER_SETTINGS[setting](10, seed)
-    comp_labels = Q.sample(y, seed=rng)
-    anchors = np.concatenate(
-        [rng.choice(np.flatnonzero(y == label), N_ANCHORS, replace=False) for label in range(10)]
-    )
-    # With Q = I the label is the true class, so the same classifier learns from true labels.
-    identity = TransitionMatrix(np.eye(10), allow_diagonal=True)
-
-    def train(
-        name: str, title: str, learned_from: str, given: Any, **options: Any
-    ) -> tuple[ComplementaryClassifier, DemoRun]:
-        on_run(title)
-        begin = time.perf_counter()
-        clf = ComplementaryClassifier(random_state=seed).set_params(**options)
-        is_estimate = isinstance(clf.transition, str) and clf.transition == "estimate"
-        clf.fit(X, given, anchors=(X[anchors], y[anchors]) if is_estimate else None)
-        return clf, DemoRun(
-            name=name,
-            title=title,
-            learned_from=learned_from,
-            accuracy=float((clf.predict(X_test) == y_test).mean()),
-            seconds=time.perf_counter() - begin,
-            q_error=clf.transition_.distance(Q) if is_estimate else None,
-            history=clf.history_,
-        )
-
-    nots = f"{len(X)} “not” labels"
-    few = f"{nots}, {len(anchors)} true{'' if learn_from_anchors else ' (for Q only)'}"
-    _, true_labels = train("TL", "true labels", f"{len(X)} true labels", y, transition=identity)
-    _, pairwise = train("PC/S", "pairwise comparison, knows no Q", nots, comp_labels, method="pc")
-    _, true_q = train("LM/T", "loss modification, true Q", f"{nots}, Q", comp_labels, transition=Q)
-    clf, estimated_q = train(
-        "LM/E",
-        "loss modification, estimated Q",
-        few,
-        comp_labels,
-        transition="estimate",
-        learn_from_anchors=learn_from_anchors,
-        refine=learn_from_anchors,
-    )
-    shown = rng.choice(len(X), _N_EXAMPLES, replace=False)
-    probs = clf.predict_proba(X[shown])
+    data = DemoData(setting, seed)
+    found = {}
+    for method in SHOWN:
+        on_run(data.title(method))
+        found[method] = data.train(method)
+    clf, _ = found["LM/E"]
+    shown = data.rng.choice(len(data.X), _N_EXAMPLES, replace=False)
+    probs = clf.predict_proba(data.X[shown])
     return DemoResult(
         setting=setting,
         seed=seed,
-        n_train=len(X),
-        n_test=len(X_test),
+        n_train=len(data.X),
+        n_test=len(data.X_test),
         n_anchors=N_ANCHORS,
-        true_transition=Q,
+        true_transition=data.Q,
         estimated_transition=clf.transition_,
-        runs=[true_labels, pairwise, true_q, estimated_q],
+        runs=[run for _, run in found.values()],
         examples=[
             DemoExample(
-                image=X[index].reshape(8, 8),
-                comp_label=int(comp_labels[index]),
-                label=int(y[index]),
+                image=data.X[index].reshape(8, 8),
+                comp_label=int(data.comp_labels[index]),
+                label=int(data.y[index]),
                 predicted=int(row.argmax()),
                 probability=float(row.max()),
             )
