@@ -184,8 +184,7 @@ def annotators(
     order = order[np.argsort(codes[order], kind="stable")]
     ends = np.cumsum(np.bincount(codes))[:-1]
     of_each = [
-        _Answers(array, observations.example[part], indices[part])
-        for part in np.split(order, ends)
+        _Answers(array, observations.example[part], indices[part]) for part in np.split(order, ends)
     ]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         pooled, counts = _fit(every, first, 0, pool.map)
@@ -283,9 +282,7 @@ def _estimate(
 
 def _as_matrix(values: Probs, classes: tuple[str, ...], may_err: bool) -> TransitionMatrix:
     rows = values.T.astype(np.float64)
-    return TransitionMatrix(
-        rows / rows.sum(axis=1, keepdims=True), classes, allow_diagonal=may_err
-    )
+    return TransitionMatrix(rows / rows.sum(axis=1, keepdims=True), classes, allow_diagonal=may_err)
 
 
 def _fit(
@@ -293,14 +290,17 @@ def _fit(
 ) -> tuple[Probs, Probs]:
     """Fit the matrix by EM, and compute the expected counts under it."""
     values, counts = start, answers.expected_counts(start, run)
+    difference = np.empty_like(start)
     for _ in range(_MAX_STEPS):
-        updated = counts + prior_counts
-        totals = updated.sum(axis=0)
-        # the row of a class without any expected answer does not change
-        updated = np.where(totals > 0, updated / np.where(totals > 0, totals, 1), values)
-        change = np.abs(updated - values).max()
+        counts += prior_counts
+        totals = counts.sum(axis=0)
+        is_empty = totals <= 0
+        updated = np.divide(counts, np.where(is_empty, 1, totals), out=counts)
+        if is_empty.any():  # the row of a class without any expected answer does not change
+            updated[:, is_empty] = values[:, is_empty]
+        np.subtract(updated, values, out=difference)
         values, counts = updated, answers.expected_counts(updated, run)
-        if change < _TOLERANCE:
+        if max(difference.max(), -difference.min()) < _TOLERANCE:
             break
     return values, counts
 
