@@ -15,9 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from naysay import TransitionMatrix
+from naysay import ComplementaryClassifier, TransitionMatrix
 from naysay.datasets.own import read_own
-from naysay.workflows.fit import fit_own
 from record import write_record
 
 N_CLASSES, N_FEATURES, N_ANNOTATORS, N_EXAMPLES = 1_000, 8, 500, 200_000
@@ -68,13 +67,14 @@ def main(n_examples: int = N_EXAMPLES, folder: str = "") -> None:
     with tempfile.TemporaryDirectory() as temporary:
         home = Path(folder or temporary)
         if not (home / "model").exists():
-            own = read_own(
-                make_table(N_TRAINING, 1, seed=1),
-                label="not",
-                ignore=["id", "who"],
-                classes=list(map(str, range(N_CLASSES))),
+            names = tuple(map(str, range(N_CLASSES)))
+            table = make_table(N_TRAINING, 1, seed=1)
+            own = read_own(table, label="not", ignore=["id", "who"], classes=names)
+            model = ComplementaryClassifier(
+                transition=make_matrix(0.03), classes=names, learner="network", epochs=5
             )
-            model = fit_own(own, transition=make_matrix(0.03), learner="network", epochs=10)[0]
+            model.fit(own.X, own.comp_labels)
+            model.recipe_ = own.recipe
             model.save(home / "model")
         pq.write_table(make_table(n_examples, PER_EXAMPLE, seed=2), home / "answers.parquet")
         figures = run(

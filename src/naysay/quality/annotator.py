@@ -20,6 +20,7 @@ from naysay.transition import TransitionMatrix, as_transition_matrix
 from naysay.transition.algebra import Floats
 
 _MAX_STEPS = 20  # EM steps
+_MANY_CLASSES, _FEWER_STEPS = 200, 6  # with more classes, steps take long and change less
 _TOLERANCE = 1e-4
 _INITIAL_ERROR_RATE = 0.02  # start of the diagonal if Q has none
 _IMPOSSIBLE = 1e-30  # answers with a smaller probability under the model are ignored
@@ -291,7 +292,7 @@ def _fit(
     """Fit the matrix by EM, and compute the expected counts under it."""
     values, counts = start, answers.expected_counts(start, run)
     difference = np.empty_like(start)
-    for _ in range(_MAX_STEPS):
+    for _ in range(_MAX_STEPS if len(start) <= _MANY_CLASSES else _FEWER_STEPS):
         counts += prior_counts
         totals = counts.sum(axis=0)
         is_empty = totals <= 0
