@@ -63,7 +63,8 @@ def run(*command: str) -> dict[str, float]:
     }
 
 
-def main(n_examples: int = N_EXAMPLES, folder: str = "") -> None:
+def main(folder: str = "") -> None:
+    """Measure with the model in this folder, where it is kept, or with a new one."""
     with tempfile.TemporaryDirectory() as temporary:
         home = Path(folder or temporary)
         if not (home / "model").exists():
@@ -76,15 +77,15 @@ def main(n_examples: int = N_EXAMPLES, folder: str = "") -> None:
             model.fit(own.X, own.comp_labels)
             model.recipe_ = own.recipe
             model.save(home / "model")
-        pq.write_table(make_table(n_examples, PER_EXAMPLE, seed=2), home / "answers.parquet")
+        pq.write_table(make_table(N_EXAMPLES, PER_EXAMPLE, seed=2), home / "answers.parquet")
         figures = run(
             *("check", f"{home}/model", f"{home}/answers.parquet", "--label", "not"),
             *("--annotator", "who", "--id", "id", "--out", f"{home}/issues.parquet"),
         )
     print(figures)
-    title = f"{n_examples * PER_EXAMPLE} answers, {N_ANNOTATORS} annotators, {N_CLASSES} classes"
+    title = f"{N_EXAMPLES * PER_EXAMPLE} answers, {N_ANNOTATORS} annotators, {N_CLASSES} classes"
     write_record("check", {title: figures}, n_runs=1, statistic="single", what="naysay check")
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:2]), *sys.argv[2:3])
+    main(*sys.argv[1:2])

@@ -30,6 +30,7 @@ _RATE_STEPS = 2  # between the error rate and the other entries of the matrix
 # whose number of mistakes is discrete, intervals of that width contain the rate too rarely.
 _LIMIT = 4.3
 _SHOWN = 20  # annotators in the printed table
+_MAX_THREADS = 8  # each holds some matrices
 _SLICE = 2**18  # probabilities at once: what stays in the cache of a core
 _COPIED = 2**23  # probabilities of the answers of one annotator that are copied, to read them once
 
@@ -187,7 +188,7 @@ def annotators(
     of_each = [
         _Answers(array, observations.example[part], indices[part]) for part in np.split(order, ends)
     ]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(min(_MAX_THREADS, os.cpu_count() or 1)) as pool:
         pooled, counts = _fit(every, first, 0, pool.map)
         # few answers determine the common matrix poorly, so it is shrunk too, towards Q
         common = _without_diagonal(counts + strength * first)
