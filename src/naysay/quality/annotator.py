@@ -121,7 +121,8 @@ def annotators(
 
     EM estimates :math:`\bar Q` from all answers together, without the last term, and then the
     matrix of each annotator a. The last term adds s pseudo-answers per class that follow
-    :math:`\bar Q`, so the matrix of an annotator with few answers is shrunk towards it.
+    :math:`\bar Q`, so the matrix of an annotator with few answers is shrunk towards it. EM takes at
+    most 20 steps, and with more than 200 classes, where steps take long, at most 6.
 
     The error rate e is not shrunk. It maximises the likelihood of the annotator's answers,
 
