@@ -1,10 +1,13 @@
 """The matrix, the bias and the mistakes of each annotator, in simulations."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
-from naysay import InvalidInput, quality
+from naysay import InvalidInput, TransitionMatrix, quality
 from naysay.observations import Observations
+from naysay.quality import annotator
 from simulated import animals, predict
 
 
@@ -156,3 +159,90 @@ def test_input_that_does_not_fit_is_refused():
         quality.annotators(answers, np.eye(3), Q)
     with pytest.raises(InvalidInput, match="strength must be above 0"):
         quality.annotators(answers, np.eye(3)[:2], Q, strength=0)
+
+
+def em_by_loops(probs, answers, start, prior):
+    """EM with one answer after the other, and the expected counts under the result."""
+
+    def expect(Q):
+        counts = np.zeros_like(Q)
+        for example, label in answers:
+            joint = [probs[example, k] * Q[k, label] for k in range(len(Q))]
+            for k in range(len(Q)):
+                counts[k, label] += joint[k] / sum(joint)
+        return counts
+
+    Q = start
+    for _ in range(20):
+        counts = expect(Q) + prior
+        before, Q = Q, counts / counts.sum(axis=1, keepdims=True)
+        if np.abs(Q - before).max() < 1e-4:
+            break
+    return Q, expect(Q)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("copied", [0, 2**23])
+def test_slices_of_answers_give_what_plain_loops_give(monkeypatch, dtype, copied):
+    monkeypatch.setattr(annotator, "_SLICE", 40)  # 10 answers
+    monkeypatch.setattr(annotator, "_COPIED", copied)
+    rng = np.random.default_rng(3)
+    Q, n = np.asarray(animals(4, 0.1)), 60
+    true = rng.integers(4, size=n)
+    probs = (0.6 * np.eye(4)[true] + 0.4 * rng.dirichlet(np.ones(4), size=n)).astype(dtype)
+    example, who = rng.integers(n, size=200), rng.integers(3, size=200)
+    label = animals(4, 0.1).sample(true[example], seed=rng)
+    found = quality.annotators(
+        Observations(example=example, label=label, annotator=who, n_examples=n), probs, Q
+    )
+    exact, pairs = probs.astype(np.float64), np.stack([example, label], axis=1)
+    pooled, counts = em_by_loops(exact, pairs, Q, 0)
+    near = 1e-12 if dtype == np.float64 else 1e-5
+    assert np.asarray(found.pooled) == pytest.approx(pooled, abs=near)
+    common = (counts + 10 * Q) * (1 - np.eye(4))
+    common /= common.sum(axis=1, keepdims=True)
+    for each in found:
+        theirs = pairs[who == int(each.name)]
+        matrix, counts = em_by_loops(exact, theirs, pooled, 10 * pooled)
+        assert each.n_answers == len(theirs)
+        assert np.asarray(each.transition) == pytest.approx(matrix, abs=near)
+        weights = counts.sum(axis=1) / counts.sum()
+        for figure, other in (
+            (each.bias, pooled),
+            (each.distance_from_uniform, (1 - np.eye(4)) / 3),
+        ):
+            distance = weights @ np.abs(matrix - other).sum(axis=1) / 2
+            assert figure == pytest.approx(distance, abs=near)
+        for _ in range(2):  # the error rate and the other entries in turn
+            others = (counts + 10 * common) * (1 - np.eye(4))
+            others /= others.sum(axis=1, keepdims=True)
+            wrong = np.array([exact[i, j] for i, j in theirs])
+            correct = np.array([exact[i] @ others[:, j] for i, j in theirs])
+            grid = np.linspace(0, 1, 20_001)[1:-1, None]
+            best = np.log(grid * wrong + (1 - grid) * correct).sum(axis=1).argmax()
+            rate = float(grid[best, 0])
+            counts = np.zeros((4, 4))
+            for i, j in theirs:
+                joint = exact[i] * np.where(np.arange(4) == j, rate, (1 - rate) * others[:, j])
+                counts[:, j] += joint / joint.sum()
+        assert each.error_rate == pytest.approx(rate, abs=1e-4)
+
+
+def test_many_answers_about_many_classes_take_little_memory():
+    rng = np.random.default_rng(0)
+    n_classes, n_examples, n = 300, 2_000, 20_000
+    probs = rng.random((n_examples, n_classes), dtype=np.float32)
+    probs /= probs.sum(axis=1, keepdims=True)
+    answers = Observations(
+        example=rng.integers(n_examples, size=n),
+        label=rng.integers(n_classes, size=n),
+        annotator=rng.integers(200, size=n),
+        n_examples=n_examples,
+    )
+    tracemalloc.start()
+    found = quality.annotators(answers, probs, TransitionMatrix.uniform(n_classes))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(found) == 200
+    # a row for each answer takes 24 MB, and a matrix for each annotator 200 MB
+    assert peak < 40e6

@@ -1,6 +1,7 @@
 """Wrong labels, found in simulations whose truth is known."""
 
 import json
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -242,3 +243,41 @@ def test_the_row_that_is_no_distribution_is_named_far_down_too():
     probs[390_000] *= 2
     with pytest.raises(InvalidInput, match="row 390000 sums to 2"):
         quality.find_wrong_labels(probs, np.zeros(400_000, int), animals(mistakes=0.05))
+
+
+@pytest.mark.parametrize("with_log", [False, True])
+def test_labels_about_shared_rows_are_ranked_like_labels_with_rows_of_their_own(with_log):
+    rng = np.random.default_rng(4)
+    Q, other = animals(mistakes=0.05), animals(mistakes=0.2, seed=8)
+    probs, _, true = draw(Q, 800, seed=4)
+    example, which = rng.integers(800, size=3000), rng.integers(3, size=3000)
+    labels = Q.sample(true[example], seed=5)
+    accepted = rng.integers(-1, 2, size=3000).astype(np.int8) if with_log else None
+    more = {"accepted": accepted, "mistakes": 0.02}
+    copied = wrong_labels.rank_labels(probs[example], labels, [Q, other, Q], which, **more)
+    twins = [Q, other, TransitionMatrix(np.asarray(Q), Q.classes, allow_diagonal=True)]
+    for matrices in ([Q, other, Q], twins):
+        shared = wrong_labels.rank_labels(probs, labels, matrices, which, example=example, **more)
+        assert shared.weights == pytest.approx(copied.weights, abs=1e-12)
+    single = wrong_labels.rank_labels(
+        probs.astype(np.float32), labels, twins, which, example=example, **more
+    )
+    assert single.weights == pytest.approx(copied.weights, abs=1e-4)
+
+
+def test_many_labels_of_few_examples_take_little_memory(monkeypatch):
+    monkeypatch.setattr(wrong_labels, "_MAX_ROWS", 500)
+    rng = np.random.default_rng(0)
+    probs = rng.random((500, 1000), dtype=np.float32)
+    probs /= probs.sum(axis=1, keepdims=True)
+    uniform = np.asarray(TransitionMatrix.uniform(1000))
+    Q = TransitionMatrix(0.95 * uniform + 0.05 * np.eye(1000), allow_diagonal=True)
+    labels, example = rng.integers(1000, size=20_000), rng.integers(500, size=20_000)
+    tracemalloc.start()
+    wrong_labels.rank_labels(
+        probs, labels, [Q] * 100, rng.integers(100, size=20_000), example=example
+    )
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # a row for each label takes 80 MB, and a matrix for each annotator 800 MB
+    assert peak < 70e6

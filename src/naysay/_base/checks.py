@@ -317,8 +317,8 @@ def _cut(text: str) -> str:
     return line if len(line) <= 60 else line[:57] + "…"
 
 
-def row_slices(n_rows: int, n_columns: int) -> Iterator[slice]:
+def row_slices(n_rows: int, n_columns: int, n_elements: int = 2**20) -> Iterator[slice]:
     """Yield slices that together cover all rows, of about a million elements each."""
-    size = max(1, 2**20 // max(1, n_columns))  # 8 MB in float64 fit into a processor's cache
+    size = max(1, n_elements // max(1, n_columns))  # 8 MB in float64 fit into a processor's cache
     for start in range(0, n_rows, size):
         yield slice(start, min(start + size, n_rows))

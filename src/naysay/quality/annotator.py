@@ -1,21 +1,26 @@
 """Estimate the transition matrix and the error rate of each annotator."""
 
+import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
 
-from naysay._base.checks import check_label_indices, check_number, check_probabilities
+from naysay._base.checks import check_label_indices, check_number, check_probabilities, row_slices
 from naysay._base.errors import InvalidInput
 from naysay._base.frames import make_frame
-from naysay.estimation.mixture import Rows
+from naysay.estimation.mixture import Probs
 from naysay.observations import Observations
 from naysay.transition import TransitionMatrix, as_transition_matrix
 from naysay.transition.algebra import Floats
 
 _MAX_STEPS = 20  # EM steps
+_MANY_CLASSES, _FEWER_STEPS = 200, 6  # with more classes, steps take long and change less
 _TOLERANCE = 1e-4
 _INITIAL_ERROR_RATE = 0.02  # start of the diagonal if Q has none
 _IMPOSSIBLE = 1e-30  # answers with a smaller probability under the model are ignored
@@ -25,6 +30,9 @@ _RATE_STEPS = 2  # between the error rate and the other entries of the matrix
 # whose number of mistakes is discrete, intervals of that width contain the rate too rarely.
 _LIMIT = 4.3
 _SHOWN = 20  # annotators in the printed table
+_MAX_THREADS = 8  # each holds some matrices
+_SLICE = 2**18  # probabilities at once: what stays in the cache of a core
+_COPIED = 2**23  # probabilities of the answers of one annotator that are copied, to read them once
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -33,8 +41,6 @@ class Annotator:
 
     name: str
     n_answers: int
-    transition: TransitionMatrix
-    """Transition matrix of the annotator, shrunk towards that of all annotators."""
     bias: float
     """Mean total variation distance of its rows from those of all annotators, 0 to 1."""
     distance_from_uniform: float
@@ -45,10 +51,19 @@ class Annotator:
     """Standard error of the error rate; 1 if the answers contain no information about it."""
     interval: tuple[float, float]
     """Interval that contains the error rate with 95 % confidence."""
+    _estimate: Callable[[], TransitionMatrix] = field(repr=False)
+
+    @property
+    def transition(self) -> TransitionMatrix:
+        """Transition matrix of the annotator, shrunk towards that of all annotators.
+
+        It is estimated again at each call: those of 500 annotators with 1,000 classes take 6 GB.
+        """
+        return self._estimate()
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values for JSON."""
-        figures = {name: value for name, value in vars(self).items() if name != "transition"}
+        figures = {name: value for name, value in vars(self).items() if name != "_estimate"}
         return {**figures, "transition": np.asarray(self.transition).tolist()}
 
 
@@ -106,7 +121,8 @@ def annotators(
 
     EM estimates :math:`\bar Q` from all answers together, without the last term, and then the
     matrix of each annotator a. The last term adds s pseudo-answers per class that follow
-    :math:`\bar Q`, so the matrix of an annotator with few answers is shrunk towards it.
+    :math:`\bar Q`, so the matrix of an annotator with few answers is shrunk towards it. EM takes at
+    most 20 steps, and with more than 200 classes, where steps take long, at most 6.
 
     The error rate e is not shrunk. It maximises the likelihood of the annotator's answers,
 
@@ -165,75 +181,135 @@ def annotators(
     start = np.asarray(matrix)
     if allow_diagonal and not start.diagonal().any():
         start = (1 - _INITIAL_ERROR_RATE) * start + _INITIAL_ERROR_RATE * np.eye(matrix.n_classes)
-    order = np.argsort(codes, kind="stable")
+    first = np.ascontiguousarray(start.T, dtype=array.dtype)
+    order = np.lexsort((observations.example, indices))
+    every = _Answers(array, observations.example[order], indices[order])
+    order = order[np.argsort(codes[order], kind="stable")]
     ends = np.cumsum(np.bincount(codes))[:-1]
-    answers = [
-        Rows.group(array[observations.example[part]], indices[part])
-        for part in np.split(order, ends)
+    of_each = [
+        _Answers(array, observations.example[part], indices[part]) for part in np.split(order, ends)
     ]
-    pooled = _fit(answers, start, np.zeros_like(start))
-    # few answers determine the common matrix poorly, so it is shrunk too, towards Q
-    common = _without_diagonal(_expected_counts(answers, pooled) + strength * start)
-    uniform = np.asarray(TransitionMatrix.uniform(matrix.n_classes))
-    listed = []
-    for name, rows in zip(names.tolist(), answers, strict=True):
-        values = _fit([rows], pooled, strength * pooled)
-        weights = _expected_counts([rows], values).sum(axis=1)  # of the classes
-        if not weights.any():  # no answer is possible under the model
-            weights = np.ones_like(weights)
-        weights = weights / weights.sum()
-        rate, error, interval = 0.0, 0.0, (0.0, 0.0)
-        if start.diagonal().any():
-            rate, error, interval = _error_rate(rows, values, strength * common)
-        listed.append(
-            Annotator(
-                name=name,
-                n_answers=len(rows.probs),
-                transition=TransitionMatrix(values, matrix.classes, allow_diagonal=may_err),
-                bias=_distance(values, pooled, weights),
-                distance_from_uniform=_distance(values, uniform, weights),
-                error_rate=rate,
-                standard_error=error,
-                interval=interval,
-            )
-        )
+    with ThreadPoolExecutor(min(_MAX_THREADS, os.cpu_count() or 1)) as pool:
+        pooled, counts = _fit(every, first, 0, pool.map)
+        # few answers determine the common matrix poorly, so it is shrunk too, towards Q
+        common = _without_diagonal(counts + strength * first)
+        estimates = [
+            partial(_estimate, each, pooled, strength, matrix.classes, may_err) for each in of_each
+        ]
+        errs = bool(start.diagonal().any())
+        describe = partial(_describe, pooled=pooled, common=common, strength=strength, errs=errs)
+        figures = pool.map(describe, of_each)
+        listed = [
+            Annotator(name=name, _estimate=estimate, **found)
+            for name, estimate, found in zip(names.tolist(), estimates, figures, strict=True)
+        ]
     return Annotators(
         listed=tuple(sorted(listed, key=lambda each: -each.error_rate)),
-        pooled=TransitionMatrix(pooled, matrix.classes, allow_diagonal=may_err),
+        pooled=_as_matrix(pooled, matrix.classes, may_err),
     )
 
 
-def _fit(answers: list[Rows], start: Floats, prior_counts: Floats) -> Floats:
-    values = start
-    for _ in range(_MAX_STEPS):
-        counts = _expected_counts(answers, values) + prior_counts
-        totals = counts.sum(axis=1, keepdims=True)
-        # the row of a class without any expected answer does not change
-        updated = np.where(totals > 0, counts / np.where(totals > 0, totals, 1), values)
-        if np.abs(updated - values).max() < _TOLERANCE:
-            return updated
-        values = updated
-    return values
+# Matrices are transposed from here on, with the labels in rows: an answer needs one column of Q.
 
 
-def _expected_counts(answers: list[Rows], values: Floats) -> Floats:
-    """Compute the E-step: expected number of answers j about class k, shape (K, K)."""
-    counts = np.zeros_like(values)
-    for rows in answers:
-        for label in np.flatnonzero(rows.counts).tolist():
-            probs, column = rows.of_label(label), values[:, label]
-            counts[:, label] += column * (_inverse_likelihood(probs, column) @ probs)
-    return counts
+@dataclass(frozen=True, eq=False)
+class _Answers:
+    """Answers sorted by label, about examples with these probabilities."""
+
+    probs: Probs
+    example: NDArray[np.int64] | None  # None if there is one row for each answer
+    label: NDArray[np.int64]
+
+    def copied(self) -> "_Answers":
+        """Copy the row of each answer, unless they are too many."""
+        if len(self.label) * self.probs.shape[1] > _COPIED:
+            return self
+        return replace(self, probs=self.probs[self.example], example=None)
+
+    def rows(self, of: slice) -> Probs:
+        return self.probs[of if self.example is None else self.example[of]]
+
+    def slices(self) -> Iterator[slice]:
+        return row_slices(len(self.label), self.probs.shape[1], _SLICE)
+
+    def expected_counts(self, values: Probs, run: Callable[..., Any] = map) -> Probs:
+        """Compute the E-step: expected number of answers j about class k, shape (K, K)."""
+        counts = np.zeros_like(values)
+        for label, sums in run(partial(self._ratios, values), self.slices()):
+            counts[label : label + len(sums)] += sums
+        counts *= values
+        return counts
+
+    def _ratios(self, values: Probs, of: slice) -> tuple[int, Probs]:
+        """Sum p / P(ȳ | x) by label, from the first label in the slice to the last."""
+        rows, label = self.rows(of), self.label[of]
+        likelihood = np.einsum("ik,ik->i", rows, values[label])
+        possible = likelihood > _IMPOSSIBLE
+        inverse = np.where(possible, 1 / np.where(possible, likelihood, 1), 0)
+        starts = np.searchsorted(label, np.arange(label[0], label[-1] + 2))
+        shape = (len(starts) - 1, len(label))
+        by_label = csr_array((inverse.astype(rows.dtype), np.arange(len(label)), starts), shape)
+        return int(label[0]), by_label @ rows
 
 
-def _inverse_likelihood(probs: NDArray[Any], column: Floats) -> NDArray[Any]:
-    likelihood = probs @ column.astype(probs.dtype)
-    possible = likelihood > _IMPOSSIBLE
-    return np.where(possible, 1 / np.where(possible, likelihood, 1), 0)
+def _describe(
+    answers: _Answers, pooled: Probs, common: Probs, strength: float, errs: bool
+) -> dict[str, Any]:
+    """Estimate the figures of one annotator."""
+    answers = answers.copied()
+    values, counts = _fit(answers, pooled, strength * pooled)
+    weights = counts.sum(axis=0, dtype=np.float64)  # of the classes
+    if not weights.any():  # no answer is possible under the model
+        weights = np.ones_like(weights)
+    weights = weights / weights.sum()
+    uniform = np.asarray(TransitionMatrix.uniform(len(values)), dtype=values.dtype)
+    rate, error, interval = 0.0, 0.0, (0.0, 0.0)
+    if errs:
+        rate, error, interval = _error_rate(answers, counts, strength * common)
+    return {
+        "n_answers": len(answers.label),
+        "bias": _distance(values, pooled, weights),
+        "distance_from_uniform": _distance(values, uniform, weights),
+        "error_rate": rate,
+        "standard_error": error,
+        "interval": interval,
+    }
+
+
+def _estimate(
+    answers: _Answers, pooled: Probs, strength: float, classes: tuple[str, ...], may_err: bool
+) -> TransitionMatrix:
+    values, _ = _fit(answers.copied(), pooled, strength * pooled)
+    return _as_matrix(values, classes, may_err)
+
+
+def _as_matrix(values: Probs, classes: tuple[str, ...], may_err: bool) -> TransitionMatrix:
+    rows = values.T.astype(np.float64)
+    return TransitionMatrix(rows / rows.sum(axis=1, keepdims=True), classes, allow_diagonal=may_err)
+
+
+def _fit(
+    answers: _Answers, start: Probs, prior_counts: Any, run: Callable[..., Any] = map
+) -> tuple[Probs, Probs]:
+    """Fit the matrix by EM, and compute the expected counts under it."""
+    values, counts = start, answers.expected_counts(start, run)
+    difference = np.empty_like(start)
+    for _ in range(_MAX_STEPS if len(start) <= _MANY_CLASSES else _FEWER_STEPS):
+        counts += prior_counts
+        totals = counts.sum(axis=0)
+        is_empty = totals <= 0
+        updated = np.divide(counts, np.where(is_empty, 1, totals), out=counts)
+        if is_empty.any():  # the row of a class without any expected answer does not change
+            updated[:, is_empty] = values[:, is_empty]
+        np.subtract(updated, values, out=difference)
+        values, counts = updated, answers.expected_counts(updated, run)
+        if max(difference.max(), -difference.min()) < _TOLERANCE:
+            break
+    return values, counts
 
 
 def _error_rate(
-    rows: Rows, values: Floats, prior_counts: Floats
+    answers: _Answers, counts: Probs, prior_counts: Probs
 ) -> tuple[float, float, tuple[float, float]]:
     """Estimate the share of wrong answers, its standard error and its interval.
 
@@ -244,13 +320,16 @@ def _error_rate(
     standard error of zero.
     """
     rate, wrong, correct = 0.0, np.empty(0), np.empty(0)
-    for _ in range(_RATE_STEPS):
-        others = _without_diagonal(_expected_counts([rows], values) + prior_counts)
-        wrong, correct = _likelihoods(rows, others)
+    for step in range(_RATE_STEPS):
+        others = _without_diagonal(counts + prior_counts)
+        wrong, correct = _likelihoods(answers, others)
         if not len(wrong):
             return 0.0, 1.0, (0.0, 1.0)
         rate = _most_likely_rate(wrong, correct)
-        values = (1 - rate) * others + rate * np.eye(len(values))
+        if step + 1 < _RATE_STEPS:
+            values = (1 - rate) * others
+            np.fill_diagonal(values, rate)
+            counts = answers.expected_counts(values)
     lowest = _log_likelihood(wrong, correct, rate) - _LIMIT / 2
 
     def is_likely(e: float) -> bool:
@@ -268,20 +347,24 @@ def _error_rate(
     return rate, error, (low, high)
 
 
-def _without_diagonal(counts: Floats) -> Floats:
-    """Compute the shares of the labels in each row, other than the class itself."""
-    counts = counts - np.diag(counts.diagonal())
-    totals = counts.sum(axis=1, keepdims=True)
-    return counts / np.where(totals > 0, totals, 1)
+def _without_diagonal(counts: Probs) -> Probs:
+    """Compute the shares of the labels of each class, other than the class itself."""
+    counts = counts.copy()
+    np.fill_diagonal(counts, 0)
+    totals = counts.sum(axis=0)
+    counts /= np.where(totals > 0, totals, 1)
+    return counts
 
 
-def _likelihoods(rows: Rows, others: Floats) -> tuple[Floats, Floats]:
+def _likelihoods(answers: _Answers, others: Probs) -> tuple[Floats, Floats]:
     """Compute the likelihood of each possible answer as a wrong and as a correct one."""
-    labels = np.flatnonzero(rows.counts).tolist()
-    wrong = np.concatenate([rows.of_label(label)[:, label] for label in labels])
-    correct = np.concatenate([rows.of_label(label) @ others[:, label] for label in labels])
+    wrong, correct = np.empty((2, len(answers.label)))
+    for each in answers.slices():
+        rows, label = answers.rows(each), answers.label[each]
+        wrong[each] = rows[np.arange(len(label)), label]
+        correct[each] = np.einsum("ik,ik->i", rows, others[label])
     is_possible = np.maximum(wrong, correct) > _IMPOSSIBLE
-    return wrong[is_possible].astype(np.float64), correct[is_possible]
+    return wrong[is_possible], correct[is_possible]
 
 
 def _most_likely_rate(wrong: Floats, correct: Floats) -> float:
@@ -312,5 +395,5 @@ def _percentages(each: Annotator) -> str:
     return f"{each.error_rate:>6.1%} ({low:.1%} to {high:.1%})"
 
 
-def _distance(values: Floats, others: Floats, weights: Floats) -> float:
-    return float(weights @ np.abs(values - others).sum(axis=1) / 2)
+def _distance(values: Probs, others: Probs, weights: Floats) -> float:
+    return float(np.abs(values - others).sum(axis=0) @ weights / 2)

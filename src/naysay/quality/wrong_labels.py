@@ -160,29 +160,38 @@ def rank_labels(
     which: NDArray[np.int64],
     held_out: NDArray[np.bool_] | None = None,
     *,
+    example: NDArray[np.int64] | None = None,
     accepted: NDArray[np.int8] | None = None,
     mistakes: float = 0.0,
 ) -> WrongLabels:
     """Rank labels as `find_wrong_labels` does; the matrix of label i is ``matrices[which[i]]``.
 
+    Label i is about row ``example[i]`` of `probs`, by default row i. Rows are not copied for all
+    labels at once, since there may be many more labels than rows.
+
     With `held_out`, only these labels decide how far the model is trusted: those that it was
     trained on would say too far. With `accepted`, some labels are suggestions that were accepted
     (1) or rejected (0), with a rate of `mistakes`.
     """
-    split: list[_SplitMatrix | _Answer] = [_SplitMatrix.of(matrix) for matrix in matrices]
+    example = np.arange(len(labels)) if example is None else example
+    distinct = {id(matrix): matrix for matrix in matrices}  # annotators often share one
+    places = {key: place for place, key in enumerate(distinct)}
+    which = np.array([places[id(matrix)] for matrix in matrices])[which]
+    split: list[_SplitMatrix | _Answer] = [
+        _SplitMatrix.of(matrix, probs.dtype) for matrix in distinct.values()
+    ]
     if accepted is not None:
+        which = np.where(accepted == CHOSEN, which, len(split) + accepted)
         split += [_Answer(mistakes, NO), _Answer(mistakes, YES)]
-        which = np.where(accepted == CHOSEN, which, len(matrices) + accepted)
     chosen = np.arange(len(labels)) if held_out is None else np.flatnonzero(held_out)
     if len(chosen) > _MAX_ROWS:
         chosen = np.random.default_rng(0).choice(chosen, _MAX_ROWS, replace=False)
     weights, scales, shares_of_classes = _posterior(
-        probs[chosen], labels[chosen], split, which[chosen]
+        probs[example[chosen]], labels[chosen], split, which[chosen]
     )
     wrong, counts = np.zeros(len(labels)), np.zeros(weights.shape)
     for t in np.flatnonzero(weights.any(axis=(1, 2))):
-        calibrated = Calibration(_TEMPERATURES[t])(probs)
-        own = _terms(calibrated, labels, split, which)
+        own = _terms(probs, labels, split, which, example, Calibration(_TEMPERATURES[t]))
         common = _terms(shares_of_classes[t], labels, split, which)
         for e, s in np.argwhere(weights[t]):
             right, lost, mistaken = (1 - _SHARES[e]) * own + _SHARES[e] * common
@@ -214,21 +223,25 @@ class _SplitMatrix:
     """A matrix as the rates of mistakes, and the distribution of correct labels of each class."""
 
     rates: Floats
-    correct: Floats
+    columns: Probs  # of the distributions, by label
+    lost: Probs  # the columns, each entry multiplied by the rate of its class
 
     @classmethod
-    def of(cls, matrix: TransitionMatrix) -> "_SplitMatrix":
+    def of(cls, matrix: TransitionMatrix, dtype: Any) -> "_SplitMatrix":
         values = np.array(matrix)
         rates = values.diagonal().copy()
         np.fill_diagonal(values, 0)
-        return cls(rates, values / np.maximum(values.sum(axis=1, keepdims=True), 1e-300))
+        columns = (values / np.maximum(values.sum(axis=1, keepdims=True), 1e-300)).T
+        return cls(rates, columns.astype(dtype, "C"), (columns * rates).astype(dtype, "C"))
 
     def terms(self, probs: Probs, labels: NDArray[np.int64]) -> tuple[Floats, Floats, Floats]:
-        """Compute the terms of `_terms`, given a row of probabilities for each label."""
-        columns = self.correct.T[labels]
-        right = np.einsum("ik,ik->i", probs, columns)
-        lost = np.einsum("ik,ik->i", probs, columns * self.rates)
-        return right, lost, probs[np.arange(len(labels)), labels] * self.rates[labels]
+        """Compute the terms of `_terms`, for one row of probabilities or one for each label."""
+        if probs.ndim == 1:
+            right, lost = (self.columns @ probs)[labels], (self.lost @ probs)[labels]
+        else:
+            right = np.einsum("ik,ik->i", probs, self.columns[labels])
+            lost = np.einsum("ik,ik->i", probs, self.lost[labels])
+        return right, lost, _of_labels(probs, labels) * self.rates[labels]
 
 
 @dataclass(frozen=True)
@@ -243,9 +256,14 @@ class _Answer:
         return np.array([self.rate])
 
     def terms(self, probs: Probs, labels: NDArray[np.int64]) -> tuple[Floats, Floats, Floats]:
-        suggested = probs[np.arange(len(labels)), labels].astype(np.float64)
+        suggested = _of_labels(probs, labels)
         right = suggested if self.accepted else 1 - suggested
         return right, self.rate * right, self.rate * (1 - right)
+
+
+def _of_labels(probs: Probs, labels: NDArray[np.int64]) -> Floats:
+    found = probs[labels] if probs.ndim == 1 else probs[np.arange(len(labels)), labels]
+    return found.astype(np.float64)
 
 
 def _terms(
@@ -253,23 +271,26 @@ def _terms(
     labels: NDArray[np.int64],
     split: "Sequence[_SplitMatrix | _Answer]",
     which: NDArray[np.int64],
+    example: NDArray[np.int64] | None = None,
+    calibration: Calibration | None = None,
 ) -> Floats:
     """Compute terms a, b, w of each label, shape (3, n).
 
     If all rates are multiplied by s, then the label has the probability a - s b and is correct, and
-    the probability s w and is wrong. `probs` are those of each label, or of all.
+    the probability s w and is wrong. `probs` are those of each example, which are calibrated here,
+    or, without `example`, of all.
     """
     terms = np.empty((3, len(labels)))
-    by_matrix = np.split(
-        np.argsort(which, kind="stable"),
-        np.cumsum(np.bincount(which, minlength=len(split)))[:-1],
-    )
-    for each, labelled in zip(split, by_matrix, strict=True):
-        for rows in row_slices(len(labelled), probs.shape[-1]):
+    for matrix in np.unique(which).tolist():
+        labelled = np.flatnonzero(which == matrix)
+        if example is None or calibration is None:
+            terms[:, labelled] = split[matrix].terms(probs, labels[labelled])
+            continue
+        labelled = labelled[np.argsort(example[labelled], kind="stable")]
+        for rows in row_slices(len(labelled), probs.shape[1]):
             at = labelled[rows]
-            shape = (len(at), probs.shape[-1])
-            of_each = probs[at] if probs.ndim == 2 else np.broadcast_to(probs, shape)
-            terms[0, at], terms[1, at], terms[2, at] = each.terms(of_each, labels[at])
+            found, place = np.unique(example[at], return_inverse=True)
+            terms[:, at] = split[matrix].terms(calibration(probs[found])[place], labels[at])
     return terms
 
 
@@ -288,7 +309,7 @@ def _posterior(
     for t, temperature in enumerate(_TEMPERATURES):
         calibrated = Calibration(temperature)(probs)
         shares_of_classes[t] = calibrated.mean(axis=0, dtype=np.float64)
-        own = _terms(calibrated, labels, split, which)
+        own = _terms(calibrated, labels, split, which, np.arange(len(labels)), Calibration())
         common = _terms(shares_of_classes[t], labels, split, which)
         for e, share in enumerate(_SHARES):
             right, lost, mistaken = (1 - share) * own + share * common

@@ -21,6 +21,7 @@ from naysay.transition.folder import file_name
 AnchorPair = tuple[NDArray[Any], NDArray[np.int64]]  # inputs, and true classes as indices
 
 FEWEST_EXAMPLES = 10  # with a label, to train on
+_ROUNDING = 1e-5  # of sums of float32 probabilities
 UNKNOWN_ANNOTATOR = ""  # the name for answers whose annotator is not in the data
 
 
@@ -143,7 +144,7 @@ def check_matrices(own: OwnData, transitions: Transitions) -> Transitions:
 
 def find_wrong_answers(
     own: OwnData,
-    probs: NDArray[np.float64],
+    probs: NDArray[np.floating[Any]],
     matrices: Mapping[str, TransitionMatrix],
     *,
     held_out: NDArray[np.bool_] | None = None,
@@ -160,14 +161,17 @@ def find_wrong_answers(
     if not len(ranked) or not (may_err or (mistakes and own.accepted is not None)):
         return None
     names, which = np.unique(annotator_names(own), return_inverse=True)
-    normalised = probs / probs.sum(axis=1, keepdims=True)  # the scores of some methods are not
+    totals = probs.sum(axis=1, keepdims=True)
+    if np.abs(totals - 1).max() > _ROUNDING:  # the scores of some methods are not probabilities
+        probs = probs / totals
     example = own.example[ranked]
     found = rank_labels(
-        normalised[example],
+        probs,
         own.label[ranked],
         [matrices[name] for name in names.tolist()],
         which[ranked],
         None if held_out is None else held_out[example],
+        example=example,
         accepted=None if own.accepted is None else own.accepted[ranked],
         mistakes=mistakes,
     )

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from naysay import metrics, quality
 from naysay._base.answers import NO, YES
-from naysay._base.checks import shorten
+from naysay._base.checks import row_slices, shorten
 from naysay._base.errors import InvalidInput, InvalidTransitionMatrix
 from naysay.classifier import ComplementaryClassifier
 from naysay.datasets.own import OwnData, read_own
@@ -235,16 +235,18 @@ def check_model(
     if own.skipped:
         notes.append(f"{shorten(own.skipped)}: left out, because these images are damaged.")
     matrices = matrix_of_each(np.unique(annotators).tolist(), by_annotator, Q)
-    probs = model.predict_proba(X)
-    labels, answered = own.label[is_label[first]], probs[examples]
+    probs = _predict(model, X)
+    predicted = probs.argmax(axis=1)
+    labels = own.label[is_label[first]]
     is_estimate = transition is None and model.transition == "estimate"
     Q_samples = model.transition_samples_ if is_estimate and Q.diagnose().identifiable else None
     evaluation = evaluate_answers(
-        probs.argmax(axis=1),
+        predicted,
         own,
         np.arange(len(own.label)),
         Q,
         mistakes=mistakes,
+        by_class=False,
         Q_samples=Q_samples,
         is_exact=not is_estimate or Q_samples is not None,
     )
@@ -255,13 +257,14 @@ def check_model(
         confidence = probs.max(axis=1) / probs.sum(axis=1)
         from_true_labels = metrics.accuracy_with_few_labels(
             own.true_labels[is_known],
-            probs.argmax(axis=1)[is_known],
+            predicted[is_known],
             scores=confidence[is_known],
             all_scores=confidence,
         )
     collapsed = described = None
     try:
         if len(labels):
+            answered = probs if len(examples) == len(probs) else probs[examples]
             collapsed = find_collapsed_classes(answered, labels, Q)
     except InvalidTransitionMatrix as problem:
         notes.append(str(problem))
@@ -295,8 +298,12 @@ def check_model(
     for each in described or ():
         if each.name in by_annotator:
             difference = np.asarray(each.transition) - np.asarray(by_annotator[each.name])
-            predicted = probs[own.example[annotators == each.name]].mean(axis=0)
-            distances[each.name] = float(predicted @ np.abs(difference).sum(axis=1)) / 2
+            distance = np.abs(difference).sum(axis=1) / 2
+            about = own.example[annotators == each.name]
+            distances[each.name] = sum(
+                float((probs[about[rows]] @ distance).sum())
+                for rows in row_slices(len(about), own.n_classes)
+            ) / len(about)
     return ModelCheck(
         own=own,
         accuracy=evaluation.accuracy,
@@ -305,11 +312,19 @@ def check_model(
         matrix_fits=wrong_matrix is None,
         collapsed=collapsed,
         wrong_labels=wrong_labels,
-        predicted=probs.argmax(axis=1),
+        predicted=predicted,
         annotators=described,
         off_their_matrix=distances,
         notes=tuple(notes),
     )
+
+
+def _predict(model: ComplementaryClassifier, X: NDArray[Any]) -> NDArray[np.float32]:
+    """Predict in slices, because float64 scores of all examples at once take several copies."""
+    probs = np.empty((len(X), len(model.classes_)), dtype=np.float32)
+    for rows in row_slices(*probs.shape, 2**24):
+        probs[rows] = model.predict_proba(X[rows])
+    return probs
 
 
 def _choose_matrices(

@@ -27,7 +27,7 @@ class Evaluation(NamedTuple):
     """What held-out answers say about predictions and about the matrix."""
 
     accuracy: Estimate  # from complementary labels alone; unknown if they refute the matrix
-    precision: tuple[Estimate, ...]  # of each class; unknown likewise
+    precision: tuple[Estimate, ...]  # of each class, if it is wanted; unknown likewise
     agreement: Agreement
     warning: str | None  # what is wrong with the matrix, and what to do; None if nothing is
 
@@ -44,18 +44,22 @@ def evaluate_answers(
     Q: TransitionMatrix,
     *,
     mistakes: float,
+    by_class: bool = True,
     **given: Any,
 ) -> Evaluation:
     """Evaluate the predicted class of each example by the kind of answers about most examples.
 
     `answers` are those to use, as numbers. `mistakes` is the rate of mistaken answers to
-    suggestions, and `given` are parameters of `evaluate` for complementary labels.
+    suggestions, `by_class` says whether the precision of each class is wanted, and `given` are
+    parameters of `evaluate` for complementary labels.
     """
     labels, log = (answers[each[answers]] for each in (own.is_label, own.is_yes_no))
     n_labelled, n_asked = (len(np.unique(own.example[each])) for each in (labels, log))
     if n_labelled and n_labelled >= n_asked:
         example = own.example[labels]
-        return evaluate(predicted[example], own.label[labels], example, Q, **given)
+        return evaluate(
+            predicted[example], own.label[labels], example, Q, by_class=by_class, **given
+        )
     example = own.example[log]
     said = np.zeros(0, np.int8) if own.accepted is None else own.accepted[log]
     lower, upper, n_answers, first = correctness_bounds(
@@ -64,14 +68,14 @@ def evaluate_answers(
     accuracy = estimate_from_bounds(lower, upper, n_answers, mistakes)
     if not n_answers:
         accuracy = unknown(accuracy, "choices out of some classes do not show it")
-    by_class = []
-    for each in range(own.n_classes):
+    precision = []
+    for each in range(own.n_classes if by_class else 0):
         is_predicted = predicted[example[first]] == each
         n_about = int((predicted[example] == each).sum())
         found = estimate_from_bounds(lower[is_predicted], upper[is_predicted], n_about, mistakes)
-        by_class.append(unknown(found, _WIDE) if np.ptp(found.interval) > _WIDEST else found)
+        precision.append(unknown(found, _WIDE) if np.ptp(found.interval) > _WIDEST else found)
     untested = Agreement(n_labels=0, p_frequencies=None, p_predictions=None)
-    return Evaluation(accuracy, tuple(by_class), untested, None)
+    return Evaluation(accuracy, tuple(precision), untested, None)
 
 
 def evaluate(
@@ -80,6 +84,7 @@ def evaluate(
     example: NDArray[np.int64],
     Q: TransitionMatrix,
     *,
+    by_class: bool = True,
     Q_samples: Any = None,
     is_exact: bool = True,
     seed: int | np.random.Generator = 0,
@@ -95,7 +100,8 @@ def evaluate(
         labels[first], Q, predictions=predicted[first], Q_samples=Q_samples, seed=seed
     )
     sample = Sample(predicted, labels, Q, Q_samples=Q_samples, examples=example)
-    (accuracy, outside), precision = sample.accuracy(), sample.precision()
+    accuracy, outside = sample.accuracy()
+    precision = sample.precision() if by_class else ()  # slow with many classes
     reason = agreement.reason if is_exact else None
     if reason is None and outside > (_UNLIKELY if is_exact else BEYOND_CHANCE):
         explained = "hardly explains" if outside <= BEYOND_CHANCE else "does not explain"
