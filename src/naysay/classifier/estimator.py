@@ -35,11 +35,20 @@ from naysay.classifier.inputs import (
     require_anchors,
     warn_if_unlike,
 )
-from naysay.classifier.learner import FEWEST, MOST, Pool, check_learner, learn
+from naysay.classifier.learner import (
+    FEWEST,
+    MOST_STEPS,
+    Pool,
+    bound_steps,
+    check_learner,
+    learn,
+    learn_from_all,
+)
 from naysay.classifier.model_files import NetworkFactory
 from naysay.classifier.scoring import accuracy_at_anchors, score_labels
 from naysay.classifier.trainer import (
     RobustHeldOut,
+    Targets,
     Trainer,
     accuracy_measure,
     add_prior_matching,
@@ -387,7 +396,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         self.candidates_, self.accuracy_, self.history_ = (), None, []
         self.recipe_ = self.provenance_ = None  # of an earlier fit
         if evidence_pool is not None:
-            self._mix(evidence_pool, trainer, transitions, labels, anchored, repeats)
+            self._mix(evidence_pool, trainer, transitions, targets, labels, anchored, repeats)
             return found_warnings
         loss = RobustHeldOut(self.loss_) if self.mistakes else self.loss_
         loss = add_prior_matching(loss, labels, self.transition_, self.match_prior, samples)
@@ -403,7 +412,13 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         )
         if self.transition_estimate_ is not None and anchored is not None:
             self.accuracy_ = accuracy_at_anchors(
-                self.transition_estimate_, self.network_, trainer, labels, anchored
+                self.transition_estimate_,
+                labels,
+                anchored,
+                is_held_out=trainer.is_held_out,
+                predict=lambda rows: np.exp(
+                    trainer.log_probs(self.network_, trainer.pick(rows, rows))
+                ),
             )
         return found_warnings
 
@@ -447,7 +462,10 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         if self._find_learner(X, method) != "network":
             seed = int(trainer.random.randint(2**31 - 1))
             used = anchored if repeats or is_estimated else None
-            evidence_pool = Pool(X, labels, used, seed)
+            evidence_pool = Pool(X, labels, used, seed, len(self.classes_))
+            if evidence_pool.is_sample:
+                options = bound_steps(trainer.options, len(X), MOST_STEPS)
+                trainer = replace(trainer, options=options)
         transitions = self._find_transitions(
             given, trainer, labels, anchored, method, repeats, evidence_pool
         )
@@ -476,7 +494,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             "match_prior": self.match_prior,
             "learn_from_anchors": self.learn_from_anchors not in (True, False),
             "images as X": X.ndim != 2,
-            f"fewer than {FEWEST:,} or more than {MOST:,} examples": not FEWEST <= len(X) <= MOST,
+            f"fewer than {FEWEST} examples": len(X) < FEWEST,
         }
         reasons = [name for name, is_used in only_for_networks.items() if is_used]
         reasons += ["several processes"] if processes.count() > 1 else []
@@ -493,6 +511,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         evidence_pool: Pool,
         trainer: Trainer,
         transitions: Transitions,
+        targets: Targets,
         labels: Observations,
         anchors: Anchors | None,
         repeats: int,
@@ -515,13 +534,30 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             prior=prior,
             input_shape=(evidence.X.shape[1],),
         )
+        learns_from_all = evidence_pool.is_sample and self.learner == "auto"
+        if learns_from_all:
+
+            def split(warm: Trainer) -> tuple[training.Examples, training.Examples | None, Any]:
+                loss = RobustHeldOut(self.loss_) if self.mistakes else self.loss_
+                examples, held_out = warm.split(targets.example, targets.values)
+                if anchors is not None and repeats:
+                    examples, loss = warm.add_anchors(
+                        examples, targets, loss, anchors.X, anchors.y, repeats=repeats
+                    )
+                return examples, held_out, loss
+
+            learned = learn_from_all(evidence_pool, learned, trainer, transitions, split)
         self.network_ = learned.network.to(trainer.device)
         self.history_, self.candidates_ = learned.history, learned.candidates
         if self.transition_estimate_ is not None and anchors is not None:
-            judged = self.transition_estimate_
-            if repeats and judged.at_anchors is not None:
+            judged, better = self.transition_estimate_, {}
+            if learns_from_all:
+                is_held_out = np.zeros(len(evidence_pool.table), dtype=bool)
+                is_held_out[learned.judged] = True
+                better = {"is_held_out": is_held_out, "predict": learned.predict}
+            elif repeats and judged.at_anchors is not None:
                 judged = judged._replace(predictions=learned.probs, at_anchors=learned.at_anchors)
-            self.accuracy_ = accuracy_at_anchors(judged, None, trainer, labels, anchors)
+            self.accuracy_ = accuracy_at_anchors(judged, labels, anchors, **better)
 
     def _training_options(self) -> training.Options:
         """Check the parameters of training, and collect them."""
@@ -631,8 +667,10 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         elif anchors is None or self.transition == "uniform":
             transitions = TransitionMatrix.uniform(len(names), classes=names)
         else:
-            epochs = self.epochs if self.estimation_epochs is None else self.estimation_epochs
-            options = replace(trainer.options, epochs=check_count(epochs, "estimation_epochs"))
+            options = trainer.options
+            if self.estimation_epochs is not None:
+                epochs = check_count(self.estimation_epochs, "estimation_epochs")
+                options = replace(options, epochs=epochs)
             can_cross_fit = method.needs_strong_view and method.takes_evidence
             estimate = estimate_transition(
                 replace(trainer, options=options),
