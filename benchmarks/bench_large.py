@@ -1,6 +1,6 @@
 """Compare the default learner with a network on tables of more examples than all kinds learn from.
 
-    python benchmarks/bench_large.py --data FOLDER [--seeds 500:503] [--only pendigits]
+    python benchmarks/bench_large.py --data FOLDER [--seeds 500:503] [--only 0 6]
 
 One line of JSON per fit, in ``results/large.jsonl``: the accuracy on test examples, and the seconds
 of one core. The matrix is known, or estimated from 10 true labels per class. Seeds below 500 were
@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from record import write_record
 
 from naysay import ComplementaryClassifier, datasets
 from naysay.transition.matrix import PAPER_SETTINGS
+from record import write_record
 
 JOBS = [
     ("pendigits", setting, n_anchors)
@@ -81,14 +81,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path)
     parser.add_argument("--seeds", default="500:503")
-    parser.add_argument("--only", help="the fits of one table")
+    parser.add_argument("--only", type=int, nargs="*", help="numbers of the fits, from 0")
     parser.add_argument("--dry", action="store_true", help="print, and record nothing")
     given = parser.parse_args()
     torch.set_num_threads(1)
     for seed in range(*map(int, given.seeds.split(":"))):
-        for job in JOBS:
+        for number, job in enumerate(JOBS):
             for learner in ("auto", "network"):
-                if given.only in (None, job[0]):
+                if given.only is None or number in given.only:
                     found = fit(*job, seed, learner, given.data)
                     print(found, flush=True)
                     if not given.dry:

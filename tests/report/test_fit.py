@@ -28,7 +28,9 @@ def make_report(n=120, Q=ERRING, **columns):
     frame = pd.DataFrame(rng.normal(size=(n, 2)) + 4 * y[:, None], columns=["a", "b<"])
     frame = frame.assign(**{"not": said}, **columns)
     roles = {"annotator": "who"} if columns else {}
-    return fit_own(read_own(frame, label="not", **roles), transition=Q, learner="network", epochs=15)[1]
+    return fit_own(
+        read_own(frame, label="not", **roles), transition=Q, learner="network", epochs=15
+    )[1]
 
 
 @pytest.fixture(scope="module")
