@@ -1,5 +1,7 @@
 """The default learner: pooled evidence, candidates and their mixture."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -151,7 +153,8 @@ def small_is_large(monkeypatch):
 def test_a_large_table_is_learned_from_a_sample_and_by_networks_on_all(
     digits, small_is_large, tmp_path
 ):
-    X, y = digits
+    order = np.random.default_rng(0).permutation(600)
+    X, y = (each[order] for each in digits)
     not_y = TransitionMatrix.with_zeros(10, seed=0).sample(y, seed=0)
     known = np.full(len(y), -1)
     for label in range(10):
@@ -162,7 +165,7 @@ def test_a_large_table_is_learned_from_a_sample_and_by_networks_on_all(
     assert names == {"kernel", "linear", "trees", "anchors alone", "network, all examples"}
     assert clf.transition_estimate_.predictions.shape == (500, 10)
     right = (clf.predict(X[500:]) == y[500:]).mean()
-    assert right > 0.8
+    assert right > 0.7
     assert clf.accuracy_.interval[0] <= right <= clf.accuracy_.interval[1]
     clf.save(tmp_path / "model")
     loaded = ComplementaryClassifier.load(tmp_path / "model")
@@ -192,6 +195,17 @@ def test_more_anchors_than_the_sample_holds_are_sampled_too(digits, small_is_lar
     clf = ComplementaryClassifier(learner="kernel", random_state=0)
     clf.fit(X[:500], not_y[:500], anchors=(X[100:500], y[100:500]))
     assert (clf.predict(X[500:]) == y[500:]).mean() > 0.7
+
+
+def test_a_large_table_with_few_labels_is_learned_from_the_sample(digits, small_is_large):
+    X, y = digits
+    known = np.arange(0, 600, 3)
+    labels = Observations(
+        example=known, label=TransitionMatrix.uniform(10).sample(y[known], seed=0)
+    )
+    clf = ComplementaryClassifier(classes=range(10), random_state=0)
+    clf.fit(X, replace(labels, n_examples=600))
+    assert {each["name"] for each in clf.candidates_} == {"kernel", "linear", "trees"}
 
 
 def test_very_many_classes_or_features_make_the_sample_smaller():

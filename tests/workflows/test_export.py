@@ -160,5 +160,7 @@ def test_a_mixture_of_all_kinds_of_models_is_exported(exported):
     clf = fit(X[:30])
     clf.network_ = Mixture.of(members, [0.4, 0.3, 0.2], [1.0, 2.0, 0.5], (4,), 3)
     log_probs, probs = exported(clf, X)
-    np.testing.assert_allclose(log_probs, clf.predict_log_proba(X), atol=1e-5)
-    np.testing.assert_allclose(probs, clf.predict_proba(X), atol=1e-6)
+    np.testing.assert_allclose(
+        log_probs, clf.predict_log_proba(X), atol=1e-4
+    )  # distances in float32
+    np.testing.assert_allclose(probs, clf.predict_proba(X), atol=1e-5)

@@ -105,10 +105,13 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         the common matrix (with ``refine=True``, and methods that accept likelihoods as evidence).
         A dict has a matrix for each annotator by name.
     learner : {"auto", "network", "kernel", "trees", "linear"}, default="auto"
-        The kind of model. ``"auto"`` fits all kinds to a table of 20 to 6,000 examples, where the
+        The kind of model. ``"auto"`` fits all kinds to a table of at least 20 examples, where the
         method is ``forward`` and no network is given, and predicts by a mixture whose weights make
         held-out labels most likely; `candidates_` shows it. It also pools the labels of neighbours
-        before any model is trained. Otherwise ``"auto"`` is ``"network"``. ``"trees"`` are
+        before any model is trained. Otherwise ``"auto"`` is ``"network"``. Of more than 6,000
+        examples (fewer with very many classes or features) all kinds but the networks learn from a
+        random sample of up to 5,000, and networks, which start from there, from all examples, in
+        at most as many epochs as 20,000 steps need. ``"trees"`` are
         extremely randomised trees, and ``"kernel"`` is a regression on Gaussian kernels.
     network : None, Module or callable, default=None
         None is an `MLP` that standardises its inputs. A module is copied, and its weights are the

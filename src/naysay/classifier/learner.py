@@ -102,8 +102,8 @@ class Pool:
 
     @property
     def others(self) -> NDArray[np.int64]:
-        """The examples that are not in the sample, in random order."""
-        is_other = np.ones(len(self.table), dtype=bool)
+        """The examples with labels that are not in the sample, in random order."""
+        is_other = np.bincount(self.all_labels.example, minlength=len(self.table)) > 0
         is_other[self.chosen] = False
         if self.anchors is not None:
             is_other[self.anchors.row[self.anchors.row >= 0]] = False
@@ -306,6 +306,8 @@ def learn_from_all(
     """
     start = time.perf_counter()
     others, n = pool.others, len(pool.table)
+    if len(others) < _FEWEST_FOR_NETWORKS:  # hardly any example has a label
+        return learned
     n_networks = max(1, min(_N_FOLDS, _MOST_NETWORKS // n))
     size = min(_MOST_HELD_OUT, len(others) // n_networks)
     folds = [np.sort(each) for each in np.split(others[: n_networks * size], n_networks)]
