@@ -1,5 +1,7 @@
 """The default learner: pooled evidence, candidates and their mixture."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -7,10 +9,19 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.svm import SVC
 
-from naysay import ComplementaryClassifier, InvalidInput, InvalidLabels, TransitionMatrix
+from naysay import (
+    ComplementaryClassifier,
+    InvalidInput,
+    InvalidLabels,
+    TransitionMatrix,
+    training,
+)
+from naysay.classifier import learner
 from naysay.classifier.candidates import Candidate, mix
+from naysay.classifier.inputs import read_anchors
 from naysay.classifier.pooling import Evidence, pool_evidence
 from naysay.networks import MLP, Forest, Kernel, Mixture
+from naysay.observations import Observations
 
 
 @pytest.fixture(scope="module")
@@ -146,3 +157,84 @@ def test_the_matrix_is_refined_where_classes_overlap():
     assert found.at_anchors is not None
     assert (found.at_anchors.argmax(axis=1) == known[known >= 0]).mean() < 0.5
     assert found.transition.distance(Q) < 0.7 * found.from_anchors.distance(Q)
+
+
+@pytest.fixture
+def small_is_large(monkeypatch):
+    """Treat tables of more than 250 examples as large."""
+    monkeypatch.setattr(learner, "_MOST", 250)
+    monkeypatch.setattr(learner, "_SAMPLE", 250)
+    monkeypatch.setattr(learner, "_LEAST_SAMPLE", 50)
+
+
+def test_a_large_table_is_learned_from_a_sample_and_by_networks_on_all(
+    digits, small_is_large, tmp_path
+):
+    order = np.random.default_rng(0).permutation(600)
+    X, y = (each[order] for each in digits)
+    not_y = TransitionMatrix.with_zeros(10, seed=0).sample(y, seed=0)
+    known = np.full(len(y), -1)
+    for label in range(10):
+        known[np.flatnonzero(y == label)[:5]] = label
+    clf = ComplementaryClassifier(transition="estimate", epochs=5, random_state=0)
+    clf.fit(X[:500], not_y[:500], true_labels=known[:500])
+    names = {each["name"] for each in clf.candidates_}
+    assert names == {"kernel", "linear", "trees", "anchors alone", "network, all examples"}
+    assert clf.transition_estimate_.predictions.shape == (500, 10)
+    right = (clf.predict(X[500:]) == y[500:]).mean()
+    assert right > 0.7
+    assert clf.accuracy_.interval[0] <= right <= clf.accuracy_.interval[1]
+    clf.save(tmp_path / "model")
+    loaded = ComplementaryClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict_proba(X), clf.predict_proba(X))
+
+
+def test_the_sample_of_a_large_table_has_the_anchors_and_no_judged_example(digits, small_is_large):
+    X, y = digits
+    labels = Observations(example=np.arange(600), label=TransitionMatrix.uniform(10).sample(y))
+    anchors = read_anchors(X, None, np.where(np.arange(600) < 60, y, -1), "random", np.arange(10))
+    pool = learner.Pool(X, labels, anchors, 0, 10)
+    assert len(pool.chosen) == len(np.unique(pool.chosen)) == 250
+    assert set(range(60)) <= set(pool.chosen.tolist())
+    assert set(pool.others.tolist()) == set(range(600)) - set(pool.chosen.tolist())
+    evidence = pool.judge(TransitionMatrix.uniform(10), 10, mistakes=0.01)
+    np.testing.assert_array_equal(evidence.X, X[pool.chosen])
+    np.testing.assert_array_equal(evidence.true[pool.rows], y[:60])
+    unknown = evidence.true < 0
+    np.testing.assert_array_equal(
+        evidence.likelihood[unknown].argmin(axis=1), labels.label[pool.chosen][unknown]
+    )
+
+
+def test_more_anchors_than_the_sample_holds_are_sampled_too(digits, small_is_large):
+    X, y = digits
+    not_y = TransitionMatrix.uniform(10).sample(y, seed=0)
+    clf = ComplementaryClassifier(learner="kernel", random_state=0)
+    clf.fit(X[:500], not_y[:500], anchors=(X[100:500], y[100:500]))
+    assert (clf.predict(X[500:]) == y[500:]).mean() > 0.7
+
+
+def test_a_large_table_with_few_labels_is_learned_from_the_sample(digits, small_is_large):
+    X, y = digits
+    known = np.arange(0, 600, 3)
+    labels = Observations(
+        example=known, label=TransitionMatrix.uniform(10).sample(y[known], seed=0)
+    )
+    clf = ComplementaryClassifier(classes=range(10), random_state=0)
+    clf.fit(X, replace(labels, n_examples=600))
+    assert {each["name"] for each in clf.candidates_} == {"kernel", "linear", "trees"}
+
+
+def test_very_many_classes_or_features_make_the_sample_smaller():
+    labels = Observations(example=np.arange(4000), label=np.arange(4000) % 200)
+    sizes = [
+        len(learner.Pool(np.zeros((4000, n_features)), labels, None, 0, n_classes).chosen)
+        for n_features, n_classes in [(20, 10), (20, 200), (3000, 10)]
+    ]
+    assert sizes == [4000, 2500, 1935]
+
+
+def test_steps_are_bounded_on_large_tables_and_never_raised():
+    options = training.Options(epochs=100, batch_size=64, lr=1.0, weight_decay=0.0, patience=20)
+    assert learner.bound_steps(options, 1_000_000, 20_000).epochs == 2
+    assert learner.bound_steps(options, 6_400, 20_000).epochs == 100

@@ -7,11 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.ensemble import ExtraTreesRegressor
 
 from naysay import ComplementaryClassifier, InvalidInput, TransitionMatrix
 from naysay.datasets.own import read_own
 from naysay.datasets.own.images import ImageRecipe
 from naysay.datasets.own.recipe import CategoricalColumn, NumericColumn, Recipe
+from naysay.networks import MLP, Forest, Kernel, Mixture
 from naysay.workflows.export import TableEncoder, describe_input, encode_columns, export
 
 rng = np.random.default_rng(0)
@@ -141,3 +143,24 @@ def test_the_recipe_of_a_real_table_is_encoded_the_same_way(tmp_path):
     own = read_own(frame, label="not")
     columns = torch.as_tensor(encode_columns(own.recipe, ROWS))
     np.testing.assert_array_equal(TableEncoder(own.recipe)(columns).numpy(), own.X)
+
+
+def test_a_mixture_of_all_kinds_of_models_is_exported(exported):
+    X = rng.standard_normal((250, 4)).astype(np.float32)
+    members = [
+        MLP((4,), 3, widths=(5,)),
+        Kernel((4,), 3, n_centres=6),
+        Forest.from_trees(
+            [ExtraTreesRegressor(1, random_state=0).fit(X, rng.random((250, 3)))[0].tree_], (4,), 3
+        ),
+    ]
+    with torch.no_grad():
+        for weight in (members[0].layers[-1].weight, members[1].centres, members[1].weight):
+            weight.normal_()
+    clf = fit(X[:30])
+    clf.network_ = Mixture.of(members, [0.4, 0.3, 0.2], [1.0, 2.0, 0.5], (4,), 3)
+    log_probs, probs = exported(clf, X)
+    np.testing.assert_allclose(
+        log_probs, clf.predict_log_proba(X), atol=1e-4
+    )  # distances in float32
+    np.testing.assert_allclose(probs, clf.predict_proba(X), atol=1e-5)

@@ -36,7 +36,7 @@ _N_TREES = 60  # fewer for very small tables
 _DECAYS = (1e-3, 1e-2)  # of the linear model
 # Weights that EM starts from. Few labels that say little leave them almost as they are. Kernels
 # were best on most tables that the candidates were developed on.
-_FIRST_WEIGHTS = {"kernel": 0.6, "trees": 0.2}
+_FIRST_WEIGHTS = {"kernel": 0.6, "trees": 0.2, "network, all examples": 0.6}
 _OTHER_WEIGHT = 0.05
 _MIX_ROUNDS = 100
 _LEAST_WEIGHT = 0.02  # lighter candidates are left out of the mixture
@@ -259,10 +259,10 @@ def _by_fold(
 
 
 @torch.no_grad()
-def predict(network: nn.Module, X: NDArray[np.float32]) -> Floats:
+def predict(network: nn.Module, X: NDArray[Any]) -> Floats:
     """Predict class probabilities."""
     parts = [
-        network(torch.from_numpy(X[rows])).double().softmax(1).numpy()
+        network(torch.from_numpy(X[rows].astype(np.float32))).double().softmax(1).numpy()
         for rows in np.array_split(np.arange(len(X)), len(X) // 5000 + 1)
     ]
     return np.concatenate(parts)
@@ -303,8 +303,7 @@ def combine(
     return Mixture.of(networks, shares, temperatures, input_shape, n_classes)
 
 
-def cross_fit_kernel(evidence: Evidence) -> Floats:
+def cross_fit_kernel(evidence: Evidence) -> Candidate:
     """Predict P(Y | x) for every row without its evidence, quickly."""
-    pooled = pool_evidence(evidence)
-    candidate, _ = fit_kernel(evidence, pooled)
-    return candidate.judgement.calibrate(candidate.probs)
+    candidate, _ = fit_kernel(evidence, pool_evidence(evidence))
+    return candidate._replace(probs=candidate.judgement.calibrate(candidate.probs))

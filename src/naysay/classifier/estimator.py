@@ -36,12 +36,21 @@ from naysay.classifier.inputs import (
     require_anchors,
     warn_if_unlike,
 )
-from naysay.classifier.learner import FEWEST, MOST, Pool, check_learner, learn
+from naysay.classifier.learner import (
+    FEWEST,
+    MOST_STEPS,
+    Pool,
+    bound_steps,
+    check_learner,
+    learn,
+    learn_from_all,
+)
 from naysay.classifier.model_files import NetworkFactory
 from naysay.classifier.preparation import Preparation
 from naysay.classifier.scoring import accuracy_at_anchors, score_labels
 from naysay.classifier.trainer import (
     RobustHeldOut,
+    Targets,
     Trainer,
     accuracy_measure,
     add_prior_matching,
@@ -103,12 +112,14 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         the common matrix (with ``refine=True``, and methods that accept likelihoods as evidence).
         A dict has a matrix for each annotator by name.
     learner : {"auto", "network", "kernel", "trees", "linear"}, default="auto"
-        The kind of model. ``"auto"`` fits all kinds to a table of 20 to 6,000 examples, where the
+        The kind of model. ``"auto"`` fits all kinds to a table of at least 20 examples, where the
         method is ``forward`` and no network is given, and predicts by a mixture whose weights make
         held-out labels most likely; `candidates_` shows it. It also pools the labels of neighbours
         before any model is trained. Otherwise, and with `sample_weight` or `warm_start`, ``"auto"``
-        is ``"network"``. ``"trees"`` are extremely randomised trees, and ``"kernel"`` is a
-        regression on Gaussian kernels.
+        is ``"network"``. Of more than 6,000 examples (fewer with very many classes or features) all
+        kinds but the networks learn from a random sample of up to 5,000, and networks, which start
+        from there, from all examples, in at most as many epochs as 20,000 steps need. ``"trees"``
+        are extremely randomised trees, and ``"kernel"`` is a regression on Gaussian kernels.
     network : None, str, Module or callable, default=None
         None is an `MLP` that standardises its inputs. A name is ``"linear"`` or that of a class of
         `naysay.networks`, such as ``"mlp"``. A module is copied, and its weights are the start of
@@ -424,7 +435,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         self.candidates_, self.accuracy_, self.history_ = (), None, []
         self.recipe_ = self.provenance_ = None  # of an earlier fit
         if evidence_pool is not None:
-            self._mix(evidence_pool, trainer, transitions, labels, anchored, repeats)
+            self._mix(evidence_pool, trainer, transitions, targets, labels, anchored, repeats)
             return found_warnings
         loss = RobustHeldOut(self.loss_) if self.mistakes else self.loss_
         loss = add_prior_matching(loss, labels, self.transition_, self.match_prior, samples)
@@ -441,7 +452,13 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         )
         if self.transition_estimate_ is not None and anchored is not None:
             self.accuracy_ = accuracy_at_anchors(
-                self.transition_estimate_, self.network_, trainer, labels, anchored
+                self.transition_estimate_,
+                labels,
+                anchored,
+                is_held_out=trainer.is_held_out,
+                predict=lambda rows: np.exp(
+                    trainer.log_probs(self.network_, trainer.pick(rows, rows))
+                ),
             )
         return found_warnings
 
@@ -494,7 +511,10 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         if self._find_learner(X, method, weights) != "network":
             seed = int(trainer.random.randint(2**31 - 1))
             used = anchored if repeats or is_estimated else None
-            evidence_pool = Pool(X, labels, used, seed)
+            evidence_pool = Pool(X, labels, used, seed, len(self.classes_))
+            if evidence_pool.is_sample:
+                options = bound_steps(trainer.options, len(X), MOST_STEPS)
+                trainer = replace(trainer, options=options)
         transitions = self._find_transitions(
             given, trainer, labels, anchored, method, repeats, evidence_pool
         )
@@ -535,7 +555,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             "warm_start": self.warm_start,
             "learn_from_anchors": self.learn_from_anchors not in (True, False),
             "images as X": X.ndim != 2,
-            f"fewer than {FEWEST:,} or more than {MOST:,} examples": not FEWEST <= len(X) <= MOST,
+            f"fewer than {FEWEST} examples": len(X) < FEWEST,
         }
         reasons = [name for name, is_used in only_for_networks.items() if is_used]
         reasons += ["several processes"] if processes.count() > 1 else []
@@ -552,6 +572,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         evidence_pool: Pool,
         trainer: Trainer,
         transitions: Transitions,
+        targets: Targets,
         labels: Observations,
         anchors: Anchors | None,
         repeats: int,
@@ -574,13 +595,30 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             prior=prior,
             input_shape=(evidence.X.shape[1],),
         )
+        learns_from_all = evidence_pool.is_sample and self.learner == "auto"
+        if learns_from_all:
+
+            def split(warm: Trainer) -> tuple[training.Examples, training.Examples | None, Any]:
+                loss = RobustHeldOut(self.loss_) if self.mistakes else self.loss_
+                examples, held_out = warm.split(targets.example, targets.values)
+                if anchors is not None and repeats:
+                    examples, loss = warm.add_anchors(
+                        examples, targets, loss, anchors.X, anchors.y, repeats=repeats
+                    )
+                return examples, held_out, loss
+
+            learned = learn_from_all(evidence_pool, learned, trainer, transitions, split)
         self.network_ = learned.network.to(trainer.device)
         self.history_, self.candidates_ = learned.history, learned.candidates
         if self.transition_estimate_ is not None and anchors is not None:
-            judged = self.transition_estimate_
-            if repeats and judged.at_anchors is not None:
+            judged, better = self.transition_estimate_, {}
+            if learns_from_all:
+                is_held_out = np.zeros(len(evidence_pool.table), dtype=bool)
+                is_held_out[learned.judged] = True
+                better = {"is_held_out": is_held_out, "predict": learned.predict}
+            elif repeats and judged.at_anchors is not None:
                 judged = judged._replace(predictions=learned.probs, at_anchors=learned.at_anchors)
-            self.accuracy_ = accuracy_at_anchors(judged, None, trainer, labels, anchors)
+            self.accuracy_ = accuracy_at_anchors(judged, labels, anchors, **better)
 
     def _training_options(self) -> training.Options:
         """Check the parameters of training, and collect them."""
@@ -706,8 +744,10 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         elif anchors is None or self.transition == "uniform":
             transitions = TransitionMatrix.uniform(len(names), classes=names)
         else:
-            epochs = self.epochs if self.estimation_epochs is None else self.estimation_epochs
-            options = replace(trainer.options, epochs=check_count(epochs, "estimation_epochs"))
+            options = trainer.options
+            if self.estimation_epochs is not None:
+                epochs = check_count(self.estimation_epochs, "estimation_epochs")
+                options = replace(options, epochs=epochs)
             can_cross_fit = method.needs_strong_view and method.takes_evidence
             estimate = estimate_transition(
                 replace(trainer, options=options),

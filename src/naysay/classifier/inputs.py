@@ -104,7 +104,7 @@ class Anchors(NamedTuple):
     row: NDArray[np.int64]  # number of the same example in the training data; -1 if it is not there
     are_random: bool  # whether they are a random sample, of all examples or of each class
 
-    def select(self, chosen: NDArray[np.bool_]) -> "Anchors":
+    def select(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> "Anchors":
         """Select some of the anchors."""
         return Anchors(self.X[chosen], self.y[chosen], self.row[chosen], self.are_random)
 

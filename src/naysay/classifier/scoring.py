@@ -1,16 +1,14 @@
 """How good a classifier is: the likelihood of complementary labels, and the accuracy at anchors."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_consistent_length, column_or_1d
-from torch import nn
 
 from naysay.classifier.inputs import Anchors, is_ruled_out, read_labels
-from naysay.classifier.trainer import Trainer
 from naysay.classifier.transition_estimate import TransitionEstimate
 from naysay.estimation import class_prior
 from naysay.metrics import Estimate
@@ -69,18 +67,20 @@ def score_labels(
 
 def accuracy_at_anchors(
     estimate: TransitionEstimate,
-    network: nn.Module | None,
-    trainer: Trainer,
     labels: Observations,
     anchors: Anchors,
+    *,
+    is_held_out: NDArray[np.bool_] | None = None,
+    predict: Callable[[NDArray[np.int64]], NDArray[np.float64]] | None = None,
 ) -> Estimate | None:
     """Estimate the accuracy from anchors that the networks of cross-fitting have not seen.
 
     The classifier was trained on all examples and all anchors, so it should be better than these
-    networks. The difference is estimated on examples that it was not trained on. Without a network,
-    the predictions come from five folds, and the share of errors that the last fifth of the data
-    avoids is taken from what is usual: between 0, if more data do not help, and 15 %, if errors
-    fall a little faster than with the square root of the number of examples.
+    networks. The difference is estimated on examples that it was not trained on: `is_held_out` and
+    `predict` by their numbers. Without these, the predictions come from five folds, and the share
+    of errors that the last fifth of the data avoids is taken from what is usual: between 0, if more
+    data do not help, and 15 %, if errors fall a little faster than with the square root of the
+    number of examples.
     """
     probs, at_anchors, Q = estimate.predictions, estimate.at_anchors, estimate.transition
     if probs is None or at_anchors is None:
@@ -100,21 +100,19 @@ def accuracy_at_anchors(
     elif Q.diagnose().identifiable:
         samples = estimate.uncertainty.samples if estimate.uncertainty else None
         by_labels = class_prior(chosen, Q, shrink=True, Q_samples=samples)
-    both = (by_predictions, by_labels) if network is None else (by_labels, by_predictions)
+    both = (by_predictions, by_labels) if predict is None else (by_labels, by_predictions)
     (weights, strata), (other_weights, _) = (
         class_weights(true, np.maximum(shares, _LEAST_SHARE)) for shares in both
     )
     correct = (at_anchors.argmax(axis=1) == true).astype(np.float64)
     error = abs(float((other_weights - weights) @ correct)) / 2  # of the shares
     shift = 0.0
-    is_held_out = trainer.is_held_out[labels.example]
-    if network is None:
+    if predict is None:
         shift, error_of_shift = (1 - float(weights @ correct)) * np.array(_AVOIDED)
         error = float(np.hypot(error, error_of_shift))
-    elif is_held_out.any():
-        rows, likelihoods = _likelihood_of_each(labels.select(is_held_out), Q)
-        of_network = np.exp(trainer.log_probs(network, trainer.pick(rows, rows)))
-        shift, error_of_shift = estimate_improvement(of_network, probs[rows], likelihoods)
+    elif is_held_out is not None and is_held_out[labels.example].any():
+        rows, likelihoods = _likelihood_of_each(labels.select(is_held_out[labels.example]), Q)
+        shift, error_of_shift = estimate_improvement(predict(rows), probs[rows], likelihoods)
         error = float(np.hypot(error, error_of_shift))
     return few_labels_estimate(
         correct,

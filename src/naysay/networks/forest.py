@@ -99,7 +99,7 @@ class Forest(nn.Module):
     def forward(self, inputs: Tensor) -> Tensor:
         """Compute the logits, shape (N, n_classes)."""
         flat = inputs.flatten(1)
-        node = self.root.expand(len(flat), -1)
+        node = self.root.expand(flat.shape[0], -1)  # `len` would fix the size of batches in exports
         for _ in range(self.depth):
             goes_left = flat.gather(1, self.feature[node]) <= self.threshold[node]
             node = torch.where(goes_left, self.left[node], self.right[node])
