@@ -321,7 +321,7 @@ def check_model(
 
 def _predict(model: ComplementaryClassifier, X: NDArray[Any]) -> NDArray[np.float32]:
     """Predict in slices, because float64 scores of all examples at once take several copies."""
-    probs = np.empty((len(X), len(model.classes_)), dtype=np.float32)
+    probs = np.empty((X.shape[0], len(model.classes_)), dtype=np.float32)
     for rows in row_slices(*probs.shape, 2**24):
         probs[rows] = model.predict_proba(X[rows])
     return probs
