@@ -414,6 +414,28 @@ def test_what_crops_and_flips_are_needed_for_is_that_of_the_records():
     assert "lowest after {:.0f} and {:.0f} epochs".format(*lowest) in page
 
 
+def test_the_study_of_the_default_is_that_of_the_records():
+    page = (ROOT / "docs" / "lab" / "default.md").read_text("utf-8")
+    path = ROOT / "benchmarks" / "results" / "default.jsonl"
+    records = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    assert min(each["seed"] for each in records) >= 300  # not those that were developed on
+    behind = [
+        max(each["anchors_alone"].values()) - each["accuracy"]
+        for each in records
+        if each["anchors_alone"]
+    ]
+    n_behind = sum(each > 0.01 for each in behind)
+    assert f"{n_behind} of {len(behind)} fits (largest distance {100 * max(behind):.1f}" in page
+    cells = defaultdict(list)
+    for each in records:
+        key = each["table"], each["setting"], each["balanced"], each["anchors_per_class"]
+        cells[key].append(100 * each["accuracy"])
+    for key, several in cells.items():
+        mean, deviation = statistics.mean(several), statistics.stdev(several)
+        row = f"| {' | '.join(map(str, key))} | {len(several)} | {mean:.1f} ± {deviation:.1f} |"
+        assert row in page
+
+
 def test_the_study_of_coverage_is_that_of_the_records():
     page = (ROOT / "docs" / "lab" / "coverage.md").read_text("utf-8")
     path = ROOT / "benchmarks" / "results" / "coverage.jsonl"
