@@ -143,7 +143,8 @@ def test_a_network_of_your_own_is_standardised_if_it_can_be():
 
 def test_the_registry_has_every_network_by_its_name():
     assert {name: each.__name__ for name, each in NETWORKS.items()} == {
-        name: name for name in ("MLP", "LeNet5", "ResNet18", "ResNet34")
+        name: name
+        for name in ("MLP", "LeNet5", "ResNet18", "ResNet34", "Kernel", "Forest", "Mixture")
     }
 
 

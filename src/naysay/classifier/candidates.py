@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 from torch import nn
 
+from naysay import training
 from naysay.classifier.pooling import (
     Evidence,
     Floats,
@@ -178,7 +179,8 @@ def _fit_linear(
     X: NDArray[np.float32], posterior: Floats, likelihood: Floats, decay: float
 ) -> nn.Module:
     inputs = torch.from_numpy(X)
-    network = MLP((X.shape[1],), posterior.shape[1], widths=(), dropout=0.0)
+    with training.seeded(0, torch.device("cpu")):
+        network = MLP((X.shape[1],), posterior.shape[1], widths=(), dropout=0.0)
     network.standardise(inputs)
     targets, evidence = (torch.from_numpy(each).float() for each in (posterior, likelihood))
     weight = next(network.layers.parameters())
@@ -300,7 +302,8 @@ def combine(
             shares += [weight * candidate.judgement.share / len(members)] * len(members)
             temperatures += [candidate.judgement.temperature] * len(members)
     n_classes = evidence.likelihood.shape[1]
-    return Mixture.of(networks, shares, temperatures, input_shape, n_classes)
+    with training.seeded(0, torch.device("cpu")):  # new members draw weights, which are replaced
+        return Mixture.of(networks, shares, temperatures, input_shape, n_classes)
 
 
 def cross_fit_kernel(evidence: Evidence) -> Candidate:
