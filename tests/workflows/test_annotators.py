@@ -268,7 +268,7 @@ def test_only_the_annotator_who_errs_is_suspected():
     habits = {"ann": HABITS["ann"], "bob": erring}
     frame, _ = make_frame(600, habits=habits, n_known=0)
     own = read_own(frame.drop(columns="is"), label="not", annotator="who")
-    _, report = fit_own(own, transition=habits, epochs=15)
+    _, report = fit_own(own, transition=habits, learner="network", epochs=15)
     rows = [int(each.name.removeprefix("data row ")) - 1 for each in report.suspects]
     assert len(rows) == 12
     assert set(frame["who"][rows]) == {"bob"}

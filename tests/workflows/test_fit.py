@@ -64,7 +64,7 @@ def test_the_interval_keeps_its_word_over_many_data_sets():
     for seed in range(30):
         frame, _ = make_frame(150, seed=seed, n_known=0)
         own = read_own(frame[["a", "b", "not"]], label="not")
-        clf, report = fit_own(own, transition=HABIT, epochs=3, seed=seed)
+        clf, report = fit_own(own, transition=HABIT, learner="network", epochs=3, seed=seed)
         true = float((clf.predict(X) == np.array(own.classes)[y]).mean())
         low, high = report.accuracy.interval
         n_inside += low <= true <= high
@@ -156,7 +156,7 @@ def test_a_matrix_that_the_labels_refute_gives_no_accuracy(n):
     own = read_own(frame, label="not", true_label="is")
     with warnings.catch_warnings():
         warnings.simplefilter("error", NaysayWarning)
-        _, report = fit_own(own, transition=NOT_THEIRS, epochs=15)
+        _, report = fit_own(own, transition=NOT_THEIRS, learner="network", epochs=15)
     assert report.agreement.refuted
     assert report.accuracy.value is None
     assert report.accuracy.interval == (0, 1)
