@@ -19,7 +19,7 @@ def test_a_few_steps_are_profiled_on_a_cpu(gpu_profile, tmp_path):
     text = (tmp_path / "profile_cpu.txt").read_text("utf-8")
     header, *pages = text.split("\n\n")
     assert "2 steps" in header
-    for name, operation in (("5 LeNet-5 at once", "addmm"), ("ResNet-18", "batch_norm")):
+    for name in ("5 LeNet-5 at once", "ResNet-18"):
         page, table = pages.pop(0), pages.pop(0)
         assert page.startswith(f"{name}, batches of 4")
         figures = [float(line.split()[-2]) for line in page.splitlines()[1:]]
@@ -29,7 +29,7 @@ def test_a_few_steps_are_profiled_on_a_cpu(gpu_profile, tmp_path):
         times = [float(cells[0]) for cells in listed]
         assert times == sorted(times, reverse=True)
         assert sum(times) < 1.05 * figures[1]
-        assert any(operation in cells[2] for cells in listed)
+        assert any("conv" in cells[2] for cells in listed)  # most of the time of both
 
 
 def test_time_covered_counts_what_overlaps_once(gpu_profile):
