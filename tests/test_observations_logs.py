@@ -186,5 +186,7 @@ def test_anchors_of_a_log_show_the_accuracy(suggested):
     clf.fit(X[:n], from_log(named[:n], (named == y)[:n]), true_labels=known)
     low, high = clf.accuracy_.interval
     assert clf.accuracy_.n_true_labels == 60
-    assert low <= (clf.predict(X[n:]) == y[n:]).mean() <= high + 0.005  # nearly all are right
+    right = clf.predict(X[n:]) == y[n:]
+    one = 1 / len(right)  # so few new examples show the accuracy to one of them at best
+    assert low - one <= right.mean() <= high + one
     assert clf.transition_.is_uniform  # there was nothing to estimate
