@@ -1,13 +1,14 @@
 """What the labels of examples with known classes add to the estimate of Q, where classes overlap.
 
-    python benchmarks/bench_pairs.py
+    python benchmarks/bench_pairs.py [SEED ...]
 
 The overlapping table of `study_coverage.py`, 6,000 examples, 10 true labels per class, random
 matrices. The default classifier gets the true labels as `anchors=`, which have no complementary
-label, or as `true_labels=`, which have one, or it is given the true matrix. Appends one line to
-results/pairs.jsonl.
+label, or as `true_labels=`, which have one, or it is given the true matrix. Appends one line for
+each seed to results/pairs.jsonl.
 """
 
+import sys
 import warnings
 from pathlib import Path
 
@@ -46,14 +47,14 @@ def run(seed: int) -> dict[str, float]:
     return found
 
 
-def main() -> None:
+def main(*seeds: int) -> None:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    runs = [run(seed) for seed in SEEDS]
-    means = {name: round(float(np.mean([each[name] for each in runs])), 4) for name in runs[0]}
-    print(means)
-    write_record("pairs", {"means": means, "runs": runs}, n_runs=len(runs))
+    for seed in seeds or SEEDS:
+        found = {name: round(value, 4) for name, value in run(seed).items()}
+        print(seed, found, flush=True)
+        write_record("pairs", found, n_runs=1, seed=seed)
 
 
 if __name__ == "__main__":
-    main()
+    main(*map(int, sys.argv[1:]))

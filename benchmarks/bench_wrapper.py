@@ -9,7 +9,6 @@ import time
 import warnings
 from functools import partial
 
-import lightgbm
 import numpy as np
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits
@@ -48,6 +47,8 @@ def fit_wrapped(make, Q, seed, X, labels, X_test):
 
 def fit_objective(Q, seed, X, labels, X_test):
     """Predict with LightGBM and the forward loss, stopped early by a fifth of the labels."""
+    import lightgbm
+
     mixed = TransitionMatrix(0.99 * np.asarray(Q) + 0.01 * np.eye(10), allow_diagonal=True)
     objective = BoostingObjective(mixed)
     cut = len(X) * 4 // 5
