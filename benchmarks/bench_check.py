@@ -4,10 +4,8 @@ The answers are about 200,000 examples, by 500 annotators who err at rates of 0 
 JSON line to ``results/check.jsonl``. The peak is that of the process.
 """
 
-import os
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,7 @@ import pyarrow.parquet as pq
 
 from naysay import ComplementaryClassifier, TransitionMatrix
 from naysay.datasets.own import read_own
-from record import write_record
+from record import run_naysay, write_record
 
 N_CLASSES, N_FEATURES, N_ANNOTATORS, N_EXAMPLES = 1_000, 8, 500, 200_000
 PER_EXAMPLE = 5  # answers
@@ -49,20 +47,6 @@ def make_table(n_examples: int, per_example: int, seed: int) -> pa.Table:
     return pa.table(columns)
 
 
-def run(*command: str) -> dict[str, float]:
-    """Run a command in a process of its own: seconds and the peak of its memory in GB."""
-    start = time.perf_counter()
-    process = os.posix_spawn(sys.executable, [sys.executable, "-m", "naysay", *command], os.environ)
-    _, status, usage = os.wait4(process, 0)
-    if status:
-        raise SystemExit(f"{command} failed")
-    return {
-        "seconds": round(time.perf_counter() - start, 1),
-        "processor_seconds": round(usage.ru_utime + usage.ru_stime, 1),
-        "peak_gb": round(usage.ru_maxrss * 1024 / 1e9, 3),
-    }
-
-
 def main(folder: str = "") -> None:
     """Measure with the model in this folder, where it is kept, or with a new one."""
     with tempfile.TemporaryDirectory() as temporary:
@@ -78,7 +62,7 @@ def main(folder: str = "") -> None:
             model.recipe_ = own.recipe
             model.save(home / "model")
         pq.write_table(make_table(N_EXAMPLES, PER_EXAMPLE, seed=2), home / "answers.parquet")
-        figures = run(
+        figures = run_naysay(
             *("check", f"{home}/model", f"{home}/answers.parquet", "--label", "not"),
             *("--annotator", "who", "--id", "id", "--out", f"{home}/issues.parquet"),
         )

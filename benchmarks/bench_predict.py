@@ -4,10 +4,8 @@ The table has 10 numeric columns, a categorical one and an id. Appends one JSON 
 ``results/predict.jsonl``. The peak is that of the process, of which torch alone takes about 0.3 GB.
 """
 
-import os
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,7 @@ import pyarrow.parquet as pq
 
 from naysay.datasets.own import read_own
 from naysay.workflows.fit import fit_own
-from record import write_record
+from record import run_naysay, write_record
 
 N_ROWS = 5_000_000
 CHUNK = 250_000
@@ -44,19 +42,6 @@ def write_files(folder: Path, n_rows: int) -> None:
             text.write_table(table)
 
 
-def run(*command: str) -> dict[str, float]:
-    """Run a command in a process of its own: seconds and the peak of its memory in GB."""
-    start = time.perf_counter()
-    process = os.posix_spawn(sys.executable, [sys.executable, "-m", "naysay", *command], os.environ)
-    _, status, usage = os.wait4(process, 0)
-    if status:
-        raise SystemExit(f"{command} failed")
-    return {
-        "seconds": round(time.perf_counter() - start, 1),
-        "peak_gb": round(usage.ru_maxrss * 1024 / 1e9, 3),
-    }
-
-
 def main(n_rows: int = N_ROWS) -> None:
     small = make_table(600)
     labels = np.random.default_rng(1).choice(["cat", "dog", "owl"], size=600)
@@ -66,7 +51,7 @@ def main(n_rows: int = N_ROWS) -> None:
         folder = Path(name)
         fit_own(own, epochs=2)[0].save(folder / "model")
         write_files(folder, 10)
-        figures["10 rows, csv"] = run(
+        figures["10 rows, csv"] = run_naysay(
             "predict", f"{folder}/model", f"{folder}/t.csv", "--out", f"{folder}/out.csv"
         )
         write_files(folder, n_rows)
@@ -75,7 +60,7 @@ def main(n_rows: int = N_ROWS) -> None:
                 out = f"{folder}/out.{kind}"
                 command = ("predict", f"{folder}/model", f"{folder}/t.{kind}", "--out", out, *more)
                 title = f"{n_rows} rows, {' '.join((kind, *more[:1]))}"
-                figures[title] = run(*command)
+                figures[title] = run_naysay(*command)
                 print(title, figures[title], flush=True)
     write_record("predict", figures, n_runs=1, statistic="single", what="naysay predict FILE")
 

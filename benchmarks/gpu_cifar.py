@@ -41,10 +41,10 @@ RECIPE: dict[str, Any] = {
 }
 
 
-def load(path: Path) -> dict[str, np.ndarray]:
+def load(path: Path, name: str = "cifar-10") -> dict[str, np.ndarray]:
     if path.suffix == ".npz":
         return dict(np.load(path))
-    data = datasets.load("cifar-10", data_dir=path, download=False)
+    data = datasets.load(name, data_dir=path, download=False)
     assert data.test is not None
     return {
         "X_train": data.train.X,

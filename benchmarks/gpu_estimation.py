@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from gpu_cifar import RECIPE, load
-from naysay import ComplementaryClassifier, TransitionMatrix, datasets, quality
+from naysay import ComplementaryClassifier, TransitionMatrix, quality
 from naysay.networks import LeNet5, ResNet18
 from naysay.observations import Observations
 from naysay.training.augmentation import compose, crop, cutout, distort, recolour
@@ -57,19 +57,6 @@ RECIPES: dict[str, dict[str, Any]] = {
     },
 }
 N_ANCHORS = 10
-
-
-def load_data(name: str, path: Path) -> dict[str, np.ndarray]:
-    if name != "mnist":
-        return load(path)
-    data = datasets.load("mnist", data_dir=path, download=False)
-    assert data.test is not None
-    return {
-        "X_train": data.train.X,
-        "y_train": data.train.y,
-        "X_test": data.test.X,
-        "y_test": data.test.y,
-    }
 
 
 def draw_anchors(y: np.ndarray, seed: int) -> np.ndarray:
@@ -131,7 +118,7 @@ def human(data: dict[str, np.ndarray], Q: TransitionMatrix, seed: int, recipe: d
 
 
 def main(name: str, path: Path, n_trials: int) -> None:
-    data = load_data(name, path)
+    data = load(path, "mnist" if name == "mnist" else "cifar-10")
     settings = SETTINGS
     if name == "human":
         settings = {"human": lambda seed: TransitionMatrix.human("clcifar10")}

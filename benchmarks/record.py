@@ -5,9 +5,13 @@ from record import write_record
 write_record("core", {"fit_seconds": 1.2}, n_runs=5)
 """
 
+import argparse
 import json
 import os
 import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +19,7 @@ import torch
 
 from naysay.experiments.runner import cpu_name, now, used_versions
 
-__all__ = ["write_record"]
+__all__ = ["run_naysay", "run_study", "write_record"]
 
 _HERE = Path(__file__).parent
 _PACKAGES = ("numpy", "torch", "scikit-learn", "pandas", "pyarrow")
@@ -54,6 +58,68 @@ def write_record(
     path.parent.mkdir(exist_ok=True)
     with path.open("a", encoding="utf-8") as file:
         file.write(line + "\n")
+
+
+def run_naysay(*command: str) -> dict[str, float]:
+    """Run a command of naysay in a process of its own, and measure its time and peak memory."""
+    start = time.perf_counter()
+    process = os.posix_spawn(sys.executable, [sys.executable, "-m", "naysay", *command], os.environ)
+    _, status, usage = os.wait4(process, 0)
+    if status:
+        raise SystemExit(f"{command} failed")
+    return {
+        "seconds": round(time.perf_counter() - start, 1),
+        "processor_seconds": round(usage.ru_utime + usage.ru_stime, 1),
+        "peak_gb": round(usage.ru_maxrss * 1024 / 1e9, 3),
+    }
+
+
+def run_study(
+    about: str,
+    fit: Callable[..., dict[str, Any]],
+    jobs: Callable[[range], Sequence[tuple[Any, ...]]],
+    keys: Sequence[str],
+    table: Callable[[list[dict[str, Any]]], str],
+    *,
+    seeds: str,
+) -> None:
+    """Run the fits of a study that are not on record, or print what its records show.
+
+    Parameters
+    ----------
+    about : str
+        Docstring of the study.
+    fit : callable
+        ``fit(*job, folder)`` returns a record, which has the values of the job under `keys`.
+    jobs : callable
+        Lists the jobs for a range of seeds.
+    table : callable
+        Writes the records as Markdown, for ``--summary``.
+    seeds : str
+        Default of ``--seeds``.
+    """
+    parser = argparse.ArgumentParser(description=about.splitlines()[0])
+    parser.add_argument("records", type=Path)
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--part", default="0/1")
+    parser.add_argument("--seeds", default=seeds)
+    parser.add_argument("--only", help="the fits of one table")
+    parser.add_argument("--summary", action="store_true")
+    given = parser.parse_args()
+    lines = given.records.read_text("utf-8").splitlines() if given.records.exists() else []
+    records = [json.loads(line) for line in lines]
+    if given.summary:
+        print(table(records))
+        return
+    torch.set_num_threads(1)
+    done = {tuple(each[key] for key in keys) for each in records}
+    part, parts = map(int, given.part.split("/"))
+    for job in jobs(range(*map(int, given.seeds.split(":"))))[part::parts]:
+        if job in done or given.only not in (None, job[0]):
+            continue
+        record = fit(*job, given.data)
+        with given.records.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
 
 
 def _hardware() -> dict[str, Any]:

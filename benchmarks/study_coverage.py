@@ -9,8 +9,6 @@ of JSON per fit; fits that are on record are not repeated, and `--summary` print
 Trials with seeds below 200 were used while the estimates were developed.
 """
 
-import argparse
-import json
 import platform
 import time
 import warnings
@@ -24,6 +22,7 @@ from sklearn.datasets import make_classification
 from naysay import TransitionMatrix, __version__, datasets
 from naysay.datasets.own import read_own
 from naysay.workflows.fit import fit_own
+from record import run_study
 
 TABLES = ("usps", "satimage", "letter", "pendigits", "waveform1", "overlapping")
 HABITS = ("uniform", "without0", "with0")
@@ -191,31 +190,9 @@ def table(records: list[dict]) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("records", type=Path)
-    parser.add_argument("--data", type=Path)
-    parser.add_argument("--part", default="0/1")
-    parser.add_argument("--seeds", default="200:212")
-    parser.add_argument("--summary", action="store_true")
-    given = parser.parse_args()
-    lines = given.records.read_text("utf-8").splitlines() if given.records.exists() else []
-    records = [json.loads(line) for line in lines]
-    if given.summary:
-        print(table(records))
-        return
-    torch.set_num_threads(1)
-    done = {(each["table"], each["habit"], each["seed"]) for each in records}
-    first, last = map(int, given.seeds.split(":"))
-    part, parts = map(int, given.part.split("/"))
-    work = [(name, kind, seed) for seed in range(first, last) for name in TABLES for kind in HABITS]
-    for each in work[part::parts]:
-        if each in done:
-            continue
-        record = fit(*each, given.data)
-        with given.records.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record) + "\n")
+def jobs(seeds: range) -> list[tuple[str, str, int]]:
+    return [(name, kind, seed) for seed in seeds for name in TABLES for kind in HABITS]
 
 
 if __name__ == "__main__":
-    main()
+    run_study(__doc__, fit, jobs, ("table", "habit", "seed"), table, seeds="200:212")

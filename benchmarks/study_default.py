@@ -10,8 +10,6 @@ line of JSON per fit; fits that are on record are not repeated. Seeds below 300 
 learner was developed.
 """
 
-import argparse
-import json
 import platform
 import time
 import warnings
@@ -31,6 +29,7 @@ from sklearn.svm import SVC
 
 from naysay import ComplementaryClassifier, __version__, datasets
 from naysay.transition.matrix import PAPER_SETTINGS
+from record import run_study
 
 TABLES = ("digits", "usps", "pendigits", "satimage")
 SETTINGS = ("uniform", "without0", "with0")
@@ -65,7 +64,13 @@ def anchors_alone(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.n
 
 
 def fit(
-    name: str, setting: str, seed: int, balanced: bool, n_anchors: int, folder: Path, learner: str
+    name: str,
+    setting: str,
+    seed: int,
+    balanced: bool,
+    n_anchors: int,
+    folder: Path,
+    learner: str = "auto",
 ) -> dict:
     """Draw labels for one table, fit it, and compare what is stated with the truth."""
     rng = np.random.default_rng([seed, len(name), SETTINGS.index(setting), balanced, n_anchors])
@@ -87,7 +92,6 @@ def fit(
     clf = ComplementaryClassifier(
         transition="estimate" if n_anchors else Q,
         classes=list(range(n_classes)),
-        learner=learner,
         random_state=seed,
     )
     with warnings.catch_warnings():
@@ -103,7 +107,7 @@ def fit(
         "seed": seed,
         "balanced": balanced,
         "anchors_per_class": n_anchors,
-        "learner": learner,
+        "learner": clf.learner,
         "n": n,
         "classes": n_classes,
         "accuracy": float((clf.predict(X_test) == y_test).mean()),
@@ -180,33 +184,6 @@ def table(records: list[dict]) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
-    """Run the fits of a part that are not on record, or print what the records show."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("records", type=Path)
-    parser.add_argument("--data", type=Path)
-    parser.add_argument("--part", default="0/1")
-    parser.add_argument("--seeds", default="300:308")
-    parser.add_argument("--only", help="the fits of one table")
-    parser.add_argument("--learner", default="auto")
-    parser.add_argument("--summary", action="store_true")
-    given = parser.parse_args()
-    lines = given.records.read_text("utf-8").splitlines() if given.records.exists() else []
-    records = [json.loads(line) for line in lines]
-    if given.summary:
-        print(table(records))
-        return
-    torch.set_num_threads(1)
-    keys = ("table", "setting", "seed", "balanced", "anchors_per_class")
-    done = {tuple(each[key] for key in keys) for each in records}
-    part, parts = map(int, given.part.split("/"))
-    for job in work(range(*map(int, given.seeds.split(":"))))[part::parts]:
-        if job in done or given.only not in (None, job[0]):
-            continue
-        record = fit(*job, given.data, given.learner)
-        with given.records.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record) + "\n")
-
-
 if __name__ == "__main__":
-    main()
+    keys = ("table", "setting", "seed", "balanced", "anchors_per_class")
+    run_study(__doc__, fit, work, keys, table, seeds="300:308")

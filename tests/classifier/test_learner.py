@@ -197,7 +197,7 @@ def test_the_sample_of_a_large_table_has_the_anchors_and_no_judged_example(digit
     assert len(pool.chosen) == len(np.unique(pool.chosen)) == 250
     assert set(range(60)) <= set(pool.chosen.tolist())
     assert set(pool.others.tolist()) == set(range(600)) - set(pool.chosen.tolist())
-    evidence = pool.judge(TransitionMatrix.uniform(10), 10, mistakes=0.01)
+    evidence = pool.judge(TransitionMatrix.uniform(10), mistakes=0.01)
     np.testing.assert_array_equal(evidence.X, X[pool.chosen])
     np.testing.assert_array_equal(evidence.true[pool.rows], y[:60])
     unknown = evidence.true < 0

@@ -7,7 +7,7 @@ from torch import nn
 
 from loss_cases import make_logits, make_transition, possible_labels
 from naysay import ComplementaryClassifier, TransitionMatrix
-from naysay.classifier.trainer import MixedLabelLoss, pair_labels
+from naysay.classifier.targets import MixedLabelLoss, pair_labels
 from naysay.methods import METHODS, Method, Setting
 
 Q = make_transition("without zeros", 5)

@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits, load_iris
 from torch import nn
 
 from naysay import ComplementaryClassifier, InvalidInput, TransitionMatrix
-from naysay.classifier.trainer import RobustHeldOut, allow_mistakes
+from naysay.classifier.targets import RobustHeldOut, allow_mistakes
 from naysay.losses import ForwardCrossEntropy, TwoViews
 from naysay.networks import MLP
 

@@ -6,7 +6,7 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 from naysay import ComplementaryClassifier, InvalidInput, TransitionMatrix
-from naysay.classifier.trainer import MixedLabelLoss, RobustHeldOut, WeightedLoss, pair_labels
+from naysay.classifier.targets import MixedLabelLoss, RobustHeldOut, WeightedLoss, pair_labels
 from naysay.losses import ForwardCrossEntropy
 from naysay.methods import METHODS
 

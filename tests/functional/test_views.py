@@ -17,7 +17,7 @@ from loss_cases import make_logits, make_transition, possible_labels, with_gradi
 from loss_compilation import TORCH_INTERNAL, assert_compiles
 from naysay import ComplementaryClassifier, InvalidInput, InvalidLabels, TransitionMatrix, losses
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
-from naysay.classifier.trainer import MixedLabelLoss
+from naysay.classifier.targets import MixedLabelLoss
 from naysay.networks import MLP
 from naysay.observations import Observations
 from naysay.training import Examples, Options, fit, predict_logits

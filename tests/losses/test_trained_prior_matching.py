@@ -14,7 +14,7 @@ from sklearn.datasets import load_digits
 from loss_cases import make_logits, possible_labels
 from naysay import ComplementaryClassifier, InvalidInput, InvalidTransitionMatrix, TransitionMatrix
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
-from naysay.classifier.trainer import MixedLabelLoss, pair_labels
+from naysay.classifier.targets import MixedLabelLoss, pair_labels
 from naysay.ensemble import Member, fit_many
 from naysay.estimation import class_prior
 from naysay.losses import LikelihoodLoss, PriorMatching, SeveralLabelsLog, SurrogateLog

@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from naysay import ComplementaryClassifier, TransitionMatrix
-from naysay.classifier.trainer import Targets, accuracy_measure
+from naysay.classifier.targets import Targets
+from naysay.classifier.trainer import accuracy_measure
 from naysay.losses import ForwardCrossEntropy
 
 N = 4000

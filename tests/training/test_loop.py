@@ -215,6 +215,17 @@ def test_options_cannot_be_changed_and_must_be_named():
         Options(1, 2, 0.1, 0.0, 3)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [{"epochs": -1}, {"batch_size": 0}, {"lr": 0}, {"weight_decay": -1}, {"max_norm": "large"}],
+    ids=str,
+)
+def test_options_are_checked(change):
+    (name,) = change
+    with pytest.raises(InvalidInput, match=f"{name} must be"):
+        make_options(**change)
+
+
 # --- what a loss may ask for ---------------------------------------------------------------------
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from loss_cases import make_logits, make_transition, possible_labels
-from naysay.classifier.trainer import MixedLabelLoss, pair_labels
+from naysay.classifier.targets import MixedLabelLoss, pair_labels
 from naysay.losses import (
     LikelihoodLoss,
     PriorMatching,

@@ -288,9 +288,7 @@ def mix(evidence: Evidence, candidates: list[Candidate]) -> tuple[Floats, Floats
     return weights, np.asarray(mixed)
 
 
-def combine(
-    evidence: Evidence, candidates: list[Candidate], weights: Floats, input_shape: tuple[int, ...]
-) -> Mixture:
+def combine(evidence: Evidence, candidates: list[Candidate], weights: Floats) -> Mixture:
     """Make the mixture of the models that learned from all evidence."""
     networks: list[nn.Module] = []
     shares: list[float] = []
@@ -301,9 +299,9 @@ def combine(
             networks += members
             shares += [weight * candidate.judgement.share / len(members)] * len(members)
             temperatures += [candidate.judgement.temperature] * len(members)
-    n_classes = evidence.likelihood.shape[1]
+    shape, n_classes = (evidence.X.shape[1],), evidence.likelihood.shape[1]
     with training.seeded(0, torch.device("cpu")):  # new members draw weights, which are replaced
-        return Mixture.of(networks, shares, temperatures, input_shape, n_classes)
+        return Mixture.of(networks, shares, temperatures, shape, n_classes)
 
 
 def cross_fit_kernel(evidence: Evidence) -> Candidate:

@@ -1,6 +1,5 @@
 """ComplementaryClassifier: the scikit-learn estimator."""
 
-import copy
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,68 +10,39 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import (
-    check_is_fitted,
-    column_or_1d,
-    validate_data,
-)
-from torch import Tensor, nn
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import nn
 
 from naysay import __version__, training
 from naysay._base.checks import check_count, check_number
 from naysay._base.errors import InvalidInput, InvalidModelFile, NaysayWarning
-from naysay.classifier import model_files
-from naysay.classifier.inputs import (
-    Anchors,
-    as_inputs,
-    check_anchor_pair,
-    check_transition,
-    is_ruled_out,
-    read_anchors,
-    read_labels,
-    read_weights,
-    require_anchors,
-    warn_if_unlike,
-)
-from naysay.classifier.learner import (
-    FEWEST,
-    MOST_STEPS,
-    Pool,
-    bound_steps,
-    check_learner,
-    learn,
-    learn_from_all,
-)
+from naysay.classifier import inputs, learner, model_files
+from naysay.classifier.base import ComplementaryEstimator
+from naysay.classifier.inputs import TrainingData
+from naysay.classifier.learner import Pool
 from naysay.classifier.model_files import NetworkFactory
 from naysay.classifier.preparation import Preparation
-from naysay.classifier.scoring import accuracy_at_anchors, score_labels
-from naysay.classifier.trainer import (
+from naysay.classifier.scoring import accuracy_at_anchors
+from naysay.classifier.targets import (
     RobustHeldOut,
-    Targets,
-    Trainer,
-    accuracy_measure,
     add_prior_matching,
     check_accepted,
-    find_device,
+    find_prior,
     make_targets,
-    place,
-    train_with_restarts,
-    wants_bfloat16,
 )
+from naysay.classifier.trainer import Trainer, find_device, make_network, place, wants_bfloat16
 from naysay.classifier.transition_estimate import TransitionEstimate, estimate_transition
 from naysay.estimation import class_prior
 from naysay.losses.protocol import as_training_loss
-from naysay.methods import METHODS, Method, Setting, find_method
+from naysay.methods import Method, Setting, find_method
 from naysay.metrics import Estimate
-from naysay.networks import MLP, Mixture, Standardising, find_network
 from naysay.observations import Observations
-from naysay.training import processes
-from naysay.training.augmentation import Augments, default_for, of_each_view, strong_for
+from naysay.training.augmentation import Augments
 from naysay.training.schedules import Schedule, cosine
 from naysay.transition import TransitionMatrix
-from naysay.transition.alignment import Transitions, pool
+from naysay.transition.alignment import Transitions
 
 if TYPE_CHECKING:
     from naysay.datasets.own.images import ImageRecipe
@@ -85,25 +55,18 @@ _ACCEPTED: dict[str, Any] = {  # by scikit-learn's check of X
     "allow_nd": True,
     "ensure_all_finite": "allow-nan",
 }
-_NOT_SAVED = (  # parameters that are code, or of no use once the classifier is fitted
-    "network",
-    "augment",
-    "optimiser",
-    "schedule",
-    "device",
-    "classes",
-    "checkpoint",
-    "progress",
-)
 
 
-class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
+class ComplementaryClassifier(ComplementaryEstimator):
     """Classifier that learns from complementary labels: classes that examples do not belong to.
 
     Parameters
     ----------
     method : str or Method, default="forward"
         Learning method, a key of `naysay.methods.METHODS`, which ``naysay methods`` lists.
+        `predict_proba` returns scores, not probabilities, for methods that decide about each class
+        separately (``ova``, ``pl``, ``ml``, ``scarce``), that only rank classes (``pc``, ``op``,
+        ``op-w``), or that choose the nearest row of the matrix (``cpe-i``, ``cpe-f``, ``cpe-t``).
     transition : {"uniform", "estimate"}, TransitionMatrix, array or dict, default="uniform"
         Transition matrix of the complementary labels. ``"uniform"`` assumes that annotators
         exclude all wrong classes equally often. ``"estimate"`` estimates the matrix from anchors,
@@ -260,12 +223,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
     True
     """
 
-    classes_: NDArray[Any]
-    transition_: TransitionMatrix
-    transitions_: dict[str, TransitionMatrix]
-    transition_estimate_: TransitionEstimate | None = None
     accuracy_: Estimate | None = None
-    transition_samples_: NDArray[Any] | None = None
     network_: nn.Module
     candidates_: Sequence[dict[str, Any]] = ()
     loss_: nn.Module
@@ -342,7 +300,6 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True  # it learns to avoid the y it is given
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = True
         return tags
@@ -403,285 +360,140 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             warnings.warn(message, NaysayWarning, stacklevel=2)
         return self
 
-    def fit_quietly(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        anchors: tuple[Any, Any] | None = None,
-        true_labels: Any = None,
-        anchors_are: str = "random",
-        sample_weight: Any = None,
-    ) -> tuple[str, ...]:
+    def fit_quietly(self, X: Any, y: Any, **known: Any) -> tuple[str, ...]:
         """Fit the classifier as `fit` does, and return warnings as text instead of issuing them."""
-        method, repeats = find_method(self.method), self._anchor_repeats()
-        restarts = check_count(self.restarts, "restarts", least=0)
-        trainer, labels, anchored, transitions, evidence_pool, found_warnings = self._prepare(
-            X, y, anchors, true_labels, anchors_are, sample_weight
-        )
-        prior = None
-        if method.needs_prior:
-            prior = torch.as_tensor(class_prior(labels.label, self.transition_))
-        targets = make_targets(
-            labels,
-            transitions,
-            method,
-            Setting(Q=self.transition_, prior=prior),
-            mistakes=self.mistakes,
-        )
+        method, restarts = find_method(self.method), check_count(self.restarts, "restarts", least=0)
+        data, trainer, pool = self._prepare(X, y, **known)
+        transitions = self._find_transitions(data, trainer, pool)
+        Q, samples, estimate = self.transition_, self.transition_samples_, self.transition_estimate_
+        prior = torch.as_tensor(class_prior(data.labels.label, Q)) if method.needs_prior else None
+        setting = Setting(Q=Q, prior=prior)
+        targets = make_targets(data.labels, transitions, method, setting, mistakes=self.mistakes)
         self.loss_ = targets.loss.to(trainer.device)
-        uncertainty = self.transition_estimate_.uncertainty if self.transition_estimate_ else None
-        samples = self.transition_samples_ = uncertainty.samples if uncertainty else None
-        self.candidates_, self.accuracy_, self.history_ = (), None, []
-        self.recipe_ = self.provenance_ = None  # of an earlier fit
-        if evidence_pool is not None:
-            self._mix(evidence_pool, trainer, transitions, targets, labels, anchored, repeats)
-            return found_warnings
         loss = RobustHeldOut(self.loss_) if self.mistakes else self.loss_
-        loss = add_prior_matching(loss, labels, self.transition_, self.match_prior, samples)
-        loss = loss.to(trainer.device)
-        examples, held_out = trainer.split(targets.example, targets.values)
-        if anchored is not None and repeats:
-            examples, loss = trainer.add_anchors(
-                examples, targets, loss, anchored.X, anchored.y, repeats=repeats
+        if pool is None:
+            loss = add_prior_matching(loss, data.labels, Q, self.match_prior, samples)
+            trainer.make_network = partial(trainer.make_network, start=self._find_start())
+            learned = learner.learn_network(
+                trainer, targets, loss.to(trainer.device), data.anchors, Q, restarts=restarts
             )
-        measure = accuracy_measure(self.loss_, self.transition_, targets)
-        trainer.make_network = partial(self._make_network, method, start=self._find_start())
-        self.network_, self.history_ = train_with_restarts(
-            trainer, loss, examples, held_out, self.transition_, restarts, measure=measure
-        )
-        if self.transition_estimate_ is not None and anchored is not None:
-            self.accuracy_ = accuracy_at_anchors(
-                self.transition_estimate_,
-                labels,
-                anchored,
-                is_held_out=trainer.is_held_out,
-                predict=lambda rows: np.exp(
-                    trainer.log_probs(self.network_, trainer.pick(rows, rows))
-                ),
+        else:
+            shares = find_prior(data.labels, Q, samples)
+            learned = learner.learn_mixture(
+                pool, trainer, targets, loss, transitions, shares, learner=self.learner
             )
-        return found_warnings
+        self.network_ = learned.network.to(trainer.device)
+        self.history_, self.candidates_ = learned.history, learned.candidates
+        self.recipe_ = self.provenance_ = self.accuracy_ = None  # of an earlier fit
+        if estimate is None or data.anchors is None:
+            return data.warnings
+        if learned.out_of_fold and trainer.anchor_repeats and estimate.at_anchors is not None:
+            probs, at_anchors = learned.out_of_fold
+            estimate = estimate._replace(predictions=probs, at_anchors=at_anchors)
+        self.accuracy_ = accuracy_at_anchors(estimate, data.labels, data.anchors, learned.held_out)
+        return data.warnings + estimate.warnings
 
-    def estimate_transition(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        anchors: tuple[Any, Any] | None = None,
-        true_labels: Any = None,
-        anchors_are: str = "random",
-    ) -> TransitionEstimate:
+    def estimate_transition(self, X: Any, y: Any, **known: Any) -> TransitionEstimate:
         """Estimate Q as ``fit`` does with ``transition="estimate"``, without training on it.
 
         The parameters are those of `fit`. The classifier does not change, and warnings are returned
         with the estimate. Its fields are those of `transition_estimate_`.
         """
         clf = cast("Self", clone(self)).set_params(transition="estimate")
-        *_, found_warnings = clf._prepare(X, y, anchors, true_labels, anchors_are)
-        assert clf.transition_estimate_ is not None  # because transition="estimate"
-        return clf.transition_estimate_._replace(warnings=found_warnings)
+        data, trainer, pool = clf._prepare(X, y, **known)
+        clf._find_transitions(data, trainer, pool)
+        found = cast("TransitionEstimate", clf.transition_estimate_)
+        return found._replace(warnings=data.warnings + found.warnings)
 
-    def _prepare(
+    def _prepare(self, X: Any, y: Any, **known: Any) -> tuple[TrainingData, Trainer, Pool | None]:
+        """Check the parameters and the data, draw held-out examples, and choose the learner.
+
+        There is a pool of evidence unless a network is trained alone.
+        """
+        method, options = find_method(self.method), self._training_options()
+        device = find_device(self.device)
+        data = self._read(X, y, **known)
+        check_accepted(method, data.labels)
+        trainer = self._make_trainer(data, method, options, device)
+        parameters, has_weights = self.get_params(deep=False), data.weights is not None
+        if learner.choose_learner(parameters, method, data.X, has_weights=has_weights) == "network":
+            return data, trainer, None
+        seed = int(trainer.random.randint(2**31 - 1))
+        used = data.anchors if trainer.anchor_repeats or self._is_estimated else None
+        pool = Pool(data.X, data.labels, used, seed, len(self.classes_))
+        if pool.is_sample:
+            trainer.options = learner.bound_steps(trainer.options, len(data.X), learner.MOST_STEPS)
+        return data, trainer, pool
+
+    def _read(
         self,
         X: Any,
         y: Any,
-        anchors: Any,
-        true_labels: Any,
-        anchors_are: str,
+        *,
+        anchors: Any = None,
+        true_labels: Any = None,
+        anchors_are: str = "random",
         sample_weight: Any = None,
-    ) -> tuple[Trainer, Observations, Anchors | None, Transitions, Pool | None, tuple[str, ...]]:
-        """Check the data, and find the matrices to train with; the last value is warnings.
+    ) -> TrainingData:
+        """Check the data, turn classes into indices, and align the matrix with them.
 
-        The pool of evidence is None if a network is to be trained.
+        A warm start keeps the classes and the preparation of X of the previous fit.
         """
-        method, options = find_method(self.method), self._training_options()
-        repeats, device = self._anchor_repeats(), find_device(self.device)
-        is_estimated = isinstance(self.transition, str) and self.transition == "estimate"
-        X, labels, given = self._read_examples(
-            X,
+        given, again = inputs.check_transition(self.transition), self._find_start() is not None
+        options = {**_ACCEPTED, "ensure_min_samples": 2, "reset": not again}
+        if isinstance(y, Observations) or inputs.is_ruled_out(y):
+            X = cast("Any", validate_data(self, X, **options))
+        else:
+            X, y = cast("Any", validate_data(self, X, y, **options))
+        labels, self.classes_, given = inputs.read_labels(
             y,
-            has_anchors=is_estimated and not (anchors is None and true_labels is None),
-            again=self._find_start() is not None,
+            X.shape[0],
+            self.classes_.tolist() if again else self.classes,
+            given,
+            has_anchors=self._is_estimated and not (anchors is None and true_labels is None),
         )
-        check_accepted(method, labels)
-        weights = read_weights(sample_weight, X, labels)
-        anchored = self._read_anchors(X, anchors, true_labels, anchors_are)
-        trainer = replace(self._make_trainer(X, method, options, device), weights=weights)
-        evidence_pool = None
-        if self._find_learner(X, method, weights) != "network":
-            seed = int(trainer.random.randint(2**31 - 1))
-            used = anchored if repeats or is_estimated else None
-            evidence_pool = Pool(X, labels, used, seed, len(self.classes_))
-            if evidence_pool.is_sample:
-                options = bound_steps(trainer.options, len(X), MOST_STEPS)
-                trainer = replace(trainer, options=options)
-        transitions = self._find_transitions(
-            given, trainer, labels, anchored, method, repeats, evidence_pool
-        )
-        found: tuple[str, ...] = ()
-        if anchored is not None and (anchored.row < 0).any():
-            found = warn_if_unlike(X, anchored.X[anchored.row < 0], len(self.classes_))
-        found += () if self.transition_estimate_ is None else self.transition_estimate_.warnings
-        return trainer, labels, anchored, transitions, evidence_pool, found
-
-    def _anchor_repeats(self) -> int:
-        """Check how often each anchor is repeated in the training data."""
-        if isinstance(self.learn_from_anchors, bool):
-            return int(self.learn_from_anchors)
-        return check_count(self.learn_from_anchors, "learn_from_anchors", least=0)
-
-    def _find_start(self) -> nn.Module | None:
-        """Find the network of the previous fit whose training a warm start continues."""
-        start = getattr(self, "network_", None) if self.warm_start else None
-        if isinstance(start, Mixture):
-            raise InvalidInput(
-                "warm_start=True continues to train a network, but the model of the previous fit "
-                "is a mixture of models. Fit it with learner='network' or warm_start=True first."
-            )
-        return start
-
-    def _find_learner(self, X: NDArray[Any], method: Method, weights: Any) -> str:
-        """Decide whether a mixture is fitted, or a network only."""
-        learner = check_learner(self.learner)
-        only_for_networks = {
-            "network": self.network is not None,
-            "method": method is not METHODS["forward"],
-            "augment": self.augment is not None,
-            "checkpoint": self.checkpoint is not None,
-            "compile": self.compile,
-            "restarts": self.restarts,
-            "match_prior": self.match_prior,
-            "sample_weight": weights is not None,
-            "warm_start": self.warm_start,
-            "learn_from_anchors": self.learn_from_anchors not in (True, False),
-            "images as X": X.ndim != 2,
-            f"fewer than {FEWEST} examples": len(X) < FEWEST,
-        }
-        reasons = [name for name, is_used in only_for_networks.items() if is_used]
-        reasons += ["several processes"] if processes.count() > 1 else []
-        if learner == "auto":
-            return "network" if reasons else "auto"
-        if learner != "network" and reasons:
-            raise InvalidInput(
-                f"learner={learner!r} cannot be used with {reasons[0]}. Use learner='network'."
-            )
-        return learner
-
-    def _mix(
-        self,
-        evidence_pool: Pool,
-        trainer: Trainer,
-        transitions: Transitions,
-        targets: Targets,
-        labels: Observations,
-        anchors: Anchors | None,
-        repeats: int,
-    ) -> None:
-        """Fit a mixture of models, and set the attributes that describe it."""
-        n_classes = len(self.classes_)
-        evidence = evidence_pool.judge(
-            transitions, n_classes, mistakes=self.mistakes, with_anchors=bool(repeats)
-        )
-        prior, chosen = None, labels.comp_labels.label
-        if len(chosen) and self.transition_.diagnose().identifiable:
-            prior = class_prior(
-                chosen, self.transition_, shrink=True, Q_samples=self.transition_samples_
-            )
-        learned = learn(
-            evidence_pool,
-            evidence,
-            trainer,
-            learner=self.learner,
-            prior=prior,
-            input_shape=(evidence.X.shape[1],),
-        )
-        learns_from_all = evidence_pool.is_sample and self.learner == "auto"
-        if learns_from_all:
-
-            def split(warm: Trainer) -> tuple[training.Examples, training.Examples | None, Any]:
-                loss = RobustHeldOut(self.loss_) if self.mistakes else self.loss_
-                examples, held_out = warm.split(targets.example, targets.values)
-                if anchors is not None and repeats:
-                    examples, loss = warm.add_anchors(
-                        examples, targets, loss, anchors.X, anchors.y, repeats=repeats
-                    )
-                return examples, held_out, loss
-
-            learned = learn_from_all(evidence_pool, learned, trainer, transitions, split)
-        self.network_ = learned.network.to(trainer.device)
-        self.history_, self.candidates_ = learned.history, learned.candidates
-        if self.transition_estimate_ is not None and anchors is not None:
-            judged, better = self.transition_estimate_, {}
-            if learns_from_all:
-                is_held_out = np.zeros(len(evidence_pool.table), dtype=bool)
-                is_held_out[learned.judged] = True
-                better = {"is_held_out": is_held_out, "predict": learned.predict}
-            elif repeats and judged.at_anchors is not None:
-                judged = judged._replace(predictions=learned.probs, at_anchors=learned.at_anchors)
-            self.accuracy_ = accuracy_at_anchors(judged, labels, anchors, **better)
+        if again:
+            self._check_shape(X)
+        else:
+            self.input_shape_, self.preparation_ = tuple(X.shape[1:]), Preparation.fit(X)
+        X = self.preparation_.apply(X)
+        if anchors is not None:
+            X_anchor, y_anchor = inputs.check_anchor_pair(anchors)
+            X_anchor = validate_data(self, X_anchor, **_ACCEPTED, reset=False)
+            anchors = self.preparation_.apply(X_anchor), y_anchor
+        weights = inputs.read_weights(sample_weight, X, labels)
+        found = inputs.read_anchors(X, anchors, true_labels, anchors_are, self.classes_)
+        inputs.require_anchors(found, self.transition)
+        unlike = () if anchors is None else inputs.warn_if_unlike(X, anchors[0], len(self.classes_))
+        return TrainingData(X, labels, given, found, weights, unlike)
 
     def _training_options(self) -> training.Options:
         """Check the parameters of training, and collect them."""
         if self.validation_fraction != 0:
             check_number(self.validation_fraction, "validation_fraction", above=0, below=1)
-        for name in ("weight_decay", "match_prior"):
-            if getattr(self, name) != 0:
-                check_number(getattr(self, name), name, above=0)
+        if self.match_prior != 0:
+            check_number(self.match_prior, "match_prior", above=0)
         if self.mistakes != 0:
             check_number(self.mistakes, "mistakes", above=0, below=0.5)
-        if self.max_norm is not None:
-            check_number(self.max_norm, "max_norm", above=0)
         return training.Options(
             epochs=check_count(self.epochs, "epochs"),
-            batch_size=check_count(self.batch_size, "batch_size"),
-            lr=check_number(self.lr, "lr", above=0),
-            weight_decay=float(self.weight_decay),
-            patience=check_count(self.patience, "patience"),
+            batch_size=self.batch_size,
+            lr=self.lr,
+            weight_decay=self.weight_decay,
+            patience=self.patience,
             optimiser=self.optimiser,
             schedule=self.schedule,
             max_norm=self.max_norm,
             compile=bool(self.compile),
         )
 
-    def _read_examples(
-        self, X: Any, y: Any, *, has_anchors: bool, again: bool
-    ) -> tuple[NDArray[Any], Observations, Transitions | None]:
-        """Check X and y, turn labels into indices, and align the matrix with the classes.
-
-        With `again`, the classes and the preparation of X by the previous fit are kept.
-        """
-        given = check_transition(self.transition)
-        options = {**_ACCEPTED, "ensure_min_samples": 2, "reset": not again}
-        if isinstance(y, Observations) or is_ruled_out(y):
-            X = cast("Any", validate_data(self, X, **options))
-        else:
-            X, y = cast("Any", validate_data(self, X, y, **options))
-            y = Observations(example=np.arange(X.shape[0]), label=column_or_1d(y, warn=True))
-        classes = self.classes_.tolist() if again else self.classes
-        labels, self.classes_, given = read_labels(
-            y, X.shape[0], classes, given, has_anchors=has_anchors
-        )
-        if again:
-            self._check_shape(X)
-        else:
-            self.input_shape_ = tuple(X.shape[1:])
-            self.preparation_ = Preparation.fit(X)
-        return self.preparation_.apply(X), labels, given
-
-    def _read_anchors(
-        self, X: NDArray[Any], anchors: Any, true_labels: Any, anchors_are: str
-    ) -> Anchors | None:
-        """Check the anchors, and turn their true classes into indices."""
-        if anchors is not None:
-            X_anchor, y_anchor = check_anchor_pair(anchors)
-            X_anchor = validate_data(self, X_anchor, **_ACCEPTED, reset=False)
-            anchors = self.preparation_.apply(X_anchor), y_anchor
-        found = read_anchors(X, anchors, true_labels, anchors_are, self.classes_)
-        require_anchors(found, self.transition)
-        return found
+    def _find_start(self) -> nn.Module | None:
+        """Find the network of the previous fit whose training a warm start continues."""
+        start = getattr(self, "network_", None) if self.warm_start else None
+        return None if start is None else learner.check_can_continue(start)
 
     def _make_trainer(
-        self, X: NDArray[Any], method: Method, options: training.Options, device: torch.device
+        self, data: TrainingData, method: Method, options: training.Options, device: torch.device
     ) -> Trainer:
         """Draw the held-out examples, and prepare the training of networks on the others."""
         if self.checkpoint is not None and not isinstance(self.random_state, int | np.integer):
@@ -689,136 +501,69 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
                 "checkpoint needs random_state to be a number, so that training can be resumed. "
                 f"Got random_state={self.random_state!r}."
             )
+        if not isinstance(self.learn_from_anchors, bool):
+            check_count(self.learn_from_anchors, "learn_from_anchors", least=0)
         random = check_random_state(self.random_state)
-        order = np.argsort(random.permutation(len(X)))
-
+        order = np.argsort(random.permutation(len(data.X)))
         return Trainer(
-            inputs=place(as_inputs(X), device),
+            inputs=place(inputs.as_inputs(data.X), device),
             order=order,
-            is_held_out=order < round(self.validation_fraction * len(X)),
-            options=replace(options, bfloat16=wants_bfloat16(self.bfloat16, X, device)),
+            is_held_out=order < round(self.validation_fraction * len(data.X)),
+            options=replace(options, bfloat16=wants_bfloat16(self.bfloat16, data.X, device)),
             device=device,
             random=random,
-            make_network=partial(self._make_network, method),
+            make_network=partial(
+                make_network, self.network, len(self.classes_), method, self.augment
+            ),
             mistakes=self.mistakes,
+            anchor_repeats=int(self.learn_from_anchors),
+            weights=data.weights,
             progress=self.progress,
             checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
         )
 
-    def _make_network(
-        self, method: Method, sample: Tensor, *, start: nn.Module | None = None
-    ) -> tuple[nn.Module, Augments]:
-        """Make a new network for inputs like the sample, and choose its augmentation."""
-        augment = self.augment
-        if augment is None and method.needs_strong_view:
-            augment = default_for(sample), strong_for(sample)
-        elif augment is None:
-            augment = default_for(sample) if method.needs_augmentation else lambda inputs: inputs
-        if start is not None:
-            return copy.deepcopy(start), augment
-        if isinstance(self.network, nn.Module):
-            network = copy.deepcopy(self.network)
-        else:
-            make = find_network(self.network) if isinstance(self.network, str) else self.network
-            network: nn.Module = (make or MLP)(tuple(sample.shape[1:]), len(self.classes_))
-        if isinstance(network, Standardising):
-            # Augmented, as in training: shifted images vary in pixels that are otherwise constant.
-            network.standardise(of_each_view(augment, 1)[0](sample.float()).cpu())
-        return network, augment
-
     def _find_transitions(
-        self,
-        given: Transitions | None,
-        trainer: Trainer,
-        labels: Observations,
-        anchors: Anchors | None,
-        method: Method,
-        repeats: int,
-        evidence_pool: Pool | None,
+        self, data: TrainingData, trainer: Trainer, pool: Pool | None
     ) -> Transitions:
         """Use the matrix given or the uniform one, or estimate it; set the fitted attributes."""
-        names = list(map(str, self.classes_))
         estimate = None
-        if given is not None:
-            transitions = given
-        elif anchors is None or self.transition == "uniform":
-            transitions = TransitionMatrix.uniform(len(names), classes=names)
-        else:
+        if data.anchors is not None and self._is_estimated:
             options = trainer.options
             if self.estimation_epochs is not None:
                 epochs = check_count(self.estimation_epochs, "estimation_epochs")
                 options = replace(options, epochs=epochs)
-            can_cross_fit = method.needs_strong_view and method.takes_evidence
             estimate = estimate_transition(
                 replace(trainer, options=options),
-                labels,
-                anchors,
-                names,
+                data.labels,
+                data.anchors,
+                list(map(str, self.classes_)),
                 refining=bool(self.refine),
                 allow_diagonal=bool(self.allow_diagonal),
-                by_annotator=method.takes_evidence,
                 match_prior=self.match_prior,
-                anchor_repeats=max(1, repeats),
-                method=method if can_cross_fit else METHODS["forward"],
-                pool=evidence_pool,
+                method=find_method(self.method),
+                pool=pool,
             )
-            transitions = estimate.by_annotator or estimate.transition
-        self.transition_estimate_ = estimate
-        self.transition_ = estimate.transition if estimate else pool(labels.annotator, transitions)
-        self.transitions_ = dict(transitions) if isinstance(transitions, Mapping) else {}
-        return transitions
+        return self._set_transitions(data.given, estimate, data.labels)
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predict the true class of each example."""
-        best = self._log_scores(X).argmax(1).cpu().numpy()
-        return self.classes_[best]
-
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Predict P(Y | x), shape (n, n_classes), with columns in the order of `classes_`.
-
-        The values are scores, not probabilities, for methods that decide about each class
-        separately (``ova``, ``pl``, ``ml``, ``scarce``), that only rank classes (``pc``, ``op``,
-        ``op-w``), or that choose the nearest row of the matrix (``cpe-i``, ``cpe-f``, ``cpe-t``).
-        """
-        return self._log_scores(X).exp().cpu().numpy()
-
+    @torch.no_grad()
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
         """Predict log P(Y | x), which is exact even where the probability underflows."""
-        return self._log_scores(X).cpu().numpy()
-
-    def score(self, X: Any, y: Any) -> float:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Compute the mean log-likelihood of complementary labels; greater is better.
-
-        This ranks classifiers without true labels, so that ``GridSearchCV`` and
-        ``cross_val_score`` need no ``scoring``. The likelihood is that at the best temperature of
-        the predictions, because overconfidence changes no prediction. It is not an accuracy: if
-        true classes are known, ``sklearn.metrics.accuracy_score(y_true, clf.predict(X))`` is.
-
-        Parameters
-        ----------
-        X : array or DataFrame, as in `fit`
-        y : array, boolean matrix or Observations, as in `fit`
-            Complementary labels of the examples. A warning is issued if they look like true
-            classes.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_iris
-        >>> from sklearn.model_selection import GridSearchCV, KFold
-        >>> X, y = load_iris(return_X_y=True)
-        >>> not_y = TransitionMatrix.uniform(3).sample(y, seed=0)
-        >>> clf = ComplementaryClassifier(learner="network", epochs=20, random_state=0)
-        >>> folds = KFold(2, shuffle=True, random_state=0)  # iris is sorted by class
-        >>> GridSearchCV(clf, {"lr": [1e-6, 1e-2]}, cv=folds).fit(X, not_y).best_params_
-        {'lr': 0.01}
-        """
-        log_probs = self._log_scores(X).cpu().numpy()
-        found, warning = score_labels(
-            log_probs, y, self.classes_, self.transition_, self.transitions_
+        check_is_fitted(self)
+        X = cast("Any", validate_data(self, X, **_ACCEPTED, reset=False))
+        self._check_shape(X)
+        X = self.preparation_.apply(X)
+        device = next(self.network_.parameters()).device
+        examples = training.Examples(
+            place(inputs.as_inputs(X), device), torch.empty(len(X), device=device)
         )
-        if warning is not None:
-            warnings.warn(warning, NaysayWarning, stacklevel=2)
-        return found
+        logits = training.predict_logits(self.network_, examples).double()
+        return as_training_loss(self.loss_).log_scores(logits).cpu().numpy()
+
+    def _check_shape(self, X: Any) -> None:
+        if X.shape[1:] != self.input_shape_:
+            raise InvalidInput(
+                f"X must hold examples of shape {self.input_shape_}, as in fit. Got {X.shape[1:]}."
+            )
 
     @property
     def habit_(self) -> TransitionEstimate | None:
@@ -862,36 +607,14 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             A page about the model, written to ``report.html`` in the folder.
         """
         check_is_fitted(self)
-        method = find_method(self.method)
-        is_known = METHODS.get(method.name) is method
-        if not as_training_loss(self.loss_).reads_softmax and not is_known:
-            raise InvalidInput(
-                f"A model file cannot hold the loss of your own method {method.name!r}, whose "
-                "log_scores are needed to predict. Save network_ and loss_ with torch.save."
-            )
-        parameters = self.get_params(deep=False) | {"method": method.name}
-        for name in _NOT_SAVED:
-            del parameters[name]
-        if not isinstance(self.random_state, int | None):
-            parameters["random_state"] = None
-        if not isinstance(self.transition, str):
-            parameters["transition"] = "uniform"  # the matrix itself is saved as transition_
-        names = getattr(self, "feature_names_in_", None)
+        method, names = find_method(self.method), getattr(self, "feature_names_in_", None)
         model = model_files.SavedModel(
-            network=self.network_,
-            classes=self.classes_,
-            transition=self.transition_,
-            transitions=self.transitions_,
-            input_shape=self.input_shape_,
-            parameters=parameters,
-            history=self.history_,
+            **{name: getattr(self, f"{name}_") for name in model_files.ATTRIBUTES},
+            parameters=model_files.plain_parameters(self.get_params(deep=False), method),
             feature_names=None if names is None else names.tolist(),
-            loss_state=self.loss_.state_dict() if is_known else {},
+            loss_state=model_files.state_of_loss(self.loss_, method),
             preprocessing=None if self.recipe_ is None else self.recipe_.to_dict(),
             recipe_arrays=getattr(self.recipe_, "arrays", {}),
-            preparation=self.preparation_,
-            provenance=self.provenance_,
-            transition_samples=self.transition_samples_,
         )
         model_files.save_model(model, path, version=__version__, report=report)
 
@@ -919,36 +642,12 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
                 "Save the model again."
             ) from None
         target = find_device(device)
-        self.classes_ = model.classes
-        self.transition_ = model.transition
-        self.transitions_ = model.transitions
-        self.transition_samples_ = model.transition_samples
-        self.input_shape_ = model.input_shape
-        self.preparation_ = model.preparation
-        self.history_ = model.history
-        self.network_ = model.network.to(target)
+        for name in model_files.ATTRIBUTES:
+            setattr(self, f"{name}_", getattr(model, name))
+        self.network_.to(target)
         self.loss_ = model_files.rebuild_loss(self.method, model, path).to(target)
         self.n_features_in_ = model.input_shape[0]
         if model.feature_names is not None:
             self.feature_names_in_ = np.array(model.feature_names, dtype=object)
         self.recipe_ = model_files.rebuild_recipe(model, path)
-        self.provenance_ = model.provenance
         return self
-
-    @torch.no_grad()
-    def _log_scores(self, X: Any) -> Tensor:
-        check_is_fitted(self)
-        X = cast("Any", validate_data(self, X, **_ACCEPTED, reset=False))
-        self._check_shape(X)
-        X = self.preparation_.apply(X)
-        device = next(self.network_.parameters()).device
-        inputs = place(as_inputs(X), device)
-        examples = training.Examples(inputs, torch.empty(len(X), device=device))
-        logits = training.predict_logits(self.network_, examples).double()
-        return as_training_loss(self.loss_).log_scores(logits)
-
-    def _check_shape(self, X: Any) -> None:
-        if X.shape[1:] != self.input_shape_:
-            raise InvalidInput(
-                f"X must hold examples of shape {self.input_shape_}, as in fit. Got {X.shape[1:]}."
-            )

@@ -7,7 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, column_or_1d
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_consistent_length,
+    column_or_1d,
+)
 
 from naysay._base.checks import check_label_indices, shorten
 from naysay._base.errors import InvalidInput, InvalidLabels, NoAnchorPoints
@@ -48,6 +52,10 @@ def read_labels(
     Anchors show classes that no label names; without them and without a matrix that is an error.
     The classes are those given, else those of the matrix, else those among the labels, sorted.
     """
+    if not isinstance(y, Observations) and not is_ruled_out(y):
+        label = column_or_1d(y, warn=True)
+        check_consistent_length(np.arange(n_examples), label)
+        y = Observations(example=np.arange(n_examples), label=label)
     matrices = list(given.values()) if isinstance(given, Mapping) else [given] if given else []
     Q = next((Q for Q in matrices if Q.has_names), matrices[0] if matrices else None)
     if isinstance(y, Observations):
@@ -117,6 +125,17 @@ class Anchors(NamedTuple):
         counts = np.zeros((n_classes, n_classes), dtype=np.int64)
         np.add.at(counts, (true[answers.example[is_pair]], answers.label[is_pair]), 1)
         return counts
+
+
+class TrainingData(NamedTuple):
+    """What a classifier learns from: checked, and with classes as indices."""
+
+    X: NDArray[Any]
+    labels: Observations
+    given: Transitions | None  # the matrix, in the order of the classes; None if it is not given
+    anchors: Anchors | None
+    weights: NDArray[np.float64] | None  # of the examples; None if all count the same
+    warnings: tuple[str, ...]
 
 
 def read_anchors(

@@ -3,7 +3,7 @@
 import copy
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
@@ -18,16 +18,30 @@ from naysay import training
 from naysay._base.errors import InvalidInput
 from naysay.classifier import candidates as kinds
 from naysay.classifier.candidates import Candidate
-from naysay.classifier.inputs import Anchors, Transitions
+from naysay.classifier.inputs import Anchors
 from naysay.classifier.pooling import Evidence, Floats, normalised, pool_evidence
-from naysay.classifier.trainer import RobustHeldOut, Trainer, allow_mistakes
+from naysay.classifier.targets import RobustHeldOut, Targets, log_evidence
+from naysay.classifier.trainer import Trainer, accuracy_measure, train_with_restarts
 from naysay.losses import LikelihoodLoss
+from naysay.methods import METHODS, Method
 from naysay.networks import Mixture
-from naysay.observations import Observations, log_likelihoods
-from naysay.training import Examples
+from naysay.observations import Observations
+from naysay.training import Examples, processes
+from naysay.transition import TransitionMatrix
+from naysay.transition.alignment import Transitions
 
 LEARNERS = ("auto", "network", "kernel", "trees", "linear")
-FEWEST = 20  # examples from which "auto" is more than a network
+# Parameters that only networks have; their defaults are None, False or 0.
+_ONLY_FOR_NETWORKS = (
+    "network",
+    "augment",
+    "checkpoint",
+    "compile",
+    "restarts",
+    "match_prior",
+    "warm_start",
+)
+_FEWEST = 20  # examples from which "auto" is more than a network
 _MOST, _SAMPLE = 6_000, 5_000  # examples up to which all kinds learn from all, and from which else
 _MOST_WORK = 60_000_000  # examples times classes times features; fewer examples if there are many
 _LEAST_SAMPLE = 1_000
@@ -40,20 +54,17 @@ _MOST_HELD_OUT = 10_000  # examples, for each of these networks
 
 
 class Learned(NamedTuple):
-    """A mixture of models, and what it was chosen by."""
+    """A network or a mixture of models, and predictions for what it did not learn from.
 
-    network: Mixture
+    Either ``held_out`` has the numbers of examples and the predictions for them, or ``out_of_fold``
+    has predictions for all examples of the pool, and for its anchors.
+    """
+
+    network: nn.Module
     history: list[dict[str, float]]
-    candidates: list[dict[str, Any]]
-    probs: Floats  # out-of-fold predictions for the examples
-    at_anchors: Floats  # and for the anchors; NaN for those that were never held out
-    found: list[Candidate]
-    judged: NDArray[np.int64]  # the examples of `probs`
-
-    def predict(self, rows: NDArray[np.int64]) -> Floats:
-        """Select the predictions for some of the examples that were judged."""
-        order = np.argsort(self.judged)
-        return self.probs[order[np.searchsorted(self.judged[order], rows)]]
+    candidates: Sequence[dict[str, Any]] = ()
+    held_out: tuple[NDArray[np.int64], Floats] | None = None
+    out_of_fold: tuple[Floats, Floats] | None = None  # NaN for anchors that were never held out
 
 
 class Pool:
@@ -72,6 +83,7 @@ class Pool:
         n_classes: int,
     ) -> None:
         self.table, self.all_labels, self.anchors, self.seed = X, labels, anchors, seed
+        self.n_classes = n_classes
         rng = np.random.default_rng(seed)
         most = _MOST_WORK // (n_classes * (X.shape[1] + 100))
         self.is_sample = len(X) > max(_LEAST_SAMPLE, min(_MOST, most))
@@ -110,19 +122,14 @@ class Pool:
         return np.random.default_rng(self.seed).permutation(np.flatnonzero(is_other))
 
     def judge(
-        self,
-        transitions: Transitions | None,
-        n_classes: int,
-        *,
-        mistakes: float,
-        with_anchors: bool = True,
+        self, transitions: Transitions | None, *, mistakes: float, with_anchors: bool = True
     ) -> Evidence:
         """Compute the evidence under a matrix; None uses the anchors alone."""
-        likelihood = np.ones((len(self.evidence.X), n_classes))
+        likelihood = np.ones((len(self.evidence.X), self.n_classes))
         if transitions is not None:
             likelihood[: self.n] = find_likelihood(self.labels, transitions, mistakes)
         if self.anchors is not None and with_anchors:
-            likelihood[self.rows] = np.eye(n_classes)[self.anchors.y[self.kept]]
+            likelihood[self.rows] = np.eye(self.n_classes)[self.anchors.y[self.kept]]
         evidence = self.evidence.with_likelihood(likelihood)
         if self.anchors is not None and with_anchors:
             evidence.true[self.rows] = self.anchors.y[self.kept]
@@ -137,14 +144,14 @@ class Pool:
         return probs[: self.n], at_anchors
 
     def cross_fit(
-        self, transitions: Transitions | None, n_classes: int, *, mistakes: float
+        self, transitions: Transitions | None, *, mistakes: float
     ) -> tuple[Floats, Floats, float]:
         """Predict without the evidence of each example, by kernels.
 
         The values are predictions for the examples and for the anchors (NaN for those that were
         never held out), and the share of the anchors that were predicted correctly.
         """
-        evidence = self.judge(transitions, n_classes, mistakes=mistakes)
+        evidence = self.judge(transitions, mistakes=mistakes)
         kernel = kinds.cross_fit_kernel(evidence)
         probs, at_anchors = self.split(kernel.probs)
         if self.is_sample:
@@ -167,12 +174,7 @@ def select_examples(labels: Observations, rows: NDArray[np.int64]) -> Observatio
 
 def find_likelihood(labels: Observations, transitions: Transitions, mistakes: float) -> Floats:
     """Compute the likelihood of the labels of each example, whose greatest value is 1."""
-    if isinstance(transitions, Mapping):
-        transitions = {name: allow_mistakes(Q, mistakes) for name, Q in transitions.items()}
-    else:
-        transitions = allow_mistakes(transitions, mistakes)
-    least = np.maximum(labels.mistakes, mistakes)
-    logs = log_likelihoods(replace(labels, mistakes=least), transitions)
+    logs = log_evidence(labels, transitions, mistakes)
     return np.exp(logs - logs.max(axis=1, keepdims=True))
 
 
@@ -204,16 +206,44 @@ def _keep_together(X: NDArray[Any], rows: NDArray[np.int64], fold: NDArray[np.in
                 fold[other] = fold[row]
 
 
-def learn(
-    pool: Pool,
-    evidence: Evidence,
+def learn_network(
     trainer: Trainer,
+    targets: Targets,
+    loss: nn.Module,
+    anchors: Anchors | None,
+    Q: TransitionMatrix,
+    *,
+    restarts: int,
+) -> Learned:
+    """Train a network on the examples that are not held out, and on the anchors."""
+    examples, held_out, loss = trainer.split_with_anchors(targets, loss, anchors)
+    measure = accuracy_measure(targets.loss, Q, targets)
+    network, history = train_with_restarts(
+        trainer, loss, examples, held_out, Q, restarts, measure=measure
+    )
+    rows, probs = np.flatnonzero(trainer.is_held_out), np.zeros((0, Q.n_classes))
+    if anchors is not None and len(rows):
+        probs = np.exp(trainer.log_probs(network, trainer.pick(rows, rows)))
+    return Learned(network, history, held_out=(rows[: len(probs)], probs))
+
+
+def learn_mixture(
+    pool: Pool,
+    trainer: Trainer,
+    targets: Targets,
+    loss: nn.Module,
+    transitions: Transitions,
+    prior: Floats | None,
     *,
     learner: str,
-    prior: Floats | None,
-    input_shape: tuple[int, ...],
 ) -> Learned:
-    """Fit the candidates, and mix them."""
+    """Fit the candidates to the evidence, and mix them; the prior is that of the classes.
+
+    Networks learn from all examples of a large table, of which the other candidates see a sample.
+    """
+    evidence = pool.judge(
+        transitions, mistakes=trainer.mistakes, with_anchors=trainer.anchor_repeats > 0
+    )
     pooled = pool_evidence(evidence, prior)
     kernel, posteriors = kinds.fit_kernel(evidence, pooled)
     found: list[Candidate] = []
@@ -232,10 +262,11 @@ def learn(
         found += [] if alone is None else [alone]
     found = [each._replace(finish=cache(each.finish)) for each in found]
     weights, mixed = kinds.mix(evidence, found)
-    network = kinds.combine(evidence, found, weights, input_shape)
-    probs, at_anchors = pool.split(mixed)
-    table = _describe(found, weights)
-    return Learned(network, history, table, probs, at_anchors, found, pool.chosen)
+    network = kinds.combine(evidence, found, weights)
+    learned = Learned(network, history, _describe(found, weights), out_of_fold=pool.split(mixed))
+    if pool.is_sample and learner == "auto":
+        return _learn_from_all(pool, learned, found, trainer, targets, loss, transitions)
+    return learned
 
 
 def fit_networks(
@@ -291,23 +322,27 @@ def fit_networks(
     return found, history
 
 
-def learn_from_all(
+def _learn_from_all(
     pool: Pool,
     learned: Learned,
+    candidates: list[Candidate],
     trainer: Trainer,
+    targets: Targets,
+    loss: nn.Module,
     transitions: Transitions,
-    split: Callable[[Trainer], tuple[Examples, Examples | None, nn.Module]],
 ) -> Learned:
     """Train networks on a large table, and mix them with what was learned from a sample of it.
 
     Each network starts at the posteriors that the sample gives, and learns on by forward correction
-    from all examples that are not held out for it; `split` selects them, and makes the loss. The
-    weights make labels most likely that are neither in the sample nor were learned by the network.
+    from all examples that are not held out for it. The weights make labels most likely that are
+    neither in the sample nor were learned by the network.
     """
     start = time.perf_counter()
     others, n = pool.others, len(pool.table)
     if len(others) < _FEWEST_FOR_NETWORKS:  # hardly any example has a label
-        return learned
+        assert learned.out_of_fold is not None  # as of any mixture
+        probs, _ = learned.out_of_fold
+        return learned._replace(held_out=(pool.chosen, probs), out_of_fold=None)
     n_networks = max(1, min(_N_FOLDS, _MOST_NETWORKS // n))
     size = min(_MOST_HELD_OUT, len(others) // n_networks)
     folds = [np.sort(each) for each in np.split(others[: n_networks * size], n_networks)]
@@ -336,8 +371,8 @@ def learn_from_all(
             options=options,
             make_network=lambda sample, network=network, augment=augment: (network, augment),
         )
-        trained, held_out, loss = split(warm)
-        network, history = warm.train(loss, trained, held_out, f"network {number + 1}")
+        trained, held_out, its_loss = warm.split_with_anchors(targets, loss, pool.anchors)
+        network, history = warm.train(its_loss, trained, held_out, f"network {number + 1}")
         probs.append(np.exp(trainer.log_probs(network, trainer.pick(fold, fold))))
         networks.append(network.cpu())
     seconds = time.perf_counter() - start
@@ -347,7 +382,7 @@ def learn_from_all(
     X = pool.table[judged].astype(np.float32)
     evidence = Evidence(X, likelihood, np.zeros(len(judged), dtype=np.int64), pool.seed)
     found = []
-    for each in learned.found:
+    for each in candidates:
         its_probs = kinds.predict(each.finish()[0], X)
         found.append(each._replace(probs=its_probs, judgement=evidence.judge(its_probs)))
     of_networks = np.concatenate(probs)
@@ -355,9 +390,8 @@ def learn_from_all(
     name = "network, all examples"
     found.append(Candidate(name, of_networks, judgement, lambda: networks, seconds))
     weights, mixed = kinds.mix(evidence, found)
-    network = kinds.combine(evidence, found, weights, (X.shape[1],))
-    table = _describe(found, weights)
-    return Learned(network, history, table, mixed, learned.at_anchors, found, judged)
+    network = kinds.combine(evidence, found, weights)
+    return Learned(network, history, _describe(found, weights), held_out=(judged, mixed))
 
 
 def bound_steps(options: training.Options, n_examples: int, n_steps: int) -> training.Options:
@@ -390,8 +424,42 @@ def _describe(found: list[Candidate], weights: Floats) -> list[dict[str, Any]]:
     return table
 
 
-def check_learner(learner: Any) -> str:
-    """Check the parameter `learner`."""
+def choose_learner(
+    parameters: Mapping[str, Any], method: Method, X: NDArray[Any], *, has_weights: bool
+) -> str:
+    """Decide what the learner ``"auto"`` is, and check that others can do what is asked for.
+
+    `parameters` are those of the classifier.
+    """
+    learner = parameters["learner"]
     if learner not in LEARNERS:
         raise InvalidInput(f"learner must be one of {', '.join(LEARNERS)}. Got {learner!r}.")
-    return str(learner)
+    only_for_networks = {
+        name: parameters[name] not in (None, False, 0) for name in _ONLY_FOR_NETWORKS
+    }
+    only_for_networks |= {
+        "method": method is not METHODS["forward"],
+        "sample_weight": has_weights,
+        "learn_from_anchors": parameters["learn_from_anchors"] not in (True, False),
+        "images as X": X.ndim != 2,
+        f"fewer than {_FEWEST} examples": len(X) < _FEWEST,
+        "several processes": processes.count() > 1,
+    }
+    reasons = [name for name, is_used in only_for_networks.items() if is_used]
+    if learner == "auto":
+        return "network" if reasons else "auto"
+    if learner != "network" and reasons:
+        raise InvalidInput(
+            f"learner={learner!r} cannot be used with {reasons[0]}. Use learner='network'."
+        )
+    return learner
+
+
+def check_can_continue(network: nn.Module) -> nn.Module:
+    """Check that a warm start can continue the training of a model: a mixture has no training."""
+    if isinstance(network, Mixture):
+        raise InvalidInput(
+            "warm_start=True continues to train a network, but the model of the previous fit "
+            "is a mixture of models. Fit it with learner='network' or warm_start=True first."
+        )
+    return network

@@ -17,9 +17,10 @@ from scipy.sparse import csr_array
 from torch import Tensor, nn
 
 from naysay._base.checks import shorten
-from naysay._base.errors import InvalidModelFile
+from naysay._base.errors import InvalidInput, InvalidModelFile
 from naysay._base.files import check_folder, printable, replacing_folder, restored
 from naysay.classifier.preparation import Preparation
+from naysay.losses.protocol import as_training_loss
 from naysay.methods import METHODS, Method, Setting
 from naysay.networks import NETWORKS
 from naysay.transition import TransitionMatrix
@@ -36,6 +37,12 @@ _ENTRIES = ("data", "indices", "indptr")  # arrays of a sparse matrix
 _MOST_SAVED = 250_000  # entries of samples of the matrix, 1 MB; but at least 50 samples
 # Errors that parts of a damaged file raise, if they do not fit together.
 _MISFITS = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+# Parameters that are code, or of no use once the classifier is fitted.
+_NOT_SAVED = {"network", "augment", "optimiser", "schedule", "device", "classes", "checkpoint"}
+_NOT_SAVED |= {"progress"}
+# Parts of a model that are attributes of the classifier, with a "_" at the end of their names.
+ATTRIBUTES = ("network", "classes", "transition", "transitions", "transition_samples")
+ATTRIBUTES += ("input_shape", "preparation", "history", "provenance")
 NetworkFactory = Callable[[tuple[int, ...], int], nn.Module]
 
 
@@ -62,6 +69,29 @@ class SavedModel:
 def check_model_path(path: str | Path) -> Path:
     """Check that a model folder can be written there. Call this before training."""
     return check_folder(path, of=_is_model_folder, what="an earlier model")
+
+
+def plain_parameters(parameters: dict[str, Any], method: Method) -> dict[str, Any]:
+    """Select the parameters of a classifier that a file can contain."""
+    plain = {name: value for name, value in parameters.items() if name not in _NOT_SAVED}
+    plain["method"] = method.name
+    if not isinstance(plain["random_state"], int | None):
+        plain["random_state"] = None
+    if not isinstance(plain["transition"], str):
+        plain["transition"] = "uniform"  # the matrix itself is saved as transition_
+    return plain
+
+
+def state_of_loss(loss: nn.Module, method: Method) -> dict[str, Tensor]:
+    """List the tensors of a trained loss, which is rebuilt by the name of its method."""
+    if METHODS.get(method.name) is method:
+        return loss.state_dict()
+    if not as_training_loss(loss).reads_softmax:
+        raise InvalidInput(
+            f"A model file cannot hold the loss of your own method {method.name!r}, whose "
+            "log_scores are needed to predict. Save network_ and loss_ with torch.save."
+        )
+    return {}
 
 
 def save_model(

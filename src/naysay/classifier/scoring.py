@@ -1,16 +1,15 @@
 """How good a classifier is: the likelihood of complementary labels, and the accuracy at anchors."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from naysay.classifier.inputs import Anchors, is_ruled_out, read_labels
+from naysay.classifier.inputs import Anchors, read_labels
+from naysay.classifier.targets import find_prior
 from naysay.classifier.transition_estimate import TransitionEstimate
-from naysay.estimation import class_prior
 from naysay.metrics import Estimate
 from naysay.metrics.few_labels import class_weights, estimate_improvement, few_labels_estimate
 from naysay.observations import Observations, log_likelihoods
@@ -36,9 +35,6 @@ def score_labels(
     `y` has any of the forms that `fit` accepts. The second value warns about labels that look like
     true classes.
     """
-    if not isinstance(y, Observations) and not is_ruled_out(y):
-        check_consistent_length(log_probs, y)
-        y = Observations(example=np.arange(len(log_probs)), label=column_or_1d(y, warn=True))
     has_annotators = isinstance(y, Observations) and y.annotator is not None
     used = (has_annotators and transitions) or transition
     answers, _, _ = read_labels(y, len(log_probs), classes.tolist(), used)
@@ -69,18 +65,16 @@ def accuracy_at_anchors(
     estimate: TransitionEstimate,
     labels: Observations,
     anchors: Anchors,
-    *,
-    is_held_out: NDArray[np.bool_] | None = None,
-    predict: Callable[[NDArray[np.int64]], NDArray[np.float64]] | None = None,
+    held_out: tuple[NDArray[np.int64], NDArray[np.float64]] | None = None,
 ) -> Estimate | None:
     """Estimate the accuracy from anchors that the networks of cross-fitting have not seen.
 
     The classifier was trained on all examples and all anchors, so it should be better than these
-    networks. The difference is estimated on examples that it was not trained on: `is_held_out` and
-    `predict` by their numbers. Without these, the predictions come from five folds, and the share
-    of errors that the last fifth of the data avoids is taken from what is usual: between 0, if more
-    data do not help, and 15 %, if errors fall a little faster than with the square root of the
-    number of examples.
+    networks. The difference is estimated on `held_out`, the numbers of examples that it was not
+    trained on and its predictions for them. Without these, the predictions come from five folds,
+    and the share of errors that the last fifth of the data avoids is taken from what is usual:
+    between 0, if more data do not help, and 15 %, if errors fall a little faster than with the
+    square root of the number of examples.
     """
     probs, at_anchors, Q = estimate.predictions, estimate.at_anchors, estimate.transition
     if probs is None or at_anchors is None:
@@ -93,27 +87,32 @@ def accuracy_at_anchors(
     # often are also right about more of its anchors, so that their shares would make the accuracy
     # too high. The predictions of five folds are calibrated, and labels alone show the shares of
     # many classes far less precisely.
-    by_labels, chosen = np.ones(Q.n_classes), labels.comp_labels.label
-    by_predictions = probs.mean(axis=0)
-    if not len(chosen):
-        by_labels = by_predictions
-    elif Q.diagnose().identifiable:
+    by_predictions = by_labels = probs.mean(axis=0)
+    if len(labels.comp_labels.label):
         samples = estimate.uncertainty.samples if estimate.uncertainty else None
-        by_labels = class_prior(chosen, Q, shrink=True, Q_samples=samples)
-    both = (by_predictions, by_labels) if predict is None else (by_labels, by_predictions)
+        found = find_prior(labels, Q, samples)
+        by_labels = np.ones(Q.n_classes) if found is None else found
+    both = (by_predictions, by_labels) if held_out is None else (by_labels, by_predictions)
     (weights, strata), (other_weights, _) = (
         class_weights(true, np.maximum(shares, _LEAST_SHARE)) for shares in both
     )
     correct = (at_anchors.argmax(axis=1) == true).astype(np.float64)
     error = abs(float((other_weights - weights) @ correct)) / 2  # of the shares
     shift = 0.0
-    if predict is None:
+    if held_out is None:
         shift, error_of_shift = (1 - float(weights @ correct)) * np.array(_AVOIDED)
         error = float(np.hypot(error, error_of_shift))
-    elif is_held_out is not None and is_held_out[labels.example].any():
-        rows, likelihoods = _likelihood_of_each(labels.select(is_held_out[labels.example]), Q)
-        shift, error_of_shift = estimate_improvement(predict(rows), probs[rows], likelihoods)
-        error = float(np.hypot(error, error_of_shift))
+    else:
+        rows, predicted = held_out
+        place = np.full(labels.n_examples, -1)
+        place[rows] = np.arange(len(rows))
+        answers = labels.select(place[labels.example] >= 0)
+        if len(answers.label):
+            example, likelihoods = _likelihood_of_each(answers, Q)
+            shift, error_of_shift = estimate_improvement(
+                predicted[place[example]], probs[example], likelihoods
+            )
+            error = float(np.hypot(error, error_of_shift))
     return few_labels_estimate(
         correct,
         weights,

@@ -1,281 +1,36 @@
-"""Convert complementary labels to targets of a loss, and train networks on them.
-
-A single label per example stays an integer. Several labels, or labels of annotators who have
-matrices of their own, become a likelihood over the classes, a set of excluded classes or one
-training row for each answer, depending on the method.
-"""
+"""Train networks on targets: the split into training and held-out examples, devices, restarts."""
 
 import copy
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.functional import nll_loss
 
 from naysay import training
 from naysay._base.errors import InvalidInput, InvalidTransitionMatrix
 from naysay._base.progress import epoch_bar
-from naysay.estimation import class_prior
-from naysay.losses import PriorMatching
-from naysay.losses.protocol import LossWrapper, TrainingLoss, as_training_loss
-from naysay.methods import Method, Setting
-from naysay.observations import Observations, log_likelihoods
+from naysay.classifier.inputs import Anchors
+from naysay.classifier.model_files import NetworkFactory
+from naysay.classifier.targets import MixedLabelLoss, Targets, WeightedLoss, pair_labels
+from naysay.losses.protocol import as_training_loss
+from naysay.methods import Method
+from naysay.networks import MLP, Standardising, find_network
 from naysay.quality import find_collapsed_classes
 from naysay.training import Examples, Options, predict_logits, processes
-from naysay.training.augmentation import Augments
+from naysay.training.augmentation import Augments, default_for, of_each_view, strong_for
 from naysay.training.early_stopping import EpochRecord, least_held_out_loss
 from naysay.transition import TransitionMatrix
-from naysay.transition.alignment import Transitions
 
-_IGNORED = -100  # torch's default ignore_index
 _MOST_CLASSES = 1000  # matrices of more classes are not inverted
 _WORST_CONDITION = 1e3  # condition number of Q above which the estimate is mostly noise
 _SAMPLE = (10_000, 2**23)  # most examples, and most values, in the sample to standardise by
 _SHARE_OF_GPU = 0.5  # share of its free memory that inputs may take; larger inputs are streamed
-
-
-class Targets(NamedTuple):
-    """The rows to train on, and the loss for them.
-
-    ``example`` has the number of the example of each row and ``values`` its target.
-    ``of_true_class`` has the target of an example that is known to be of each class. It is None if
-    targets are label indices, and the loss then has to be wrapped in a `MixedLabelLoss`.
-    """
-
-    example: NDArray[np.int64]
-    values: NDArray[Any]
-    of_true_class: NDArray[Any] | None
-    loss: nn.Module
-
-
-def make_targets(
-    answers: Observations,
-    transitions: Transitions,
-    method: Method,
-    setting: Setting,
-    *,
-    mistakes: float = 0.0,
-) -> Targets:
-    """Convert answers, whose labels are indices, to targets that the method takes.
-
-    Methods that learn from likelihoods allow for a rate of `mistakes`, see `allow_mistakes`.
-    """
-    check_accepted(method, answers)
-    if mistakes and method.takes_evidence:
-        setting = replace(setting, Q=allow_mistakes(setting.Q, mistakes))
-        answers = replace(answers, mistakes=np.maximum(answers.mistakes, mistakes))
-        if isinstance(transitions, TransitionMatrix):
-            transitions = allow_mistakes(transitions, mistakes)
-        else:
-            transitions = {name: allow_mistakes(Q, mistakes) for name, Q in transitions.items()}
-    examples = np.arange(answers.n_examples)
-    n_classes = setting.Q.n_classes
-    is_single = (np.bincount(answers.example, minlength=answers.n_examples) == 1).all()
-    by_annotator = not isinstance(transitions, TransitionMatrix)
-    is_single &= answers.are_labels
-    if method.make_evidence_loss is not None and (by_annotator or not is_single):
-        values = log_likelihoods(answers, transitions).astype(np.float32)
-        certain = np.where(np.eye(n_classes, dtype=bool), np.float32(0), np.float32(-np.inf))
-        return Targets(examples, values, certain, method.make_evidence_loss())
-    if by_annotator:
-        raise InvalidInput(
-            f"Method {method.name!r} cannot use a matrix for each annotator. Use 'forward', "
-            "'two-views' or 'weak-to-strong', or pass one matrix for all."
-        )
-    loss = method.make_loss(setting)
-    if method.takes_several and not is_single:
-        ruled_out = np.zeros((len(examples), n_classes), dtype=bool)
-        ruled_out[answers.example, answers.label] = True
-        return Targets(examples, ruled_out, ~np.eye(n_classes, dtype=bool), loss)
-    return Targets(answers.example, answers.label, None, loss)
-
-
-def check_accepted(method: Method, answers: Observations) -> None:
-    """Check that a method that is given more than complementary labels takes likelihoods."""
-    if not answers.are_labels and not method.takes_evidence:
-        raise InvalidInput(
-            f"Method {method.name!r} learns from complementary labels only, not from answers to "
-            "suggestions or choices out of some classes. Use 'forward', 'two-views' or "
-            "'weak-to-strong'."
-        )
-
-
-def allow_mistakes(Q: TransitionMatrix, rate: float) -> TransitionMatrix:
-    """Raise the diagonal of Q to at least `rate`: a label that is impossible would cost infinity.
-
-    Labels that are impossible for every class remain so, because then Q is wrong. Matrices of very
-    many classes are left as they are: the uniform one would need a number for each entry.
-    """
-    if Q.n_classes > _MOST_CLASSES:
-        return Q
-    values = np.asarray(Q)
-    diagonal = values.diagonal()
-    share = np.maximum(rate - diagonal, 0) / (1 - np.minimum(diagonal, rate)) * values.any(axis=0)
-    if not share.any():
-        return Q
-    raised = values * (1 - share[:, None]) + np.diag(share)
-    return TransitionMatrix(raised, Q.classes if Q.has_names else None, allow_diagonal=True)
-
-
-class RobustHeldOut(LossWrapper):
-    """A loss whose held-out value leaves out the two examples with the largest losses.
-
-    Among few held-out examples a single label that is a mistake would decide which epoch is best.
-    Of fewer than ten examples one is left out, and of fewer than five none.
-    """
-
-    def __init__(self, loss: nn.Module) -> None:
-        super().__init__()
-        self.loss = as_training_loss(loss)
-        self.n_views = self.loss.n_views
-
-    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Compute the loss."""
-        return self.loss(logits, labels)
-
-    def held_out(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Compute the mean over the other examples, if the loss has a value for each."""
-        each = self.loss.per_example(labels)
-        if each is None or type(self.loss).held_out is not TrainingLoss.held_out:
-            return self.loss.held_out(logits, labels)
-        return each(logits, labels).sort().values[: n_kept(len(labels))].mean()
-
-    def per_example(self, labels: Tensor) -> TrainingLoss | None:
-        """Make a copy that returns one value per example, if the loss has one."""
-        return self.loss.per_example(labels)
-
-
-def n_kept(n_held_out: int) -> int:
-    """Count the held-out examples that are not left out."""
-    return n_held_out - min(2, n_held_out // 5)
-
-
-def add_prior_matching(
-    loss: nn.Module,
-    answers: Observations,
-    Q: TransitionMatrix,
-    strength: float,
-    Q_samples: NDArray[np.float64] | None,
-) -> nn.Module:
-    """Add prior matching, with the class prior that the answers imply; strength 0 adds nothing."""
-    if not strength:
-        return loss
-    answers = answers.comp_labels
-    if not len(answers.label):
-        raise InvalidInput(
-            "match_prior needs complementary labels, which show the shares of the classes. There "
-            "are only answers to suggestions or choices out of some classes: leave it out."
-        )
-    prior = torch.from_numpy(class_prior(answers.label, Q, shrink=True, Q_samples=Q_samples))
-    return PriorMatching(loss, prior, strength=strength)
-
-
-class MixedLabelLoss(LossWrapper):
-    """A loss on complementary labels that also learns from the true labels of some examples.
-
-    Labels are pairs as made by `pair_labels`, shape (N, 2). Likelihoods over the classes would be
-    equivalent, but they need K numbers per example, which is 800 MB for a million examples of 200
-    classes, and most methods have no loss for them. Held-out examples have complementary labels
-    only, shape (N,).
-    """
-
-    def __init__(self, loss: nn.Module) -> None:
-        super().__init__()
-        self.loss = as_training_loss(loss)
-        self.n_views = self.loss.n_views
-
-    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Compute the mean over all examples, with labels of either kind."""
-        comp_labels, true_labels = labels.unbind(1)
-        comp_loss = self.loss(logits, comp_labels)
-        views = logits.reshape(-1, len(labels), logits.shape[-1])  # also if there is one view
-        scores = self.log_scores(views.flatten(0, 1))
-        true_loss = nll_loss(
-            scores, true_labels.repeat(len(views)), ignore_index=_IGNORED, reduction="sum"
-        ) / len(views)
-        n_complementary = (true_labels == _IGNORED).sum()
-        return (comp_loss * n_complementary + true_loss) / len(labels)
-
-    def per_example(self, labels: Tensor) -> "TrainingLoss | None":
-        """Make a copy that returns one value per example, if the loss has one."""
-        if labels.ndim == 1:  # held-out examples
-            return self.loss.per_example(labels)
-        each = self.loss.per_example(labels[:, 0].clamp(min=0))
-        return None if each is None or self.n_views > 1 else _MixedEach(each)
-
-
-class _MixedEach(LossWrapper):
-    """The values of a `MixedLabelLoss` for each example."""
-
-    def __init__(self, loss: TrainingLoss) -> None:
-        super().__init__()
-        self.loss = loss
-
-    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
-        comp_labels, true_labels = labels.unbind(1)
-        of_comp = self.loss(logits, comp_labels.clamp(min=0))
-        of_true = nll_loss(
-            self.log_scores(logits), true_labels, ignore_index=_IGNORED, reduction="none"
-        )
-        return torch.where(true_labels == _IGNORED, of_comp, of_true)
-
-
-class WeightedLoss(LossWrapper):
-    """A loss as the weighted mean over examples.
-
-    Labels are positions in ``labels`` and ``weights``, or in those of the held-out examples: so
-    labels of any type have a weight beside them. The weights are scaled to mean 1, and a batch is
-    not normalised by its own weights, which would count an example less in a batch of heavy ones.
-    """
-
-    labels: Tensor
-    weights: Tensor
-    held_out_labels: Tensor
-    held_out_weights: Tensor
-
-    def __init__(
-        self, loss: TrainingLoss, trained: tuple[Tensor, Tensor], held_out: tuple[Tensor, Tensor]
-    ) -> None:
-        super().__init__()
-        self.loss = loss
-        self.n_views = loss.n_views
-        for prefix, (labels, weights) in (("", trained), ("held_out_", held_out)):
-            self.register_buffer(f"{prefix}labels", labels)
-            self.register_buffer(f"{prefix}weights", (weights / weights.mean()).float())
-
-    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Compute the weighted mean of the losses of examples."""
-        weights, labels = self.weights[labels], self.labels[labels]
-        each = self.loss.per_example(labels)
-        assert each is not None  # `Trainer.weigh` has checked this
-        return (each(logits, labels) * weights).mean()
-
-    def held_out(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Compute the weighted mean over held-out examples, without those that are left out."""
-        loss, is_robust = self.loss, False
-        while isinstance(loss, LossWrapper):
-            is_robust |= isinstance(loss, RobustHeldOut)
-            loss = loss.loss
-        weights, labels = self.held_out_weights[labels], self.held_out_labels[labels]
-        each = loss.per_example(labels)
-        assert each is not None
-        values, order = each(logits, labels).sort()
-        kept = weights[order][: n_kept(len(labels)) if is_robust else len(labels)]
-        return (values[: len(kept)] * kept).sum() / kept.sum()
-
-
-def pair_labels(comp_labels: Tensor, true_labels: Tensor) -> Tensor:
-    """Make pairs (complementary label, true label) for two sets; -100 is a missing label."""
-    pairs = comp_labels.new_full((len(comp_labels) + len(true_labels), 2), _IGNORED)
-    pairs[: len(comp_labels), 0] = comp_labels
-    pairs[len(comp_labels) :, 1] = true_labels
-    return pairs
 
 
 @dataclass(kw_only=True)
@@ -288,8 +43,9 @@ class Trainer:
     options: Options
     device: torch.device
     random: np.random.RandomState
-    make_network: Callable[[Tensor], tuple[nn.Module, Augments]]  # for inputs like a sample
+    make_network: Callable[..., tuple[nn.Module, Augments]]  # for inputs like a sample
     mistakes: float = 0.0  # share of mistaken labels that training allows for
+    anchor_repeats: int = 1  # how often an epoch shows each anchor
     progress: bool = False
     checkpoint: Path | None = None
     weights: NDArray[np.float64] | None = None  # of the examples; None if all count the same
@@ -311,6 +67,14 @@ class Trainer:
             )
         return trained, others if len(others) else None
 
+    def split_with_anchors(
+        self, targets: Targets, loss: nn.Module, anchors: Anchors | None
+    ) -> tuple[Examples, Examples | None, nn.Module]:
+        """Split targets as `split` does, and add the anchors to those to train on."""
+        examples, held_out = self.split(targets.example, targets.values)
+        examples, loss = self.add_anchors(examples, targets, loss, anchors)
+        return examples, held_out, loss
+
     def pick(self, example: NDArray[np.int64], values: NDArray[Any]) -> Examples:
         """Select examples by number, with their targets."""
         return Examples(
@@ -324,13 +88,13 @@ class Trainer:
         examples: Examples,
         targets: Targets,
         loss: nn.Module,
-        X_anchor: NDArray[Any],
-        y_anchor: NDArray[np.int64],
-        *,
-        repeats: int = 1,
+        anchors: Anchors | None,
     ) -> tuple[Examples, nn.Module]:
-        """Add the anchors to the examples, `repeats` times each, and adapt the loss to both."""
-        X, true = (np.repeat(each, repeats, axis=0) for each in (X_anchor, y_anchor))
+        """Add the anchors to the examples, and adapt the loss to both."""
+        if anchors is None or not self.anchor_repeats:
+            return examples, loss
+        X = np.repeat(anchors.X, self.anchor_repeats, axis=0)
+        true = np.repeat(anchors.y, self.anchor_repeats)
         if targets.of_true_class is None:
             labels = pair_labels(examples.labels, torch.as_tensor(true, device=self.device))
             loss = MixedLabelLoss(loss)
@@ -415,6 +179,36 @@ class Trainer:
         """Compute the log-softmax of a network's logits, in float32 however it was trained."""
         logits = training.predict_logits(network, examples)
         return logits.double().log_softmax(1).cpu().numpy()
+
+
+def make_network(
+    network: str | nn.Module | NetworkFactory | None,
+    n_classes: int,
+    method: Method,
+    augment: Augments | None,
+    sample: Tensor,
+    *,
+    start: nn.Module | None = None,
+) -> tuple[nn.Module, Augments]:
+    """Make a new network for inputs like the sample, or copy `start`, and choose its augmentation.
+
+    `network` and `augment` are parameters of the classifier.
+    """
+    if augment is None and method.needs_strong_view:
+        augment = default_for(sample), strong_for(sample)
+    elif augment is None:
+        augment = default_for(sample) if method.needs_augmentation else lambda inputs: inputs
+    if start is not None:
+        return copy.deepcopy(start), augment
+    if isinstance(network, nn.Module):
+        made = copy.deepcopy(network)
+    else:
+        make = find_network(network) if isinstance(network, str) else network
+        made: nn.Module = (make or MLP)(tuple(sample.shape[1:]), n_classes)
+    if isinstance(made, Standardising):
+        # Augmented, as in training: shifted images vary in pixels that are otherwise constant.
+        made.standardise(of_each_view(augment, 1)[0](sample.float()).cpu())
+    return made, augment
 
 
 def _numbered(examples: Examples) -> Examples:

@@ -27,7 +27,8 @@ from torch.nn.functional import cross_entropy
 from naysay._base.checks import shorten
 from naysay.classifier.inputs import Anchors
 from naysay.classifier.learner import Pool
-from naysay.classifier.trainer import RobustHeldOut, Trainer, add_prior_matching, make_targets
+from naysay.classifier.targets import RobustHeldOut, add_prior_matching, make_targets
+from naysay.classifier.trainer import Trainer
 from naysay.estimation import (
     MistakeRate,
     Uncertainty,
@@ -39,7 +40,7 @@ from naysay.estimation import (
     uncertainty,
 )
 from naysay.estimation.anchors import describe_few_anchors
-from naysay.methods import Method, Setting
+from naysay.methods import METHODS, Method, Setting
 from naysay.observations import Observations
 from naysay.training import Examples
 from naysay.transition import TransitionMatrix
@@ -79,7 +80,7 @@ class CrossFit(Protocol):
 
     def __call__(
         self, Q: TransitionMatrix, Q_samples: NDArray[np.float64] | None, *, name: str
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], bool]:
+    ) -> Predicted:
         """Predict with Q, of which there may be samples; `name` is shown as progress."""
         ...
 
@@ -92,37 +93,33 @@ def estimate_transition(
     *,
     refining: bool,
     allow_diagonal: bool,
-    by_annotator: bool,
     match_prior: float,
-    anchor_repeats: int,
     method: Method,
     pool: Pool | None = None,
 ) -> TransitionEstimate:
     """Estimate Q from complementary labels and anchors, by the steps of this module.
 
-    `refining` and `by_annotator` are whether to do steps 3 and 4, and step 5. The networks of step
-    3 learn by `method`, which must accept likelihoods as evidence. Answers of other kinds than
-    complementary labels are evidence for them, and say nothing about Q. With a `pool`, kernels take
-    the place of these networks, and a first refinement is on predictions that anchors alone give.
+    `refining` is whether to do steps 3 and 4. Step 5 is done if `method`, by which the classifier
+    will learn, accepts likelihoods as evidence. The networks of step 3 learn by it too if it also
+    has a strong view, else by ``forward``. Answers of other kinds than complementary labels are
+    evidence for them, and say nothing about Q. With a `pool`, kernels take the place of these
+    networks, and a first refinement is on predictions that anchors alone give.
     """
+    trainer = replace(trainer, anchor_repeats=max(1, trainer.anchor_repeats))
+    can_cross_fit = method.needs_strong_view and method.takes_evidence
+    cross_fit_by = partial(
+        cross_fit, match_prior=match_prior, method=method if can_cross_fit else METHODS["forward"]
+    )
     evidence, answers = answers, answers.comp_labels
     if not len(answers.label):  # nobody chose a class to exclude: there is no matrix to estimate
         Q = TransitionMatrix.uniform(len(names), classes=names)
         probs = out_of_fold = None
         if pool is not None:
-            probs, out_of_fold, _ = pool.cross_fit(Q, len(names), mistakes=trainer.mistakes)
+            probs, out_of_fold, _ = pool.cross_fit(Q, mistakes=trainer.mistakes)
         elif refining and len(evidence.label) >= _FEWEST_ANSWERS:
-            probs, out_of_fold, _ = cross_fit(
-                trainer,
-                evidence,
-                anchors,
-                Q,
-                None,
-                match_prior=match_prior,
-                anchor_repeats=anchor_repeats,
-                method=method,
-                seed=int(trainer.random.randint(2**31 - 1)),
-                name="predicting anchors",
+            seed = int(trainer.random.randint(2**31 - 1))
+            probs, out_of_fold, _ = cross_fit_by(
+                trainer, evidence, anchors, Q, None, seed=seed, name="predicting anchors"
             )
         return TransitionEstimate(Q, Q, None, probs, out_of_fold, {})
     trained, held_out = trainer.split(*_label_shares(answers, len(names)))
@@ -138,22 +135,13 @@ def estimate_transition(
     by_anchors: Callable[[], Predicted] | None = None
     predict_by: CrossFit
     if pool is None:
-        predict_by = partial(
-            cross_fit,
-            trainer,
-            evidence,
-            anchors,
-            match_prior=match_prior,
-            anchor_repeats=anchor_repeats,
-            method=method,
-            seed=seed,
-        )
+        predict_by = partial(cross_fit_by, trainer, evidence, anchors, seed=seed)
     else:
 
         def predict(
             Q: TransitionMatrix | None, Q_samples: NDArray[np.float64] | None = None, *, name: str
         ) -> Predicted:
-            probs, out_of_fold, right = pool.cross_fit(Q, len(names), mistakes=trainer.mistakes)
+            probs, out_of_fold, right = pool.cross_fit(Q, mistakes=trainer.mistakes)
             return probs, out_of_fold, right > least_right(len(names))
 
         by_anchors, predict_by = partial(predict, None, name=""), predict
@@ -165,7 +153,7 @@ def estimate_transition(
         names,
         refining=refining,
         allow_diagonal=allow_diagonal,
-        by_annotator=by_annotator,
+        by_annotator=method.takes_evidence,
         resampling=bool(match_prior),
         seed=seed,
         by_anchors=by_anchors,
@@ -264,11 +252,10 @@ def cross_fit(
     Q_samples: NDArray[np.float64] | None,
     *,
     match_prior: float,
-    anchor_repeats: int,
     method: Method,
     seed: int,
     name: str,
-) -> tuple[NDArray[np.float64], NDArray[np.float64], bool]:
+) -> Predicted:
     """Predict P(Y | x) for every example by a network that was not trained on its labels.
 
     Two networks are trained with Q, under which every label must be possible, each on one half of
@@ -298,9 +285,7 @@ def cross_fit(
         )
         of_other = anchor_half == fold
         learned = anchors.select(~of_other)
-        trained, loss = trainer.add_anchors(
-            trained, targets, base_loss, learned.X, learned.y, repeats=anchor_repeats
-        )
+        trained, loss = trainer.add_anchors(trained, targets, base_loss, learned)
         network, _ = trainer.train(
             loss.to(trainer.device), trained, held_out, f"{name} {fold + 1} of 2"
         )

@@ -9,12 +9,11 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import (
     _num_samples,
     assert_all_finite,
-    check_consistent_length,
     check_is_fitted,
     column_or_1d,
     validate_data,
@@ -22,6 +21,7 @@ from sklearn.utils.validation import (
 
 from naysay._base.checks import check_count, check_number
 from naysay._base.errors import InvalidInput, NaysayWarning
+from naysay.classifier.base import ComplementaryEstimator
 from naysay.classifier.em import (
     Fitted,
     Floats,
@@ -43,22 +43,20 @@ from naysay.classifier.inputs import (
     require_anchors,
     warn_if_unlike,
 )
-from naysay.classifier.scoring import score_labels
-from naysay.classifier.trainer import allow_mistakes
+from naysay.classifier.targets import log_evidence
 from naysay.classifier.transition_estimate import (
-    TransitionEstimate,
     calibrated,
     estimate_from_predictions,
     least_right,
 )
-from naysay.observations import Observations, log_likelihoods
+from naysay.observations import Observations
 from naysay.transition import TransitionMatrix
-from naysay.transition.alignment import Transitions, pool
+from naysay.transition.alignment import Transitions
 
 __all__ = ["ComplementaryWrapper"]
 
 
-class ComplementaryWrapper(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class ComplementaryWrapper(MetaEstimatorMixin, ComplementaryEstimator):
     """Learn from complementary labels with any scikit-learn classifier, by an EM algorithm.
 
     Each round fits the classifier on rows with weights, one for each example i and class k that
@@ -130,13 +128,8 @@ class ComplementaryWrapper(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     True
     """
 
-    classes_: NDArray[Any]
     estimator_: Any
     temperature_: float
-    transition_: TransitionMatrix
-    transitions_: dict[str, TransitionMatrix]
-    transition_estimate_: TransitionEstimate | None
-    transition_samples_: NDArray[np.float64] | None
     history_: list[dict[str, float]]
 
     def __init__(
@@ -167,7 +160,6 @@ class ComplementaryWrapper(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags = copy.deepcopy(get_tags(self.estimator).input_tags)
-        tags.classifier_tags.poor_score = True  # it learns to avoid the y it is given
         return tags
 
     def fit(
@@ -240,8 +232,6 @@ class ComplementaryWrapper(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             validate_data(self, X, y, skip_check_array=True)
             y = column_or_1d(y, warn=True)
             assert_all_finite(y, input_name="y")
-            check_consistent_length(X, y)
-            y = Observations(example=np.arange(len(y)), label=y)
         labels, self.classes_, given = read_labels(y, _num_samples(X), self.classes, given)
         return labels, given
 
@@ -272,16 +262,9 @@ class ComplementaryWrapper(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
         The second value is what an estimate predicted, to start from.
         """
-        names = list(map(str, self.classes_))
-        self.transition_estimate_, start = None, None
-        if given is not None:
-            transitions = given
-        elif (
-            em.anchors is None or self.transition == "uniform" or not len(labels.comp_labels.label)
-        ):
-            transitions = TransitionMatrix.uniform(len(names), classes=names)
-        else:
-            self.transition_estimate_ = estimate_from_predictions(
+        names, estimate, start = list(map(str, self.classes_)), None, None
+        if self._is_estimated and em.anchors is not None and len(labels.comp_labels.label):
+            estimate = estimate_from_predictions(
                 em.predict_labels_at_anchors(len(names)),
                 em.cross_fit,
                 labels.comp_labels,
@@ -293,55 +276,16 @@ class ComplementaryWrapper(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 resampling=False,
                 seed=em.seed,
             )
-            transitions = (
-                self.transition_estimate_.by_annotator or self.transition_estimate_.transition
-            )
-            if self.transition_estimate_.predictions is not None:
+            if estimate.predictions is not None:
                 start = np.full((len(em.fold), len(names)), 1 / len(names))
-                start[: labels.n_examples] = self.transition_estimate_.predictions
-        uncertainty = self.transition_estimate_.uncertainty if self.transition_estimate_ else None
-        self.transition_samples_ = uncertainty.samples if uncertainty else None
-        self.transition_ = (
-            self.transition_estimate_.transition
-            if self.transition_estimate_
-            else pool(labels.annotator, transitions)
-        )
-        self.transitions_ = dict(transitions) if isinstance(transitions, Mapping) else {}
-        return transitions, start
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predict the true class of each example."""
-        best = self.predict_log_proba(X).argmax(axis=1)
-        return self.classes_[best]
-
-    def predict_proba(self, X: Any) -> Floats:
-        """Predict P(Y | x), shape (n, n_classes), with columns in the order of `classes_`."""
-        return np.exp(self.predict_log_proba(X))
+                start[: labels.n_examples] = estimate.predictions
+        return self._set_transitions(given, estimate, labels), start
 
     def predict_log_proba(self, X: Any) -> Floats:
         """Predict log P(Y | x)."""
         check_is_fitted(self)
         fitted = Fitted(self.estimator_, self._positions)
         return log_at_temperature(fitted.predict(X, len(self.classes_)), self.temperature_)
-
-    def score(self, X: Any, y: Any) -> float:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Compute the mean log-likelihood of complementary labels; greater is better.
-
-        It ranks classifiers without true labels, as `ComplementaryClassifier.score` does, so that
-        ``GridSearchCV`` needs no ``scoring``. It is not an accuracy.
-
-        Parameters
-        ----------
-        X : as in `fit`
-        y : array, boolean matrix or Observations, as in `fit`
-            Complementary labels of the examples.
-        """
-        found, warning = score_labels(
-            self.predict_log_proba(X), y, self.classes_, self.transition_, self.transitions_
-        )
-        if warning is not None:
-            warnings.warn(warning, NaysayWarning, stacklevel=2)
-        return found
 
 
 @dataclass(frozen=True)
@@ -368,14 +312,7 @@ class _EM:
 
     def log_evidence(self, transitions: Transitions) -> Floats:
         """Compute log P(what is known about an example | class), up to a constant."""
-        if isinstance(transitions, TransitionMatrix):
-            transitions = allow_mistakes(transitions, self.mistakes)
-        else:
-            transitions = {
-                name: allow_mistakes(Q, self.mistakes) for name, Q in transitions.items()
-            }
-        mistakes = np.maximum(self.answers.mistakes, self.mistakes)
-        evidence = log_likelihoods(replace(self.answers, mistakes=mistakes), transitions)
+        evidence = log_evidence(self.answers, transitions, self.mistakes)
         if self.anchors is not None:
             known = np.eye(evidence.shape[1], dtype=bool)[self.anchors.y]
             evidence[self.at_anchors] = np.where(known, 0, -np.inf)

@@ -13,7 +13,6 @@ from rich.table import Table
 from rich.text import Text
 
 from naysay import datasets
-from naysay._base.errors import DatasetUnavailable, InvalidData
 from naysay.cli._shared import AsJson, DataFile, print_json, read_data, reads_data
 
 if TYPE_CHECKING:
@@ -75,9 +74,9 @@ def fetch(
     results: list[dict[str, Any]] = []
     for name in names:
         dataset = datasets.fetch(name, data_dir=data_dir)
-        results.append(_summary(dataset))
+        results.append(dataset.to_dict())
         if not as_json:
-            typer.echo(f"{name}: {_sizes(dataset)}, in {datasets.data_folder(data_dir)}.")
+            typer.echo(f"{name}: {dataset.sizes}, in {datasets.data_folder(data_dir)}.")
     if as_json:
         print_json(results, indent=2)
 
@@ -101,53 +100,19 @@ def verify(
     chosen = names or [
         name for name in datasets.names() if datasets.is_on_disk(name, data_dir=data_dir)
     ]
-    results = [_verify_one(name, data_dir) for name in chosen]
+    results = [datasets.verify(name, data_dir=data_dir) for name in chosen]
     if as_json:
-        print_json(results, indent=2)
+        print_json([result.to_dict() for result in results], indent=2)
     else:
         for result in results:
-            detail = result["detail"].splitlines()[0]
-            typer.echo(f"{result['name']}: {result['status']}. {detail}")
+            typer.echo(f"{result.name}: {result.status}. {result.detail.splitlines()[0]}")
         if not results:
             typer.echo(
                 f"No data set is in {datasets.data_folder(data_dir)}. To list all data sets, run: "
                 "naysay data list"
             )
-    if any(result["status"] != "ok" for result in results):
+    if any(result.status != "ok" for result in results):
         raise typer.Exit(1)
-
-
-def _verify_one(name: str, data_dir: Path | None) -> dict[str, Any]:
-    try:
-        dataset = datasets.load(name, data_dir=data_dir, download=False)
-    except DatasetUnavailable as error:
-        return {"name": name, "status": "missing", "detail": str(error)}
-    except InvalidData as error:
-        return {"name": name, "status": "damaged", "detail": str(error)}
-    checks = sorted({file.checked for file in dataset.provenance.files})
-    detail = " ".join(
-        (f"{_sizes(dataset)}; checked: {', '.join(checks)}.", *dataset.provenance.notes)
-    )
-    return {"name": name, "status": "ok", "detail": detail, **_summary(dataset)}
-
-
-def _sizes(dataset: datasets.Dataset) -> str:
-    test = f"{len(dataset.test):,} test" if dataset.test else "no official test"
-    return f"{len(dataset.train):,} training and {test} examples of {len(dataset.classes)} classes"
-
-
-def _summary(dataset: datasets.Dataset) -> dict[str, Any]:
-    return {
-        "name": dataset.name,
-        "n_classes": len(dataset.classes),
-        "n_train": len(dataset.train),
-        "n_test": len(dataset.test) if dataset.test else None,
-        "notes": list(dataset.provenance.notes),
-        "files": [
-            {"path": str(file.path), "md5": file.md5, "checked": file.checked}
-            for file in dataset.provenance.files
-        ],
-    }
 
 
 def example(

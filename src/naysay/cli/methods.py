@@ -8,12 +8,6 @@ from rich.table import Table
 
 from naysay.cli._shared import AsJson, print_json
 
-_IN_JSON = (
-    *("name", "summary", "when", "source"),
-    *("needs_transition", "needs_prior", "takes_several", "takes_evidence"),
-    *("needs_augmentation", "needs_strong_view"),
-)
-
 
 def methods(
     as_json: AsJson = False,
@@ -29,15 +23,9 @@ def methods(
     Example: naysay methods --json
     """
     from naysay.methods import METHODS, markdown_references, markdown_table
-    from naysay.methods.references import REFERENCES
 
     if as_json:
-        listed = []
-        for each in METHODS.values():
-            keys = [key for key in each.source.split("; ") if key in REFERENCES]
-            figures = {name: getattr(each, name) for name in _IN_JSON}
-            listed.append({**figures, "references": [str(REFERENCES[key]) for key in keys]})
-        print_json(listed)
+        print_json([each.to_dict() for each in METHODS.values()])
     elif markdown:
         typer.echo(f"{markdown_table()}\n{markdown_references()}", nl=False)
     else:

@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from naysay._base.errors import InvalidInput
 from naysay.cli._shared import AsJson, print_json
 
 
@@ -33,33 +32,18 @@ def report(
     Example: naysay report naysay-records.jsonl --out report.html
     """
     from naysay.experiments import tables
-    from naysay.experiments.records import RecordFile
-    from naysay.experiments.suites import SUITES
-    from naysay.report import check_page_path, write_report_page
+    from naysay.report import check_page_path, count_runs, read_results, write_report_page
 
     if markdown and latex:
         raise typer.BadParameter("choose one of --markdown and --latex.")
-    for path in files:
-        if not path.is_file():
-            raise InvalidInput(
-                "RECORDS must be files written by naysay reproduce. "
-                f"There is no file {str(path)!r}."
-            )
     if not (markdown or latex):
         check_page_path(out)
-    records = [record for path in files for record in RecordFile(path).read()]
-    results = tables.summarise_records(SUITES.values(), records)
-    if not results:
-        raise InvalidInput(
-            "RECORDS must contain a run of a table or figure of the paper. "
-            f"{len(records)} records were read, and none belongs to a suite of this version."
-        )
+    records, results = read_results(files)
     if markdown or latex:
         typer.echo((tables.markdown if markdown else tables.latex)(results), nl=False)
         return
     page = write_report_page(records, out)
-    n_runs = len({record.spec.hash for result in results for record in result.records})
     if as_json:
-        print_json({"n_runs": n_runs, "page": str(page)}, indent=None)
+        print_json({"n_runs": count_runs(results), "page": str(page)}, indent=None)
     else:
-        typer.echo(f"{n_runs} runs. The page: {page}")
+        typer.echo(f"{count_runs(results)} runs. The page: {page}")

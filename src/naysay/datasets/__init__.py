@@ -8,7 +8,16 @@ True
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from naysay.datasets.official import DatasetInfo, describe, fetch, is_on_disk, load, names
+from naysay.datasets.official import (
+    DatasetInfo,
+    Verification,
+    describe,
+    fetch,
+    is_on_disk,
+    load,
+    names,
+    verify,
+)
 from naysay.datasets.official.entry import Dataset, Provenance, SourceFile, Split, data_folder
 
 if TYPE_CHECKING:
@@ -22,6 +31,7 @@ __all__ = [
     "Provenance",
     "SourceFile",
     "Split",
+    "Verification",
     "data_folder",
     "describe",
     "fetch",
@@ -31,6 +41,7 @@ __all__ = [
     "read_features",
     "read_own",
     "summarise",
+    "verify",
 ]
 
 # These names are loaded on first use, because the readers need pyarrow and official data do not.

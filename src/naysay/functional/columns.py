@@ -4,7 +4,7 @@ Every form offers the same operations on a batch, with p = softmax(logits) and q
 
 - ``log_q_of(logits, labels)`` computes log q_ȳ, shape (n,);
 - ``q(probs)`` computes q, shape (n, K);
-- ``log_likelihoods(logits, labels)`` looks up the columns log Q[:, ȳ], shape (n, K);
+- ``log_columns_of(logits, labels)`` looks up the columns log Q[:, ȳ], shape (n, K);
 - ``joint(probs, labels, axis)``, which the sparse form lacks, computes the products Q[k, ȳ] p_k
   with the classes along that axis; those of the uniform form still lack the factor 1 / (K - 1).
 
@@ -89,7 +89,7 @@ class UniformColumns(NamedTuple):
         """Compute p_k for the classes other than ȳ, and 0 for ȳ; the classes are along the axis."""
         return probs.scatter(axis, labels.unsqueeze(axis), 0)
 
-    def log_likelihoods(self, logits: Tensor, labels: Tensor) -> Tensor:
+    def log_columns_of(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Look up log Q[k, ȳ] for every class k, shape (n, K)."""
         rest = torch.full_like(logits, -math.log(self.n_others))
         return rest.scatter(1, labels[:, None], -math.inf)
@@ -133,7 +133,7 @@ class DenseColumns(NamedTuple):
         table = self.columns if axis else by_class
         return table.index_select(1 - axis, self._rows_of(labels)).mul_(probs)
 
-    def log_likelihoods(self, logits: Tensor, labels: Tensor) -> Tensor:
+    def log_columns_of(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Look up log Q[k, ȳ] for every class k, shape (n, K)."""
         return self.log_columns[self._rows_of(labels)]
 
@@ -171,7 +171,7 @@ class SparseColumns(NamedTuple):
         log_values = self.log_values[entries].masked_fill(outside, -math.inf)
         return log_share(logits.gather(1, self.classes[entries]), log_values, logits)
 
-    def log_likelihoods(self, logits: Tensor, labels: Tensor) -> Tensor:
+    def log_columns_of(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Look up log Q[k, ȳ] for every class k, shape (n, K)."""
         n, n_classes = logits.shape
         entries, outside = self._entries_of(labels)

@@ -57,7 +57,7 @@ def partial_output_consistency(
             f"{', '.join(map(str, logits.shape))}). Got {describe_tensor(view_logits)}."
         )
     losses = negative_log_q(columns, batch.logits, batch.labels)
-    likelihoods = columns.log_likelihoods(batch.logits, batch.labels)
+    likelihoods = columns.log_columns_of(batch.logits, batch.labels)
     log_targets = (batch.logits.detach() + likelihoods).log_softmax(1)
     targets = log_targets.exp()
     log_targets = log_targets.masked_fill(targets == 0, 0)  # 0 log 0 is 0
@@ -127,7 +127,7 @@ def two_views(
     """
     batch, columns = flatten_with_columns(logits, comp_labels, ignore_index, Q)
     views = _stack(batch.logits, other_logits, logits.shape)
-    evidence = columns.log_likelihoods(batch.logits, batch.labels)
+    evidence = columns.log_columns_of(batch.logits, batch.labels)
     return reduce(_losses_of_views(views, evidence, consistency, target), batch, weight, reduction)
 
 

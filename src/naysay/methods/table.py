@@ -6,7 +6,7 @@ This is the only place where a string selects behaviour. To add a method, add it
 
 import difflib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
 
@@ -87,6 +87,17 @@ class Method:
             "augmentation": self.needs_augmentation,
         }
         return ", ".join(word for word, applies in facts.items() if applies)
+
+    def to_dict(self) -> dict[str, Any]:
+        """List all facts about the method, as plain values for JSON."""
+        plain = {
+            each.name: getattr(self, each.name)
+            for each in fields(self)
+            if not each.name.startswith("make_")
+        }
+        keys = [key for key in self.source.split("; ") if key in REFERENCES]
+        references = [str(REFERENCES[key]) for key in keys]
+        return {**plain, "takes_evidence": self.takes_evidence, "references": references}
 
 
 def _with_transition(make: Callable[[TransitionMatrix], nn.Module]) -> dict[str, Any]:

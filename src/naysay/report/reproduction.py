@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from naysay.experiments.records import RunRecord
+from naysay._base.errors import InvalidInput
+from naysay.experiments.records import RecordFile, RunRecord
 from naysay.experiments.suites import SUITES
 from naysay.experiments.tables import MARKS, CellResult, SuiteResult, summarise_records
 from naysay.report.page import render, write_page
@@ -22,6 +23,31 @@ from naysay.transition import TransitionMatrix
 _MOST_CURVES = 8
 _LARGEST_STANDARD_ERROR = 0.02  # of the estimates of accuracy that are compared with the accuracy
 _MATRICES = {"true": "True Q", "estimated": "Estimated", "refined": "Refined"}
+
+
+def read_results(
+    files: Iterable[str | Path],
+) -> tuple[list[RunRecord], list[SuiteResult]]:
+    """Read files of records, and summarise the runs that belong to a suite."""
+    for path in files:
+        if not Path(path).is_file():
+            raise InvalidInput(
+                "RECORDS must be files written by naysay reproduce. "
+                f"There is no file {str(path)!r}."
+            )
+    records = [record for path in files for record in RecordFile(path).read()]
+    results = summarise_records(SUITES.values(), records)
+    if not results:
+        raise InvalidInput(
+            "RECORDS must contain a run of a table or figure of the paper. "
+            f"{len(records)} records were read, and none belongs to a suite of this version."
+        )
+    return records, results
+
+
+def count_runs(results: Iterable[SuiteResult]) -> int:
+    """Count the different runs of all results; suites may share some."""
+    return len({record.spec.hash for result in results for record in result.records})
 
 
 def render_report_page(records: Iterable[RunRecord]) -> str:

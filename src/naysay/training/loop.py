@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from naysay._base.checks import check_count, check_number
 from naysay._base.errors import InvalidInput
 from naysay.losses.protocol import as_training_loss
 from naysay.networks.randomness import drawing_privately, private_generator
@@ -119,6 +120,16 @@ class Options:
     bfloat16: bool = False
     compile: bool = False
     capture: bool = True
+
+    def __post_init__(self) -> None:
+        for name, least in (("epochs", 0), ("batch_size", 1), ("patience", 1)):
+            object.__setattr__(self, name, check_count(getattr(self, name), name, least=least))
+        object.__setattr__(self, "lr", check_number(self.lr, "lr", above=0))
+        if self.weight_decay != 0:
+            check_number(self.weight_decay, "weight_decay", above=0)
+        object.__setattr__(self, "weight_decay", float(self.weight_decay))
+        if self.max_norm is not None:
+            check_number(self.max_norm, "max_norm", above=0)
 
 
 @contextmanager

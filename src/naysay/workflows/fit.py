@@ -18,7 +18,7 @@ from naysay._base.checks import check_number, check_seed, shorten
 from naysay._base.errors import InvalidData
 from naysay.classifier import ComplementaryClassifier
 from naysay.classifier.model_files import NetworkFactory
-from naysay.classifier.trainer import allow_mistakes
+from naysay.classifier.targets import allow_mistakes
 from naysay.datasets.own import OwnData
 from naysay.datasets.own.recipe import Recipe
 from naysay.datasets.own.summary import Summary, summarise

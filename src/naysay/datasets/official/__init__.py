@@ -2,14 +2,24 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 from naysay._base.checks import shorten
-from naysay._base.errors import DatasetUnavailable, InvalidInput
+from naysay._base.errors import DatasetUnavailable, InvalidData, InvalidInput
 from naysay.datasets.official.download import download_missing
 from naysay.datasets.official.entry import Dataset, Entry, Provenance, data_folder, locate
 from naysay.datasets.official.registry import REGISTRY
 
-__all__ = ["DatasetInfo", "describe", "fetch", "is_on_disk", "load", "names"]
+__all__ = [
+    "DatasetInfo",
+    "Verification",
+    "describe",
+    "fetch",
+    "is_on_disk",
+    "load",
+    "names",
+    "verify",
+]
 
 
 @dataclass(frozen=True)
@@ -29,6 +39,24 @@ class DatasetInfo:
     source: str
     licence: str
     citation: str
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Whether the files of a data set on disk are those that its authors published.
+
+    `detail` says what was read and compared, or what is wrong.
+    """
+
+    name: str
+    status: Literal["ok", "missing", "damaged"]
+    detail: str
+    dataset: Dataset | None = None  # if it is neither missing nor damaged
+
+    def to_dict(self) -> dict[str, Any]:
+        """List the facts as plain values for JSON."""
+        found = {} if self.dataset is None else self.dataset.to_dict()
+        return {"name": self.name, "status": self.status, "detail": self.detail, **found}
 
 
 def names() -> tuple[str, ...]:
@@ -107,6 +135,22 @@ def fetch(name: str, *, data_dir: str | Path | None = None) -> Dataset:
     """
     download_missing(_find_entry(name), data_folder(data_dir))
     return load(name, data_dir=data_dir, download=False)
+
+
+def verify(name: str, *, data_dir: str | Path | None = None) -> Verification:
+    """Read a data set on disk, and compare it with what its authors published.
+
+    Nothing is downloaded, and a missing or damaged data set is not an error.
+    """
+    try:
+        dataset = load(name, data_dir=data_dir, download=False)
+    except DatasetUnavailable as error:
+        return Verification(name, "missing", str(error))
+    except InvalidData as error:
+        return Verification(name, "damaged", str(error))
+    checks = sorted({file.checked for file in dataset.provenance.files})
+    detail = f"{dataset.sizes}; checked: {', '.join(checks)}."
+    return Verification(name, "ok", " ".join((detail, *dataset.provenance.notes)), dataset)
 
 
 def is_on_disk(name: str, *, data_dir: str | Path | None = None) -> bool:

@@ -122,6 +122,26 @@ class Dataset:
             f"test={self.test!r})"
         )
 
+    @property
+    def sizes(self) -> str:
+        """The numbers of examples and classes, in words."""
+        test = f"{len(self.test):,} test" if self.test else "no official test"
+        return f"{len(self.train):,} training and {test} examples of {len(self.classes)} classes"
+
+    def to_dict(self) -> dict[str, Any]:
+        """List the sizes and the files that were read, as plain values for JSON."""
+        return {
+            "name": self.name,
+            "n_classes": len(self.classes),
+            "n_train": len(self.train),
+            "n_test": len(self.test) if self.test else None,
+            "notes": list(self.provenance.notes),
+            "files": [
+                {"path": str(file.path), "md5": file.md5, "checked": file.checked}
+                for file in self.provenance.files
+            ],
+        }
+
 
 @dataclass(frozen=True)
 class OfficialFile:

@@ -1,0 +1,106 @@
+"""What both classifiers share: a transition matrix, and predictions from log-probabilities."""
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from naysay._base.errors import NaysayWarning
+from naysay.classifier.scoring import score_labels
+from naysay.classifier.transition_estimate import TransitionEstimate
+from naysay.observations import Observations
+from naysay.transition import TransitionMatrix
+from naysay.transition.alignment import Transitions, pool
+
+
+class ComplementaryEstimator(ClassifierMixin, BaseEstimator):
+    """Base class of classifiers that learn from complementary labels."""
+
+    transition: Any
+    classes_: NDArray[Any]
+    transition_: TransitionMatrix
+    transitions_: dict[str, TransitionMatrix]
+    transition_estimate_: TransitionEstimate | None = None
+    transition_samples_: NDArray[Any] | None = None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True  # it learns to avoid the y it is given
+        return tags
+
+    @abstractmethod
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """Predict log P(Y | x), which is exact even where the probability underflows."""
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Predict P(Y | x), shape (n, n_classes), with columns in the order of `classes_`."""
+        return np.exp(self.predict_log_proba(X))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict the true class of each example."""
+        best = self.predict_log_proba(X).argmax(axis=1)
+        return self.classes_[best]
+
+    def score(self, X: Any, y: Any) -> float:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Compute the mean log-likelihood of complementary labels; greater is better.
+
+        This ranks classifiers without true labels, so that ``GridSearchCV`` and
+        ``cross_val_score`` need no ``scoring``. The likelihood is that at the best temperature of
+        the predictions, because overconfidence changes no prediction. It is not an accuracy: if
+        true classes are known, ``sklearn.metrics.accuracy_score(y_true, clf.predict(X))`` is.
+
+        Parameters
+        ----------
+        X : as in `fit`
+        y : array, boolean matrix or Observations, as in `fit`
+            Complementary labels of the examples. A warning is issued if they look like true
+            classes.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.model_selection import GridSearchCV, KFold
+        >>> from naysay import ComplementaryClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> not_y = TransitionMatrix.uniform(3).sample(y, seed=0)
+        >>> clf = ComplementaryClassifier(learner="network", epochs=20, random_state=0)
+        >>> folds = KFold(2, shuffle=True, random_state=0)  # iris is sorted by class
+        >>> GridSearchCV(clf, {"lr": [1e-6, 1e-2]}, cv=folds).fit(X, not_y).best_params_
+        {'lr': 0.01}
+        """
+        found, warning = score_labels(
+            self.predict_log_proba(X), y, self.classes_, self.transition_, self.transitions_
+        )
+        if warning is not None:
+            warnings.warn(warning, NaysayWarning, stacklevel=2)
+        return found
+
+    @property
+    def _is_estimated(self) -> bool:
+        """Whether the matrix is to be estimated."""
+        return isinstance(self.transition, str) and self.transition == "estimate"
+
+    def _set_transitions(
+        self,
+        given: Transitions | None,
+        estimate: TransitionEstimate | None,
+        labels: Observations,
+    ) -> Transitions:
+        """Use the matrix given, else the estimate, else the uniform one; set the attributes."""
+        names = list(map(str, self.classes_))
+        if given is not None:
+            transitions = given
+        elif estimate is not None:
+            transitions = estimate.by_annotator or estimate.transition
+        else:
+            transitions = TransitionMatrix.uniform(len(names), classes=names)
+        known = estimate.uncertainty if estimate else None
+        self.transition_estimate_ = estimate
+        self.transition_samples_ = known.samples if known else None
+        self.transition_ = estimate.transition if estimate else pool(labels.annotator, transitions)
+        self.transitions_ = dict(transitions) if isinstance(transitions, Mapping) else {}
+        return transitions
