@@ -33,11 +33,11 @@ unit: $(VENV)/installed-test
 
 test-minimums: ## the core tests with the oldest versions that are allowed, but for torch
 	$(PYTHON) -m venv $(MINIMUMS)
-	sed -n '/^dependencies/,/^]/s/.*"\([a-z0-9-]*\)>=\(.*\)",/\1==\2/p' pyproject.toml \
-		| grep -v '^torch' > $(MINIMUMS)/constraints.txt
+	sed -nE 's/^.*"([a-z0-9-]+)>=([0-9.]+)".*$$/\1==\2/p' pyproject.toml \
+		| grep -v '^torch==' | sort -u > $(MINIMUMS)/constraints.txt
 	grep '^torch==' constraints.txt >> $(MINIMUMS)/constraints.txt
 	$(MINIMUMS)/bin/python -m pip install --quiet --disable-pip-version-check \
-		-c $(MINIMUMS)/constraints.txt -e . pytest hypothesis pandas
+		-c $(MINIMUMS)/constraints.txt -e '.[excel]' pytest hypothesis pandas polars
 	$(MINIMUMS)/bin/python -m pytest -W default $(CORE_TESTS)
 
 fix: $(VENV)/installed-test ## format and mend what ruff can mend

@@ -11,6 +11,7 @@ import torch
 
 from faults import Faults, run_with_fault
 from naysay import InvalidModelFile, InvalidTransitionMatrix, TransitionMatrix
+from naysay._base import files
 from naysay._base.files import replacing
 from naysay.classifier.model_files import load_model
 from naysay.design import Scheme, propose
@@ -180,3 +181,21 @@ def test_processes_that_write_the_same_target_do_not_disturb_each_other(tmp_path
         "new",
         *(f"new/matrices{name}" for name in ("", "/ann.csv", "/bob.csv")),
     ]
+
+
+def test_a_folder_that_was_replaced_is_not_put_back_while_another_process_replaces_it(
+    tmp_path, monkeypatch
+):
+    write_several(tmp_path, 0)
+    target, taken = tmp_path / "new" / "matrices", tmp_path / "taken"
+    flush = files._flush
+
+    def flush_while_another_process_is_between_its_renames(path):
+        if path == target.parent and not (next(path.glob(".naysay-*")) / "new").exists():
+            target.rename(taken)
+        flush(path)
+
+    monkeypatch.setattr(files, "_flush", flush_while_another_process_is_between_its_renames)
+    write_several(tmp_path, 1)
+    assert not target.exists()
+    assert seed_of(read_matrices(taken)["ann"]) == 1

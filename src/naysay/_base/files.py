@@ -156,14 +156,22 @@ def _exchange(new: Path, target: Path, scratch: Path) -> None:
     for attempt in itertools.count():
         with suppress(FileNotFoundError):
             target.rename(scratch / "old")
-        try:
-            new.rename(target)
-            return
-        except OSError as error:
-            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
-                raise
-        with suppress(FileNotFoundError):  # another process has put its folder there
+        is_in_place = _rename_unless_taken(new, target)
+        with suppress(FileNotFoundError):  # never to be put back: something newer is in its place
             (scratch / "old").rename(scratch / f"replaced-{attempt}")
+        if is_in_place:
+            return
+
+
+def _rename_unless_taken(folder: Path, target: Path) -> bool:
+    """Rename a folder, and return False if another process has put its folder there."""
+    try:
+        folder.rename(target)
+    except OSError as error:
+        if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+            raise
+        return False
+    return True
 
 
 def restored(path: str | Path) -> Path:
@@ -270,8 +278,8 @@ def _end(scratch: Path, target: Path, lock: int | None) -> None:
 
 
 def _put_back(scratch: Path, target: Path) -> None:
-    if (scratch / "old").exists() and not target.exists():
-        (scratch / "old").rename(target)
+    old = scratch / "old"
+    if old.exists() and not target.exists() and _rename_unless_taken(old, target):
         _flush(target.parent)
 
 

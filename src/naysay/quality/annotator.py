@@ -62,9 +62,8 @@ class Annotator:
         return self._estimate()
 
     def to_dict(self) -> dict[str, Any]:
-        """Convert to plain values for JSON."""
-        figures = {name: value for name, value in vars(self).items() if name != "_estimate"}
-        return {**figures, "transition": np.asarray(self.transition).tolist()}
+        """Convert the figures to plain values for JSON, without the matrix, which may be large."""
+        return {name: value for name, value in vars(self).items() if name != "_estimate"}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

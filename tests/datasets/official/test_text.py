@@ -19,12 +19,18 @@ def table(tmp_path, monkeypatch):
     (tmp_path / "uci").mkdir()
     path = tmp_path / "uci" / "waveform.data"
 
-    def load(content, *, checksum=None, per_class=(2, 1, 1), **layout):
+    def load(content, *, checksum=None, git_sha1=None, per_class=(2, 1, 1), **layout):
         path.write_bytes(content if isinstance(content, bytes) else "\n".join(content).encode())
         layout = {"n_features": 2, "labels": (0, 1, 2), "delimiter": ",", **layout}
+        file = OfficialFile(
+            path.relative_to(tmp_path).as_posix(),
+            git_sha1=git_sha1,
+            per_class=per_class,
+            values_sha256=checksum,
+        )
         entry = replace(
             REGISTRY["waveform1"],
-            files=(OfficialFile("uci/waveform.data", per_class=per_class, values_sha256=checksum),),
+            files=(file,),
             reader=partial(text.read_tables, layout=text.TextLayout(**layout)),
         )
         monkeypatch.setitem(REGISTRY, "waveform1", entry)
@@ -114,6 +120,16 @@ def test_a_damaged_table_is_an_error_that_names_file_and_place(table, content, p
 def test_an_unknown_letter_is_an_error(table):
     with pytest.raises(InvalidData, match=r"must have a label in cell 1 of line 2. Got 'D'"):
         table(["B,1,2", "D,3,4"], labels="ABC", label_first=True)
+
+
+def test_a_hash_of_git_is_checked_whatever_the_line_ends(table):
+    content = "\n".join(LINES).encode() + b"\n"
+    git_sha1 = "bd3bff14c733fc848fbb69d532263619de41fabe"  # by git hash-object
+    for same in (content, content.replace(b"\n", b"\r\n"), gzip.compress(content)):
+        files = table(same, git_sha1=git_sha1).provenance.files
+        assert [file.checked for file in files] == ["git sha1"]
+    with pytest.raises(InvalidData, match=r"must have the git sha1 bd3bff14.* sha1 of its content"):
+        table(content.replace(b"1e2", b"1e3"), git_sha1=git_sha1)
 
 
 def test_the_whole_drive_file_is_preferred_to_the_part(tmp_path, monkeypatch):

@@ -149,6 +149,7 @@ def test_embeddings_of_a_model_on_disk_put_similar_meanings_together():
 
 
 def test_a_text_model_must_be_one_on_disk_and_that_of_training(tmp_path):
+    pytest.importorskip("transformers")
     with pytest.raises(InvalidInput, match="must be the folder of a transformers model"):
         fit({"x": TEXTS}, text_model=tmp_path)
     with pytest.raises(InvalidInput, match=r"needs a column of text, and my.csv has none"):

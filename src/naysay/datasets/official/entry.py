@@ -59,11 +59,12 @@ class Split:
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file that was read, the md5 of its uncompressed content, and how it was verified.
+    r"""A file that was read, the md5 of its uncompressed content, and how it was verified.
 
-    ``checked`` names what the content was compared with: ``"published md5"``, ``"values"`` (a
-    checksum of the numbers, for text files whose published copies differ in line ends and
-    spacing), or ``"counts"`` (the number of examples of each class).
+    ``checked`` names what the content was compared with: ``"published md5"``, ``"git sha1"`` (the
+    hash under which git stores it, with ``\n`` as line ends), ``"values"`` (a checksum of the
+    numbers, for text files whose published copies differ in line ends and spacing), or ``"counts"``
+    (the number of examples of each class).
     """
 
     path: Path
@@ -150,6 +151,7 @@ class OfficialFile:
     path: str  # in the data folder
     also: tuple[str, ...] = ()  # other paths to look at, relative to the data folder or absolute
     md5: str | None = None  # of the uncompressed content, because the gzip headers of copies differ
+    git_sha1: str | None = None  # of a text file, as git stores it, where no other hash is known
     per_class: tuple[int, ...] = ()  # number of examples of each class, for tables
     values_sha256: str | None = None  # of the numbers, for tables whose copies differ in spacing
     stand_in: "OfficialFile | None" = None  # a part of this file, read if the file is missing
@@ -258,6 +260,19 @@ def md5_of(content: bytes) -> str:
     return hashlib.md5(content, usedforsecurity=False).hexdigest()
 
 
+def git_sha1_of(content: bytes) -> str:
+    r"""Compute the hash under which git stores a text file; ``\r\n`` is converted to ``\n``.
+
+    Examples
+    --------
+    >>> git_sha1_of(b"hello\r\n")  # printf 'hello\n' | git hash-object --stdin
+    'ce013625030ba8dba906f756967f9e9ca394464a'
+    """
+    content = content.replace(b"\r\n", b"\n")
+    header = b"blob %d\0" % len(content)
+    return hashlib.sha1(header + content, usedforsecurity=False).hexdigest()
+
+
 def _gunzip(file: FoundFile, raw: bytes, at_most: int) -> bytes:
     # One call on the whole buffer is several times faster than reading through `gzip.open`.
     inflater = zlib.decompressobj(_GZIP_FORMAT)
@@ -286,15 +301,23 @@ def read_content(file: FoundFile, *, at_most: int = MOST_BYTES) -> bytes:
 
 
 def read_checked(file: FoundFile, *, at_most: int = MOST_BYTES) -> tuple[bytes, SourceFile]:
-    """Read a file, compare it with its published md5 if there is one, and describe it."""
+    """Read a file, compare it with its published hash if there is one, and describe it."""
     content = read_content(file, at_most=at_most)
-    found, published = md5_of(content), file.official.md5
-    if published is not None and found != published:
-        raise file.invalid(
-            f"must have the published md5 {published}",
-            f"The md5 of its content is {found}, so it is damaged or altered",
-        )
-    return content, SourceFile(file.path, found, "published md5" if published else "counts")
+    md5, official = md5_of(content), file.official
+    checked = "counts"
+    for kind, published, compute in (
+        ("published md5", official.md5, lambda _: md5),
+        ("git sha1", official.git_sha1, git_sha1_of),
+    ):
+        if published is None:
+            continue
+        if (found := compute(content)) != published:
+            raise file.invalid(
+                f"must have the {kind} {published}",
+                f"The {kind.split()[-1]} of its content is {found}, so it is damaged or altered",
+            )
+        checked = kind
+    return content, SourceFile(file.path, md5, checked)
 
 
 def read_text(file: FoundFile, *, encoding: str) -> tuple[str, SourceFile]:
