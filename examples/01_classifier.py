@@ -1,4 +1,4 @@
-"""Learn the digits from labels such as "not a 7", with and without the transition matrix.
+"""Learn the digits 0 to 5 from labels such as "not a 3", with and without the transition matrix.
 
 True labels are used only to simulate the complementary labels and to score at the end.
 """
@@ -8,10 +8,10 @@ from sklearn.model_selection import train_test_split
 
 from naysay import ComplementaryClassifier, TransitionMatrix
 
-X, y = load_digits(return_X_y=True)
+X, y = load_digits(n_class=6, return_X_y=True)
 X, X_test, y, y_test = train_test_split(X, y, random_state=0)
 
-Q = TransitionMatrix.with_zeros(10, seed=0)  # three possible labels per digit
+Q = TransitionMatrix.with_zeros(6, seed=0)  # three possible labels per digit
 not_y = Q.sample(y, seed=0)
 print(Q.diagnose())
 

@@ -12,7 +12,7 @@ from sklearn.model_selection import train_test_split
 from naysay import ComplementaryClassifier, TransitionMatrix, metrics
 from naysay.observations import from_log
 
-X, y = load_digits(return_X_y=True)
+X, y = load_digits(n_class=6, return_X_y=True)
 X, X_test, y, y_test = train_test_split(X, y, random_state=0)
 
 weak = LogisticRegression(max_iter=1000).fit(X[:50] / 16, y[:50])  # 50 true labels
@@ -20,7 +20,7 @@ suggested = weak.predict(X / 16)
 accepted = suggested == y  # users know the true class
 
 together = ComplementaryClassifier(random_state=0).fit(X, from_log(suggested, accepted))
-alone = ComplementaryClassifier(transition=TransitionMatrix.uniform(10), random_state=0)
+alone = ComplementaryClassifier(transition=TransitionMatrix.uniform(6), random_state=0)
 alone.fit(X[~accepted], suggested[~accepted])
 for name, clf in (("suggestions", weak), ("yes and no", together), ("rejections alone", alone)):
     inputs = X_test / 16 if clf is weak else X_test

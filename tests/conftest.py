@@ -11,8 +11,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+# The tests' networks and tables are small, and several processes share the cores: with a second
+# thread each, the libraries for linear algebra spend most of the time waiting for one another.
+os.environ["OMP_NUM_THREADS"] = "1"
+
 import pytest
-import torch
 from hypothesis import settings
 
 from naysay.datasets.official import text
@@ -20,9 +23,6 @@ from naysay.datasets.official.entry import Download, FoundFile, OfficialFile
 from naysay.datasets.official.registry import REGISTRY
 from places import SHARED
 from small_table import FILES
-
-# The tests' networks are small, and several processes share the cores.
-torch.set_num_threads(1)
 
 # Hypothesis tries the same examples in every run, so that a test that fails in CI fails here too.
 # With NAYSAY_EXPLORE=1 it draws new examples.

@@ -153,8 +153,8 @@ WARNINGS_OF_LIGHTNING = [
         for name in ("train_dataloader", "val_dataloader")
     ),
 ]
-# One thread, as for all tests, and no requests to a hub.
-ENVIRONMENT = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
+# no requests to a hub
+ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
 
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))

@@ -22,11 +22,7 @@ from naysay import ComplementaryClassifier, TransitionMatrix
 from naysay.cli import app
 from naysay.workflows.files import write_example
 
-# one thread: several would wait for each other on a busy machine
-ENVIRONMENT = os.environ | {
-    "OMP_NUM_THREADS": "1",
-    "PYTHONPATH": str(Path(naysay.__file__).parents[1]),
-}
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(naysay.__file__).parents[1])}
 
 
 def run(*arguments, stdin=None):

@@ -196,7 +196,7 @@ def test_a_killed_fit_goes_on_from_its_checkpoint(flowers, tmp_path):
     source = str(Path(naysay.__file__).parents[1])
     process = subprocess.Popen(
         [sys.executable, "-m", "naysay", *map(str, resumed)],
-        env=os.environ | {"PYTHONPATH": source, "OMP_NUM_THREADS": "1"},
+        env=os.environ | {"PYTHONPATH": source},
         stdout=subprocess.DEVNULL,
     )
     while not list((tmp_path / "state").glob("*.safetensors")) and process.poll() is None:

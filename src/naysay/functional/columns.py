@@ -68,10 +68,14 @@ def _get(Q: TransitionMatrix, make: Make[T], dtype: torch.dtype, device: torch.d
 # Compiled code treats the result as a constant, which is right because Q is immutable. The compiler
 # of torch 2.6 cannot pass an object to such a function, but it can pass ``id(Q)``, and it compiles
 # again when it meets a matrix with another identity. Q is alive here: the caller holds it.
-@torch.compiler.assume_constant_result
 def _get_at(address: int, make: Make[T], dtype: torch.dtype, device: torch.device) -> T:
     Q = cast("TransitionMatrix", ctypes.cast(address, ctypes.py_object).value)
     return _get(Q, make, dtype, device)
+
+
+# This is all that `torch.compiler.assume_constant_result` does, but for importing the compiler,
+# which would take a second of every import of naysay's losses.
+_get_at._dynamo_marked_constant = True  # pyright: ignore[reportFunctionMemberAccess] - as above
 
 
 class UniformColumns(NamedTuple):
