@@ -17,7 +17,7 @@ from naysay.observations import Observations, log_likelihoods
 from naysay.transition import TransitionMatrix
 
 _LEAST_SHARE = 1e-3  # of a class that has anchors
-_AVOIDED = (0.07, 0.05)  # share of errors that the last fifth of the data avoids, and its deviation
+_AVOIDED = (0.04, 0.04)  # share of errors that the last fifth of the data avoids, and its deviation
 _FEWEST_RANDOM_ANCHORS = 10  # with fewer, the interval of the accuracy spans most of 0 to 100 %
 _FEWEST_AGREEING = 20  # labels that are the predicted class; fewer are no reason for a warning
 _LEAST_MISTAKES = 0.01  # of answers to suggestions
@@ -79,8 +79,7 @@ def accuracy_at_anchors(
     networks. The difference is estimated on examples that it was not trained on: `is_held_out` and
     `predict` by their numbers. Without these, the predictions come from five folds, and the share
     of errors that the last fifth of the data avoids is taken from what is usual: between 0, if more
-    data do not help, and 15 %, if errors fall a little faster than with the square root of the
-    number of examples.
+    data do not help, and 10 %, if errors fall with the square root of the number of examples.
     """
     probs, at_anchors, Q = estimate.predictions, estimate.at_anchors, estimate.transition
     if probs is None or at_anchors is None:
@@ -89,10 +88,9 @@ def accuracy_at_anchors(
     if usable.sum() < _FEWEST_RANDOM_ANCHORS:
         return None
     at_anchors, true = at_anchors[usable], anchors.y[usable]
-    # Shares of classes by the labels, and by the predictions. Two networks that predict a class too
-    # often are also right about more of its anchors, so that their shares would make the accuracy
-    # too high. The predictions of five folds are calibrated, and labels alone show the shares of
-    # many classes far less precisely.
+    # The shares of classes, by the labels and by the predictions. Models that predict a class too
+    # often are also right about more of its anchors, so that their shares make the accuracy too
+    # high. Labels alone show the shares of many classes far less precisely.
     by_labels, chosen = np.ones(Q.n_classes), labels.comp_labels.label
     by_predictions = probs.mean(axis=0)
     if not len(chosen):
@@ -100,20 +98,20 @@ def accuracy_at_anchors(
     elif Q.diagnose().identifiable:
         samples = estimate.uncertainty.samples if estimate.uncertainty else None
         by_labels = class_prior(chosen, Q, shrink=True, Q_samples=samples)
-    both = (by_predictions, by_labels) if predict is None else (by_labels, by_predictions)
-    (weights, strata), (other_weights, _) = (
-        class_weights(true, np.maximum(shares, _LEAST_SHARE)) for shares in both
+    by_both = (by_labels / by_labels.sum() + by_predictions) / 2
+    shares = by_both if predict is None else by_labels
+    (weights, strata), (low, _), (high, _) = (
+        class_weights(true, np.maximum(each, _LEAST_SHARE))
+        for each in (shares, by_labels, by_predictions)
     )
     correct = (at_anchors.argmax(axis=1) == true).astype(np.float64)
-    error = abs(float((other_weights - weights) @ correct)) / 2  # of the shares
-    shift = 0.0
+    weights_error = abs(float((high - low) @ correct)) / 2
+    shift = shift_error = 0.0
     if predict is None:
-        shift, error_of_shift = (1 - float(weights @ correct)) * np.array(_AVOIDED)
-        error = float(np.hypot(error, error_of_shift))
+        shift, shift_error = (1 - float(weights @ correct)) * np.array(_AVOIDED)
     elif is_held_out is not None and is_held_out[labels.example].any():
         rows, likelihoods = _likelihood_of_each(labels.select(is_held_out[labels.example]), Q)
-        shift, error_of_shift = estimate_improvement(predict(rows), probs[rows], likelihoods)
-        error = float(np.hypot(error, error_of_shift))
+        shift, shift_error = estimate_improvement(predict(rows), probs[rows], likelihoods)
     return few_labels_estimate(
         correct,
         weights,
@@ -121,7 +119,8 @@ def accuracy_at_anchors(
         at_anchors.max(axis=1),
         probs.max(axis=1),
         shift=shift,
-        shift_error=error,
+        shift_error=shift_error,
+        weights_error=weights_error,
     )
 
 
