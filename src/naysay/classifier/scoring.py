@@ -16,7 +16,7 @@ from naysay.observations import Observations, log_likelihoods
 from naysay.transition import TransitionMatrix
 
 _LEAST_SHARE = 1e-3  # of a class that has anchors
-_AVOIDED = (0.07, 0.05)  # share of errors that the last fifth of the data avoids, and its deviation
+_AVOIDED = (0.04, 0.04)  # share of errors that the last fifth of the data avoids, and its deviation
 _FEWEST_RANDOM_ANCHORS = 10  # with fewer, the interval of the accuracy spans most of 0 to 100 %
 _FEWEST_AGREEING = 20  # labels that are the predicted class; fewer are no reason for a warning
 _LEAST_MISTAKES = 0.01  # of answers to suggestions
@@ -73,8 +73,8 @@ def accuracy_at_anchors(
     networks. The difference is estimated on `held_out`, the numbers of examples that it was not
     trained on and its predictions for them. Without these, the predictions come from five folds,
     and the share of errors that the last fifth of the data avoids is taken from what is usual:
-    between 0, if more data do not help, and 15 %, if errors fall a little faster than with the
-    square root of the number of examples.
+    between 0, if more data do not help, and 10 %, if errors fall with the square root of the number
+    of examples.
     """
     probs, at_anchors, Q = estimate.predictions, estimate.at_anchors, estimate.transition
     if probs is None or at_anchors is None:
@@ -83,25 +83,24 @@ def accuracy_at_anchors(
     if usable.sum() < _FEWEST_RANDOM_ANCHORS:
         return None
     at_anchors, true = at_anchors[usable], anchors.y[usable]
-    # Shares of classes by the labels, and by the predictions. Two networks that predict a class too
-    # often are also right about more of its anchors, so that their shares would make the accuracy
-    # too high. The predictions of five folds are calibrated, and labels alone show the shares of
-    # many classes far less precisely.
+    # The shares of classes, by the labels and by the predictions. Models that predict a class too
+    # often are also right about more of its anchors, so that their shares make the accuracy too
+    # high. Labels alone show the shares of many classes far less precisely.
     by_predictions = by_labels = probs.mean(axis=0)
     if len(labels.comp_labels.label):
         samples = estimate.uncertainty.samples if estimate.uncertainty else None
         found = find_prior(labels, Q, samples)
-        by_labels = np.ones(Q.n_classes) if found is None else found
-    both = (by_predictions, by_labels) if held_out is None else (by_labels, by_predictions)
-    (weights, strata), (other_weights, _) = (
-        class_weights(true, np.maximum(shares, _LEAST_SHARE)) for shares in both
+        by_labels = np.full(Q.n_classes, 1 / Q.n_classes) if found is None else found
+    shares = (by_labels + by_predictions) / 2 if held_out is None else by_labels
+    (weights, strata), (low, _), (high, _) = (
+        class_weights(true, np.maximum(each, _LEAST_SHARE))
+        for each in (shares, by_labels, by_predictions)
     )
     correct = (at_anchors.argmax(axis=1) == true).astype(np.float64)
-    error = abs(float((other_weights - weights) @ correct)) / 2  # of the shares
-    shift = 0.0
+    weights_error = abs(float((high - low) @ correct)) / 2
+    shift = shift_error = 0.0
     if held_out is None:
-        shift, error_of_shift = (1 - float(weights @ correct)) * np.array(_AVOIDED)
-        error = float(np.hypot(error, error_of_shift))
+        shift, shift_error = (1 - float(weights @ correct)) * np.array(_AVOIDED)
     else:
         rows, predicted = held_out
         place = np.full(labels.n_examples, -1)
@@ -109,10 +108,9 @@ def accuracy_at_anchors(
         answers = labels.select(place[labels.example] >= 0)
         if len(answers.label):
             example, likelihoods = _likelihood_of_each(answers, Q)
-            shift, error_of_shift = estimate_improvement(
+            shift, shift_error = estimate_improvement(
                 predicted[place[example]], probs[example], likelihoods
             )
-            error = float(np.hypot(error, error_of_shift))
     return few_labels_estimate(
         correct,
         weights,
@@ -120,7 +118,8 @@ def accuracy_at_anchors(
         at_anchors.max(axis=1),
         probs.max(axis=1),
         shift=shift,
-        shift_error=error,
+        shift_error=shift_error,
+        weights_error=weights_error,
     )
 
 

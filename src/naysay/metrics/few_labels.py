@@ -148,11 +148,14 @@ def few_labels_estimate(
     confidence: float = 0.95,
     shift: float = 0.0,
     shift_error: float = 0.0,
+    weights_error: float = 0.0,
 ) -> Estimate:
     """Estimate an accuracy from weighted examples; see `accuracy_with_few_labels`.
 
     `shift` is added to the estimate, with the standard error `shift_error`: the difference between
-    the model of interest and the model that made the predictions.
+    the model of interest and the model that made the predictions. The standard error is never
+    larger than that of the few labels alone. To both, `weights_error` is added, which weights that
+    are not known exactly cause.
     """
     m = len(correct)
     value = float(weights @ correct)
@@ -173,7 +176,7 @@ def few_labels_estimate(
             ratio = share_left * (m - 1) / max(m - 3, 1)  # power was chosen on the same examples
             variance *= float(np.clip(ratio, _LEAST_RATIO, 1))
             value += power * float(all_scores.mean() - weights @ scores)
-    variance += shift_error**2
+    variance = min(variance + shift_error**2, alone) + weights_error**2
     value += shift
     t = float(stdtrit(m - 1, (1 + confidence) / 2))
     # Wilson's interval for as many examples as would have this variance
