@@ -81,7 +81,7 @@ def run(kind: str, rate: float, seed: int) -> dict[str, float]:
     suggested = suggest(kind, X, known, y, rng)
     said = (suggested[logged] == y[logged]) ^ (rng.random(N_LOGGED) < rate)
     log = from_log(suggested[logged], said, mistakes=rate)
-    clf = ComplementaryClassifier(random_state=seed).fit(X[logged], log)
+    clf = ComplementaryClassifier(classes=range(10), random_state=seed).fit(X[logged], log)
     predicted = clf.predict(X[test])
     coverage, width = covered(predicted, suggested[test], y[test], rate, rng)
     own_coverage, own_width = covered(predicted, predicted, y[test], rate, rng)

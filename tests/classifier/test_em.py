@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from sklearn.datasets import make_blobs
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
@@ -11,43 +12,55 @@ from sklearn.preprocessing import StandardScaler
 
 from naysay import TransitionMatrix
 from naysay.classifier import em
+from naysay.classifier.pooling import Evidence
+
+
+def evidence_of(likelihood, n_folds=2):
+    fold = np.arange(len(likelihood)) % n_folds
+    return Evidence(np.zeros((len(likelihood), 0), dtype=np.float32), likelihood, fold, seed=0)
 
 
 @pytest.fixture(scope="module")
 def blobs():
     X, y = make_blobs(400, n_features=4, centers=5, cluster_std=1.0, random_state=0)
     Q = TransitionMatrix.uniform(5)
-    with np.errstate(divide="ignore"):
-        return X, y, np.log(np.asarray(Q).T[Q.sample(y, seed=0)])
+    return X, y, evidence_of(np.asarray(Q).T[Q.sample(y, seed=0)])
 
 
-def test_labels_of_neighbours_reveal_classes_whatever_the_scale_of_a_column(blobs):
+def test_labels_of_neighbours_reveal_classes_whatever_the_scale_and_gaps_of_a_column(blobs):
     X, y, evidence = blobs
     noise = np.random.default_rng(0).normal(scale=1e4, size=(len(X), 1))
-    for inputs in (X, np.hstack([X, noise])):
-        probs = em.pool_neighbours(inputs, evidence, np.random.default_rng(0))
+    gaps = X.copy()
+    gaps[::9, 0] = np.nan
+    for inputs in (X, np.hstack([X, noise]), csr_array(X), gaps):
+        probs = em.start_from_neighbours(inputs, evidence, None)
         assert (probs.argmax(axis=1) == y).mean() > 0.9
 
 
 def test_examples_that_cannot_be_compared_get_the_shares_of_the_classes(blobs):
     _, _, evidence = blobs
-    probs = em.pool_neighbours([["text"]] * len(evidence), evidence, np.random.default_rng(0))
+    probs = em.start_from_neighbours([["text"]] * len(evidence.fold), evidence, None)
     assert (probs == probs[0]).all()
     np.testing.assert_allclose(probs.sum(axis=1), 1)
+
+
+def test_neighbours_that_are_not_alike_are_not_used(blobs):
+    _, _, evidence = blobs
+    noise = np.random.default_rng(0).normal(size=(len(evidence.fold), 3))
+    probs = em.start_from_neighbours(noise, evidence, None)
+    assert (probs == probs[0]).all()
 
 
 def test_examples_beyond_the_most_that_are_pooled_have_no_weight_at_first(blobs, monkeypatch):
     X, y, evidence = blobs
     monkeypatch.setattr(em, "_MOST_POOLED", 300)
-    probs = em.pool_neighbours(X, evidence, np.random.default_rng(0))
-    weights = em.weigh_classes(probs, evidence)
-    totals = weights.sum(axis=1)
+    probs = em.start_from_neighbours(X, evidence, None)
+    totals = em.weigh_classes(probs, evidence.likelihood).sum(axis=1)
     assert (totals == 0).sum() == 100
     np.testing.assert_allclose(totals[totals > 0], 1)
-    fold = np.arange(len(X)) % 2
     options = {"max_rounds": 3, "patience": 1, "n_jobs": None}
-    best = em.run_rounds(GaussianNB(), X, evidence, probs, fold, **options)
-    assert (best.predicted.probs.argmax(axis=1) == y).mean() > 0.9
+    best = em.run_rounds(GaussianNB(), X, evidence, probs, **options)
+    assert (best.probs.argmax(axis=1) == y).mean() > 0.9
 
 
 def test_calibration_finds_how_unsure_predictions_are():
@@ -56,11 +69,21 @@ def test_calibration_finds_how_unsure_predictions_are():
     probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     y = np.array([rng.choice(4, p=each) for each in probs])
     Q = TransitionMatrix.with_zeros(4, 2, seed=0)
-    with np.errstate(divide="ignore"):
-        evidence = np.log(np.asarray(Q).T[Q.sample(y, seed=0)])
+    evidence = evidence_of(np.asarray(Q).T[Q.sample(y, seed=0)])
     vague = np.sqrt(probs) / np.sqrt(probs).sum(axis=1, keepdims=True)
-    assert em.calibrate_on_evidence(vague, evidence).temperature == pytest.approx(0.5)
-    assert em.calibrate_on_evidence(probs, evidence).temperature == pytest.approx(1)
+    assert evidence.judge(vague).temperature == pytest.approx(0.5)
+    assert evidence.judge(probs).temperature == pytest.approx(1)
+
+
+def test_judging_counts_an_example_of_weight_two_twice(blobs):
+    _, _, evidence = blobs
+    likelihood, rng = evidence.likelihood, np.random.default_rng(0)
+    probs, twice = rng.dirichlet(np.ones(5), len(likelihood)), np.arange(len(likelihood)) % 2
+    repeated = np.repeat(np.arange(len(likelihood)), 1 + twice)
+    weighted = Evidence(evidence.X, likelihood, evidence.fold, 0, 1.0 + twice).judge(probs)
+    expected = evidence_of(likelihood[repeated]).judge(probs[repeated])
+    assert weighted.total == pytest.approx(expected.total)
+    assert weighted[1:] == expected[1:]
 
 
 def test_weighted_fit_is_that_of_examples_repeated_as_often():

@@ -1,5 +1,7 @@
 """Any scikit-learn classifier learns from complementary labels."""
 
+import warnings
+
 import joblib
 import numpy as np
 import pandas as pd
@@ -55,12 +57,16 @@ def accuracy(clf, X, y):
     return (clf.predict(X) == y).mean()
 
 
-# No check is expected to fail; `poor_score` tells scikit-learn that y is to be avoided.
+# `poor_score` tells scikit-learn that y is to be avoided.
 @parametrize_with_checks(
     [
         ComplementaryWrapper(LogisticRegression(), max_rounds=3),
         ComplementaryWrapper(HistGradientBoostingClassifier(max_iter=3), max_rounds=2),
-    ]
+    ],
+    expected_failed_checks=lambda estimator: {
+        f"check_sample_weight_equivalence_on_{kind}_data": "folds differ"
+        for kind in ("dense", "sparse")
+    },
 )
 @pytest.mark.filterwarnings(
     "ignore:.*not checking array_api input:sklearn.exceptions.SkipTestWarning"
@@ -223,6 +229,55 @@ def test_anchors_are_learned_from(iris):
     )
 
 
+def test_accuracy_is_stated_from_random_anchors_and_unknown_from_picked_ones(blobs):
+    X, y, Q = blobs
+    X_test, y_test = make_blobs(600, n_features=5, centers=6, cluster_std=2.0, random_state=0)
+    X_test = X_test + np.random.default_rng(1).normal(scale=2.0, size=X_test.shape)
+    noisy = X + np.random.default_rng(0).normal(scale=2.0, size=X.shape)  # classes overlap
+    known = np.full(len(y), -1)
+    known[anchors_of(y, 10)] = y[anchors_of(y, 10)]
+    labels = Q.sample(y, seed=0)
+    clf = wrap(GaussianNB(), transition="estimate").fit(noisy, labels, true_labels=known)
+    low, high = clf.accuracy_.interval
+    assert low < accuracy(clf, X_test, y_test) < high
+    assert 0.7 < clf.accuracy_.value < 1
+    options = {"true_labels": known, "anchors_are": "picked"}
+    assert wrap(GaussianNB(), transition="estimate").fit(noisy, labels, **options).accuracy_ is None
+    with pytest.raises(InvalidInput, match="'random' or 'picked'"):
+        wrap(transition="estimate").fit(noisy, labels, true_labels=known, anchors_are="odd")
+    assert wrap(GaussianNB(), transition=Q).fit(X, labels, true_labels=known).accuracy_ is None
+
+
+def test_true_classes_of_a_hidden_fold_do_not_reach_its_predictions(blobs):
+    X, y, _ = blobs
+    rows, rng = anchors_of(y, 10), np.random.default_rng(0)
+    noise = rng.normal(size=X.shape)  # nothing can be learned; a leak would show
+    known = np.full(len(y), -1)
+    known[rows] = y[rows]
+    clf = wrap(KNeighborsClassifier(1), transition="estimate", max_rounds=4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the estimate of Q is as bad as its data
+        clf.fit(noise, rng.integers(6, size=len(y)), true_labels=known)
+    assert clf.accuracy_.value < 0.35
+
+
+def test_examples_of_weight_zero_do_not_count_and_others_as_often_as_weighted(blobs):
+    X, y, Q = blobs
+    labels = Q.sample(y, seed=0)
+    wrong = np.random.default_rng(0).random(len(y)) < 0.5
+    labels = np.where(wrong, y, labels)  # half of the labels exclude the true class
+    weights = np.where(wrong, 0.0, 2.0)
+    unweighted = wrap(GaussianNB(), transition=Q).fit(X, labels)
+    clf = wrap(GaussianNB(), transition=Q).fit(X, labels, sample_weight=weights)
+    assert accuracy(clf, X, y) > 0.9 > accuracy(unweighted, X, y)
+    equal = wrap(GaussianNB(), transition=Q).fit(X, labels, sample_weight=np.full(len(y), 3.0))
+    np.testing.assert_array_equal(equal.predict_proba(X), unweighted.predict_proba(X))
+    given = (X[anchors_of(y, 2)], y[anchors_of(y, 2)])
+    assert accuracy(clf.fit(X, labels, sample_weight=weights, anchors=given), X, y) > 0.9
+    with pytest.raises(InvalidInput, match="sample_weight needs a classifier whose fit accepts"):
+        wrap(KNeighborsClassifier(), transition=Q).fit(X, labels, sample_weight=weights)
+
+
 def test_mistakes_are_allowed_for(blobs):
     X, y, Q = blobs
     labels = Q.sample(y, seed=0).copy()
@@ -273,7 +328,13 @@ def test_search_pipeline_clone_and_files(iris, tmp_path):
     clf = make_pipeline(StandardScaler(), wrap(LogisticRegression(), transition=BIASED))
     search = GridSearchCV(clf, {"complementarywrapper__estimator__C": [1e-6, 1.0]}, cv=3)
     order = np.random.default_rng(0).permutation(len(y))
-    search.fit(X[order], labels[order])
+    weights, known = np.arange(len(y)) % 3 + 1.0, np.where(np.arange(len(y)) % 9 == 0, y, -1)
+    search.fit(
+        X[order],
+        labels[order],
+        complementarywrapper__sample_weight=weights[order],
+        complementarywrapper__true_labels=known[order],
+    )
     assert search.best_params_ == {"complementarywrapper__estimator__C": 1.0}
     joblib.dump(search.best_estimator_, tmp_path / "model.joblib")
     loaded = joblib.load(tmp_path / "model.joblib")

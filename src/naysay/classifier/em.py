@@ -5,71 +5,36 @@ example i and class k the weight ``w_ik ∝ L_ik p_k(x_i)``, with p predicted by
 not seen example i, and fits the classifier on weighted rows, one for each pair.
 """
 
-from collections.abc import Sequence
 from time import perf_counter
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
-from scipy.special import log_softmax, softmax
 from sklearn.base import clone
-from sklearn.neighbors import NearestNeighbors
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils import _safe_indexing, check_array
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import has_fit_parameter
 
-from naysay._base.checks import row_slices
+from naysay.classifier.pooling import Evidence, Floats, Judgement, normalised, pool_evidence
+from naysay.classifier.preparation import Preparation
 
-Floats = NDArray[np.float64]
-
-TEMPERATURES = tuple(2 ** (step / 2) for step in range(-8, 5))  # from 1/16 to 4
-_NEIGHBOURS = (10, 20, 40, 80)
 _POOLING_ROUNDS = 15
-_MOST_POOLED = 10_000  # examples: finding neighbours takes quadratic time
+_POOLING_FOLDS = 5
+_MOST_POOLED = 6_000  # examples: finding neighbours takes quadratic time
 _NEGLIGIBLE = 0.01  # weight of a class of an example; smaller ones are left out
 _COPIES = 5  # of each example, for classifiers that take no weights
-_ANY_NUMBERS: dict[str, Any] = {"accept_sparse": "csr", "ensure_min_samples": 2}
-_MIXED_IN = 0.01  # share of equal probabilities: no prediction is certain
+_ANY_NUMBERS: dict[str, Any] = {
+    "accept_sparse": "csr",
+    "ensure_min_samples": 2,
+    "ensure_all_finite": "allow-nan",
+}
 
 
-class Calibrated(NamedTuple):
-    """Predictions at the temperature at which the evidence is most likely."""
-
-    probs: Floats
-    temperature: float
-    log_likelihood: float  # mean of log P(evidence | x)
-
-
-def calibrate_on_evidence(probs: Floats, log_evidence: Floats) -> Calibrated:
-    """Sharpen or soften out-of-fold predictions so that the evidence is most likely.
-
-    Classifiers that were fitted on uncertain classes are far too unsure of their predictions.
-    Without this step, each round would therefore make the weights less certain than the last.
-    """
-
-    def log_likelihood(temperature: float) -> float:
-        scores = log_at_temperature(probs, temperature) + log_evidence
-        return float(np.logaddexp.reduce(scores, axis=1).mean())
-
-    likelihoods = list(map(log_likelihood, TEMPERATURES))
-    best = int(np.argmax(likelihoods))
-    calibrated = np.exp(log_at_temperature(probs, TEMPERATURES[best]))
-    return Calibrated(calibrated, TEMPERATURES[best], likelihoods[best])
-
-
-def log_at_temperature(probs: Floats, temperature: float) -> Floats:
-    """Divide the logarithms of probabilities by a temperature; no class gets probability zero."""
-    scores = np.log((1 - _MIXED_IN) * probs + _MIXED_IN / probs.shape[1])
-    return log_softmax(scores / temperature, axis=1)
-
-
-def weigh_classes(probs: Floats, log_evidence: Floats) -> Floats:
+def weigh_classes(probs: Floats, likelihood: Floats) -> Floats:
     """Compute the posterior of the classes, ``w_ik ∝ L_ik p_k(x_i)``; rows of NaN become zeros."""
-    with np.errstate(divide="ignore"):
-        return np.nan_to_num(softmax(np.log(probs) + log_evidence, axis=1))
+    joint = probs * likelihood
+    return np.nan_to_num(joint / joint.sum(axis=1, keepdims=True))
 
 
 class Fitted(NamedTuple):
@@ -86,13 +51,16 @@ class Fitted(NamedTuple):
         return probs
 
 
-def fit_weighted(estimator: Any, X: Any, weights: Floats) -> Fitted:
+def fit_weighted(
+    estimator: Any, X: Any, weights: Floats, sample_weight: Floats | None = None
+) -> Fitted:
     """Fit a copy of a classifier on a row for each example and class whose weight counts.
 
     Every class keeps its largest weight, so that a classifier knows all of them. A classifier that
     takes no weights gets five copies of each example, whose classes have the shares of the weights.
+    The rows of an example are weighted by its `sample_weight` too.
     """
-    named = _name_of_weights(estimator)
+    named = name_of_weights(estimator)
     if named is None:
         totals = weights.sum(axis=1, keepdims=True)
         ends = np.cumsum(weights / np.where(totals > 0, totals, 1), axis=1)
@@ -105,28 +73,36 @@ def fit_weighted(estimator: Any, X: Any, weights: Floats) -> Fitted:
         example, label = np.repeat(example, copies), np.repeat(label, copies)
     else:
         given = {named: weights[example, label]}
+        if sample_weight is not None:
+            given[named] = given[named] * sample_weight[example]
     classes, codes = np.unique(label, return_inverse=True)
     fitted = cast("Any", clone(estimator)).fit(_safe_indexing(X, example), codes, **given)
     return Fitted(fitted, classes)
 
 
-def _name_of_weights(estimator: Any) -> str | None:
+def name_of_weights(estimator: Any) -> str | None:
     """Find the parameter of `fit` for the weights of examples, if there is one."""
     if isinstance(estimator, Pipeline):
         name, last = estimator.steps[-1]
-        inner = _name_of_weights(last)
+        inner = name_of_weights(last)
         return None if inner is None else f"{name}__{inner}"
     return "sample_weight" if has_fit_parameter(estimator, "sample_weight") else None
 
 
 def cross_predict(
-    estimator: Any, X: Any, weights: Floats, fold: NDArray[np.int64], n_jobs: int | None
+    estimator: Any,
+    X: Any,
+    weights: Floats,
+    fold: NDArray[np.int64],
+    n_jobs: int | None,
+    sample_weight: Floats | None = None,
 ) -> Floats:
     """Predict each example by a classifier that was fitted on the weights of the other folds."""
 
     def predict(number: int) -> Floats:
         others, rows = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
-        fitted = fit_weighted(estimator, _safe_indexing(X, others), weights[others])
+        of_others = None if sample_weight is None else sample_weight[others]
+        fitted = fit_weighted(estimator, _safe_indexing(X, others), weights[others], of_others)
         return fitted.predict(_safe_indexing(X, rows), weights.shape[1])
 
     probs = np.empty(weights.shape)
@@ -141,16 +117,17 @@ def cross_predict(
 class Rounds(NamedTuple):
     """The best of the rounds of an EM algorithm, by the likelihood of the evidence."""
 
-    predicted: Calibrated  # out-of-fold
+    probs: Floats  # out-of-fold, calibrated
+    judgement: Judgement
+    number: int
     history: list[dict[str, float]]
 
 
 def run_rounds(
     estimator: Any,
     X: Any,
-    log_evidence: Floats,
+    evidence: Evidence,
     start: Floats,
-    fold: NDArray[np.int64],
     *,
     max_rounds: int,
     patience: int,
@@ -158,89 +135,64 @@ def run_rounds(
 ) -> Rounds:
     """Alternate between weights and out-of-fold predictions, from predictions to start with.
 
-    The rounds end when `patience` of them in a row have not made the evidence more likely.
+    Classifiers that were fitted on uncertain classes are far too unsure of their predictions. They
+    are therefore calibrated on the evidence; without this, each round would make the weights less
+    certain than the last. The rounds end when `patience` of them in a row have not made the
+    evidence more likely.
     """
-    probs, best, best_round = start, None, 0
+    probs, best = start, None
     history: list[dict[str, float]] = []
     for number in range(1, max_rounds + 1):
         began = perf_counter()
-        weights = weigh_classes(probs, log_evidence)
-        found = calibrate_on_evidence(
-            cross_predict(estimator, X, weights, fold, n_jobs), log_evidence
-        )
+        weights = weigh_classes(probs, evidence.likelihood)
+        found = cross_predict(estimator, X, weights, evidence.fold, n_jobs, evidence.weight)
+        judgement = evidence.judge(found)
+        probs = judgement.calibrate(found)
         history.append(
             {
                 "round": number,
-                "log_likelihood": found.log_likelihood,
-                "temperature": found.temperature,
+                "log_likelihood": judgement.total / max(1, len(judgement.scores)),
+                "temperature": judgement.temperature,
                 "seconds": perf_counter() - began,
             }
         )
-        if best is None or found.log_likelihood > best.predicted.log_likelihood:
-            best, best_round = Rounds(found, history), number
-        elif number - best_round >= patience:
+        if best is None or judgement.total > best.judgement.total:
+            best = Rounds(probs, judgement, number, history)
+        elif number - best.number >= patience:
             break
-        probs = found.probs
     assert best is not None  # there is a first round
     return best
 
 
-def pool_neighbours(X: Any, log_evidence: Floats, rng: np.random.Generator) -> Floats:
-    """Predict classes from the evidence about the nearest neighbours of each example.
+def start_from_neighbours(X: Any, evidence: Evidence, prior: Floats | None) -> Floats:
+    """Predict classes from the evidence about neighbours, if this is better than nothing.
 
-    Neighbours have mostly the same class. For each example, EM finds the shares of the classes
-    among its neighbours, itself left out. The number of neighbours, whether columns are
-    standardised, and whether neighbours are better than all examples together, are decided by the
-    likelihood of the evidence that was left out. Rows are NaN for examples that were not pooled:
-    at most 10,000 are, drawn at random. X that has missing values or text is not compared at all;
-    the result is then the shares of the classes among all examples.
+    X that has text cannot be compared, and neighbours may not be alike; the predictions are then
+    the shares of the classes among all examples. At most 6,000 examples are pooled, drawn at
+    random; the rows of the others are NaN.
     """
-    evidence = np.exp(log_evidence - log_evidence.max(axis=1, keepdims=True))
-    everyone = _shares_of_classes(evidence)
-    best = calibrate_on_evidence(np.tile(everyone, (len(evidence), 1)), log_evidence)
-    probs = best.probs
-    rows = np.sort(rng.permutation(len(evidence))[:_MOST_POOLED])
-    for inputs in _spaces(X, rows):
-        n_neighbours = [k for k in _NEIGHBOURS if k < len(rows)] or [len(rows) - 1]
-        search = NearestNeighbors(n_neighbors=n_neighbours[-1]).fit(inputs)
-        found = search.kneighbors(return_distance=False)
-        for k in n_neighbours:
-            pooled = _pool(evidence[rows], found[:, :k])
-            calibrated = calibrate_on_evidence(pooled, log_evidence[rows])
-            if calibrated.log_likelihood > best.log_likelihood:
-                best = calibrated
-                probs = np.full(evidence.shape, np.nan)
-                probs[rows] = calibrated.probs
-    return probs
-
-
-def _spaces(X: Any, rows: NDArray[np.int64]) -> Sequence[Any]:
-    """List rows of X as numbers, as they are and standardised; nothing where this is impossible."""
+    n, rng = len(evidence.likelihood), np.random.default_rng(evidence.seed)
+    everyone = np.tile(_shares_of_classes(evidence.likelihood), (n, 1))
+    shares = evidence.judge(everyone).calibrate(everyone)
+    rows = np.sort(rng.permutation(n)[:_MOST_POOLED])
     try:
         inputs = check_array(_safe_indexing(X, rows), **_ANY_NUMBERS)
     except (TypeError, ValueError):
-        return ()
-    if issparse(inputs):
-        return (inputs,)
-    return inputs, StandardScaler().fit_transform(inputs)
-
-
-def _shares_of_classes(evidence: Floats) -> Floats:
-    """Find the most likely shares of the classes among all examples, by EM."""
-    shares = np.full(evidence.shape[1], 1 / evidence.shape[1])
-    for _ in range(_POOLING_ROUNDS):
-        joint = evidence * shares
-        shares = (joint / joint.sum(axis=1, keepdims=True)).mean(axis=0)
-    return shares
-
-
-def _pool(evidence: Floats, neighbours: NDArray[np.int64]) -> Floats:
-    """Find the most likely shares of the classes among the neighbours of each example, by EM."""
-    n_classes = evidence.shape[1]
-    probs = np.full(evidence.shape, 1 / n_classes)
-    for rows in row_slices(len(evidence), neighbours.shape[1] * n_classes):
-        of_neighbours = evidence[neighbours[rows]]
-        for _ in range(_POOLING_ROUNDS):
-            joint = of_neighbours * probs[rows, None]
-            probs[rows] = (joint / joint.sum(axis=2, keepdims=True)).mean(axis=1)
+        return shares
+    inputs = Preparation.fit(inputs).apply(inputs).astype(np.float32)
+    fold = rng.permutation(len(rows)) % _POOLING_FOLDS
+    part = Evidence(inputs, evidence.likelihood[rows], fold, evidence.seed)
+    pooled = pool_evidence(part, prior)
+    if pooled.judgement.total <= part.judge(everyone[rows]).total:
+        return shares
+    probs = np.full(everyone.shape, np.nan)
+    probs[rows] = pooled.judgement.calibrate(pooled.out_of_fold)
     return probs
+
+
+def _shares_of_classes(likelihood: Floats) -> Floats:
+    """Find the most likely shares of the classes among all examples, by EM."""
+    shares = np.full(likelihood.shape[1], 1 / likelihood.shape[1])
+    for _ in range(_POOLING_ROUNDS):
+        shares = normalised(likelihood * shares).mean(axis=0)
+    return shares

@@ -154,12 +154,19 @@ class Evidence:
         P(labels | Y), up to a factor for each row; one-hot for a row whose class is known.
     fold : array of shape (n,)
         The fold in which the evidence of a row is held out; -1 for never.
+    weight : array of shape (n,), optional
+        How much the evidence of each row counts when predictions are judged.
     """
 
     def __init__(
-        self, X: NDArray[np.float32], likelihood: Floats, fold: NDArray[np.int64], seed: int
+        self,
+        X: NDArray[np.float32],
+        likelihood: Floats,
+        fold: NDArray[np.int64],
+        seed: int,
+        weight: Floats | None = None,
     ) -> None:
-        self.X, self.fold, self.seed = X, fold, seed
+        self.X, self.fold, self.seed, self.weight = X, fold, seed, weight
         self.likelihood = likelihood / likelihood.max(axis=1, keepdims=True)
         self.n_folds = int(fold.max(initial=-1)) + 1
         self.true = np.full(len(X), -1)  # true classes that are known
@@ -199,11 +206,13 @@ class Evidence:
         for temperature in _TEMPERATURES:
             chances = (at_temperature(probs[some], temperature) * self.likelihood[some]).sum(axis=1)
             for share in _UNIFORM:
-                total = float(np.log((1 - share) * chances + share * flat + 1e-300).sum())
+                logs = np.log((1 - share) * chances + share * flat + 1e-300)
+                total = float(logs.sum() if self.weight is None else logs @ self.weight[some])
                 best = max(best, (total, temperature, 1 - share))
         found = Judgement(np.zeros(0), *best[1:])
         chances = (found.calibrate(probs[rows]) * self.likelihood[rows]).sum(axis=1)
-        return found._replace(scores=np.log(chances + 1e-300))
+        scores = np.log(chances + 1e-300)
+        return found._replace(scores=scores if self.weight is None else scores * self.weight[rows])
 
 
 class Pooled(NamedTuple):

@@ -66,13 +66,15 @@ def accuracy_at_anchors(
     labels: Observations,
     anchors: Anchors,
     held_out: tuple[NDArray[np.int64], NDArray[np.float64]] | None = None,
+    *,
+    n_folds: int = 5,
 ) -> Estimate | None:
     """Estimate the accuracy from anchors that the networks of cross-fitting have not seen.
 
     The classifier was trained on all examples and all anchors, so it should be better than these
     networks. The difference is estimated on `held_out`, the numbers of examples that it was not
-    trained on and its predictions for them. Without these, the predictions come from five folds,
-    and the share of errors that the last fifth of the data avoids is taken from what is usual:
+    trained on and its predictions for them. Without these, the predictions come from folds, and
+    the share of errors that the last fold of the data avoids is taken from what is usual: of five,
     between 0, if more data do not help, and 10 %, if errors fall with the square root of the number
     of examples.
     """
@@ -100,7 +102,9 @@ def accuracy_at_anchors(
     weights_error = abs(float((high - low) @ correct)) / 2
     shift = shift_error = 0.0
     if held_out is None:
-        shift, shift_error = (1 - float(weights @ correct)) * np.array(_AVOIDED)
+        fifths = np.log(1 - 1 / n_folds) / np.log(1 - 1 / 5)  # errors are a power of the number
+        avoided = 1 - (1 - np.array(_AVOIDED)) ** fifths
+        shift, shift_error = (1 - float(weights @ correct)) * avoided
     else:
         rows, predicted = held_out
         place = np.full(labels.n_examples, -1)

@@ -174,9 +174,15 @@ def add_prior_matching(
 def find_prior(
     answers: Observations, Q: TransitionMatrix, Q_samples: NDArray[np.floating] | None
 ) -> NDArray[np.float64] | None:
-    """Estimate the class prior from complementary labels; None if they do not determine it."""
+    """Estimate the class prior from complementary labels; None if they do not determine it.
+
+    Answers to suggestions alone do not show it. A class that is hardly ever accepted is what
+    remains for examples whose suggestions were rejected, so that equal shares are the best guess.
+    """
     labels = answers.comp_labels.label
-    if not len(labels) or not Q.diagnose().identifiable:
+    if not len(labels):
+        return np.full(Q.n_classes, 1 / Q.n_classes)
+    if not Q.diagnose().identifiable:
         return None
     return class_prior(labels, Q, shrink=True, Q_samples=Q_samples)
 

@@ -24,13 +24,12 @@ from naysay._base.errors import InvalidInput, NaysayWarning
 from naysay.classifier.base import ComplementaryEstimator
 from naysay.classifier.em import (
     Fitted,
-    Floats,
     Rounds,
     cross_predict,
     fit_weighted,
-    log_at_temperature,
-    pool_neighbours,
+    name_of_weights,
     run_rounds,
+    start_from_neighbours,
     weigh_classes,
 )
 from naysay.classifier.inputs import (
@@ -40,15 +39,20 @@ from naysay.classifier.inputs import (
     is_ruled_out,
     read_anchors,
     read_labels,
+    read_weights,
     require_anchors,
     warn_if_unlike,
 )
-from naysay.classifier.targets import log_evidence
+from naysay.classifier.learner import find_likelihood
+from naysay.classifier.pooling import Evidence, Floats, Judgement
+from naysay.classifier.scoring import accuracy_at_anchors
+from naysay.classifier.targets import find_prior
 from naysay.classifier.transition_estimate import (
     calibrated,
     estimate_from_predictions,
     least_right,
 )
+from naysay.metrics import Estimate
 from naysay.observations import Observations
 from naysay.transition import TransitionMatrix
 from naysay.transition.alignment import Transitions
@@ -99,8 +103,9 @@ class ComplementaryWrapper(MetaEstimatorMixin, ComplementaryEstimator):
     estimator_ : classifier
         The fitted classifier. Its classes are positions in `classes_`.
     temperature_ : float
-        The logarithms of its predictions are divided by this number in `predict_proba`: fitted on
-        uncertain classes, classifiers are too unsure of their predictions.
+        The logarithms of its predictions are divided by this number in `predict_proba`, which mixes
+        in 1 to 30 % of equal probabilities: fitted on uncertain classes, classifiers are too unsure
+        of their predictions.
     transition_ : TransitionMatrix
         The matrix that was assumed, given or estimated; the common one, or the mean weighted by
         the number of answers, where each annotator has a matrix.
@@ -110,9 +115,12 @@ class ComplementaryWrapper(MetaEstimatorMixin, ComplementaryEstimator):
         With ``transition="estimate"``, the estimate, as for `ComplementaryClassifier`.
     transition_samples_ : ndarray of shape (n_samples, n_classes, n_classes) or None
         With ``transition="estimate"``, plausible matrices.
+    accuracy_ : naysay.metrics.Estimate or None
+        With ``transition="estimate"`` and at least 10 random anchors, the accuracy on new examples,
+        as for `ComplementaryClassifier`.
     history_ : list of dict
         One record per round: ``round``, ``log_likelihood`` (mean log-likelihood of the labels under
-        out-of-fold predictions), ``temperature`` and ``seconds``.
+        out-of-fold predictions, up to a constant), ``temperature`` and ``seconds``.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Only if X was a table with column names.
@@ -130,6 +138,7 @@ class ComplementaryWrapper(MetaEstimatorMixin, ComplementaryEstimator):
 
     estimator_: Any
     temperature_: float
+    accuracy_: Estimate | None = None
     history_: list[dict[str, float]]
 
     def __init__(
@@ -163,7 +172,14 @@ class ComplementaryWrapper(MetaEstimatorMixin, ComplementaryEstimator):
         return tags
 
     def fit(
-        self, X: Any, y: Any, *, anchors: tuple[Any, Any] | None = None, true_labels: Any = None
+        self,
+        X: Any,
+        y: Any,
+        *,
+        anchors: tuple[Any, Any] | None = None,
+        true_labels: Any = None,
+        anchors_are: str = "random",
+        sample_weight: Any = None,
     ) -> Self:
         """Learn from complementary labels.
 
@@ -179,6 +195,13 @@ class ComplementaryWrapper(MetaEstimatorMixin, ComplementaryEstimator):
         true_labels : array of shape (n,), optional
             True classes of the examples of X where they are known, and NaN, None or -1 elsewhere.
             These examples are anchors too.
+        anchors_are : {"random", "picked"}, default="random"
+            Whether the examples with known classes are a random sample, of all examples or of each
+            class, or were picked. Only a random sample shows the accuracy on other examples.
+        sample_weight : array of shape (n,), optional
+            Weight of each example in the fits of the classifier, which must accept weights, and in
+            the likelihood that compares rounds. Anchors that are not among X have the mean weight.
+            Estimates of the matrix and of the accuracy count examples of a weight above 0 equally.
         """
         max_rounds = check_count(self.max_rounds, "max_rounds")
         patience = check_count(self.patience, "patience")
@@ -196,7 +219,10 @@ class ComplementaryWrapper(MetaEstimatorMixin, ComplementaryEstimator):
             raise InvalidInput(
                 f"X must have at least cv={n_folds} examples. Got {labels.n_examples} sample."
             )
-        joined, anchored, unlike = self._join_anchors(X, anchors, true_labels)
+        weights = _read_weights(sample_weight, X, labels, self.estimator)
+        if weights is not None:
+            labels = labels.select(weights[labels.example] > 0)
+        joined, anchored, unlike = self._join_anchors(X, anchors, true_labels, anchors_are)
         random = check_random_state(self.random_state)
         rng = np.random.default_rng(random.randint(2**31 - 1))
         estimator = clone(self.estimator)
@@ -210,16 +236,24 @@ class ComplementaryWrapper(MetaEstimatorMixin, ComplementaryEstimator):
             fold=rng.permutation(_num_samples(joined)) % n_folds,
             seed=int(rng.integers(2**31 - 1)),
             mistakes=self.mistakes,
+            weight=_with_mean(weights, _num_samples(joined)),
             options={"max_rounds": max_rounds, "patience": patience, "n_jobs": self.n_jobs},
         )
         transitions, start = self._find_transitions(given, em, labels)
         best = em.run(transitions, start)
         fitted = em.fit(transitions, best)
         self.estimator_, self._positions = fitted
-        self.temperature_, self.history_ = best.predicted.temperature, best.history
-        for message in unlike + (
-            () if self.transition_estimate_ is None else self.transition_estimate_.warnings
-        ):
+        self.temperature_, self._share = best.judgement.temperature, best.judgement.share
+        self.history_, self.accuracy_ = best.history, None
+        found_warnings = unlike
+        if self.transition_estimate_ is not None and anchored is not None:
+            found_warnings += self.transition_estimate_.warnings
+            judged = self.transition_estimate_._replace(
+                predictions=best.probs[: labels.n_examples],
+                at_anchors=em.predict_anchors(transitions, best) if anchored.are_random else None,
+            )
+            self.accuracy_ = accuracy_at_anchors(judged, labels, anchored, n_folds=n_folds)
+        for message in found_warnings:
             warnings.warn(message, NaysayWarning, stacklevel=2)
         return self
 
@@ -236,7 +270,7 @@ class ComplementaryWrapper(MetaEstimatorMixin, ComplementaryEstimator):
         return labels, given
 
     def _join_anchors(
-        self, X: Any, anchors: Any, true_labels: Any
+        self, X: Any, anchors: Any, true_labels: Any, anchors_are: str
     ) -> tuple[Any, Anchors | None, tuple[str, ...]]:
         """Append anchors that are not among the examples to X; there may also be a warning."""
         n_examples, unlike, pair = _num_samples(X), (), None
@@ -251,7 +285,9 @@ class ComplementaryWrapper(MetaEstimatorMixin, ComplementaryEstimator):
             X = _join(X, X_anchor)
             pair = np.zeros((_num_samples(X_anchor), 0)), y_anchor
         # classes and rows are all that is needed of the anchors, so they are read without features
-        found = read_anchors(np.zeros((n_examples, 0)), pair, true_labels, "random", self.classes_)
+        found = read_anchors(
+            np.zeros((n_examples, 0)), pair, true_labels, anchors_are, self.classes_
+        )
         require_anchors(found, self.transition)
         return X, found, unlike
 
@@ -285,7 +321,8 @@ class ComplementaryWrapper(MetaEstimatorMixin, ComplementaryEstimator):
         """Predict log P(Y | x)."""
         check_is_fitted(self)
         fitted = Fitted(self.estimator_, self._positions)
-        return log_at_temperature(fitted.predict(X, len(self.classes_)), self.temperature_)
+        judgement = Judgement(np.zeros(0), self.temperature_, self._share)
+        return np.log(judgement.calibrate(fitted.predict(X, len(self.classes_))))
 
 
 @dataclass(frozen=True)
@@ -299,6 +336,7 @@ class _EM:
     fold: NDArray[np.int64]
     seed: int
     mistakes: float
+    weight: Floats | None  # of each row
     options: dict[str, Any]
 
     @property
@@ -310,25 +348,49 @@ class _EM:
         added = len(self.fold) - is_added.sum() + np.cumsum(is_added) - 1
         return np.where(is_added, added, self.anchors.row)
 
-    def log_evidence(self, transitions: Transitions) -> Floats:
-        """Compute log P(what is known about an example | class), up to a constant."""
-        evidence = log_evidence(self.answers, transitions, self.mistakes)
-        if self.anchors is not None:
-            known = np.eye(evidence.shape[1], dtype=bool)[self.anchors.y]
-            evidence[self.at_anchors] = np.where(known, 0, -np.inf)
-        return evidence
+    def evidence(self, transitions: Transitions, *, hidden: int = -1) -> Evidence:
+        """Compute the likelihood of what is known about each example, given its class.
 
-    def run(self, transitions: Transitions, start: Floats | None = None) -> Rounds:
+        True classes in the fold `hidden` are not used.
+        """
+        likelihood = find_likelihood(self.answers, transitions, self.mistakes)
+        if self.anchors is not None:
+            rows = self.at_anchors
+            used = self.fold[rows] != hidden
+            likelihood[rows[used]] = np.eye(likelihood.shape[1])[self.anchors.y[used]]
+        X = np.zeros((len(likelihood), 0), dtype=np.float32)  # judging predictions needs no X
+        return Evidence(X, likelihood, self.fold, self.seed, self.weight)
+
+    def run(
+        self, transitions: Transitions, start: Floats | None = None, *, hidden: int = -1, **options
+    ) -> Rounds:
         """Run the rounds, by default from labels pooled over neighbours."""
-        evidence = self.log_evidence(transitions)
+        evidence = self.evidence(transitions, hidden=hidden)
         if start is None:
-            start = pool_neighbours(self.X, evidence, np.random.default_rng(self.seed))
-        return run_rounds(self.estimator, self.X, evidence, start, self.fold, **self.options)
+            prior = None
+            if isinstance(transitions, TransitionMatrix):
+                prior = find_prior(self.answers, transitions, None)
+            start = start_from_neighbours(self.X, evidence, prior)
+        return run_rounds(self.estimator, self.X, evidence, start, **self.options | options)
+
+    def predict_anchors(self, transitions: Transitions, best: Rounds) -> Floats:
+        """Predict the true classes of anchors from rounds in which they were not known.
+
+        Out-of-fold predictions alone would be too good: an earlier round predicted the neighbours
+        of an anchor by classifiers that were fitted on it.
+        """
+        rows = self.at_anchors
+        probs = np.empty((len(rows), best.probs.shape[1]))
+        for fold in np.unique(self.fold[rows]).tolist():
+            found = self.run(transitions, hidden=fold, max_rounds=best.number)
+            is_hidden = self.fold[rows] == fold
+            probs[is_hidden] = found.probs[rows[is_hidden]]
+        return probs
 
     def fit(self, transitions: Transitions, best: Rounds) -> Fitted:
         """Fit the classifier on all examples, with the weights that the best round led to."""
-        weights = weigh_classes(best.predicted.probs, self.log_evidence(transitions))
-        return fit_weighted(self.estimator, self.X, weights)
+        weights = weigh_classes(best.probs, self.evidence(transitions).likelihood)
+        return fit_weighted(self.estimator, self.X, weights, self.weight)
 
     def predict_labels_at_anchors(self, n_classes: int) -> Floats:
         """Predict complementary labels at the anchors, by classifiers that have not seen theirs."""
@@ -336,7 +398,7 @@ class _EM:
         counts = np.zeros((len(self.fold), n_classes))
         np.add.at(counts, (answers.example, answers.label), 1)
         predicted = cross_predict(self.estimator, self.X, counts, self.fold, self.options["n_jobs"])
-        scores = log_at_temperature(predicted, 1.0)
+        scores = np.log(0.99 * predicted + 0.01 / n_classes)
         held_out = scores[answers.example], answers.label
         return calibrated(scores[self.at_anchors], held_out)
 
@@ -345,7 +407,7 @@ class _EM:
     ) -> tuple[Floats, Floats, bool]:
         """Predict P(Y | x) out of fold, for the examples and for the anchors, if Q is right."""
         assert self.anchors is not None
-        probs = self.run(Q).predicted.probs
+        probs = self.run(Q).probs
         at_anchors = probs[self.at_anchors]
         right = (at_anchors.argmax(axis=1) == self.anchors.y).mean()
         n_examples = len(probs) - (self.anchors.row < 0).sum()
@@ -358,6 +420,25 @@ def _as_rows(X: Any) -> Any:
         return cast("Any", X).tocsr()
     has_rows = isinstance(X, list) or hasattr(X, "shape")
     return X if has_rows else np.asarray(X)
+
+
+def _read_weights(
+    sample_weight: Any, X: Any, labels: Observations, estimator: Any
+) -> Floats | None:
+    """Check the weights of examples, which the classifier must accept."""
+    weights = read_weights(sample_weight, X, labels)
+    if weights is not None and name_of_weights(estimator) is None:
+        raise InvalidInput(
+            f"sample_weight needs a classifier whose fit accepts it. Got {estimator!r}."
+        )
+    return weights
+
+
+def _with_mean(weights: Floats | None, n_rows: int) -> Floats | None:
+    """Give anchors that were appended to the examples the mean weight."""
+    if weights is None:
+        return None
+    return np.concatenate([weights, np.full(n_rows - len(weights), weights.mean())])
 
 
 def _join(X: Any, other: Any) -> Any:
