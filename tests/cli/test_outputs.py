@@ -1,14 +1,18 @@
 """What a command cannot write is found before it reads anything, and any file name works."""
 
+import contextlib
+import io
 import json
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 from typer.testing import CliRunner
 
-from naysay.cli import app
+from naysay.cli import app, main
 
 
 def run(*arguments):
@@ -46,11 +50,23 @@ def test_an_output_that_cannot_be_written_is_found_first(command, tmp_path, monk
     assert "must be a path that can be written to" in result.output
 
 
-ASCII = {"PYTHONIOENCODING": "ascii", "COLUMNS": "200"}
+def naysay(*arguments, cwd, encoding="utf-8"):
+    """Run the command line in this process, with bytes as arguments and output."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding) for _ in range(2))
+    argv = ["naysay", *map(os.fsdecode, arguments)]
+    with (
+        contextlib.chdir(cwd),
+        mock.patch.multiple(sys, argv=argv, stdout=out, stderr=err),
+        mock.patch.dict(os.environ, COLUMNS="200"),
+        pytest.raises(SystemExit) as ended,
+    ):
+        main()
+    written = [(stream.flush(), stream.buffer.getvalue())[1] for stream in (out, err)]
+    return SimpleNamespace(returncode=ended.value.code, stdout=written[0], stderr=written[1])
 
 
-def naysay(*arguments, cwd, **variables):
-    """Run the command line as a user does, with bytes as arguments and output."""
+def naysay_process(*arguments, cwd, **variables):
+    """Run the command line as a user does."""
     return subprocess.run(
         [sys.executable, "-m", "naysay", *arguments],
         cwd=cwd,
@@ -63,11 +79,11 @@ def naysay(*arguments, cwd, **variables):
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory):
     folder = os.fsencode(tmp_path_factory.mktemp("work"))
-    made = naysay(b"data", b"example", b"caf\xe9.csv", cwd=folder)
+    made = naysay_process(b"data", b"example", b"caf\xe9.csv", cwd=folder)
     assert made.returncode == 0, made.stderr
     fitted = naysay(
         *(b"fit", b"caf\xe9.csv", b"--label", b"not", b"--true-label", b"is", b"--epochs", b"2"),
-        *(b"--out", b"mod\xe8l"),
+        *(b"--learner", b"network", b"--out", b"mod\xe8l"),
         cwd=folder,
     )
     assert fitted.returncode == 0, fitted.stderr.decode("latin-1")
@@ -98,16 +114,19 @@ def test_an_error_about_such_a_name_is_one_line(workspace):
 
 def test_an_ascii_terminal_loses_nothing(workspace):
     """Symbols are replaced by letters on the screen; data for programs are as elsewhere."""
-    shown = naysay("data", "info", b"caf\xe9.csv", "--label", "not", cwd=workspace, **ASCII)
+    info = ("data", "info", b"caf\xe9.csv", "--label", "not")
+    shown = naysay_process(*info, cwd=workspace, PYTHONIOENCODING="ascii")
     assert shown.returncode == 0, shown.stderr
     assert b"####" in shown.stdout
     assert shown.stdout.isascii()
-    names = naysay("design", "--classes", "café,thé,lait", "--json", cwd=workspace, **ASCII)
+    names = naysay(
+        "design", "--classes", "café,thé,lait", "--json", cwd=workspace, encoding="ascii"
+    )
     assert names.returncode == 0, names.stderr
     assert "café" in str(json.loads(names.stdout)["groups"])
     with open(os.path.join(workspace, b"Q.csv"), "w", encoding="utf-8") as file:
         file.write("x,café,thé,lait\ncafé,0,1,0\nthé,0,0,1\nlait,1,0,0\n")
-    table = naysay("inspect", "Q.csv", cwd=workspace, **ASCII)
+    table = naysay("inspect", "Q.csv", cwd=workspace, encoding="ascii")
     assert table.returncode == 0, table.stderr
     assert "café" in table.stdout.decode()
 
@@ -121,11 +140,11 @@ def test_rows_as_json_are_valid_on_an_ascii_terminal(workspace):
         header, first, *_ = old.read().splitlines()
         new.write(f"name,{header}\n=café,{first}\n")
     predict = ("predict", b"mod\xe8l", "names.csv", "--id", "name")
-    row = naysay(*predict, "--json", cwd=workspace, **ASCII)
+    row = naysay(*predict, "--json", cwd=workspace, encoding="ascii")
     assert row.returncode == 0, row.stderr
     assert json.loads(row.stdout)["name"] == "=café"
     for out in ("-", "p.csv"):
-        table = naysay(*predict, "--safe-csv", "--out", out, cwd=workspace, **ASCII)
+        table = naysay(*predict, "--safe-csv", "--out", out, cwd=workspace, encoding="ascii")
         assert table.returncode == 0, table.stderr
         written = table.stdout
         if out != "-":
@@ -157,7 +176,7 @@ def test_images_whose_names_are_not_utf_8_can_be_predicted(tmp_path):
 @pytest.mark.skipif(sys.platform != "linux", reason="closes and fills streams as a shell does")
 def test_output_that_goes_nowhere_is_an_error(tmp_path):
     def shell(redirection):
-        command = f'"{sys.executable}" -m naysay methods {redirection}'
+        command = f'"{sys.executable}" -m naysay design --classes 3 {redirection}'
         return subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, check=False)
 
     closed = shell(">&-")

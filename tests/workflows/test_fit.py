@@ -101,7 +101,8 @@ def test_the_same_seed_gives_the_same_model():
     frame, _ = make_frame(100)
     own = read_own(frame, label="not")
     probs = [
-        fit_own(own, epochs=3, seed=seed)[0].predict_proba(own.X).tolist() for seed in (1, 1, 2)
+        fit_own(own, learner="network", epochs=3, seed=seed)[0].predict_proba(own.X).tolist()
+        for seed in (1, 1, 2)
     ]
     assert probs[0] == probs[1] != probs[2]
 
@@ -182,11 +183,11 @@ def test_labels_that_are_not_uniform_refute_the_assumption_that_they_are():
 
 def test_random_anchors_show_the_accuracy_and_picked_ones_do_not():
     own = read_own(make_frame(600, n_known=60)[0], label="not", true_label="is")
-    _, report = fit_own(own, transition="estimate", epochs=15)
+    _, report = fit_own(own, transition="estimate", learner="network", epochs=15)
     assert report.accuracy.n_true_labels > 30
     assert report.accuracy_without_labels.n_true_labels == 0
     assert "true labels" in str(report.accuracy)
-    _, report = fit_own(own, transition="estimate", epochs=15, anchors_are="picked")
+    _, report = fit_own(own, transition="estimate", epochs=1, anchors_are="picked")
     assert report.accuracy.n_true_labels == 0
     assert report.to_dict()["anchors_are"] == "picked"
     with pytest.raises(InvalidInput, match="anchors_are must be 'random' or 'picked'"):
@@ -233,7 +234,7 @@ def test_the_matrix_is_estimated_where_there_are_anchors_unless_one_is_chosen():
         (without, None, "uniform"),
         (own, "uniform", "uniform"),
     ]:
-        _, report = fit_own(data, transition=transition, epochs=1)
+        _, report = fit_own(data, transition=transition, learner="network", epochs=1)
         assert report.transition_from == origin
 
 
