@@ -168,8 +168,8 @@ def start_from_neighbours(X: Any, evidence: Evidence, prior: Floats | None) -> F
     """Predict classes from the evidence about neighbours, if this is better than nothing.
 
     Of a data frame its columns of numbers are compared. Text cannot be, and neighbours may not be
-    alike; the predictions are then the shares of the classes among all examples. At most 6,000 examples are pooled, drawn at
-    random; the rows of the others are NaN.
+    alike; the predictions are then the shares of the classes among all examples. At most 6,000
+    examples are pooled, drawn at random; the rows of the others are NaN.
     """
     n, rng = len(evidence.likelihood), np.random.default_rng(evidence.seed)
     everyone = np.tile(_shares_of_classes(evidence.likelihood), (n, 1))
