@@ -308,7 +308,7 @@ def test_sparse_x_tables_and_text_reach_the_classifier_as_they_are(iris):
     assert accuracy(clf, texts, y) > 0.95
 
 
-def test_missing_values_and_categories_start_from_the_shares_of_classes(blobs):
+def test_missing_values_and_categories_of_a_table_are_no_obstacle(blobs):
     X, y, Q = blobs
     table = pd.DataFrame(X, columns=list("abcde"))
     table.loc[::7, "a"] = np.nan

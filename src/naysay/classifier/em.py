@@ -167,14 +167,16 @@ def run_rounds(
 def start_from_neighbours(X: Any, evidence: Evidence, prior: Floats | None) -> Floats:
     """Predict classes from the evidence about neighbours, if this is better than nothing.
 
-    X that has text cannot be compared, and neighbours may not be alike; the predictions are then
-    the shares of the classes among all examples. At most 6,000 examples are pooled, drawn at
-    random; the rows of the others are NaN.
+    Of a data frame its columns of numbers are compared. Text cannot be, and neighbours may not be
+    alike; the predictions are then the shares of the classes among all examples. At most 6,000
+    examples are pooled, drawn at random; the rows of the others are NaN.
     """
     n, rng = len(evidence.likelihood), np.random.default_rng(evidence.seed)
     everyone = np.tile(_shares_of_classes(evidence.likelihood), (n, 1))
     shares = evidence.judge(everyone).calibrate(everyone)
     rows = np.sort(rng.permutation(n)[:_MOST_POOLED])
+    if hasattr(X, "select_dtypes"):
+        X = X.select_dtypes("number")
     try:
         inputs = check_array(_safe_indexing(X, rows), **_ANY_NUMBERS)
     except (TypeError, ValueError):

@@ -40,7 +40,7 @@ from naysay.methods import Method, Setting, find_method
 from naysay.metrics import Estimate
 from naysay.observations import Observations
 from naysay.training.augmentation import Augments
-from naysay.training.schedules import Schedule, cosine
+from naysay.training.schedules import Schedule, constant, cosine
 from naysay.transition import TransitionMatrix
 from naysay.transition.alignment import Transitions
 
@@ -156,9 +156,9 @@ class ComplementaryClassifier(ComplementaryEstimator):
         files remain when training is done; remove the folder to train from the start.
     warm_start : bool, default=False
         Whether `fit` starts from the network of the previous call, for a stream of new answers:
-        call it again with all answers so far. There is no ``partial_fit``, because early stopping,
-        the estimate of the matrix and the accuracy need old and new answers together, and a network
-        that sees only new answers forgets the old ones. Classes and features must stay the same.
+        call it again with all answers so far. Early stopping then sees old and new answers
+        together, and nothing is forgotten; `partial_fit` learns from the new ones only. Classes and
+        features must stay the same.
     progress : bool, default=False
         Whether to show a progress bar on a terminal.
     random_state : int, RandomState or None, default=None
@@ -357,6 +357,71 @@ class ComplementaryClassifier(ComplementaryEstimator):
             anchors_are=anchors_are,
             sample_weight=sample_weight,
         ):
+            warnings.warn(message, NaysayWarning, stacklevel=2)
+        return self
+
+    def partial_fit(
+        self, X: Any, y: Any, classes: Sequence[Any] | None = None, *, sample_weight: Any = None
+    ) -> Self:
+        """Continue to train the network by one pass over new answers.
+
+        The network learns with `lr` from these answers alone, without early stopping, and inputs
+        stay prepared as for the first batch, which should therefore be large. Where all answers
+        are kept, `fit` with ``warm_start=True`` is more accurate.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as in `fit`
+            At least two examples; not every class needs to be named.
+        classes : sequence, optional
+            All classes. The first call needs them here or as the parameter of the classifier.
+
+        Notes
+        -----
+        The matrix is the one given, the uniform one, or that of an earlier `fit`; it is not
+        estimated from parts of the data. `learner` must be "auto" or "network", and both train a
+        network. A model that is a mixture cannot be continued.
+        """
+        is_first = not hasattr(self, "network_")
+        chosen = self.classes if classes is None else classes
+        if is_first and chosen is None:
+            raise InvalidInput("The first call of partial_fit needs all classes. Pass classes=.")
+        if not is_first and classes is not None and list(classes) != self.classes_.tolist():
+            raise InvalidInput(
+                f"classes must be those of the first call, {self.classes_.tolist()}. "
+                f"Got {list(classes)}."
+            )
+        if self.learner not in ("auto", "network"):
+            raise InvalidInput(f"partial_fit needs learner='network'. Got {self.learner!r}.")
+        matrix = self.transition
+        if not is_first:
+            chosen, matrix = self.classes_.tolist(), self.transitions_ or self.transition_
+        elif self._is_estimated:
+            raise InvalidInput(
+                "partial_fit cannot estimate the matrix. Call fit first, with anchors."
+            )
+        elif isinstance(matrix, str) and chosen is not None:
+            matrix = TransitionMatrix.uniform(len(chosen))  # a batch may not name every class
+        part = cast("Self", clone(self)).set_params(
+            learner="network",
+            classes=chosen,
+            transition=matrix,
+            warm_start=True,
+            epochs=1,
+            schedule=constant,
+            validation_fraction=0.0,
+            restarts=0,
+            checkpoint=None,
+        )
+        kept = {name: value for name, value in vars(self).items() if name.endswith("_")}
+        vars(part).update(kept)
+        found_warnings = part.fit_quietly(X, y, sample_weight=sample_weight)
+        vars(self).update({name: each for name, each in vars(part).items() if name.endswith("_")})
+        for name in ("transition_estimate_", "transition_samples_"):
+            setattr(self, name, kept.get(name))
+        before = kept.get("history_", [])
+        self.history_ = before + [each | {"epoch": len(before) + 1} for each in self.history_]
+        for message in found_warnings:
             warnings.warn(message, NaysayWarning, stacklevel=2)
         return self
 
