@@ -325,6 +325,7 @@ def test_command_takes_a_number_a_file_and_a_prior(tmp_path):
         "error: n_offered (--offered) must be"
         in run("design", "--classes", 3, "--offered", 9).stderr
     )
+    assert "--classes must be a number" in run("design", "--classes", "9" * 5000).stderr
     (tmp_path / "prior.csv").write_text("class,share\nowl,0.2\ncat,0.8\n")
     done = run("design", "--classes", tmp_path / "names.txt", *options)
     assert done.exit_code == 1
