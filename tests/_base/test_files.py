@@ -1,5 +1,6 @@
 """Files are written completely or not at all."""
 
+import contextlib
 import errno
 import itertools
 import os
@@ -102,7 +103,10 @@ def test_the_current_folder_and_those_around_it_are_not_replaced(tmp_path, monke
             check_folder(path, of=is_folder, what="any")
 
 
-@pytest.mark.parametrize("name", ["a" * 255, "b" * 250 + ".csv", b"caf\xe9.csv", "[*?].csv"])
+@pytest.mark.parametrize(
+    "name",
+    ["a" * 255, "b" * 250 + ".csv", b"caf\xe9.csv", "[*?].csv", "old", "new", "lock", "replaced"],
+)
 def test_any_name_that_the_system_allows_can_be_written(tmp_path, name):
     target = tmp_path / os.fsdecode(name)
     for text in ("old", "new"):
@@ -111,6 +115,11 @@ def test_any_name_that_the_system_allows_can_be_written(tmp_path, name):
             part.write_text(text)
     assert target.read_text() == "new"
     target.unlink()
+    with contextlib.suppress(OSError), replacing(target) as part:
+        part.write_text("half")
+        raise OSError("disk full")
+    assert not target.exists()
+    check_folder(target, of=is_folder, what="any")
     with replacing_folder(target, of=is_folder, what="any") as new:
         (new / "a").write_text("a")
     assert [path.name for path in tmp_path.iterdir()] == [target.name]

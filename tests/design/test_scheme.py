@@ -273,6 +273,8 @@ def test_a_file_that_is_no_scheme_is_refused(tmp_path):
         ({"n_classes": 3, "n_offered": 2, "prior": [0.5, 0.5, 0]}, "that of '2' is 0"),
         ({"n_classes": 3, "n_offered": 2, "prior": [0.5, 0.5]}, "prior must be 3 probabilities"),
         ({"n_classes": 2001, "n_offered": 2}, "at most 2,000 classes"),
+        ({"n_classes": 10**12, "n_offered": 2, "n_groups": 1}, "at most 2,000 classes"),
+        ({"n_classes": 3, "n_offered": 2, "n_groups": 999_999}, "at most 10,000 lists"),
         ({"n_classes": 3, "n_offered": 2, "seed": "x"}, "seed must be an integer"),
     ],
 )
@@ -323,6 +325,7 @@ def test_command_takes_a_number_a_file_and_a_prior(tmp_path):
         "error: n_offered (--offered) must be"
         in run("design", "--classes", 3, "--offered", 9).stderr
     )
+    assert "--classes must be a number" in run("design", "--classes", "9" * 5000).stderr
     (tmp_path / "prior.csv").write_text("class,share\nowl,0.2\ncat,0.8\n")
     done = run("design", "--classes", tmp_path / "names.txt", *options)
     assert done.exit_code == 1

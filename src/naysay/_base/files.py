@@ -92,7 +92,8 @@ def replacing(path: str | Path, *, usual: str = "file") -> Iterator[Path]:
     with _as_invalid_input(path):
         target = _find_target(path, usual)
     with _scratch(target) as scratch:
-        new = scratch / target.name
+        new = scratch / "new" / target.name
+        new.parent.mkdir()
         yield new
         _keep_modes(target, new)
         _flush(new)
@@ -211,7 +212,8 @@ def _try_out(target: Path) -> None:
         with suppress(FileNotFoundError):
             target.with_name(name).lstat()  # fails if the name is too long
     with _scratch(target) as scratch:
-        trial = scratch / target.name
+        trial = scratch / "new" / target.name
+        trial.parent.mkdir()
         trial.write_bytes(_TRIAL)
         _flush(trial)
 
@@ -239,7 +241,7 @@ def _keep_modes(old: Path, new: Path) -> None:
 
 
 # The hidden folder beside a target has a name that does not grow with the target's. It holds
-# `lock`, the new content, and `old`, the folder that is being replaced.
+# `lock`, the new content in `new`, and `old`, the folder that is being replaced.
 
 
 def _prefix(target: Path) -> str:

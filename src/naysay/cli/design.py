@@ -61,7 +61,7 @@ def design(
     scheme = propose(
         n_classes,
         offered,
-        prior=read_prior(prior, names or list(map(str, range(n_classes)))),
+        prior=prior and read_prior(prior, names or list(map(str, range(n_classes)))),
         classes=names,
         instruction=instruction,
         n_groups=groups,

@@ -35,6 +35,8 @@ _MAX_CELLS = 2 * 10**8  # classes times labels offered in all lists: 1.6 GB
 _MAX_CELLS_ON_DISK = 2 * 10**7  # of all matrices together: about 100 MB of text
 _ENOUGH = 0.95  # more lists must lower the variance to less than this share of it
 _MAX_PER_CLASS = 4  # lists for each class
+_MAX_CLASSES = 2_000
+_MAX_LISTS = 10_000  # each takes about 0.1 ms
 _EXCHANGES = 20  # tried per position in a list
 _MAX_EXCHANGES = 100_000  # in total, about a second
 _FILES = {"lists.csv", "scheme.json", "matrices"}
@@ -294,7 +296,10 @@ def propose(
     >>> round(diagnosis.bits_per_label, 3), round(diagnosis.uniform_bits_per_label, 3)
     (0.469, 0.152)
     """
-    n_classes = check_n_classes(n_classes)
+    if (n_classes := check_n_classes(n_classes)) > _MAX_CLASSES:
+        raise InvalidInput(
+            f"A scheme must have at most {_MAX_CLASSES:,} classes. Got {n_classes:,}."
+        )
     names = check_class_names(classes, n_classes)
     if check_count(n_offered, "n_offered") < 2 or n_offered > n_classes:
         raise InvalidInput(
@@ -311,10 +316,11 @@ def propose(
         numbers = [n_classes * each for each in range(1, _MAX_PER_CLASS + 1)]
     else:
         numbers = [check_count(n_groups, "n_groups")]
-    if n_classes > 2000 or numbers[0] * n_offered * n_classes > _MAX_CELLS:
+    if numbers[0] > _MAX_LISTS or numbers[0] * n_offered * n_classes > _MAX_CELLS:
         raise InvalidInput(
-            "A scheme must have at most 2,000 classes, and labels in all lists times classes at "
-            f"most {_MAX_CELLS:,}. Got {n_classes} classes and {numbers[0]} lists of {n_offered}."
+            f"A scheme must have at most {_MAX_LISTS:,} lists, and labels in all lists times "
+            f"classes at most {_MAX_CELLS:,}. Got {n_classes} classes and {numbers[0]} lists of "
+            f"{n_offered}."
         )
     lists = _best_lists(pi, n_offered, numbers, instruction, check_seed(seed))
     shares = np.full(len(lists), 1 / len(lists))

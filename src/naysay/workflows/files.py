@@ -178,6 +178,8 @@ def _as_share(value: Any, where: str) -> float:
 def read_classes(given: str) -> tuple[int, list[str] | None]:
     """Read the number of classes and their names from a number, a listing or a file."""
     if given.strip().isdecimal():
+        if len(given) > 9:  # Python refuses to convert thousands of digits
+            raise InvalidInput(f"--classes must be a number of classes. Got {shorten(given)}.")
         return int(given), None
     if "," in given and not Path(given).is_file():
         listed = next(csv.reader([given], skipinitialspace=True))

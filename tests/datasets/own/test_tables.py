@@ -246,3 +246,24 @@ def test_small_files_that_would_fill_the_memory_are_refused_before(tmp_path, mon
     monkeypatch.setenv("NAYSAY_MAX_GB", "much")
     with pytest.raises(InvalidInput, match="NAYSAY_MAX_GB must be a number of gigabytes"):
         read_own(path, label="a")
+
+
+@pytest.mark.parametrize("kind", ["dictionary", "list", "map", "structure", "one length"])
+def test_text_inside_other_types_counts_before_it_is_expanded(tmp_path, monkeypatch, kind):
+    n = 50
+    text = pa.array(["x" * 100_000]).dictionary_encode().take(pa.array([0] * n))
+    each = pa.array(range(n + 1), pa.int32())
+    plain = text.cast(pa.string())
+    column = {
+        "dictionary": lambda: text,
+        "list": lambda: pa.ListArray.from_arrays(each, pa.ListArray.from_arrays(each, plain)),
+        "map": lambda: pa.MapArray.from_arrays(each, plain, plain),
+        "structure": lambda: pa.StructArray.from_arrays([plain], ["inner"]),
+        "one length": lambda: plain.cast(pa.binary()).cast(pa.binary(100_000)),
+    }[kind]()
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"a": column}), path, compression="zstd")
+    assert path.stat().st_size < 1e4
+    monkeypatch.setenv("NAYSAY_MAX_GB", "0.004")
+    with pytest.raises(InvalidData, match=r"must hold at most 0\.004 GB"):
+        read_table(path)

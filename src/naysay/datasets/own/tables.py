@@ -231,7 +231,7 @@ def _read_parquet(path: Path, source: str) -> pa.Table:
         n_bytes = _number_bytes(file.metadata)
         check_memory(n_bytes, source)
         table = file.read()
-        check_memory(n_bytes + _text_bytes(table), source)
+        check_memory(n_bytes + _text_bytes(table.columns), source)
         table.validate(full=True)  # finds text that is not UTF-8, among others
         _ = table.column_names  # raises an error if a name is not UTF-8
         return table
@@ -274,18 +274,34 @@ def _text_columns(facts: pq.FileMetaData) -> list[str]:
 
 def _number_bytes(facts: pq.FileMetaData) -> int:
     """Compute how much memory a Parquet file takes without the text."""
-    groups = map(facts.row_group, range(facts.num_row_groups))
-    chunks = (chunk for group in groups for chunk in map(group.column, range(group.num_columns)))
-    return sum(chunk.num_values * _WIDTHS.get(chunk.physical_type, 8) for chunk in chunks)
+    columns = map(facts.schema.column, range(facts.num_columns))
+    widths = [  # values of one length, such as decimals, state it
+        column.length if column.length > 0 else _WIDTHS.get(column.physical_type, 8)
+        for column in columns
+    ]
+    return sum(
+        facts.row_group(group).column(place).num_values * width
+        for group in range(facts.num_row_groups)
+        for place, width in enumerate(widths)
+    )
 
 
-def _text_bytes(table: pa.Table) -> int:
-    """Compute how many bytes the text of the encoded columns of a table has."""
+def _text_bytes(arrays: Iterable[Any]) -> int:
+    """Compute how many bytes the text of encoded columns has, also inside lists and structures."""
     total = 0
-    for column in table.columns:
-        for chunk in column.chunks if pa.types.is_dictionary(column.type) else ():
-            lengths = np.asarray(pc.fill_null(pc.binary_length(chunk.dictionary), 0))
-            total += int(lengths[np.asarray(chunk.indices.drop_null())].sum())
+    for array in arrays:
+        kind = array.type
+        if isinstance(array, pa.ChunkedArray):
+            total += _text_bytes(array.chunks)
+        elif pa.types.is_dictionary(kind):
+            lengths = np.asarray(pc.fill_null(pc.binary_length(array.dictionary), 0))
+            total += int(lengths[np.asarray(array.indices.drop_null())].sum())
+        elif pa.types.is_map(kind):
+            total += _text_bytes([array.keys, array.items])
+        elif pa.types.is_struct(kind):
+            total += _text_bytes(array.flatten())
+        elif pa.types.is_nested(kind):  # lists of any kind
+            total += _text_bytes([array.flatten()])
     return total
 
 
