@@ -48,7 +48,7 @@ def observations(
         label=own.label,
         annotator=annotator_names(own) if own.annotators else None,
         accepted=own.accepted,
-        offered=own.offered,
+        offered=None if own.offered_at_random else own.offered,
         mistakes=mistakes,
         n_examples=len(examples),
     )
