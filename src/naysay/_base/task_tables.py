@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy import event
+from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 
 from naysay._base.errors import InvalidData, InvalidInput
 from naysay._base.files import DATABASE_URLS, SQLITE_MAGIC
@@ -165,7 +166,7 @@ def connect(target: str | Path, *, writes: bool = False, creates: bool = False) 
                 raise _foreign(str(path), "it is not an SQLite database")
     engine = sa.create_engine(url, connect_args={"timeout": 30, "check_same_thread": False})
 
-    @sa.event.listens_for(engine, "connect")
+    @event.listens_for(engine, "connect")
     def prepare(connection: Any, _record: Any) -> None:
         connection.isolation_level = None  # transactions begin where `begin` below says so
         connection.execute("PRAGMA foreign_keys = ON")
@@ -173,7 +174,7 @@ def connect(target: str | Path, *, writes: bool = False, creates: bool = False) 
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute(f"PRAGMA synchronous = {_SYNCHRONOUS}")
 
-    @sa.event.listens_for(engine, "begin")
+    @event.listens_for(engine, "begin")
     def begin(connection: sa.Connection) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
@@ -204,7 +205,7 @@ def read_settings(connection: sa.Connection, name: str) -> dict[str, Any]:
         rows = connection.execute(sa.select(task_table)).all() if found else []
         values = {row.key: json.loads(row.value) for row in rows}
         version, settings = values["version"], values["settings"]
-    except sa.exc.OperationalError:
+    except OperationalError:
         raise  # the server cannot be reached, for example
     except (KeyError, ValueError, SQLAlchemyError):
         raise _foreign(name, "it has no table of a task") from None

@@ -112,7 +112,9 @@ class Settings:
         """Restore settings from the values of `to_dict`."""
         names = {name: value for name, value in values.items() if name in cls.__dataclass_fields__}
         names["lists"] = tuple(tuple(each) for each in names.get("lists", ()))
-        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in names.items()})
+        lists = {name: tuple(value) for name, value in names.items() if isinstance(value, list)}
+        plain: dict[str, Any] = {**names, **lists}
+        return cls(**plain)
 
     def draw(self, item: int, person: int) -> tuple[str, list[int]]:
         """Draw the question about an item for a person, and the classes it offers in order.

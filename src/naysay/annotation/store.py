@@ -119,6 +119,22 @@ def create(target: str | Path, settings: Settings, items: Sequence[Item]) -> Non
                     os.unlink(f"{part}{suffix}")
 
 
+def has_task(target: str | Path) -> bool:
+    """Check whether a database exists and has a task; one of another program is refused."""
+    url = database_url(target)
+    if url.get_backend_name() == "sqlite":
+        if not Path(str(url.database)).exists():
+            return False
+        Task(target).close()
+        return True
+    engine = connect(target)
+    try:
+        with clear_errors(name_of(url)), engine.connect() as connection:
+            return sa.inspect(connection).has_table(task_table.name)
+    finally:
+        engine.dispose()
+
+
 class Task:
     """An annotation task in a database.
 
@@ -482,6 +498,22 @@ class Task:
 
         return self.submit(work).result()
 
+    def remember(self, address: str) -> None:
+        """Remember where the server runs, for links."""
+
+        def work(connection: sa.Connection) -> None:
+            connection.execute(task_table.delete().where(task_table.c.key == "address"))
+            row = {"key": "address", "value": json.dumps(address)}
+            connection.execute(task_table.insert(), row)
+
+        self.submit(work).result()
+
+    def address(self) -> str | None:
+        """Look up where the server last ran."""
+        query = sa.select(task_table.c.value).where(task_table.c.key == "address")
+        found = self.read(lambda connection: connection.execute(query).scalar())
+        return None if found is None else json.loads(found)
+
     def find_person(self, token: str) -> Person | None:
         """Find the person whose link has this token."""
         with self._reader.connect() as connection:
@@ -545,6 +577,13 @@ class Task:
         query = sa.select(item.id, item.name, item.cells).where(item.pool == 1, item.room > 0)
         rows = self.read(lambda connection: connection.execute(query).all())
         return [(row.id, row.name, row.cells) for row in rows]
+
+    def items(self) -> Iterator[tuple[int, str, str | None]]:
+        """Yield all items, a batch at a time: id, name and cells."""
+        query = sa.select(item.id, item.name, item.cells).order_by(item.id)
+        with self._reader.connect().execution_options(yield_per=10_000) as connection:
+            for row in connection.execute(query):
+                yield row.id, row.name, row.cells
 
     def answers(self) -> Iterator[dict[str, Any]]:
         """Yield all valid answers, a batch at a time, with everything about them."""

@@ -203,7 +203,9 @@ def _rows(connection: sa.Connection) -> dict[str, list[Any]]:
         item.known.is_not(None),
         ~sa.exists().where(deal.item == item.id, answer.deal == deal.id, IS_VALID),
     )
-    columns: dict[str, list[Any]] = {key: [] for key in (c.key for c in given.selected_columns)}
+    columns: dict[str, list[Any]] = {
+        key: [] for key in (str(c.key) for c in given.selected_columns)
+    }
     for row in connection.execute(given.order_by(answer.answered, answer.id)):
         for key, value in zip(columns, row, strict=True):
             columns[key].append(value)
