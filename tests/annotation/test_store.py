@@ -1,9 +1,12 @@
 """The queue of questions, and the answers: leased, never doubled, never lost."""
 
 import sqlite3
+import subprocess
+import sys
 import uuid
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 import sqlalchemy as sa
@@ -276,6 +279,18 @@ def test_nothing_is_acknowledged_once_the_database_is_gone(tmp_path):
             task.answer(one, new_answer(question))
         (tmp_path / "moved.db").rename(path)
         assert task.answer(one, new_answer(question)) == "saved"
+
+
+def test_other_processes_come_and_go_while_answers_are_saved(tmp_path):
+    # Whoever closes a database last removes its log; the locks of this process must prevent it.
+    with make_task(tmp_path) as task:
+        (one,) = people(task, 1)
+        code = "import sys; from naysay.annotation.store import Task; Task(sys.argv[1]).close()"
+        subprocess.run([sys.executable, "-c", code, task.name], check=True)
+        for question in task.deal(one, 6):
+            assert task.answer(one, new_answer(question)) == "saved"
+        with closing(sqlite3.connect(task.name)) as other:
+            assert other.execute("SELECT count(*) FROM naysay_answer").fetchone() == (6,)
 
 
 def test_a_copy_has_all_and_goes_on_by_itself(tmp_path):

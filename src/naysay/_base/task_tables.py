@@ -16,7 +16,7 @@ from sqlalchemy import event
 from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 
 from naysay._base.errors import InvalidData, InvalidInput
-from naysay._base.files import DATABASE_URLS, SQLITE_MAGIC
+from naysay._base.files import DATABASE_URLS
 
 VERSION = 1  # of the tables
 _SYNCHRONOUS = "FULL"  # a transaction is on disk when it is committed
@@ -145,7 +145,11 @@ def name_of(url: sa.URL) -> str:
 
 
 def connect(target: str | Path, *, writes: bool = False, creates: bool = False) -> sa.Engine:
-    """Connect to a database; transactions that write begin by locking an SQLite file."""
+    """Connect to a database; transactions that write begin by locking an SQLite file.
+
+    The file itself is never opened here: closing it would release the locks of other connections of
+    this process, and another process would then take the database for unused.
+    """
     url = database_url(target)
     if url.get_backend_name() != "sqlite":
         try:
@@ -155,15 +159,11 @@ def connect(target: str | Path, *, writes: bool = False, creates: bool = False) 
                 "A PostgreSQL database needs psycopg. Install it: pip install 'naysay[annotate]'"
             ) from None
     path = Path(str(url.database))
-    if not creates:
-        if not path.is_file():
-            raise FileNotFoundError(
-                f"There is no database {path}. To start a task, run: naysay annotate DATA "
-                f"--classes … --out {path}"
-            )
-        with path.open("rb") as file:
-            if file.read(len(SQLITE_MAGIC)) != SQLITE_MAGIC:
-                raise _foreign(str(path), "it is not an SQLite database")
+    if not creates and not path.is_file():
+        raise FileNotFoundError(
+            f"There is no database {path}. To start a task, run: naysay annotate DATA "
+            f"--classes … --out {path}"
+        )
     engine = sa.create_engine(url, connect_args={"timeout": 30, "check_same_thread": False})
 
     @event.listens_for(engine, "connect")
@@ -207,8 +207,10 @@ def read_settings(connection: sa.Connection, name: str) -> dict[str, Any]:
         version, settings = values["version"], values["settings"]
     except OperationalError:
         raise  # the server cannot be reached, for example
-    except (KeyError, ValueError, SQLAlchemyError):
-        raise _foreign(name, "it has no table of a task") from None
+    except (KeyError, ValueError, SQLAlchemyError) as error:
+        is_other = isinstance(error, DBAPIError) and "not a database" in str(error.orig)
+        why = "it is not an SQLite database" if is_other else "it has no table of a task"
+        raise _foreign(name, why) from None
     if version > VERSION:
         raise InvalidData(
             f"{name} was written by a newer version of naysay (tables of version {version}, this "

@@ -150,7 +150,9 @@ class Task:
         with clear_errors(self.name), self._reader.connect() as connection:
             self.settings = Settings.from_dict(read_settings(connection, self.name))
         self._writer = connect(target, writes=True)
-        self._inode = os.stat(self.name).st_ino if self.is_file else None
+        with clear_errors(self.name), self._writer.begin() as connection:
+            connection.execute(task_table.update().where(task_table.c.key == "").values(value=""))
+        self._present = self._files()
         self._jobs: queue.SimpleQueue[tuple[Callable[..., Any], Future[Any]] | None]
         self._jobs = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._write, daemon=True, name="naysay-writer")
@@ -219,15 +221,18 @@ class Task:
             else:
                 future.set_exception(error)
 
+    def _files(self) -> list[int]:
+        """Identify the files of an SQLite database: data and latest changes."""
+        if not self.is_file:
+            return []
+        try:
+            return [os.stat(f"{self.name}{suffix}").st_ino for suffix in ("", "-wal")]
+        except OSError:
+            return [-1]
+
     def _check_present(self) -> None:
         """Check that the file is still the one that was opened: another one would lose answers."""
-        if not self.is_file:
-            return
-        try:
-            found = os.stat(self.name).st_ino
-        except OSError:
-            found = None
-        if found != self._inode:
+        if self._files() != self._present:
             raise LostDatabase(
                 f"The database {self.name} was moved or removed while the server runs. Put it back "
                 "and start the server again. Nothing was acknowledged since."
