@@ -48,7 +48,7 @@ function fill(table, headings, rows) {
 
 function meter(share) {
   const outer = make("span", undefined, "meter"), inner = make("i");
-  inner.style.width = percent(Math.min(share, 1));
+  inner.style.width = `${100 * Math.min(share, 1)}%`;
   outer.append(inner);
   return outer;
 }
