@@ -11,7 +11,6 @@ import argparse
 import asyncio
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -207,15 +206,10 @@ def measure_export(folder: Path, n_answers: int = 1_000_000) -> dict[str, Any]:
         task.local_person("me")
     with sqlite3.connect(path) as connection:
         connection.execute("PRAGMA synchronous = OFF")
-        rows = (
-            (n, n, 1, "which", "[0,1,2,3,4]", "random", 1.0, 0.0, 1)
-            for n in range(1, n_answers + 1)
-        )
+        numbers = range(1, n_answers + 1)
+        rows = ((n, n, 1, "which", "[0,1,2,3,4]", "random", 1.0, 0.0, 1) for n in numbers)
         connection.executemany("INSERT INTO naysay_deal VALUES (?,?,?,?,?,?,?,?,?)", rows)
-        rows = (
-            (str(uuid.uuid4()), n, "not", n % 5, 1.5, 1.7e9 + n, None)
-            for n in range(1, n_answers + 1)
-        )
+        rows = ((str(uuid.uuid4()), n, "not", n % 5, 1.5, 1.7e9 + n, None) for n in numbers)
         connection.executemany("INSERT INTO naysay_answer VALUES (?,?,?,?,?,?,?)", rows)
     found: dict[str, Any] = {"answers": n_answers}
     for kind in ("csv", "jsonl", "parquet"):
@@ -240,9 +234,6 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--kills", type=int, default=100)
     given = parser.parse_args()
-    resource.setrlimit(
-        resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
-    )
     results: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
