@@ -24,6 +24,8 @@ try:
 except ImportError:  # Windows has no such locks: there, the remains of killed processes stay
     fcntl = None
 
+SQLITE_MAGIC = b"SQLite format 3\0"  # how the files of SQLite begin
+DATABASE_URLS = ("postgresql://", "postgres://", "postgresql+psycopg://", "sqlite://")
 _NO_SYNC = (errno.EBADF, errno.EINVAL, errno.ENOTSUP)  # file systems that cannot sync folders
 _TRIAL = bytes(1 << 16)  # written as a trial, before the work
 

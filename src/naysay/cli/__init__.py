@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 from naysay import __version__
 from naysay._base.errors import NaysayError
 from naysay.cli._shared import as_sentences
+from naysay.cli.annotate import app as annotate
 from naysay.cli.check import check
 from naysay.cli.data import app as data
 from naysay.cli.data import example, info
@@ -69,6 +70,7 @@ for command in (
     app.command()(command)
 data.command()(info)
 data.command()(example)
+app.add_typer(annotate, name="annotate")
 app.add_typer(data, name="data")
 
 

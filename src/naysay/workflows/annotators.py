@@ -1,5 +1,6 @@
 """Answers in a user's data for the classifier, and the matrices of their annotators."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, cast
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix
 from naysay.datasets.own import OwnData
+from naysay.design import ANY_WRONG
 from naysay.estimation import MistakeRate
 from naysay.observations import Observations
 from naysay.quality import WrongLabels, mistakes_in_log
@@ -48,11 +50,26 @@ def observations(
         label=own.label,
         annotator=annotator_names(own) if own.annotators else None,
         accepted=own.accepted,
-        offered=own.offered,
+        offered=None if own.offered_at_random else own.offered,
         mistakes=mistakes,
         n_examples=len(examples),
     )
     return answers.select(is_selected)
+
+
+def matrix_of_lists(own: OwnData) -> TransitionMatrix:
+    """Compute the matrix of labels if every wrong class that was offered is equally likely.
+
+    The classes offered were drawn at random; the matrix is the mean over all lists.
+    """
+    assert own.offered is not None
+    counts = Counter(each for each in own.offered[own.is_label] if each is not None)
+    n_whole = int(own.is_label.sum()) - sum(counts.values())
+    total = n_whole * np.asarray(TransitionMatrix.uniform(own.n_classes))
+    for listed, count in counts.items():
+        total[:, list(listed)] += count * ANY_WRONG.answers(list(listed), own.n_classes)
+    rows = total / total.sum(axis=1, keepdims=True)
+    return TransitionMatrix(rows, own.classes)
 
 
 def check_consistent(own: OwnData, transition: Any, allow_diagonal: bool) -> None:

@@ -60,6 +60,9 @@ def evaluate_answers(
         return evaluate(
             predicted[example], own.label[labels], example, Q, by_class=by_class, **given
         )
+    if own.offered_at_random:  # then questions about the prediction are a random sample of all
+        about = log[predicted[own.example[log]] == own.label[log]]
+        log = about if len(about) else log
     example = own.example[log]
     said = np.zeros(0, np.int8) if own.accepted is None else own.accepted[log]
     lower, upper, n_answers, first = correctness_bounds(

@@ -40,6 +40,7 @@ from naysay.workflows.annotators import (
     check_mistakes,
     find_wrong_answers,
     matrix_of_each,
+    matrix_of_lists,
     observations,
 )
 from naysay.workflows.evaluation import evaluate_answers
@@ -240,7 +241,11 @@ def fit_own(
     n_anchors = len(y_anchor) + int((own.true_labels[training] >= 0).sum())
     if given is None:
         given = "estimate" if n_anchors else "uniform"
-    origin = given if isinstance(given, str) else "given"
+    if given == "uniform" and own.offered_at_random and own.offered is not None:
+        given = matrix_of_lists(own)
+        origin = "uniform"
+    else:
+        origin = given if isinstance(given, str) else "given"
     if own.is_yes_no.all():
         origin = "log"
     clf = ComplementaryClassifier(
@@ -271,7 +276,10 @@ def fit_own(
     matrices = matrix_of_each(np.unique(annotators).tolist(), clf.transitions_, Q)
     probs = clf.predict_proba(own.X)
     predicted = probs.argmax(axis=1)
-    answers = np.flatnonzero(is_held_out[own.example])
+    is_used = is_held_out[own.example]
+    if own.asked_at_random is not None:
+        is_used &= own.asked_at_random
+    answers = np.flatnonzero(is_used)
     matrix_for_evaluation = Q
     if estimate is None:  # the mean of the given matrices, over exactly the held-out answers
         matrix_for_evaluation = pool(annotators[answers[own.is_label[answers]]], matrices)
@@ -391,7 +399,10 @@ def _hold_out(own: OwnData, fraction: float, rng: np.random.Generator) -> NDArra
     """Draw the held-out examples, and leave at least one label of every class to train on."""
     check_number(fraction, "held_out", above=0, below=1)
     answered = own.labels_per_example > 0
-    eligible = np.flatnonzero(answered & (own.true_labels < 0))
+    is_fair = answered & (own.true_labels < 0)
+    if own.asked_at_random is not None:  # those that a model chose are harder than others
+        is_fair &= np.bincount(own.example[own.asked_at_random], minlength=own.n_examples) > 0
+    eligible = np.flatnonzero(is_fair)
     n_held_out = round(fraction * len(eligible))
     if answered.sum() < FEWEST_EXAMPLES or not n_held_out:
         raise InvalidData(

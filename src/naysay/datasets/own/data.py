@@ -66,6 +66,11 @@ class OwnData:
     """(m,) 1 for yes and 0 for no to a suggestion, -1 for a label; None without suggestions."""
     offered: NDArray[np.object_] | None = None
     """(m,) the classes that could be chosen, None where all could; None without such a column."""
+    offered_at_random: bool = False
+    """Whether the classes offered were drawn at random, so that answers are labels of one Q."""
+    asked_at_random: NDArray[np.bool_] | None = None
+    """(m,) whether the example was drawn at random; only such answers show the accuracy. None if
+    all were."""
     skipped: tuple[str, ...] = ()
     """Images that were left out because their files are damaged."""
     text: pa.Table | None = None
@@ -73,11 +78,14 @@ class OwnData:
 
     @property
     def is_label(self) -> NDArray[np.bool_]:
-        """(m,) whether each answer is a complementary label, chosen out of all classes."""
+        """(m,) whether each answer is a complementary label, chosen out of all classes.
+
+        Labels chosen out of some classes that were drawn at random also have one matrix Q.
+        """
         chosen = np.ones(len(self.label), dtype=bool)
         if self.accepted is not None:
             chosen &= self.accepted == CHOSEN
-        if self.offered is not None:
+        if self.offered is not None and not self.offered_at_random:
             chosen &= np.array([listed is None for listed in self.offered], dtype=bool)
         return chosen
 
@@ -188,6 +196,7 @@ class OwnData:
             answer_row=self.answer_row[answers],
             accepted=None if self.accepted is None else self.accepted[answers],
             offered=None if self.offered is None else self.offered[answers],
+            asked_at_random=None if self.asked_at_random is None else self.asked_at_random[answers],
             true_labels=self.true_labels[is_kept],
             row=self.row[is_kept],
             ids=None if self.ids is None else tuple(compress(self.ids, is_kept)),
@@ -213,12 +222,14 @@ def gather_answers(
     classes: Sequence[str] | None,
     separator: str | None,
     ignore_case: bool = False,
+    needs_acceptances: bool = True,
     source: str,
 ) -> tuple[Indices, Indices, dict[str, Any]]:
     """Turn cells into answers, and drop examples with neither an answer nor a true class.
 
     A cell is text or null; a cell of `label` or `offered` may also be a list of texts. Either
-    `label` or both `suggested` and `accepted` are given, or all of them. The result is the first
+    `label` or both `suggested` and `accepted` are given, or all of them; suggestions that were all
+    rejected are refused if it `needs_acceptances`. The result is the first
     row of each example, the example of each row (-1 if it is dropped), and the fields of `OwnData`
     that hold the answers.
     """
@@ -235,7 +246,9 @@ def gather_answers(
     offered_row, offered_codes, offered_names = np.zeros(0, np.int64), codes, []
     if offered is not None:
         offered_row, offered_codes, offered_names = _split_labels(offered, separator, source)
-    asked, asked_codes, asked_names, said = _read_suggestions(suggested, accepted, source)
+    asked, asked_codes, asked_names, said = _read_suggestions(
+        suggested, accepted, source, needs_acceptances=needs_acceptances
+    )
     true_codes, true_names = np.full(n_rows, -1), []
     if true_label is not None:
         true_codes, true_names = codes_of(true_label)
@@ -338,7 +351,11 @@ def _split_labels(
 
 
 def _read_suggestions(
-    suggested: pa.Array | None, accepted: pa.Array | None, source: str
+    suggested: pa.Array | None,
+    accepted: pa.Array | None,
+    source: str,
+    *,
+    needs_acceptances: bool,
 ) -> tuple[Indices, Indices, list[str], NDArray[np.int8]]:
     """Read the suggestions that have an answer: rows, codes and names of classes, yes or no."""
     if suggested is None or accepted is None:
@@ -358,7 +375,8 @@ def _read_suggestions(
             f"Every answer of {source} must be about a suggestion. Data row {alone[0] + 1} has "
             f"{words[answer_codes[alone[0]]]!r} as accepted, but no suggested class."
         )
-    check_has_acceptances(said, source)
+    if needs_acceptances:
+        check_has_acceptances(said, source)
     rows = np.flatnonzero(said != CHOSEN)
     return rows, codes[rows], names, said[rows]
 

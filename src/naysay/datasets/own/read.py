@@ -39,12 +39,14 @@ from naysay.datasets.own.images import (
     plan_images,
     resolve_paths,
 )
+from naysay.datasets.own.label_studio import read_export
 from naysay.datasets.own.recipe import Recipe, fit_recipe
 from naysay.datasets.own.tables import (
     LONGEST_NAME,
     check_columns,
     codes_of,
     find_column,
+    is_database,
     is_frame,
     is_list,
     pc,
@@ -53,6 +55,8 @@ from naysay.datasets.own.tables import (
     to_text,
 )
 
+# The columns of a frame of crowd-kit.
+_CROWD_KIT = {"example_id": "task", "annotator": "worker", "label": "label"}
 # Characters per cell. Cells with several labels, a path or an id may be longer than a name.
 _LONGEST_CELL = {"label": 1 << 16, "offered": 1 << 16, "images": 4096, "example_id": 4096}
 
@@ -91,7 +95,10 @@ def read_own(
     data : path or data frame
         A table: CSV (.csv, .tsv, .txt), JSON Lines (.jsonl), both also compressed (.csv.gz),
         Parquet or Excel (.xlsx); ``-`` for CSV from standard input; an .npz file; a folder with
-        one folder of images per complementary label; or a pandas or polars frame.
+        one folder of images per complementary label; a pandas or polars frame; the database of an
+        annotation task (`naysay annotate`), by path or URL; or an export of Label Studio (.json).
+        A table with the columns ``task``, ``worker`` and ``label``, as crowd-kit uses them, needs
+        no names of columns.
     label : str, optional
         Column of complementary labels. A table must have it, or `suggested` and `accepted`, and
         may have all of them. A cell may contain several labels,
@@ -181,6 +188,24 @@ def read_own(
         "images": images,
     }
     columns = {role: column for role, column in columns.items() if column is not None}
+    if is_database(data):
+        for role, given in {**columns, "features": features, "recipe": recipe}.items():
+            if given is not None:
+                raise InvalidInput(
+                    f"{role} must be omitted for the database of a task, which has all roles. "
+                    f"Got {shorten(given)}."
+                )
+        return _task_reader()(
+            data,
+            classes=classes,
+            categorical=categorical,
+            text=text,
+            text_model=text_model,
+            standardise=standardise,
+            size=size,
+            mode=mode,
+            strict=strict,
+        )[0]
     rows: Any  # a table of features, pixels, the files of a folder, or cells with image paths
     if _is_folder(data):
         for role, column in columns.items():
@@ -199,7 +224,15 @@ def read_own(
     else:
         as_text = {*columns.values(), *categorical, *text}
         as_text.update(() if recipe is None else recipe.read_as_text)
-        rows = read_table(data, text=as_text, delimiter=delimiter, decimal=decimal)
+        if not is_frame(data) and Path(data).suffix.lower() == ".json":
+            rows, columns = read_export(Path(data), columns)
+        else:
+            is_crowd = not columns.keys() & {"label", "suggested", "accepted"}
+            as_text.update(_CROWD_KIT.values() if is_crowd else ())
+            rows = read_table(data, text=as_text, delimiter=delimiter, decimal=decimal)
+            if is_crowd and {*_CROWD_KIT.values()} <= {*rows.column_names}:
+                columns = {**_CROWD_KIT, **columns}
+        images = columns.get("images")
         lists = {"features": features, "ignore": ignore, "categorical": categorical, "text": text}
         _check_names(rows, columns, lists, source)
         cells = _label_cells(rows, columns, source)
@@ -267,6 +300,17 @@ def read_own(
         **answers,
     )
     return own.without_examples(damaged) if damaged else own
+
+
+def _task_reader() -> Any:
+    """Import the reader of databases, which needs an extra."""
+    try:
+        from naysay.datasets.own.task import read_task
+    except ModuleNotFoundError as error:
+        raise InvalidInput(
+            f"The database of a task needs {error.name}. Install it: pip install 'naysay[annotate]'"
+        ) from None
+    return read_task
 
 
 def _is_folder(data: Any) -> bool:

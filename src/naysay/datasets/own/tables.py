@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput, NaysayError
-from naysay._base.files import check_memory, printable
+from naysay._base.files import DATABASE_URLS, SQLITE_MAGIC, check_memory, printable
 from naysay.datasets.own.formats import parse_json_lines, read_excel, refuse_long_row, text_reader
 
 pc: Any = pyarrow.compute  # its functions are created at import, so type checkers do not know them
@@ -156,6 +156,18 @@ def open_text(data: Any, source: str) -> Iterator[BinaryIO]:
 def is_frame(data: Any) -> bool:
     """Check whether the data are a data frame of a library that supports Arrow."""
     return hasattr(data, "__arrow_c_stream__")
+
+
+def is_database(data: Any) -> bool:
+    """Check whether data are a database: its URL, or the path of an SQLite file."""
+    if is_frame(data) or str(data) == "-":
+        return False
+    if str(data).startswith(DATABASE_URLS) or Path(data).suffix.lower() in (".db", ".sqlite"):
+        return True
+    if not Path(data).is_file():
+        return False
+    with Path(data).open("rb") as file:
+        return file.read(len(SQLITE_MAGIC)) == SQLITE_MAGIC
 
 
 def source_name(data: Any) -> str:

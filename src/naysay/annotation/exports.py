@@ -1,0 +1,174 @@
+"""Give answers out as they are read: CSV, JSON Lines, Parquet, crowd-kit and Label Studio."""
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import quoteattr
+
+from naysay._base.errors import InvalidInput
+from naysay._base.files import replacing
+from naysay.annotation.store import Task
+
+COLUMNS = (
+    "item",
+    "annotator",
+    "question",
+    "offered",
+    "answer",
+    "label",
+    "true_label",
+    "asked_by",
+    "seconds",
+    "answered",
+    "id",
+)
+FORMATS = ("csv", "jsonl", "parquet", "crowd-kit", "label-studio")
+_ROWS = 10_000  # at a time
+_SUFFIXES = {".csv": "csv", ".jsonl": "jsonl", ".parquet": "parquet", ".json": "label-studio"}
+
+
+def stream(task: Task, kind: str) -> Iterator[str]:
+    """Yield the answers of a task as text, some thousand rows at a time."""
+    rows = iter(task.answers())
+    if kind == "crowd-kit":
+        rows = (
+            {"task": e["item"], "worker": e["annotator"], "label": e["label"]}
+            for e in rows
+            if e["answer"] == "not"
+        )
+    if kind != "jsonl":
+        yield ",".join(("task", "worker", "label") if kind == "crowd-kit" else COLUMNS) + "\r\n"
+    while batch := list(islice(rows, _ROWS)):
+        if kind == "jsonl":
+            yield "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in batch)
+        else:
+            out = io.StringIO()
+            csv.writer(out).writerows(row.values() for row in batch)
+            yield out.getvalue()
+
+
+def export(task: Task, out: str | Path, kind: str | None = None) -> int:
+    """Write the answers of a task to a file, and return their number.
+
+    The format follows from the name of the file (.csv, .jsonl, .parquet, or .json for Label
+    Studio), unless `kind` is given.
+    """
+    path = Path(out)
+    kind = kind or _SUFFIXES.get(path.suffix.lower())
+    if kind not in FORMATS:
+        raise InvalidInput(
+            f"The format (--format) must be one of {', '.join(FORMATS)}, or the name of the file "
+            f"must end in {', '.join(_SUFFIXES)}. Got {kind or path.name!r}."
+        )
+    n_rows = 0
+    with replacing(path, usual="answers.csv") as part:
+        if kind == "parquet":
+            return _write_parquet(task, part)
+        if kind == "label-studio":
+            n_rows = _write_label_studio(task, part)
+        else:
+            with part.open("w", encoding="utf-8", newline="") as file:
+                for text in stream(task, kind):
+                    file.write(text)
+                    n_rows += text.count("\n")
+            n_rows -= kind != "jsonl"
+    if kind == "label-studio":
+        with replacing(path.with_suffix(".xml")) as part:
+            part.write_text(labelling_config(task), "utf-8")
+    return n_rows
+
+
+def _write_parquet(task: Task, path: Path) -> int:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    numbers = {"seconds", "answered"}
+    schema = pa.schema(
+        [(name, pa.float64() if name in numbers else pa.string()) for name in COLUMNS]
+    )
+    n_rows, rows = 0, iter(task.answers())
+    with pq.ParquetWriter(path, schema) as writer:
+        while batch := list(islice(rows, 5 * _ROWS)):
+            writer.write_table(pa.Table.from_pylist(batch, schema))
+            n_rows += len(batch)
+    return n_rows
+
+
+def labelling_config(task: Task) -> str:
+    """Write the configuration of a project in Label Studio, with the choices of each task."""
+    shown = {"images": '<Image name="example" value="$image"/>'}.get(
+        task.settings.kind, '<Text name="example" value="$text"/>'
+    )
+    return (
+        f'<View>\n  {shown}\n  <Header value="$question"/>\n'
+        '  <Choices name="not" toName="example" value="$offered" choice="single-radio" '
+        f"showInline={quoteattr('true')}/>\n</View>\n"
+    )
+
+
+def _write_label_studio(task: Task, path: Path) -> int:
+    """Write a task of Label Studio for each item, with the answers that it has."""
+    answers: dict[str, list[dict[str, Any]]] = {}
+    for row in task.answers():
+        answers.setdefault(row["item"], []).append(row)
+    n_rows = 0
+    with path.open("w", encoding="utf-8") as file:
+        for number, (item, name, cells) in enumerate(task.items()):
+            file.write("[\n" if number == 0 else ",\n")
+            file.write(json.dumps(_task(task, item, name, cells, answers.get(name, []))))
+            n_rows += len(answers.get(name, ()))
+        file.write("\n]\n")
+    return n_rows
+
+
+def _task(
+    task: Task, item: int, name: str, cells: str | None, answers: list[dict[str, Any]]
+) -> dict[str, Any]:
+    question, offered = task.settings.draw(item, 0)
+    data: dict[str, Any] = {"naysay_item": name}
+    if cells is None:
+        data["image"] = name
+    else:
+        columns = json.loads(cells)
+        data |= columns
+        text = "\n".join(f"{key}: {value}" for key, value in columns.items())
+        data.setdefault("text", text)
+    names = [task.settings.classes[each] for each in offered]
+    if question == "yes-no":
+        data |= {"question": f"Is it: {names[0]}?", "suggested": names[0]}
+        data["offered"] = [{"value": "yes"}, {"value": "no"}]
+    else:
+        data["question"] = "Which of these is it NOT?"
+        data["offered"] = [{"value": each} for each in names]
+    annotations = []
+    for row in answers:
+        if row["answer"] == "not":
+            listed = row["offered"].split("|")
+            data["offered"] = [{"value": each} for each in listed]
+            choices = [row["label"]]
+        elif row["answer"] in ("yes", "no"):
+            data |= {"suggested": row["label"], "question": f"Is it: {row['label']}?"}
+            data["offered"] = [{"value": "yes"}, {"value": "no"}]
+            choices = [row["answer"]]
+        else:
+            choices = []
+        result = {
+            "from_name": "not",
+            "to_name": "example",
+            "type": "choices",
+            "value": {"choices": choices},
+        }
+        annotations.append(
+            {
+                "completed_by": {"email": row["annotator"]},
+                "was_cancelled": not choices,
+                "ground_truth": False,
+                "lead_time": row["seconds"],
+                "result": [result] if choices else [],
+            }
+        )
+    return {"id": item, "data": data, "annotations": annotations, "predictions": []}

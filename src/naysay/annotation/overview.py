@@ -1,0 +1,206 @@
+"""What the owner sees: answers per hour, coverage of the classes, people, and estimates."""
+
+import json
+import math
+import time
+from collections import Counter
+from statistics import median
+from typing import Any
+
+import sqlalchemy as sa
+
+from naysay._base.task_tables import (
+    ANSWERED,
+    IS_VALID,
+    answer_table,
+    deal_table,
+    estimate_table,
+    item_table,
+    person_table,
+)
+from naysay.annotation.questions import Settings
+
+item, person, deal, answer = item_table.c, person_table.c, deal_table.c, answer_table.c
+_HOURS = 24
+_RECENT = 2000  # answers of a person whose seconds are looked at
+
+
+def describe(connection: sa.Connection, settings: Settings) -> dict[str, Any]:
+    """Compute the figures of a task as plain values."""
+    now = time.time()
+    given = answer_table.join(deal_table, answer.deal == deal.id)
+    hour = sa.cast(sa.func.floor((now - answer.answered) / 3600), sa.Integer)
+    recent = (
+        sa.select(hour, sa.func.count())
+        .where(IS_VALID, answer.answered > now - _HOURS * 3600)
+        .group_by(hour)
+    )
+    per_hour = [0] * _HOURS
+    for ago, count in connection.execute(recent):
+        per_hour[_HOURS - 1 - min(max(ago, 0), _HOURS - 1)] += count
+    excluded = (
+        sa.select(answer.said, answer.label, sa.func.count())
+        .where(IS_VALID)
+        .group_by(answer.said, answer.label)
+    )
+    counts: dict[str, Counter[int]] = {}
+    for said, label, count in connection.execute(excluded):
+        counts.setdefault(said, Counter())[-1 if label is None else label] += count
+    offered: Counter[int] = Counter()
+    shown = sa.select(deal.offered, sa.func.count()).where(deal.state == ANSWERED)
+    for listed, count in connection.execute(shown.group_by(deal.offered)):
+        for each in json.loads(listed):
+            offered[each] += count
+    totals = sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(item.room), 0)).where(
+        item.known.is_(None)
+    )
+    n_items, room = connection.execute(totals).one()
+    asked_by = dict(
+        connection.execute(
+            sa.select(deal.asked_by, sa.func.count())
+            .where(deal.state == ANSWERED)
+            .group_by(deal.asked_by)
+        ).all()
+    )
+    estimates = connection.execute(
+        sa.select(estimate_table).order_by(estimate_table.c.id.desc()).limit(200)
+    ).all()[::-1]
+    latest = json.loads(estimates[-1].report) if estimates else None
+    if latest is not None:
+        latest["made"] = estimates[-1].made
+        _show_suspects(connection, latest, settings)
+    return {
+        "title": settings.title,
+        "kind": settings.kind,
+        "now": now,
+        "n_items": n_items,
+        "n_wanted": n_items * settings.n_answers,
+        "n_answers": sum(asked_by.values()) - asked_by.get("known", 0),
+        "n_known": asked_by.get("known", 0),
+        "n_left": room,
+        "asked_by": asked_by,
+        "per_hour": per_hour,
+        "classes": [
+            {
+                "name": name,
+                "offered": offered[place],
+                "not": counts.get("not", Counter())[place],
+                "yes": counts.get("yes", Counter())[place],
+                "no": counts.get("no", Counter())[place],
+            }
+            for place, name in enumerate(settings.classes)
+        ],
+        "n_unknown": sum(counts.get("unknown", {}).values()),
+        "n_none": sum(counts.get("none", {}).values()),
+        "people": _people(connection, given),
+        "growth": [_point(row) for row in estimates],
+        "latest": latest,
+    }
+
+
+def _point(row: Any) -> dict[str, Any]:
+    accuracy = json.loads(row.report).get("accuracy") or {}
+    return {"made": row.made, "n_answers": row.n_answers, "accuracy": accuracy}
+
+
+def _people(connection: sa.Connection, given: Any) -> list[dict[str, Any]]:
+    """Describe each person: answers, pace, and mistakes about known examples."""
+    wrong = sa.or_(
+        sa.and_(answer.said == "not", answer.label == item.known),
+        sa.and_(answer.said == "no", answer.label == item.known),
+        sa.and_(answer.said == "yes", answer.label != item.known),
+    )
+    is_judged = sa.and_(item.known.is_not(None), answer.said.in_(("not", "yes", "no")))
+    query = (
+        sa.select(
+            person.id,
+            person.name,
+            person.is_owner,
+            sa.func.count(answer.id),
+            sa.func.coalesce(sa.func.sum(sa.case((answer.said == "unknown", 1), else_=0)), 0),
+            sa.func.coalesce(sa.func.sum(sa.case((is_judged, 1), else_=0)), 0),
+            sa.func.coalesce(sa.func.sum(sa.case((sa.and_(is_judged, wrong), 1), else_=0)), 0),
+            sa.func.max(answer.answered),
+        )
+        .select_from(
+            person_table.outerjoin(
+                given.join(item_table, deal.item == item.id),
+                sa.and_(deal.person == person.id, IS_VALID),
+            )
+        )
+        .group_by(person.id, person.name, person.is_owner)
+        .order_by(person.id)
+    )
+    found = []
+    for number, name, is_owner, n_all, n_unknown, n_judged, n_wrong, last in connection.execute(
+        query
+    ):
+        pace = (
+            sa.select(answer.seconds)
+            .select_from(given)
+            .where(deal.person == number, IS_VALID, answer.seconds.is_not(None))
+        )
+        seconds = connection.execute(pace.order_by(answer.answered.desc()).limit(_RECENT)).scalars()
+        times = list(seconds)
+        found.append(
+            {
+                "name": name,
+                "is_owner": bool(is_owner),
+                "n_answers": n_all,
+                "n_unknown": int(n_unknown),
+                "seconds": median(times) if times else None,
+                "n_known": int(n_judged),
+                "n_wrong": int(n_wrong),
+                "wrong": _interval(int(n_wrong), int(n_judged)),
+                "last": last,
+            }
+        )
+    return found
+
+
+def _interval(count: int, total: int) -> list[float] | None:
+    """Compute the 95 % interval of Wilson for a share."""
+    if not total:
+        return None
+    z = 1.96
+    share, scale = count / total, 1 + z**2 / total
+    middle = (share + z**2 / (2 * total)) / scale
+    half = z * math.sqrt(share * (1 - share) / total + z**2 / (4 * total**2)) / scale
+    return [max(middle - half, 0.0), min(middle + half, 1.0)]
+
+
+def _show_suspects(connection: sa.Connection, latest: dict[str, Any], settings: Settings) -> None:
+    """Look up what the suspicious answers are about, and leave out those withdrawn since."""
+    suspects = latest.get("suspects") or []
+    keys = [each["id"] for each in suspects]
+    rows = connection.execute(
+        sa.select(
+            answer.id,
+            answer.said,
+            answer.label,
+            item.id.label("item"),
+            item.name,
+            item.cells,
+            person.name.label("person"),
+        )
+        .select_from(
+            answer_table.join(deal_table, answer.deal == deal.id)
+            .join(item_table, deal.item == item.id)
+            .join(person_table, deal.person == person.id)
+        )
+        .where(IS_VALID, answer.id.in_(keys))
+    )
+    found = {row.id: row for row in rows}
+    latest["suspects"] = [
+        {
+            **each,
+            "item": found[each["id"]].item,
+            "name": found[each["id"]].name,
+            "cells": json.loads(found[each["id"]].cells or "null"),
+            "person": found[each["id"]].person,
+            "said": found[each["id"]].said,
+            "label": settings.classes[found[each["id"]].label],
+        }
+        for each in suspects
+        if each["id"] in found
+    ]

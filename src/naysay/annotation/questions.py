@@ -1,0 +1,273 @@
+"""What is asked: the examples of a task, the settings, and the classes that a question offers.
+
+Which classes are offered is drawn at random for each example and person, independently of the
+example, so that all answers to one kind of question have one transition matrix.
+"""
+
+import csv
+import json
+import os
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from naysay._base.errors import InvalidData, InvalidInput
+from naysay._base.files import printable
+
+IMAGE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
+QUESTIONS = ("which", "yes-no", "both")
+_FEW_CLASSES = 6  # all of so many are offered, unless the number is given
+_N_OFFERED = 4  # of more
+_MOST_OFFERED = 30  # keys on a keyboard
+_MOST_TEXT = 1 << 20  # characters of a text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The settings of a task, which never change once it was created.
+
+    Parameters
+    ----------
+    classes : tuple of str
+        At least 3: with 2, "not the one" is "the other", an ordinary label.
+    ask : {"which", "yes-no", "both"}
+        "Which of these is it not?", "Is it a …?", or either of them, at random.
+    n_offered : int
+        Classes offered by "which"; all in a fixed order, fewer in random order.
+    lists, shares : tuple
+        The lists of a scheme, to offer in place of random classes, and the share of each.
+    in_order : bool
+        Whether annotators are asked for the first wrong class of the list.
+    none_of_these : bool
+        Whether "none of these" is an answer: the example is of no class that is offered.
+    n_answers : int
+        Answers wanted for each example, each from another person.
+    known_rate : float
+        Rate of questions about examples whose class is known.
+    random_share : float
+        Share of the examples that is asked in random order; a model may choose among the others.
+    lease : float
+        Seconds for which a question is reserved for a person.
+    """
+
+    classes: tuple[str, ...]
+    kind: str = "table"  # "images", "table" or "texts"
+    root: str = ""  # folder of the images
+    ask: str = "which"
+    n_offered: int = 0
+    lists: tuple[tuple[int, ...], ...] = ()
+    shares: tuple[float, ...] = ()
+    in_order: bool = False
+    none_of_these: bool = False
+    n_answers: int = 1
+    known_rate: float = 0.1
+    random_share: float = 0.5
+    lease: float = 600.0
+    seed: int = 0
+    title: str = ""
+    written_by: str = field(default="", compare=False)
+
+    @classmethod
+    def of(cls, classes: Sequence[str], **given: Any) -> "Settings":
+        """Check settings, and choose those that are not given."""
+        names = tuple(name.strip() for name in classes)
+        if len(names) < 3:
+            raise InvalidInput(
+                f"A task needs at least 3 classes (--classes). Got {len(names)}: {', '.join(names)}"
+                ". With 2, what is not the one is the other, and an ordinary label says the same."
+            )
+        if not all(names) or len(set(names)) != len(names):
+            raise InvalidInput("classes (--classes) must be distinct names that are not empty.")
+        if given.get("ask", "which") not in QUESTIONS:
+            raise InvalidInput(f"ask (--ask) must be one of {', '.join(QUESTIONS)}.")
+        usual = len(names) if len(names) <= _FEW_CLASSES else _N_OFFERED
+        n_offered = given.pop("n_offered", None) or usual
+        if not 2 <= n_offered <= min(len(names), _MOST_OFFERED):
+            raise InvalidInput(
+                f"n_offered (--offered) must be from 2 to {min(len(names), _MOST_OFFERED)}. "
+                f"Got {n_offered}."
+            )
+        for name, low, high in (
+            ("n_answers", 1, 1000),
+            ("known_rate", 0, 0.9),
+            ("random_share", 0.05, 1),
+            ("lease", 5, 86400),
+        ):
+            if name in given and not low <= given[name] <= high:
+                raise InvalidInput(
+                    f"{name} (--{name.replace('_', '-')}) must be from {low} to {high}. "
+                    f"Got {given[name]}."
+                )
+        return cls(classes=names, n_offered=n_offered, **given)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Convert to plain values for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "Settings":
+        """Restore settings from the values of `to_dict`."""
+        names = {name: value for name, value in values.items() if name in cls.__dataclass_fields__}
+        names["lists"] = tuple(tuple(each) for each in names.get("lists", ()))
+        lists = {name: tuple(value) for name, value in names.items() if isinstance(value, list)}
+        plain: dict[str, Any] = {**names, **lists}
+        return cls(**plain)
+
+    def draw(self, item: int, person: int) -> tuple[str, list[int]]:
+        """Draw the question about an item for a person, and the classes it offers in order.
+
+        The same item and person give the same question.
+
+        Examples
+        --------
+        >>> Settings.of(["cat", "dog", "owl", "fox"], n_offered=2).draw(1, 1)
+        ('which', [0, 3])
+        """
+        rng = random.Random(f"{self.seed}:{item}:{person}")
+        asks_yes_no = self.ask == "yes-no" or (self.ask == "both" and rng.random() < 0.5)
+        if asks_yes_no:
+            return "yes-no", [rng.randrange(len(self.classes))]
+        if self.lists:
+            ends = list(accumulate(self.shares or [1.0] * len(self.lists)))
+            drawn = rng.choices(self.lists, cum_weights=ends)[0]
+            return ("in order" if self.in_order else "which"), list(drawn)
+        if self.n_offered == len(self.classes):
+            return "which", list(range(len(self.classes)))
+        return "which", rng.sample(range(len(self.classes)), self.n_offered)
+
+
+class Item(NamedTuple):
+    """An example to ask about."""
+
+    name: str  # the path below the folder of images, or the row of the table
+    cells: dict[str, Any] | None = None
+    known: str | None = None  # its class
+
+
+def find_items(
+    data: str | Path, *, true_label: str | None = None, known: str | Path | None = None
+) -> tuple[str, str, list[Item]]:
+    """Find the examples in a folder of images or texts, or in a table: kind, folder and items.
+
+    `true_label` is the column of known classes of a table. `known` is a table with the columns
+    ``item`` and ``class``: paths below the folder, or numbers of rows from 1.
+    """
+    path = Path(data)
+    if path.is_dir():
+        kind, root, items = _in_folder(path)
+        if true_label is not None:
+            raise InvalidInput(
+                f"true_label (--true-label) names a column of a table. {path} is a folder: list "
+                "known classes in a table with the columns item and class (--known)."
+            )
+    else:
+        kind, root, items = "table", "", _in_table(data, true_label)
+    if known is None:
+        return kind, root, items
+    classes = dict(_known_classes(Path(known)))
+    unknown = sorted(classes.keys() - {item.name for item in items})
+    if unknown:
+        raise InvalidData(
+            f"{known} must name items of {path}. It names {unknown[0]!r}, which is none of its "
+            f"{len(items):,} items, such as {items[0].name!r}."
+        )
+    return kind, root, [item._replace(known=classes.get(item.name, item.known)) for item in items]
+
+
+def _in_folder(folder: Path) -> tuple[str, str, list[Item]]:
+    images: list[str] = []
+    texts: list[str] = []
+    for parent, subfolders, files in os.walk(folder):
+        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+        below = os.path.relpath(parent, folder)
+        for name in sorted(files):
+            if name.startswith("."):
+                continue
+            path = name if below == "." else f"{Path(below).as_posix()}/{name}"
+            if name.lower().endswith(IMAGE_SUFFIXES):
+                images.append(path)
+            elif name.lower().endswith(".txt"):
+                texts.append(path)
+    if images:
+        names = [path for path in images if printable(path) == path]
+        if len(names) < len(images):
+            raise InvalidData(f"File names in {folder} must be in UTF-8. Rename the others.")
+        return "images", str(folder.resolve()), [Item(name) for name in names]
+    if texts:
+        items = [Item(name, {"text": _read_text(folder / name)}) for name in texts]
+        return "texts", "", items
+    raise InvalidData(
+        f"{folder} must hold images ({', '.join(IMAGE_SUFFIXES)}) or texts (.txt), at any depth. "
+        "It has none."
+    )
+
+
+def _read_text(path: Path) -> str:
+    try:
+        text = path.read_text("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InvalidData(f"{path} must be text in UTF-8. Save it again as UTF-8.") from None
+    if len(text) > _MOST_TEXT:
+        raise InvalidData(f"{path} must have at most {_MOST_TEXT:,} characters. Split it.")
+    return text
+
+
+def _in_table(data: str | Path, true_label: str | None) -> list[Item]:
+    from naysay.datasets.own.tables import find_column, read_table, source_name  # loads pyarrow
+
+    source = source_name(data)
+    table = read_table(data, text=() if true_label is None else [true_label])
+    known: list[Any] = [None] * len(table)
+    if true_label is not None:
+        cells = find_column(table, true_label, source, role="true_label").to_pylist()
+        known = [None if cell is None or not str(cell).strip() else str(cell) for cell in cells]
+        table = table.drop_columns([true_label])
+    if not table.num_columns:
+        raise InvalidData(f"{source} must have columns to show. It has only {true_label!r}.")
+    rows = table.to_pylist()
+    return [
+        Item(str(number), row, true)
+        for number, (row, true) in enumerate(zip(rows, known, strict=True), start=1)
+    ]
+
+
+def _known_classes(path: Path) -> Iterator[tuple[str, str]]:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.DictReader(file)
+        if not {"item", "class"} <= set(reader.fieldnames or ()):
+            raise InvalidData(
+                f"{path} must be a table (CSV) with the columns item and class. It has "
+                f"{', '.join(reader.fieldnames or ['none'])}."
+            )
+        for row in reader:
+            yield row["item"], row["class"].strip()
+
+
+def item_rows(items: Sequence[Item], settings: Settings) -> Iterator[dict[str, Any]]:
+    """Make the rows of the table of items: shuffled, and split into those a model may choose."""
+    index_of = {name: index for index, name in enumerate(settings.classes)}
+    rng = random.Random(settings.seed)
+    places = list(range(len(items)))
+    rng.shuffle(places)
+    for item, place in zip(items, places, strict=True):
+        if item.known is not None and item.known not in index_of:
+            raise InvalidData(
+                f"Known classes must be among the classes of the task. That of {item.name} is "
+                f"{item.known!r}."
+            )
+        yield {
+            "name": item.name,
+            "cells": None if item.cells is None else _as_json(item.cells),
+            "known": None if item.known is None else index_of[item.known],
+            "place": place,
+            "pool": int(rng.random() >= settings.random_share),
+            "room": 0 if item.known is not None else settings.n_answers,
+            "chosen": 0,
+        }
+
+
+def _as_json(cells: dict[str, Any]) -> str:
+    return json.dumps(cells, ensure_ascii=False, default=str)

@@ -1,0 +1,469 @@
+"""The server of a task: the page of annotators, the page of the owner, and what they call.
+
+A person signs in by the token in their link, which becomes a cookie. At this machine, the owner
+needs none. Requests that change anything must come from the page itself: they carry a header that
+other sites cannot send. Images are served by the number of their item, never by a path.
+"""
+
+import asyncio
+import io
+import ipaddress
+import json
+import mimetypes
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from naysay._base.errors import InvalidInput, NaysayError
+from naysay.annotation import overview
+from naysay.annotation.exports import stream
+from naysay.annotation.questions import Settings
+from naysay.annotation.store import LostDatabase, Person, Question, Task
+
+PAGE = Path(__file__).parent / "page"
+_AHEAD = 8  # questions fetched ahead
+_MOST_AHEAD = 50
+_PER_SECOND, _BURST = 100.0, 300.0  # requests of a person
+_MOST_WRONG = 20  # tokens in a minute, from one address
+_REMEMBERED = 10.0  # seconds for which a token is not looked up again
+_LONGEST_BODY = 1 << 16
+_SHOWN = {"image/jpeg", "image/png", "image/gif", "image/webp", "image/bmp"}  # by all browsers
+_HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+}
+
+
+def is_loopback(host: str) -> bool:
+    """Check whether a host is this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+class Server:
+    """The application, and what it remembers between requests."""
+
+    def __init__(self, task: Task, *, local: Person | None = None, port: int = 0) -> None:
+        self.task, self.local = task, local
+        self.settings: Settings = task.settings
+        self.cookie = f"naysay_{port}"  # cookies are shared between the ports of a host
+        self.known: dict[str, tuple[float, Person]] = {}
+        self.allowance: dict[int, tuple[float, float]] = {}
+        self.wrong: dict[str, list[float]] = {}
+        self.learner = Learner(task)
+        routes = [
+            Route("/", self.page),
+            Route("/owner", self.owner_page),
+            Route("/page/{name}", self.asset),
+            Route("/api/next", self.next),
+            Route("/api/answer", self.answer, methods=["POST"]),
+            Route("/api/undo", self.undo, methods=["POST"]),
+            Route("/api/later", self.later, methods=["POST"]),
+            Route("/api/progress", self.progress),
+            Route("/api/image/{item:int}", self.image),
+            Route("/api/owner", self.overview),
+            Route("/api/owner/reopen", self.reopen, methods=["POST"]),
+            Route("/api/owner/invite", self.invite, methods=["POST"]),
+            Route("/api/owner/learn", self.learn, methods=["POST"]),
+            Route("/api/owner/export/{kind}", self.export),
+        ]
+        self.app = Starlette(
+            routes=routes,
+            middleware=[Middleware(Guard, server=self)],
+            exception_handlers={HTTPException: _refuse, NaysayError: _refuse},
+        )
+
+    # Who asks.
+
+    def person(self, request: Request) -> Person:
+        """Find who sends a request, by the cookie, or the owner at this machine."""
+        token = request.query_params.get("token") or request.cookies.get(self.cookie)
+        if token:
+            address = request.client.host if request.client else ""
+            found = self._by_token(token, address)
+            if found is not None:
+                return found
+            if request.query_params.get("token"):
+                raise HTTPException(403, "This link is not valid (any more). Ask for a new one.")
+        if self.local is not None and _is_here(request):
+            return self.local
+        raise HTTPException(403, "Please open the link that you were sent.")
+
+    def _by_token(self, token: str, address: str) -> Person | None:
+        now = time.monotonic()
+        remembered = self.known.get(token)
+        if remembered is not None and now - remembered[0] < _REMEMBERED:
+            return remembered[1]
+        tried = [each for each in self.wrong.get(address, []) if now - each < 60]
+        if len(tried) >= _MOST_WRONG:
+            raise HTTPException(429, "Too many links that are not valid. Wait a minute.")
+        found = self.task.find_person(token) if len(token) < 200 else None
+        if found is None:
+            self.known.pop(token, None)
+            self.wrong[address] = [*tried, now]
+            if len(self.wrong) > 10_000:
+                self.wrong.clear()
+            return None
+        self.known[token] = now, found
+        return found
+
+    def allow(self, who: Person) -> None:
+        """Refuse requests of a person that come too fast for a human."""
+        now = time.monotonic()
+        left, since = self.allowance.get(who.id, (_BURST, now))
+        left = min(_BURST, left + (now - since) * _PER_SECOND)
+        self.allowance[who.id] = max(left - 1, 0), now
+        if left < 1:
+            raise HTTPException(429, "Too many requests. Wait a second.")
+
+    def owner(self, request: Request) -> Person:
+        """Find the owner who sends a request, and refuse others."""
+        who = self.person(request)
+        if not who.is_owner:
+            raise HTTPException(403, "Only the owner of the task may see this.")
+        return who
+
+    async def asker(self, request: Request) -> tuple[Person, dict[str, Any]]:
+        """Find who sends a request that changes something, and what it says."""
+        who = self.person(request)
+        self.allow(who)
+        body = await request.body()
+        try:
+            said = json.loads(body)
+        except ValueError:
+            said = None
+        if not isinstance(said, dict):
+            raise HTTPException(400, "The body must be a JSON object.")
+        return who, said
+
+    # The pages.
+
+    async def page(self, request: Request) -> Response:
+        """Show the page of annotators; the token in a link becomes a cookie."""
+        try:
+            self.person(request)
+        except HTTPException as problem:
+            return _page("refused.html", status=problem.status_code)
+        return self._with_cookie(request, _page("index.html"))
+
+    async def owner_page(self, request: Request) -> Response:
+        """Show the page of the owner."""
+        try:
+            self.owner(request)
+        except HTTPException as problem:
+            return _page("refused.html", status=problem.status_code)
+        return self._with_cookie(request, _page("owner.html"))
+
+    def _with_cookie(self, request: Request, response: Response) -> Response:
+        token = request.query_params.get("token")
+        if token:
+            response.set_cookie(
+                self.cookie,
+                token,
+                max_age=365 * 86400,
+                httponly=True,
+                samesite="strict",
+                secure=request.url.scheme == "https",
+            )
+        return response
+
+    async def asset(self, request: Request) -> Response:
+        """Send a script or style sheet of the pages."""
+        name = request.path_params["name"]
+        if name not in {"annotate.js", "owner.js", "style.css", "icon.svg"}:
+            raise HTTPException(404, "There is no such file.")
+        return FileResponse(PAGE / name, headers={"cache-control": "no-cache"})
+
+    # What annotators call.
+
+    async def next(self, request: Request) -> Response:
+        """Send the questions that are leased to this person, and lease more."""
+        who = self.person(request)
+        self.allow(who)
+        deal = self.task.submit(self.task.deal_in, who.id, _AHEAD)
+        questions = await asyncio.wrap_future(deal)
+        progress = await asyncio.to_thread(self.task.progress, who.id)
+        return JSONResponse(
+            {
+                "questions": [self._question(each) for each in questions],
+                "progress": progress,
+                "task": {
+                    "title": self.settings.title,
+                    "kind": self.settings.kind,
+                    "classes": self.settings.classes,
+                    "none_of_these": self.settings.none_of_these,
+                },
+                "person": {"name": who.name, "is_owner": who.is_owner},
+            }
+        )
+
+    def _question(self, question: Question) -> dict[str, Any]:
+        return {
+            "deal": question.deal,
+            "item": question.item,
+            "name": question.name if self.settings.kind != "images" else Path(question.name).name,
+            "cells": None if question.cells is None else json.loads(question.cells),
+            "question": question.question,
+            "offered": question.offered,
+        }
+
+    async def answer(self, request: Request) -> Response:
+        """Save an answer, and send more questions if the page asks for them."""
+        who, said = await self.asker(request)
+        if isinstance(said.get("deal"), bool) or not isinstance(said.get("deal"), int):
+            raise HTTPException(400, "deal must be the number of a question.")
+        if not isinstance(said.get("id"), str):
+            raise HTTPException(400, "id must be a text that the page drew.")
+        want = said.get("want", 0)
+        want = min(want, _MOST_AHEAD) if isinstance(want, int) else 0
+
+        def work(connection: Any) -> tuple[str, list[Question]]:
+            status = self.task.answer_in(connection, who.id, said)
+            return status, self.task.deal_in(connection, who.id, want) if want > 0 else []
+
+        status, more = await asyncio.wrap_future(self.task.submit(work))
+        return JSONResponse({"status": status, "questions": [self._question(e) for e in more]})
+
+    async def undo(self, request: Request) -> Response:
+        """Withdraw an answer, and send its question again."""
+        who, said = await self.asker(request)
+        job = self.task.submit(self.task.undo_in, who.id, str(said.get("id")))
+        question = await asyncio.wrap_future(job)
+        if question is None:
+            raise HTTPException(404, "There is no such answer.")
+        return JSONResponse({"question": self._question(question)})
+
+    async def later(self, request: Request) -> Response:
+        """Put a question off."""
+        who, said = await self.asker(request)
+        if not isinstance(said.get("deal"), int):
+            raise HTTPException(400, "deal must be the number of a question.")
+        done = await asyncio.wrap_future(self.task.submit(self.task.later_in, who.id, said["deal"]))
+        return JSONResponse({"status": "later" if done else "not leased"})
+
+    async def progress(self, request: Request) -> Response:
+        """Count answers."""
+        who = self.person(request)
+        return JSONResponse(await asyncio.to_thread(self.task.progress, who.id))
+
+    async def image(self, request: Request) -> Response:
+        """Send the image of an item."""
+        self.person(request)
+        return await asyncio.to_thread(self._image, request.path_params["item"])
+
+    def _image(self, item: int) -> Response:
+        name = self.task.path_of(item) if item < 2**62 else None
+        root = Path(self.settings.root)
+        if name is None:
+            raise HTTPException(404, "There is no such image.")
+        path = (root / name).resolve()
+        if not path.is_relative_to(root.resolve()) or not path.is_file():  # a link to elsewhere
+            raise HTTPException(404, "The file of this image is not in the folder any more.")
+        headers = {"cache-control": "private, max-age=3600"}
+        kind = mimetypes.guess_type(path.name)[0]
+        if kind in _SHOWN:
+            return FileResponse(path, media_type=kind, headers=headers)
+        return Response(_as_png(path), media_type="image/png", headers=headers)
+
+    # What the owner calls.
+
+    async def overview(self, request: Request) -> Response:
+        """Send the figures of the page of the owner."""
+        self.owner(request)
+        found = await asyncio.to_thread(self.task.read, overview.describe, self.settings)
+        return JSONResponse({**found, "learning": self.learner.state()})
+
+    async def reopen(self, request: Request) -> Response:
+        """Ask the questions of some answers again."""
+        self.owner(request)
+        _, said = await self.asker(request)
+        keys = said.get("ids")
+        if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
+            raise HTTPException(400, "ids must be a list of the ids of answers.")
+        return JSONResponse({"reopened": await asyncio.to_thread(self.task.reopen, keys[:1000])})
+
+    async def invite(self, request: Request) -> Response:
+        """Add a person, and send their link."""
+        self.owner(request)
+        _, said = await self.asker(request)
+        token = await asyncio.to_thread(self.task.invite, str(said.get("name", "")))
+        return JSONResponse({"link": f"{request.base_url}?token={token}"})
+
+    async def learn(self, request: Request) -> Response:
+        """Start a process that trains a model on the present answers."""
+        self.owner(request)
+        await self.asker(request)
+        await self.learner.start()
+        return JSONResponse(self.learner.state())
+
+    async def export(self, request: Request) -> Response:
+        """Send all answers as they are read."""
+        self.owner(request)
+        kind = request.path_params["kind"]
+        if kind not in ("csv", "jsonl"):
+            raise HTTPException(404, "The formats here are csv and jsonl.")
+        lines = stream(self.task, kind)
+
+        async def parts() -> AsyncIterator[str]:
+            while part := await asyncio.to_thread(next, lines, ""):
+                yield part
+
+        headers = {"content-disposition": f'attachment; filename="answers.{kind}"'}
+        kinds = {"csv": "text/csv", "jsonl": "application/jsonl"}
+        return StreamingResponse(parts(), media_type=kinds[kind], headers=headers)
+
+
+class Learner:
+    """A process that trains a model on the present answers; the server itself never does."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.process: asyncio.subprocess.Process | None = None
+        self.problem: str | None = None
+        self.watcher: asyncio.Task[None] | None = None
+
+    def state(self) -> dict[str, Any]:
+        """Describe whether it runs, and what went wrong the last time."""
+        return {"runs": self.process is not None, "problem": self.problem}
+
+    async def start(self) -> None:
+        """Start the process, unless it runs."""
+        if self.process is not None:
+            return
+        self.problem = None
+        command = (sys.executable, "-m", "naysay", "annotate", "learn", self.task.target)
+        self.process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        self.watcher = asyncio.create_task(self._watch(self.process))
+
+    async def _watch(self, process: asyncio.subprocess.Process) -> None:
+        _, errors = await process.communicate()
+        if process.returncode:
+            lines = errors.decode("utf-8", "replace").strip().splitlines()
+            self.problem = (lines or ["the process ended"])[-1].removeprefix("error: ")
+        self.process = None
+
+    async def every(self, minutes: float) -> None:
+        """Start the process from time to time, while there are new answers."""
+        n_before = -1
+        while True:
+            await asyncio.sleep(60 * minutes)
+            n_now = await asyncio.to_thread(lambda: self.task.progress(-1)["all"])
+            if n_now > n_before:
+                n_before = n_now
+                await self.start()
+
+    def stop(self) -> None:
+        """End the process, when the server ends."""
+        if self.process is not None:
+            self.process.terminate()
+
+
+class Guard:
+    """Refuse what does not come from the page itself, and add headers to every response."""
+
+    def __init__(self, app: Any, server: Server) -> None:
+        self.app, self.server = app, server
+
+    async def __call__(
+        self, scope: Any, receive: Any, send: Callable[[Any], Awaitable[None]]
+    ) -> None:
+        """Handle a request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        headers = {
+            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
+        }
+
+        async def send_guarded(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                added = [(k.encode(), v.encode()) for k, v in _HEADERS.items()]
+                message["headers"] = [*message["headers"], *added]
+            await send(message)
+
+        problem = self._problem(scope["method"], headers)
+        if problem is None:
+            await self.app(scope, receive, send_guarded)
+        else:
+            await JSONResponse({"error": problem[1]}, problem[0])(scope, receive, send_guarded)
+
+    def _problem(self, method: str, headers: dict[str, str]) -> tuple[int, str] | None:
+        host = headers.get("host", "")
+        name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
+        if self.server.local is not None and not is_loopback(name):
+            # Another site could give its own name this machine's address.
+            return 403, "This server is for this machine only."
+        if method in ("GET", "HEAD"):
+            return None
+        origin = headers.get("origin")
+        if (
+            headers.get("x-naysay") != "1"
+            or headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none")
+            or (origin is not None and origin.partition("://")[2] != host)
+        ):
+            return 403, "Requests that change something must come from the page itself."
+        length = headers.get("content-length", "")
+        if not length.isdecimal() or int(length) > _LONGEST_BODY:
+            return 413, "The body is too long."
+        return None
+
+
+def _is_here(request: Request) -> bool:
+    """Check that a request comes from this machine, and not through a proxy."""
+    proxied = ("x-forwarded-for", "x-forwarded-host", "forwarded", "x-real-ip")
+    return not any(name in request.headers for name in proxied) and (
+        request.client is None or is_loopback(request.client.host)
+    )
+
+
+def _as_png(path: Path) -> bytes:
+    """Convert an image that browsers do not show."""
+    from PIL import Image, ImageOps
+
+    try:
+        with Image.open(path) as image:
+            image.thumbnail((2048, 2048))
+            shown = ImageOps.exif_transpose(image).convert("RGB")
+            out = io.BytesIO()
+            shown.save(out, "PNG")
+    except Exception:  # Pillow's decoders raise many types for damaged files
+        raise HTTPException(404, "This image is damaged.") from None
+    return out.getvalue()
+
+
+def _page(name: str, status: int = 200) -> Response:
+    return FileResponse(PAGE / name, status_code=status, headers={"cache-control": "no-cache"})
+
+
+async def _refuse(request: Request, error: Exception) -> Response:
+    """Answer with one line that says what is wrong."""
+    status, text = 500, str(error)
+    if isinstance(error, HTTPException):
+        status, text = error.status_code, str(error.detail)
+    elif isinstance(error, LostDatabase):
+        status = 503
+    elif isinstance(error, InvalidInput):
+        status = 400
+    return JSONResponse({"error": text}, status)

@@ -1,0 +1,99 @@
+"""Run the server of a task until it is stopped."""
+
+import asyncio
+import errno
+import socket
+import webbrowser
+from collections.abc import Callable
+
+import uvicorn
+
+from naysay._base.errors import InvalidInput
+from naysay.annotation.server import Server, is_loopback
+from naysay.annotation.store import Task
+
+
+def serve(
+    task: Task,
+    *,
+    host: str,
+    port: int,
+    name: str,
+    learn_every: float = 0.0,
+    say: Callable[[str], None],
+    opens: bool = False,
+) -> None:
+    """Serve the pages of a task. Other hosts than this machine need links with tokens."""
+    sockets = _listen(host, port)
+    port = sockets[0].getsockname()[1]
+    shown = f"[{host}]" if ":" in host else host
+    is_here = is_loopback(host)
+    if host in ("0.0.0.0", "::"):
+        shown = socket.gethostname()
+    address = f"http://{shown}:{port}"
+    task.remember(address)
+    local = task.local_person(name)
+    link = address
+    if not is_here:
+        link = f"{address}/?token={task.invite(name, is_owner=True)}"
+    server = Server(task, local=local if is_here else None, port=port)
+    say(f"Answer questions: {link}")
+    say(f"Overview: {link.replace('/?', '/owner?') if '?' in link else link + '/owner'}")
+    if not is_here:
+        say(
+            "Links for others: naysay annotate invite NAME. Use a proxy with HTTPS on the internet."
+        )
+    say("Stop with Ctrl-C. Every answer is saved at once.")
+    if opens:
+        webbrowser.open(link)
+    config = uvicorn.Config(
+        server.app,
+        log_level="warning",
+        access_log=False,
+        lifespan="off",
+        loop="asyncio",
+        http="h11",
+        ws="none",
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=3,
+    )
+    asyncio.run(_run(uvicorn.Server(config), sockets, server, learn_every))
+
+
+async def _run(
+    running: uvicorn.Server, sockets: list[socket.socket], server: Server, learn_every: float
+) -> None:
+    schedule = asyncio.create_task(server.learner.every(learn_every)) if learn_every else None
+    try:
+        await running.serve(sockets)
+    finally:
+        if schedule is not None:
+            schedule.cancel()
+        server.learner.stop()
+
+
+def _listen(host: str, port: int) -> list[socket.socket]:
+    """Open the port, with a clear error if another program has it."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except socket.gaierror:
+        raise InvalidInput(
+            f"host (--host) must be an address of this machine. Got {host!r}."
+        ) from None
+    family, kind, protocol, _, place = found[0]
+    opened = socket.socket(family, kind, protocol)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        opened.bind(place)
+        opened.listen(1024)
+    except OSError as error:
+        opened.close()
+        if error.errno == errno.EADDRINUSE:
+            raise InvalidInput(
+                f"Port {port} is in use by another program, or by another naysay annotate. Take "
+                f"another one: --port {port + 1 if port < 65535 else 0}"
+            ) from None
+        raise InvalidInput(f"Cannot listen at {host}, port {port}: {error.strerror}.") from None
+    opened.setblocking(False)
+    return [opened]

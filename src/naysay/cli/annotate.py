@@ -1,0 +1,395 @@
+"""``naysay annotate``: ask annotators on a page, and learn from their answers."""
+
+import getpass
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from naysay._base.errors import InvalidInput
+from naysay._base.files import DATABASE_URLS
+from naysay.cli._shared import AsJson, class_list, print_json
+
+if TYPE_CHECKING:
+    from naysay.annotation.store import Task
+
+
+class _WithDefault(TyperGroup):
+    """Runs ``start`` if the first word is no command: ``naysay annotate photos``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
+            args = ["start", *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    cls=_WithDefault,
+    help="Ask annotators on a page, with one key per answer, and learn from their answers.\n\n"
+    "Example: naysay annotate photos --classes cat,dog,owl --out task.db",
+    no_args_is_help=True,
+)
+TaskFile = Annotated[
+    str, typer.Argument(metavar="TASK", help="The database of a task: a file, or a URL.")
+]
+
+
+def _open(target: str) -> "Task":
+    try:
+        from naysay.annotation.store import Task
+    except ModuleNotFoundError as error:
+        raise InvalidInput(
+            f"naysay annotate needs {error.name}. Install it: pip install 'naysay[annotate]'"
+        ) from None
+    return Task(target)
+
+
+@app.command()
+def start(
+    data: Annotated[
+        str,
+        typer.Argument(
+            help="Folder of images or texts (.txt), a table (CSV, JSON Lines, Parquet, Excel), or "
+            "the database of a task to go on with."
+        ),
+    ],
+    classes: Annotated[
+        str | None,
+        typer.Option(
+            help="All classes, at least 3: names separated by commas, or a file with one name per "
+            "line."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where to write the task (SQLite).")
+    ] = None,
+    database: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="For a team, in place of --out: postgresql://user@host/name"
+        ),
+    ] = None,
+    ask: Annotated[
+        str,
+        typer.Option(
+            metavar="which|yes-no|both",
+            help="Ask which class it is not, whether it is a class drawn at random, or either.",
+        ),
+    ] = "which",
+    offered: Annotated[
+        int | None,
+        typer.Option(help="Classes to choose from; all if there are at most 6, and 4 otherwise."),
+    ] = None,
+    scheme: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Lists to offer: a folder that naysay design wrote."),
+    ] = None,
+    none_of_these: Annotated[
+        bool, typer.Option("--none-of-these", help="Offer the answer that it is none of these.")
+    ] = False,
+    answers: Annotated[
+        int, typer.Option(min=1, help="Answers wanted for each example, each from another person.")
+    ] = 1,
+    true_label: Annotated[
+        str | None, typer.Option(help="Column of known classes in a table, empty where unknown.")
+    ] = None,
+    known: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Known classes: CSV with the columns item and class."),
+    ] = None,
+    known_rate: Annotated[
+        float, typer.Option(min=0, max=0.9, help="Rate of questions about known examples.")
+    ] = 0.1,
+    random_share: Annotated[
+        float,
+        typer.Option(
+            min=0.05,
+            max=1,
+            help="Share of the examples that is always asked in random order, which the accuracy "
+            "needs; a model may choose among the others.",
+        ),
+    ] = 0.5,
+    lease: Annotated[
+        float, typer.Option(min=5, help="Seconds for which a question is reserved for a person.")
+    ] = 600.0,
+    title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Your name in the answers; by default that of your account.")
+    ] = None,
+    host: Annotated[
+        str, typer.Option(help="Address to listen at; others than 127.0.0.1 need links.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free port.")] = 8000,
+    learn_every: Annotated[
+        float,
+        typer.Option(min=0, metavar="MINUTES", help="Learn again while answers come in; 0: never."),
+    ] = 0.0,
+    open_browser: Annotated[
+        bool, typer.Option("--open/--no-open", help="Open the page in a browser.")
+    ] = True,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the order of questions.")] = 0,
+) -> None:
+    """Start a task, or go on with one, and show its page.
+
+    The page is at an address of this machine, offline and without accounts. Stop it with Ctrl-C;
+    the same command goes on.
+
+    Example:
+
+        naysay annotate photos --classes cat,dog,owl --out task.db
+
+        naysay annotate task.db
+    """
+    target = _target(data, out, database)
+    if target != data:
+        _create_or_check(
+            target,
+            data,
+            class_list(classes),
+            {"true_label": true_label, "known": known},
+            {
+                "ask": ask,
+                "n_offered": offered,
+                "none_of_these": none_of_these,
+                "n_answers": answers,
+                "known_rate": known_rate,
+                "random_share": random_share,
+                "lease": lease,
+                "seed": seed,
+                "title": Path(data).stem if title is None else title,
+                **_lists(scheme, class_list(classes)),
+            },
+        )
+    from naysay.annotation.serving import serve
+
+    with _open(target) as task:
+        serve(
+            task,
+            host=host,
+            port=port,
+            name=name or _user(),
+            learn_every=learn_every,
+            say=lambda text: typer.echo(text),
+            opens=open_browser and sys.stdout.isatty(),
+        )
+
+
+def _target(data: str, out: Path | None, database: str | None) -> str:
+    is_task = data.startswith(DATABASE_URLS) or data.endswith((".db", ".sqlite"))
+    if out is not None and database is not None:
+        raise InvalidInput("--out and --database must not both be given.")
+    if is_task:
+        if out is not None or database is not None:
+            raise InvalidInput(
+                f"{data} is a task already; --out and --database are for new ones. To copy it: "
+                f"naysay annotate copy {shlex.quote(data)} TARGET"
+            )
+        return data
+    if out is None and database is None:
+        raise InvalidInput(
+            "Say where to keep the answers: --out task.db, or --database postgresql://… for a team."
+        )
+    return str(out) if database is None else database
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "owner"
+
+
+def _lists(scheme: Path | None, classes: list[str] | None) -> dict[str, Any]:
+    """Read the lists of a scheme."""
+    if scheme is None:
+        return {}
+    from naysay.design import FIRST_WRONG, Scheme
+
+    found = Scheme.read(scheme)
+    if classes is None or set(classes) != set(found.classes):
+        raise InvalidInput(
+            f"--classes must be those of the scheme {scheme}: {', '.join(found.classes)}."
+        )
+    place = [classes.index(each) for each in found.classes]
+    return {
+        "lists": tuple(tuple(place[each] for each in row) for row in found.lists.tolist()),
+        "shares": tuple(found.shares.tolist()),
+        "in_order": found.instruction is FIRST_WRONG,
+        "n_offered": found.lists.shape[1],
+    }
+
+
+def _create_or_check(
+    target: str,
+    data: str,
+    classes: list[str] | None,
+    finding: dict[str, Any],
+    options: dict[str, Any],
+) -> None:
+    """Create a task, or check that the one that exists is about the same classes."""
+    try:
+        from naysay.annotation.questions import Settings, find_items
+        from naysay.annotation.store import create, has_task
+    except ModuleNotFoundError as error:
+        raise InvalidInput(
+            f"naysay annotate needs {error.name}. Install it: pip install 'naysay[annotate]'"
+        ) from None
+    if has_task(target):
+        with _open(target) as task:
+            if classes is not None and tuple(classes) != task.settings.classes:
+                raise InvalidInput(
+                    f"{task.name} has a task with other classes: "
+                    f"{', '.join(task.settings.classes)}. Name another file, or go on with it: "
+                    f"naysay annotate {shlex.quote(task.name)}"
+                )
+        typer.echo("There is a task already: going on with it, with its own settings.")
+        return
+    if classes is None:
+        raise InvalidInput("--classes must list all classes, at least 3: --classes cat,dog,owl")
+    Settings.of(classes, **options)  # before the data are read
+    kind, root, items = find_items(data, **finding)
+    create(target, Settings.of(classes, kind=kind, root=root, **options), items)
+    n_known = sum(item.known is not None for item in items)
+    about = f", {n_known:,} of them known" if n_known else ""
+    typer.echo(f"{len(items):,} examples{about}: {target if '://' not in target else 'created'}")
+
+
+@app.command()
+def invite(
+    name: Annotated[str, typer.Argument(help="Name of the person, which answers are stored with.")],
+    task: Annotated[
+        str, typer.Option(help="The database of the task: a file, or a URL.")
+    ] = "task.db",
+    owner: Annotated[
+        bool, typer.Option("--owner", help="Let this person see the overview too.")
+    ] = False,
+    url: Annotated[
+        str | None, typer.Option(help="Address of the server; by default where it last ran.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a link that signs a person in. A new link for a name replaces the earlier one.
+
+    Example: naysay annotate invite Ann --task task.db
+    """
+    with _open(task) as opened:
+        token = opened.invite(name, is_owner=owner)
+        address = url or opened.address() or "http://127.0.0.1:8000"
+    link = f"{address.rstrip('/')}/?token={token}"
+    if as_json:
+        print_json({"name": name, "link": link, "token": token}, indent=None)
+    else:
+        typer.echo(link)
+
+
+@app.command()
+def export(
+    task: TaskFile,
+    out: Annotated[Path, typer.Argument(help="File to write: .csv, .jsonl, .parquet or .json.")],
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="csv|jsonl|parquet|crowd-kit|label-studio",
+            help="By default, by the name of the file; .json is for Label Studio.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write all answers to a file, with what was offered, by whom, and how long it took.
+
+    Example: naysay annotate export task.db answers.csv
+    """
+    from naysay.annotation.exports import export as write
+
+    with _open(task) as opened:
+        n_answers = write(opened, out, form)
+    if as_json:
+        print_json({"answers": n_answers, "out": str(out)}, indent=None)
+    else:
+        typer.echo(f"{n_answers:,} answers: {out}")
+
+
+@app.command("import")
+def import_(
+    task: TaskFile,
+    answers: Annotated[Path, typer.Argument(metavar="EXPORT", help="JSON export of Label Studio.")],
+    as_json: AsJson = False,
+) -> None:
+    """Add answers that were given in Label Studio, to the tasks that naysay exported.
+
+    Examples are found by naysay_item, or by the name of their image. Cancelled annotations are left
+    out, and those that are there already are not added twice.
+
+    Example: naysay annotate import task.db export.json
+    """
+    from naysay.annotation.imports import import_label_studio
+
+    with _open(task) as opened:
+        counts = import_label_studio(opened, answers)
+    if as_json:
+        print_json(counts, indent=None)
+    else:
+        typer.echo(
+            f"{counts['added']:,} answers added, {counts['known']:,} were there already, "
+            f"{counts['left_out']:,} left out."
+        )
+
+
+@app.command()
+def copy(
+    task: TaskFile,
+    target: Annotated[str, typer.Argument(help="A new file, or the URL of a database.")],
+    as_json: AsJson = False,
+) -> None:
+    """Copy a task with all answers to another database, such as from SQLite to PostgreSQL.
+
+    Stop the server first: answers that come in while it is copied are not in the copy.
+
+    Example: naysay annotate copy task.db postgresql://team@server/task
+    """
+    with _open(task) as opened:
+        counts = opened.copy_to(target)
+    if as_json:
+        print_json(counts, indent=None)
+    else:
+        typer.echo(
+            f"Copied {counts['naysay_item']:,} examples, {counts['naysay_answer']:,} answers."
+        )
+
+
+@app.command()
+def learn(
+    task: TaskFile,
+    learner: Annotated[str, typer.Option(help="Kind of model, as for naysay fit.")] = "auto",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of all randomness.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Learn from the present answers: accuracy, people, suspicious answers, what to ask next.
+
+    The overview of the task shows the result. The button of the overview runs this command.
+
+    Example: naysay annotate learn task.db
+    """
+    with _open(task) as opened:
+        unasked = opened.unasked()
+
+        from naysay.workflows.learning import learn_task  # loads torch
+
+        report, ranked = learn_task(
+            task, unasked, root=opened.settings.root, learner=learner, seed=seed
+        )
+        opened.save_estimate(report, ranked)
+    if as_json:
+        print_json(report)
+        return
+    accuracy = report["accuracy"]
+    low, high = accuracy["interval"]
+    found = "unknown" if accuracy["value"] is None else f"{accuracy['value']:.1%}"
+    typer.echo(f"Accuracy: {found}, 95 % interval {low:.1%} to {high:.1%}. {report['explanation']}")
+    typer.echo(
+        f"{len(report['suspects'])} answers are probably wrong; {len(ranked):,} ranked to ask."
+    )

@@ -1,0 +1,181 @@
+"""Learn from the present answers of an annotation task, and find what to ask next."""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from scipy.special import entr
+
+from naysay.datasets.own import OwnData
+from naysay.datasets.own.recipe import Recipe
+from naysay.datasets.own.task import read_task
+from naysay.quality import annotators as describe_annotators
+from naysay.transition import TransitionMatrix
+from naysay.workflows.annotators import annotator_names, find_wrong_answers, observations
+from naysay.workflows.fit import fit_own
+
+_MOST_SUSPECTS = 24
+_MOST_RANKED = 20_000
+_MISTAKES = 0.02  # assumed rate of mistaken answers "yes" and "no"
+Unasked = Sequence[tuple[int, str, str | None]]  # id, name and cells of items
+
+
+def learn_task(
+    target: str | Path, unasked: Unasked = (), *, root: str = "", seed: int = 0, **parameters: Any
+) -> tuple[dict[str, Any], list[int]]:
+    """Fit a model to the answers of a task; return a report, and items in the order to ask.
+
+    The accuracy is from held-out answers about examples that were asked at random. Items whose
+    answers are expected to tell most about their class come first.
+
+    Parameters
+    ----------
+    target : path or URL
+        The database of the task.
+    unasked : sequence of (id, name, cells)
+        Items that may be asked next.
+    root : str
+        The folder of the images.
+    **parameters
+        Of `fit_own`.
+    """
+    own, ids = read_task(target, strict=False)
+    parameters = {"transition": None, "allow_diagonal": True, **parameters}
+    yes_no_mistakes = _MISTAKES if own.accepted is not None else 0.0
+    clf, fitted = fit_own(own, seed=seed, mistakes=yes_no_mistakes, **parameters)
+    probs = clf.predict_proba(own.X)
+    Q = clf.transition_
+    people = _people(own, probs, Q)
+    names = np.unique(annotator_names(own)).tolist()
+    # Annotators may err, also if no known example showed how often.
+    matrices = {name: _with_mistakes(clf.transitions_.get(name, Q)) for name in names}
+    wrong = find_wrong_answers(own, probs, matrices, mistakes=_MISTAKES)
+    suspects = []
+    for place, probability in (
+        () if wrong is None else zip(wrong.indices, wrong.probabilities, strict=True)
+    ):
+        if probability <= 0.5 or len(suspects) >= _MOST_SUSPECTS:
+            break
+        suspects.append({"id": ids[own.answer_row[place]], "probability": float(probability)})
+    chosen = list(unasked)[:_MOST_RANKED]
+    ranked: list[int] = []
+    if chosen:
+        information = expected_information(clf.predict_proba(_features(own, chosen, root)), Q, own)
+        ranked = [chosen[place][0] for place in np.argsort(-information, kind="stable")]
+    accuracy = fitted.accuracy.to_dict()
+    report = {
+        "n_answers": len({row for row in own.answer_row.tolist() if ids[row] is not None}),
+        "classes": list(own.classes),
+        "accuracy": accuracy,
+        "explanation": _explain(accuracy, fitted.n_held_out, fitted.transition_from),
+        "warnings": list(fitted.fit_warnings),
+        "transition": np.asarray(Q).round(4).tolist(),
+        "people": people,
+        "agreement": agreement(own),
+        "suspects": [each for each in suspects if each["id"] is not None],
+        "n_ranked": len(ranked),
+    }
+    return report, ranked
+
+
+def expected_information(
+    probs: NDArray[np.float64], Q: TransitionMatrix, own: OwnData
+) -> NDArray[np.float64]:
+    """Compute the expected information of the next answer about each example, in nats.
+
+    It is the mutual information of class and answer under the probabilities of the model: for a
+    label with Q, or for yes or no to a class drawn at random if no answer is a label.
+    """
+    if own.is_label.any():
+        values = np.asarray(Q)
+        return entr(probs @ values).sum(axis=1) - probs @ entr(values).sum(axis=1)
+    said = _MISTAKES + (1 - 2 * _MISTAKES) * probs
+    certain = entr(_MISTAKES) + entr(1 - _MISTAKES)
+    return (entr(said) + entr(1 - said)).mean(axis=1) - certain
+
+
+def agreement(own: OwnData) -> dict[str, Any]:
+    """Compare the answers of two people to the same question about the same example."""
+    questions: dict[Any, list[tuple[int, int]]] = defaultdict(list)
+    assert own.annotator is not None
+    said = np.full(len(own.label), -1) if own.accepted is None else own.accepted
+    for place, (example, who, label) in enumerate(
+        zip(own.example.tolist(), own.annotator.tolist(), own.label.tolist(), strict=True)
+    ):
+        if said[place] >= 0:
+            questions[example, "is it", label].append((who, int(said[place])))
+        else:
+            listed = None if own.offered is None else own.offered[place]
+            key = None if listed is None else frozenset(listed)
+            questions[example, "which", key].append((who, label))
+    n_pairs, n_same, by_chance = 0, 0, 0.0
+    shares: dict[Any, Counter[int]] = defaultdict(Counter)
+    for (_, kind, _), answers in questions.items():
+        for who, each in answers:
+            shares[who, kind][each] += 1
+    for (_, kind, _), answers in questions.items():
+        for place, (who, each) in enumerate(answers):
+            for other, another in answers[:place]:
+                n_pairs += 1
+                n_same += each == another
+                left, right = shares[who, kind], shares[other, kind]
+                by_chance += sum(left[k] * right[k] for k in left) / (left.total() * right.total())
+    if not n_pairs:
+        return {"n_pairs": 0}
+    return {"n_pairs": n_pairs, "same": n_same / n_pairs, "by_chance": by_chance / n_pairs}
+
+
+def _people(own: OwnData, probs: NDArray[np.float64], Q: TransitionMatrix) -> list[dict[str, Any]]:
+    if not own.is_label.any():
+        return []
+    every = observations(own, np.arange(own.n_examples))
+    known = np.flatnonzero(own.true_labels >= 0)
+    probs = probs / probs.sum(axis=1, keepdims=True)
+    probs[known] = np.eye(own.n_classes)[own.true_labels[known]]
+    found = describe_annotators(every, probs, Q)
+    return [
+        {
+            "name": each.name,
+            "n_answers": each.n_answers,
+            "error_rate": each.error_rate,
+            "interval": list(each.interval),
+            "transition": np.asarray(each.transition).round(4).tolist(),
+        }
+        for each in found
+    ]
+
+
+def _with_mistakes(Q: TransitionMatrix) -> TransitionMatrix:
+    values = np.asarray(Q)
+    if values.diagonal().any():
+        return Q
+    mixed = (1 - _MISTAKES) * values + _MISTAKES * np.eye(len(values))
+    return TransitionMatrix(mixed, Q.classes, allow_diagonal=True)
+
+
+def _features(own: OwnData, items: Unasked, root: str) -> NDArray[Any]:
+    if isinstance(own.recipe, Recipe):
+        rows = [json.loads(cells or "{}") for _, _, cells in items]
+        return own.recipe.apply(pa.Table.from_pylist(rows), source=own.source)
+    paths = [Path(root, name) for _, name, _ in items]
+    return own.recipe.apply(paths, damaged={})
+
+
+def _explain(accuracy: dict[str, Any], n_held_out: int, origin: str) -> str:
+    assumed = (
+        " It assumes that people exclude every other class equally often; known examples would "
+        "show how they do."
+        if origin == "uniform"
+        else ""
+    )
+    if accuracy.get("n_true_labels"):
+        return f"From {accuracy['n_true_labels']:,} known examples that were not learned from."
+    return (
+        f"From answers about {n_held_out:,} examples that were asked at random and not learned "
+        f"from; the interval has 95 % confidence.{assumed}"
+    )

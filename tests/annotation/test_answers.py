@@ -1,0 +1,335 @@
+"""From answers to data and models: reading, Label Studio, crowd-kit, exports, and a crowd."""
+
+import csv
+import json
+import uuid
+
+import httpx
+import numpy as np
+import pandas
+import pyarrow.parquet as pq
+import pytest
+from sklearn.datasets import make_blobs
+
+from naysay import InvalidData, InvalidInput, TransitionMatrix
+from naysay.annotation.exports import export
+from naysay.annotation.imports import import_label_studio
+from naysay.annotation.questions import Item, Settings, find_items
+from naysay.annotation.store import Task, create
+from naysay.datasets.own import read_own
+from naysay.workflows import learning
+from naysay.workflows.fit import fit_own
+from naysay.workflows.learning import agreement, expected_information, learn_task
+
+CLASSES = ("ash", "elm", "fir", "oak")
+
+
+def make(path, items, **options):
+    create(path, Settings.of(CLASSES, **{"known_rate": 0.0, **options}), items)
+    return Task(path)
+
+
+def give(task, who, question, said="not", label=None):
+    given = {"id": str(uuid.uuid4()), "deal": question.deal, "said": said, "label": label}
+    assert task.answer(who, {**given, "seconds": 2.0}) == "saved"
+
+
+@pytest.fixture
+def answered(tmp_path):
+    """A task with an answer of each kind."""
+    items = [Item(str(n), {"x": float(n), "y": n % 3}) for n in range(1, 7)]
+    items[5] = items[5]._replace(known="oak")
+    with make(tmp_path / "task.db", items, n_offered=2, none_of_these=True, seed=3) as task:
+        who = task.local_person("me").id
+        kinds = iter(["not", "none", "unknown", "not"])
+        for question in task.deal(who, 4):
+            said = next(kinds)
+            give(task, who, question, said, question.offered[1] if said == "not" else None)
+        yield task
+
+
+def test_answers_are_read_with_what_was_offered(answered):
+    own = read_own(answered.name)
+    assert own.classes == CLASSES
+    assert own.annotators == ("me",)
+    assert own.n_examples == 4  # "don't know" says nothing; the known example is an anchor
+    assert (own.true_labels >= 0).sum() == 1
+    rows = list(answered.answers())
+    chosen = [each for each in own.offered if each is not None]
+    assert sorted(tuple(CLASSES[k] for k in each) for each in chosen) == sorted(
+        tuple(row["offered"].split("|")) for row in rows if row["answer"] == "not"
+    )
+    none = next(row for row in rows if row["answer"] == "none")
+    rejected = own.label[own.is_yes_no]
+    assert {CLASSES[k] for k in rejected} == set(none["offered"].split("|"))
+    assert own.is_label.sum() == 2
+    assert not own.asked_at_random[own.is_yes_no].any()  # selected by their outcome
+    with pytest.raises(InvalidInput, match="label must be omitted"):
+        read_own(answered.name, label="x")
+    with pytest.raises(InvalidInput, match="be those of the task"):
+        read_own(answered.name, classes=["a", "b", "c"])
+
+
+def test_the_first_wrong_of_a_list_is_yes_or_no_to_its_first_class(tmp_path):
+    items = [Item(str(n), {"x": n}) for n in range(1, 3)]
+    with make(tmp_path / "t.db", items, lists=((2, 0), (2, 0)), in_order=True) as task:
+        who = task.local_person("me").id
+        first, second = task.deal(who, 2)
+        give(task, who, first, label=2)
+        give(task, who, second, label=0)
+        own = read_own(task.name)
+    assert own.label.tolist() == [2, 2]
+    assert sorted(own.accepted.tolist()) == [0, 1]
+
+
+def test_a_task_without_answers_says_what_to_do(tmp_path):
+    with (
+        make(tmp_path / "t.db", [Item("1", {"x": 1})]) as task,
+        pytest.raises(InvalidData, match="must have answers to learn from"),
+    ):
+        read_own(task.name)
+
+
+def test_exports_hold_the_same_answers(answered, tmp_path):
+    assert export(answered, tmp_path / "a.csv") == 4
+    assert export(answered, tmp_path / "a.jsonl") == 4
+    assert export(answered, tmp_path / "a.parquet") == 4
+    with (tmp_path / "a.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    lines = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    table = pq.read_table(tmp_path / "a.parquet").to_pylist()
+    assert lines == table == list(answered.answers())
+    assert [row["id"] for row in rows] == [line["id"] for line in lines]
+    assert rows[0]["asked_by"] == "random"
+    assert export(answered, tmp_path / "crowd.csv", "crowd-kit") == 2
+    crowd = pandas.read_csv(tmp_path / "crowd.csv", dtype=str)
+    assert list(crowd.columns) == ["task", "worker", "label"]
+    with pytest.raises(InvalidInput, match="must be one of"):
+        export(answered, tmp_path / "a.xyz")
+
+
+def test_frames_of_crowd_kit_need_no_names():
+    frame = pandas.DataFrame(
+        {
+            "task": ["a", "a", "b"],
+            "worker": ["w1", "w2", "w1"],
+            "label": ["ash", "elm", "fir"],
+            "x": [1.0, 1.0, 2.0],
+        }
+    )
+    own = read_own(frame)
+    assert own.n_examples == 2
+    assert own.annotators == ("w1", "w2")
+    assert own.feature_names == ("x",)
+
+
+LABEL_STUDIO = [
+    {
+        "id": 7,
+        "data": {"length": 1.5, "note": "tall"},
+        "annotations": [
+            {
+                "id": 1,
+                "completed_by": {"id": 3, "email": "ann@x.org"},
+                "was_cancelled": False,
+                "lead_time": 2.1,
+                "result": [
+                    {"type": "choices", "from_name": "not", "value": {"choices": ["ash"]}},
+                    {"type": "textarea", "from_name": "why", "value": {"text": ["?"]}},
+                ],
+            },
+            {"id": 2, "completed_by": 4, "was_cancelled": True, "result": []},
+        ],
+        "predictions": [{"result": [{"type": "choices", "value": {"choices": ["oak"]}}]}],
+    },
+    {
+        "id": 8,
+        "data": {"length": 2.5, "note": "low", "offered": [{"value": "elm"}, {"value": "fir"}]},
+        "annotations": [
+            {
+                "id": 3,
+                "completed_by": 4,
+                "result": [
+                    {"type": "choices", "from_name": "not", "value": {"choices": ["elm"]}},
+                ],
+            }
+        ],
+    },
+    {"id": 9, "data": {"length": 3.5, "note": "low"}, "annotations": []},
+]
+
+
+def write(path, tasks):
+    path.write_text(json.dumps(tasks), "utf-8")
+    return path
+
+
+def test_an_export_of_label_studio_is_read(tmp_path):
+    own = read_own(write(tmp_path / "ls.json", LABEL_STUDIO), classes=CLASSES)
+    assert own.n_examples == 2
+    assert own.annotators == ("4", "ann@x.org")
+    assert [own.classes[k] for k in own.label] == ["ash", "elm"]
+    assert own.offered.tolist() == [None, (1, 2)]
+    assert own.n_dropped == 1
+    assert "length" in own.feature_names
+
+
+def test_other_forms_of_label_studio(tmp_path):
+    short = [
+        {"id": 1, "length": 1.0, "choice": "ash", "annotator": 1, "lead_time": 2.0},
+        {"id": 2, "length": 2.0, "choice": {"choices": ["elm", "fir"]}, "annotator": 2},
+    ]
+    own = read_own(write(tmp_path / "min.json", short), classes=CLASSES)
+    assert [own.classes[k] for k in own.label] == ["ash", "elm", "fir"]
+    two = json.loads(json.dumps(LABEL_STUDIO))
+    two[0]["annotations"][0]["result"][1] |= {"type": "choices", "value": {"choices": ["no"]}}
+    with pytest.raises(InvalidInput, match=r"label \(--label\) must name the control"):
+        read_own(write(tmp_path / "two.json", two))
+    assert read_own(tmp_path / "two.json", label="not", classes=CLASSES).n_examples == 2
+    for bad, match in (
+        ("{", "must be JSON"),
+        ("[]", "list of tasks"),
+        ('{"a": 1}', "list of tasks"),
+        ('[{"data": 3}]', "'data'"),
+        ('[{"data": {"x": 1}, "annotations": []}]', "must have choices"),
+    ):
+        (tmp_path / "bad.json").write_text(bad)
+        with pytest.raises(InvalidData, match=match):
+            read_own(tmp_path / "bad.json")
+
+
+def test_a_task_goes_to_label_studio_and_back(answered, tmp_path):
+    assert export(answered, tmp_path / "ls.json") == 4
+    tasks = json.loads((tmp_path / "ls.json").read_text())
+    assert len(tasks) == 6
+    assert all(len(each["data"]["offered"]) == 2 for each in tasks)
+    assert 'value="$offered"' in (tmp_path / "ls.xml").read_text()
+    fresh = next(each for each in tasks if not each["annotations"])
+    choice = fresh["data"]["offered"][0]["value"]
+    fresh["annotations"] = [
+        {
+            "completed_by": {"email": "bob"},
+            "result": [{"type": "choices", "from_name": "not", "value": {"choices": [choice]}}],
+        }
+    ]
+    path = write(tmp_path / "back.json", tasks)
+    counts = import_label_studio(answered, path)
+    assert counts == {"added": 1, "known": 2, "left_out": 0}
+    assert import_label_studio(answered, path)["added"] == 0
+    added = [row for row in answered.answers() if row["annotator"] == "bob"]
+    assert [row["label"] for row in added] == [choice]
+
+
+def test_items_are_found_in_folders_and_tables(tmp_path):
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "a.txt").write_text("one")
+    assert find_items(tmp_path / "texts") == ("texts", "", [Item("a.txt", {"text": "one"})])
+    (tmp_path / "t.csv").write_text("x,is\n1,ash\n2,\n")
+    kind, _, items = find_items(tmp_path / "t.csv", true_label="is")
+    assert kind == "table"
+    assert [item.known for item in items] == ["ash", None]
+    (tmp_path / "known.csv").write_text("item,class\na.txt,ash\n")
+    assert find_items(tmp_path / "texts", known=tmp_path / "known.csv")[2][0].known == "ash"
+    (tmp_path / "known.csv").write_text("item,class\nb.txt,ash\n")
+    with pytest.raises(InvalidData, match=r"'b.txt', which is none"):
+        find_items(tmp_path / "texts", known=tmp_path / "known.csv")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InvalidData, match="must hold images"):
+        find_items(tmp_path / "empty")
+    with pytest.raises(InvalidInput, match="at least 3 classes"):
+        Settings.of(["a", "b"])
+    with pytest.raises(InvalidInput, match="from 2 to 4"):
+        Settings.of(CLASSES, n_offered=9)
+
+
+def test_information_is_largest_where_the_model_is_unsure():
+    probs = np.array([[1, 0, 0, 0], [0.5, 0.5, 0, 0], [0.25] * 4])
+    own = type("Own", (), {"is_label": np.array([True])})
+    found = expected_information(probs, TransitionMatrix.uniform(4), own)
+    assert found[0] == pytest.approx(0, abs=1e-12)
+    assert found[2] > found[1] > found[0]
+    own.is_label = np.array([False])
+    assert (np.diff(expected_information(probs, TransitionMatrix.uniform(4), own)) > 0).all()
+
+
+HABITS = {
+    "ann": [[0, 0.8, 0.1, 0.1], [0.8, 0, 0.1, 0.1], [0.1, 0.1, 0, 0.8], [0.1, 0.1, 0.8, 0]],
+    "bob": [[0, 0.1, 0.1, 0.8], [0.1, 0, 0.8, 0.1], [0.1, 0.8, 0, 0.1], [0.8, 0.1, 0.1, 0]],
+}
+
+
+def answer_all(client, rng, y, habit):
+    """Answer all questions with the habit of a person, by the requests of the page."""
+    questions = client.get("/api/next").json()["questions"]
+    while questions:
+        question = questions.pop(0)
+        body = {
+            "id": str(uuid.uuid4()),
+            "deal": question["deal"],
+            "said": "not",
+            "label": int(rng.choice(4, p=habit[y[int(question["name"])]])),
+            "seconds": 1.0,
+            "want": 0 if questions else 8,
+        }
+        said = client.post("/api/answer", json=body).json()
+        assert said["status"] == "saved"
+        questions = questions or said["questions"]
+
+
+def test_a_crowd_with_known_habits_goes_through_the_page_to_a_model(tmp_path, serve, monkeypatch):
+    X, y = make_blobs(900, centers=4, cluster_std=1.0, random_state=3)
+    rng = np.random.default_rng(0)
+    known = rng.choice(900, 120, replace=False)
+    items = [
+        Item(
+            str(n),
+            {"u": float(X[n, 0]), "v": float(X[n, 1])},
+            CLASSES[y[n]] if n in known else None,
+        )
+        for n in range(900)
+    ]
+    with make(tmp_path / "t.db", items, n_answers=2, known_rate=0.3, random_share=1) as task:
+        with serve(task) as url:
+            for name, habit in HABITS.items():
+                with httpx.Client(base_url=url, headers={"x-naysay": "1"}) as client:
+                    client.get("/", params={"token": task.invite(name)}).raise_for_status()
+                    answer_all(client, rng, y, habit)
+        own = read_own(task.name)
+        kept = []
+
+        def fit_and_keep(*given, **options):
+            kept.append(fit_own(*given, **options))
+            return kept[0]
+
+        monkeypatch.setattr(learning, "fit_own", fit_and_keep)
+        options = {"learner": "network", "epochs": 40, "transition": None, "seed": 0}
+        report, _ = learn_task(task.name, allow_diagonal=False, **options)
+    assert len(own.label) == 2 * 900
+    clf, fitted = kept[0]
+    for name, habit in HABITS.items():
+        difference = np.abs(np.asarray(fitted.transitions[name]) - habit)
+        assert difference.max() < 0.1
+    frame = pandas.concat(
+        pandas.DataFrame(
+            {
+                "u": X[:, 0],
+                "v": X[:, 1],
+                "id": range(900),
+                "who": name,
+                "is": [CLASSES[y[n]] if n in known else "" for n in range(900)],
+                "not": np.array(CLASSES)[TransitionMatrix(habit).sample(y, seed=5)],
+            }
+        )
+        for name, habit in HABITS.items()
+    )
+    roles = {"label": "not", "annotator": "who", "example_id": "id", "true_label": "is"}
+    direct, _ = fit_own(read_own(frame, **roles, classes=CLASSES), **options)
+    new, true = make_blobs(2000, centers=4, cluster_std=1.0, random_state=3)
+    scores = [
+        (each.predict(new.astype(np.float32)) == np.array(CLASSES)[true]).mean()
+        for each in (clf, direct)
+    ]
+    assert scores[0] > scores[1] - 0.02
+    assert {each["name"] for each in report["people"]} == set(HABITS)
+    assert report["agreement"]["n_pairs"] == 900
+    assert agreement(own)["same"] == pytest.approx(0.17, abs=0.05)
