@@ -34,6 +34,15 @@ SafeCsv = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
+RayAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--ray",
+        metavar="local|ADDRESS",
+        help="Spread the work over a Ray cluster: local starts one on this machine, auto finds "
+        "the one that runs here, host:port is another.",
+    ),
+]
 _Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
 
