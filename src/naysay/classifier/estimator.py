@@ -93,6 +93,7 @@ _NOT_SAVED = (  # parameters that are code, or of no use once the classifier is 
     "device",
     "classes",
     "checkpoint",
+    "window",
     "progress",
 )
 
@@ -196,6 +197,10 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         call it again with all answers so far. There is no ``partial_fit``, because early stopping,
         the estimate of the matrix and the accuracy need old and new answers together, and a network
         that sees only new answers forgets the old ones. Classes and features must stay the same.
+    window : int, optional
+        Number of examples that are mixed with each other in an epoch, for an X in a file that is
+        larger than memory: X is then read in blocks of consecutive examples, in random order. By
+        default, all examples are mixed.
     progress : bool, default=False
         Whether to show a progress bar on a terminal.
     random_state : int, RandomState or None, default=None
@@ -307,6 +312,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         compile: bool = False,  # noqa: A002 - torch's own word
         checkpoint: str | Path | None = None,
         warm_start: bool = False,
+        window: int | None = None,
         progress: bool = False,
         random_state: Any = None,
     ) -> None:
@@ -337,6 +343,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
         self.compile = compile
         self.checkpoint = checkpoint
         self.warm_start = warm_start
+        self.window = window
         self.progress = progress
         self.random_state = random_state
 
@@ -641,6 +648,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):
             schedule=self.schedule,
             max_norm=self.max_norm,
             compile=bool(self.compile),
+            window=None if self.window is None else check_count(self.window, "window"),
         )
 
     def _read_examples(
