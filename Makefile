@@ -29,7 +29,7 @@ layers: $(VENV)/installed-test
 	$(BIN)/lint-imports
 
 unit: $(VENV)/installed-test
-	$(BIN)/python -m pytest -n 2 --cov --cov-report=term --cov-fail-under=97
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --cov --cov-report=term --cov-fail-under=97
 
 test-minimums: ## the core tests with the oldest versions that are allowed, but for torch
 	$(PYTHON) -m venv $(MINIMUMS)

@@ -163,3 +163,14 @@ def test_leaving_early_leaves_no_thread_behind():
     next(parts)
     parts.close()
     assert threading.active_count() == n_before
+
+
+@pytest.mark.parametrize("n, window", [(1000, 128), (1000, 10), (1001, 640), (50, 50)])
+def test_a_window_visits_every_example_once_and_few_blocks_at_a_time(n, window):
+    order = epoch_order(n, n, seed=0, epoch=1, window=window)
+    assert sorted(order.tolist()) == list(range(n))
+    size = max(1, window // 64)
+    for part in order.split(64 * size):  # a window, but for the last block, which may be shorter
+        assert len(set((part // size).tolist())) <= 64 + 1
+    assert not torch.equal(order, order.sort().values)
+    assert not torch.equal(order, epoch_order(n, n, seed=0, epoch=2, window=window))

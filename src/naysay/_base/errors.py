@@ -40,5 +40,9 @@ class InvalidModelFile(NaysayError, ValueError):
     """A saved model is damaged, foreign, or written by a newer version."""
 
 
+class WorkerLost(NaysayError, RuntimeError):
+    """The processes that did a job in a cluster were lost, each time that it was tried."""
+
+
 class NaysayWarning(UserWarning):
     """The result is valid, but the user should know something about it."""

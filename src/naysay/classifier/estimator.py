@@ -159,6 +159,10 @@ class ComplementaryClassifier(ComplementaryEstimator):
         call it again with all answers so far. Early stopping then sees old and new answers
         together, and nothing is forgotten; `partial_fit` learns from the new ones only. Classes and
         features must stay the same.
+    window : int, optional
+        Number of examples that are mixed with each other in an epoch, for an X in a file that is
+        larger than memory: X is then read in blocks of consecutive examples, in random order. By
+        default, all examples are mixed.
     progress : bool, default=False
         Whether to show a progress bar on a terminal.
     random_state : int, RandomState or None, default=None
@@ -265,6 +269,7 @@ class ComplementaryClassifier(ComplementaryEstimator):
         compile: bool = False,  # noqa: A002 - torch's own word
         checkpoint: str | Path | None = None,
         warm_start: bool = False,
+        window: int | None = None,
         progress: bool = False,
         random_state: Any = None,
     ) -> None:
@@ -295,6 +300,7 @@ class ComplementaryClassifier(ComplementaryEstimator):
         self.compile = compile
         self.checkpoint = checkpoint
         self.warm_start = warm_start
+        self.window = window
         self.progress = progress
         self.random_state = random_state
 
@@ -550,6 +556,7 @@ class ComplementaryClassifier(ComplementaryEstimator):
             schedule=self.schedule,
             max_norm=self.max_norm,
             compile=bool(self.compile),
+            window=None if self.window is None else check_count(self.window, "window"),
         )
 
     def _find_start(self) -> nn.Module | None:

@@ -39,7 +39,7 @@ _MOST_SAVED = 250_000  # entries of samples of the matrix, 1 MB; but at least 50
 _MISFITS = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 # Parameters that are code, or of no use once the classifier is fitted.
 _NOT_SAVED = {"network", "augment", "optimiser", "schedule", "device", "classes", "checkpoint"}
-_NOT_SAVED |= {"progress"}
+_NOT_SAVED |= {"window", "progress"}
 # Parts of a model that are attributes of the classifier, with a "_" at the end of their names.
 ATTRIBUTES = ("network", "classes", "transition", "transitions", "transition_samples")
 ATTRIBUTES += ("input_shape", "preparation", "history", "provenance")

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
+from naysay._base.checks import row_slices
 from naysay._base.errors import InvalidInput
 
 _MOST_DENSE = 1_000  # columns
@@ -53,8 +54,8 @@ class Preparation:
         at_once = max(1, _BLOCK // len(rows))
         for start in range(0, X.shape[1], at_once):
             part = slice(start, start + at_once)
-            gaps = np.isnan(X[:, part])
-            has_gap[part] = gaps.any(axis=0)
+            for some in row_slices(len(X), at_once):  # X may be in a file
+                has_gap[part] |= np.isnan(X[some, part]).any(axis=0)
             values = np.ascontiguousarray(rows[:, part].T)
             for place, column in enumerate(values, start):
                 known = column[~np.isnan(column)] if has_gap[place] else column
@@ -88,14 +89,15 @@ class Preparation:
             X = X.toarray()
         if X.dtype.kind != "f":
             return self._with_indicators(X, np.zeros((len(X), len(self.indicated)), dtype=bool))
+        if not any(np.isnan(X[some]).any() for some in row_slices(len(X), max(1, X[:1].size))):
+            return self._with_indicators(X, np.zeros((len(X), len(self.indicated)), dtype=bool))
         gaps = np.isnan(X)
-        if gaps.any():
-            if self.median is None:
-                raise InvalidInput(
-                    "Input X contains NaN. Missing values are filled in for dense tables of "
-                    "floats only, of models that were fitted to such a table."
-                )
-            X = np.where(gaps, self.median, X)
+        if self.median is None:
+            raise InvalidInput(
+                "Input X contains NaN. Missing values are filled in for dense tables of "
+                "floats only, of models that were fitted to such a table."
+            )
+        X = np.where(gaps, self.median, X)
         return self._with_indicators(X, gaps[:, self.indicated] if X.ndim == 2 else gaps)
 
     def _with_indicators(self, X: NDArray[Any], indicators: NDArray[np.bool_]) -> NDArray[Any]:

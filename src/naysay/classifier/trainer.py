@@ -55,6 +55,8 @@ class Trainer:
     ) -> tuple[Examples, Examples | None]:
         """Split targets by their examples into training and held-out ones, in random order."""
         by_position = np.argsort(self.order[example], kind="stable")
+        if self.options.window is not None:  # neighbours in the file stay neighbours
+            by_position = np.argsort(example, kind="stable")
         held_out = self.is_held_out[example[by_position]]
         trained, others = (
             self.pick(example[part], values[part])

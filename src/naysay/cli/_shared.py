@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 DataFile = Annotated[
     str,
     typer.Argument(
-        help="CSV, JSON Lines, Parquet, Excel or .npz file, image folder, or - for CSV on stdin."
+        help="CSV, JSON Lines, Parquet, Excel or .npz file, a folder of images, Parquet files or "
+        ".npy arrays, or - for CSV on stdin."
     ),
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A folder that naysay fit wrote.")]
@@ -34,6 +35,15 @@ SafeCsv = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
+RayAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--ray",
+        metavar="local|ADDRESS",
+        help="Spread the work over a Ray cluster: local starts one on this machine, auto finds "
+        "the one that runs here, host:port is another.",
+    ),
+]
 _Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
 
@@ -132,6 +142,14 @@ _OPTIONS = (
     _option("delimiter", "CSV delimiter; detected from the header by default."),
     _option("decimal", "Decimal mark of a CSV file.", kind=str, default="."),
     _option("size", "Resize all images: 32, or 32x48 for height x width."),
+    _option(
+        "memory",
+        "For a folder of Parquet files or arrays: GB that its features may take in memory; larger "
+        "ones are put into a temporary file.",
+        kind=float | None,
+        min=0,
+        show_default="1",
+    ),
     _option(
         "strict",
         "Stop at a damaged image instead of leaving it out.",

@@ -14,6 +14,7 @@ from naysay.cli.fit import AnchorsAre, Mistakes
 @reads_data(
     *("label", "suggested", "accepted", "offered", "true_label", "annotator", "example_id"),
     *("images", "text_model", "separator", "delimiter", "decimal", "ignore_case", "strict"),
+    "memory",
 )
 def check(
     model: Model,

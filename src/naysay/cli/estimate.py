@@ -82,6 +82,7 @@ def estimate(
         epochs=epochs,
         seed=seed,
         progress=True,
+        memory=reading.get("memory", 1.0),
         **training,
     )
     print_warnings(report.warnings)

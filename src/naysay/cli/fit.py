@@ -162,6 +162,7 @@ def fit(
         progress=True,
         command=printable(shlex.join(["naysay", *sys.argv[1:]])),
         summary=summary,
+        memory=reading.get("memory", 1.0),
         **training,
     )
     clf.save(out, report=render_fit_page(report))

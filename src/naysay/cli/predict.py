@@ -1,15 +1,19 @@
 """``naysay predict``: predict the classes of new data."""
 
+from collections import Counter
 from contextlib import nullcontext
 from itertools import chain
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from naysay._base.cluster import RayExecutor, connect
 from naysay._base.progress import waiting
 from naysay.cli._shared import (
     DataFile,
     Model,
+    RayAddress,
     SafeCsv,
     as_sentences,
     print_json,
@@ -24,13 +28,19 @@ def predict(
     data: DataFile,
     reading: dict[str, Any],
     out: Annotated[
-        str, typer.Option(metavar="FILE", help="CSV or Parquet file, by its suffix; - is stdout.")
+        str,
+        typer.Option(
+            metavar="FILE|FOLDER",
+            help="CSV or Parquet file, by its suffix; - is stdout. For a folder of Parquet files, "
+            "also a new folder, with a file of predictions for each of them.",
+        ),
     ] = "-",
     example_id: Annotated[
         str | None,
         typer.Option("--id", help="Column to copy to the output, before the predictions."),
     ] = None,
     safe_csv: SafeCsv = False,
+    ray: RayAddress = None,
     as_json: Annotated[
         bool,
         typer.Option("--json", help="Print one JSON object per row; with --out, a single one."),
@@ -46,8 +56,25 @@ def predict(
 
         naysay predict flowers-model flowers.csv --out predictions.csv
     """
-    from naysay.workflows.predict import check_table_path
+    from naysay.datasets.own.partitions import kind_of_folder
+    from naysay.workflows.predict import check_output_folder, check_table_path, predict_folder
 
+    to_folder = out != "-" and not Path(out).suffix
+    if ray is not None and not to_folder:
+        raise typer.BadParameter("--ray needs --out FOLDER, with a file for each part of the data.")
+    if to_folder and kind_of_folder(data) == "parquet":
+        check_output_folder(data, out)
+        with (
+            nullcontext() if ray is None else connect(ray),
+            waiting(f"naysay predict: {data}"),
+        ):
+            executor = None if ray is None else RayExecutor()
+            reading.pop("strict")
+            counts = predict_folder(
+                model, data, out, executor=executor, example_id=example_id, **reading
+            )
+        _print_counts(counts, out, as_json=as_json)
+        return
     check_table_path(out)  # before predicting, not after it
 
     from naysay.classifier import ComplementaryClassifier
@@ -69,8 +96,11 @@ def predict(
         typer.echo(
             f"warning: damaged images without a prediction: {len(damaged):,}. {reason}", err=True
         )
-    if counts is None or out == "-":
-        return
+    if counts is not None and out != "-":
+        _print_counts(counts, out, as_json=as_json)
+
+
+def _print_counts(counts: Counter[str], out: str, *, as_json: bool) -> None:
     if as_json:
         figures = {"rows": counts.total(), "out": out, "predicted": dict(counts)}
         print_json(figures, indent=None)

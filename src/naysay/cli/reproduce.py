@@ -1,5 +1,6 @@
 """``naysay reproduce``: train the runs of the paper's tables and figures."""
 
+from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,8 +9,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from naysay._base.cluster import RayExecutor, connect, has_gpus
 from naysay._base.progress import run_bar
-from naysay.cli._shared import AsJson, as_sentences, print_json
+from naysay.cli._shared import AsJson, RayAddress, as_sentences, print_json
 from naysay.cli.data import DataDir
 
 if TYPE_CHECKING:
@@ -56,6 +58,10 @@ def reproduce(
         Path, typer.Option(metavar="FILE", help="File of records, to which new ones are appended.")
     ] = Path("naysay-records.jsonl"),
     data_dir: DataDir = None,
+    ray: RayAddress = None,
+    cpus: Annotated[
+        float, typer.Option(min=0.1, help="With --ray: CPUs for each group of runs, beside a GPU.")
+    ] = 1,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Only show how many runs there are and how long they take."),
@@ -65,8 +71,9 @@ def reproduce(
     """Train the runs of the paper's tables and figures, and record each result.
 
     Runs that are in the file of records are not repeated. If you stop the command, at most the
-    current run is lost. Several processes may share one file. To see the results run: naysay report
-    naysay-records.jsonl
+    current run is lost. Several processes may share one file. With --ray, the machines of a
+    cluster, which need naysay and the data, train groups of runs, and this process records the
+    results. To see the results run: naysay report naysay-records.jsonl
 
     Example: naysay reproduce table2 --quick --out quick.jsonl
     """
@@ -91,12 +98,20 @@ def reproduce(
             title = plan.title_of(record.spec)
             typer.echo(f"{title}: {record.accuracy:.2%} in {record.seconds:.1f} seconds")
 
-    with run_bar("naysay reproduce", len(plan.cells)) as on_run:
+    with (
+        nullcontext() if ray is None else connect(ray),
+        run_bar("naysay reproduce", len(plan.cells)) as on_run,
+    ):
+        executor = None
+        if ray is not None:
+            wants_gpu = device.startswith("cuda") or (device == "auto" and has_gpus())
+            executor = RayExecutor(cpus=cpus, gpus=int(wants_gpu))
         summary = run(
             plan.cells,
             file,
             device=device,
             data_dir=data_dir,
+            executor=executor,
             on_run=lambda spec: on_run(plan.title_of(spec)),
             on_record=show,
         )

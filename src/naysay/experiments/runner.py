@@ -5,10 +5,11 @@ import os
 import platform
 import subprocess
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 import torch
 
 from naysay import metrics
+from naysay._base.cluster import Executor, InProcess, RayExecutor
 from naysay._base.errors import NaysayError, NaysayWarning
 from naysay._base.versions import used_versions
 from naysay.classifier.trainer import find_device
@@ -26,6 +28,10 @@ from naysay.experiments.tasks import RunData, load_run_data
 from naysay.experiments.train import Outcome, train_group, train_one
 from naysay.training.early_stopping import History, least_held_out_loss
 from naysay.training.loop import single_thread
+
+__all__ = ["RayExecutor", "RunSummary", "run"]
+
+Group = tuple[RunSpec, ...]  # runs that are trained together
 
 _MOST_POINTS = 30
 _CURVES = ("epoch", "loss", "held_out_loss", "held_out_accuracy")  # not the times
@@ -63,6 +69,7 @@ def run(
     *,
     device: str | torch.device = "auto",
     data_dir: Path | None = None,
+    executor: Executor | None = None,
     on_run: Callable[[RunSpec], None] = lambda spec: None,
     on_record: Callable[[RunRecord], None] = lambda record: None,
 ) -> RunSummary:
@@ -71,46 +78,80 @@ def run(
     A run that another process with this file is training is skipped. So is one that cannot be
     trained, for instance because its data are missing; the reason is returned. `on_run` and
     `on_record` are called when a run starts and when it ends.
+
+    By default the runs are trained in this process, one group after the other. A `RayExecutor`
+    trains groups on the processes and machines of a Ray cluster, each of which needs naysay and
+    the data. The records return to this process, which alone writes the file.
     """
-    where = find_device(device)
-    name = f"{cpu_name()}, {os.cpu_count()} cores"
-    if where.type == "cuda":
-        name = torch.cuda.get_device_name(where)
-    facts = {"device": name, "versions": used_versions(), "git_commit": git_commit()}
+    if executor is None:
+        find_device(device)  # an error before anything starts
+        executor = InProcess()
+    data_dir = None if data_dir is None else data_dir.absolute()
+    train = partial(_train, device=str(device), data_dir=data_dir)
     summary = RunSummary()
     # Trials with a grid of options are trained together. Duplicates are removed.
     groups: dict[str, list[RunSpec]] = {}
     for spec in dict.fromkeys(specs):
         groups.setdefault(spec.group if spec.is_grid else spec.hash, []).append(spec)
-    for group in groups.values():
-        with ExitStack() as claims:
-            claimed = [spec for spec in group if claims.enter_context(file.claim(spec.hash))]
-            summary.n_elsewhere += len(group) - len(claimed)
-            # Read after the runs are claimed, to see those that another process has finished.
-            recorded = file.hashes()
-            to_do = [spec for spec in claimed if spec.hash not in recorded]
-            summary.n_skipped += len(claimed) - len(to_do)
-            if not to_do:
-                continue
-            for spec in to_do:
-                on_run(spec)
-            try:
-                datas = [load_run_data(spec, data_dir=data_dir) for spec in to_do]
-                # a second thread does not speed up networks as small as those of quick runs
-                with single_thread(wanted=where.type == "cpu" and to_do[0].recipe == "quick"):
-                    if to_do[0].is_grid:
-                        outcomes = train_group(to_do, datas, device=where)
-                    else:
-                        outcomes = [train_one(to_do[0], datas[0], device=where)]
-            except NaysayError as problem:  # other runs may still be possible
-                summary.refused.setdefault(str(problem), []).extend(to_do)
-                continue
-            for spec, data, outcome in zip(to_do, datas, outcomes, strict=True):
-                record = _record(spec, data, outcome, facts)
-                file.append(record)
-                summary.n_done += 1
-                on_record(record)
+    with ExitStack() as stack:
+        claims_of: dict[Group, ExitStack] = {}
+
+        def claim() -> Iterator[Group]:
+            for group in groups.values():
+                claims = stack.enter_context(ExitStack())
+                claimed = [spec for spec in group if claims.enter_context(file.claim(spec.hash))]
+                summary.n_elsewhere += len(group) - len(claimed)
+                # Read after the runs are claimed, to see those that another process has finished.
+                recorded = file.hashes()
+                to_do = tuple(spec for spec in claimed if spec.hash not in recorded)
+                summary.n_skipped += len(claimed) - len(to_do)
+                if not to_do:
+                    claims.close()
+                    continue
+                for spec in to_do:
+                    on_run(spec)
+                claims_of[to_do] = claims
+                yield to_do
+
+        for group, outcome in executor.map(train, claim()):
+            if isinstance(outcome, NaysayError):  # other runs may still be possible
+                summary.refused.setdefault(str(outcome), []).extend(group)
+            else:
+                for record in outcome:
+                    file.append(record)
+                    summary.n_done += 1
+                    on_record(record)
+            claims_of.pop(group).close()
     return summary
+
+
+def _train(group: Group, *, device: str, data_dir: Path | None) -> list[RunRecord] | NaysayError:
+    """Train a group of runs, in any process; the result is an error if they cannot be trained."""
+    try:
+        where = find_device(device)
+        datas = [load_run_data(spec, data_dir=data_dir) for spec in group]
+        # a second thread does not speed up networks as small as those of quick runs
+        with single_thread(wanted=where.type == "cpu" and group[0].recipe == "quick"):
+            if group[0].is_grid:
+                outcomes = train_group(group, datas, device=where)
+            else:
+                outcomes = [train_one(group[0], datas[0], device=where)]
+    except NaysayError as problem:
+        return problem
+    facts = _facts(where)
+    return [
+        _record(spec, data, outcome, facts)
+        for spec, data, outcome in zip(group, datas, outcomes, strict=True)
+    ]
+
+
+@lru_cache
+def _facts(device: torch.device) -> dict[str, Any]:
+    """Look up what trains: the name of the device, and the versions of the code."""
+    name = f"{cpu_name()}, {os.cpu_count()} cores"
+    if device.type == "cuda":
+        name = torch.cuda.get_device_name(device)
+    return {"device": name, "versions": used_versions(), "git_commit": git_commit()}
 
 
 def _record(spec: RunSpec, data: RunData, outcome: Outcome, facts: dict[str, Any]) -> RunRecord:

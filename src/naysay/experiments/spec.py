@@ -129,6 +129,9 @@ class RunSpec:
     def __hash__(self) -> int:
         return int(self.hash, 16)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).from_json, (self.as_json(),)  # a proxy, `options`, cannot be pickled
+
 
 _KINDS: dict[str, Any] = {
     **dict.fromkeys(("dataset", "setting", "method", "knows", "recipe"), str),

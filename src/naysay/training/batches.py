@@ -14,6 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+_BLOCKS = 64  # of a window
+
 Batch = tuple[Tensor, Tensor]  # inputs and labels, on the device
 
 
@@ -93,14 +95,28 @@ def derive_seed(*numbers: int) -> int:
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
-def epoch_order(n: int, total: int, seed: int, epoch: int) -> Tensor:
+def epoch_order(n: int, total: int, seed: int, epoch: int, window: int | None = None) -> Tensor:
     """Draw the order in which an epoch visits the examples: all n, then some of them again.
+
+    With a `window`, blocks of consecutive examples are put in random order, and only the examples
+    of a window, which has 64 blocks, are mixed: so few parts of a large file are used at a time.
 
     The order depends on seed and epoch alone, so that training can be resumed at any epoch,
     repeated on any device and run for many models at once.
     """
     generator = torch.Generator().manual_seed(derive_seed(seed, epoch))
-    order = torch.randperm(n, generator=generator)
+    if window is None or window >= n:
+        order = torch.randperm(n, generator=generator)
+    else:
+        blocks = torch.randperm(
+            math.ceil(n / (size := max(1, window // _BLOCKS))), generator=generator
+        )
+        parts = []
+        for some in blocks.split(_BLOCKS):
+            inside = (some[:, None] * size + torch.arange(size)).flatten()
+            inside = inside[inside < n]
+            parts.append(inside[torch.randperm(len(inside), generator=generator)])
+        order = torch.cat(parts)
     return order.repeat(math.ceil(total / n))[:total]
 
 

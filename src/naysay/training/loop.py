@@ -105,6 +105,9 @@ class Options:
         Whether to compile the network with `torch.compile`, which takes about half a minute.
     capture : bool
         Whether to capture the whole step in one CUDA graph, on a GPU.
+    window : int, optional
+        Number of examples that are mixed with each other in an epoch, for inputs in a file that is
+        larger than memory; see `naysay.training.batches.epoch_order`. By default, all are.
     """
 
     epochs: int
@@ -120,6 +123,7 @@ class Options:
     bfloat16: bool = False
     compile: bool = False
     capture: bool = True
+    window: int | None = None
 
     def __post_init__(self) -> None:
         for name, least in (("epochs", 0), ("batch_size", 1), ("patience", 1)):
@@ -245,7 +249,9 @@ def fit(
             epoch = len(state.history.records)
             start = time.perf_counter()
             objective.train()
-            order = epoch_order(len(examples), n_batches * size, options.seed, epoch)
+            order = epoch_order(
+                len(examples), n_batches * size, options.seed, epoch, options.window
+            )
             rank = processes.rank()
             order_here = order.reshape(-1, n_processes)[:, rank]
             shares = [(epoch + number / n_batches) / options.epochs for number in range(n_batches)]

@@ -23,7 +23,13 @@ from naysay.training.step import Averages
 from naysay.transition import TransitionMatrix
 
 _ROWS = 1000  # rows of X whose checksum is compared
-_BY_HAND = ("optimiser", "schedule", "capture", "compile")  # described separately, or irrelevant
+_BY_HAND = (
+    "optimiser",
+    "schedule",
+    "capture",
+    "compile",
+    "window",
+)  # described separately, or irrelevant
 _OF_HARDWARE = ("lr", "initial_lr", "params", "capturable", "foreach", "fused")
 
 
@@ -48,6 +54,7 @@ def fingerprint_of(
     shapes = [(name, list(value.shape)) for name, value in network.state_dict().items()]
     return {
         **{name: value for name, value in options.items() if name not in _BY_HAND},
+        **({} if options.get("window") is None else {"window": options["window"]}),
         "optimiser": [type(optimiser).__name__, *groups],
         "schedule": _checksum(np.array([options["schedule"](n / 1000) for n in range(1001)])),
         **_of_examples(examples),

@@ -36,7 +36,7 @@ from naysay.workflows.annotators import (
     find_wrong_answers,
     matrix_of_each,
 )
-from naysay.workflows.evaluation import evaluate_answers
+from naysay.workflows.evaluation import evaluate_answers, predict_in_parts
 from naysay.workflows.files import check_order_known, read_transition
 
 _N_SHOWN = 20  # annotators, in the text
@@ -235,7 +235,7 @@ def check_model(
     if own.skipped:
         notes.append(f"{shorten(own.skipped)}: left out, because these images are damaged.")
     matrices = matrix_of_each(np.unique(annotators).tolist(), by_annotator, Q)
-    probs = _predict(model, X)
+    probs = predict_in_parts(model, X, np.float32)
     predicted = probs.argmax(axis=1)
     labels = own.label[is_label[first]]
     is_estimate = transition is None and model.transition == "estimate"
@@ -317,14 +317,6 @@ def check_model(
         off_their_matrix=distances,
         notes=tuple(notes),
     )
-
-
-def _predict(model: ComplementaryClassifier, X: NDArray[Any]) -> NDArray[np.float32]:
-    """Predict in slices, because float64 scores of all examples at once take several copies."""
-    probs = np.empty((X.shape[0], len(model.classes_)), dtype=np.float32)
-    for rows in row_slices(*probs.shape, 2**24):
-        probs[rows] = model.predict_proba(X[rows])
-    return probs
 
 
 def _choose_matrices(

@@ -9,6 +9,7 @@ import numpy as np
 
 from naysay._base.errors import InvalidData, NoAnchorPoints
 from naysay._base.files import replacing
+from naysay._base.mapped import take_rows, window_for
 from naysay.classifier import ComplementaryClassifier
 from naysay.classifier.transition_estimate import TransitionEstimate
 from naysay.datasets.own import OwnData
@@ -100,6 +101,7 @@ def estimate_own(
     seed: int = 0,
     allow_diagonal: bool = False,
     progress: bool = False,
+    memory: float = 1.0,
     **parameters: Any,
 ) -> EstimateReport:
     """Estimate the transition matrix of a user's data from anchors.
@@ -126,6 +128,7 @@ def estimate_own(
             f"{own.source} must have at least {FEWEST_EXAMPLES} examples with a label. "
             f"It has {len(labelled)}."
         )
+    parameters.setdefault("window", window_for(own.X, memory))
     clf = ComplementaryClassifier(
         transition="estimate",
         allow_diagonal=allow_diagonal,
@@ -136,7 +139,7 @@ def estimate_own(
         random_state=seed,
     )
     estimate = clf.estimate_transition(
-        own.X[labelled],
+        take_rows(own.X, labelled, most_bytes=memory * 1e9),
         observations(own, labelled),
         anchors=(X_anchor, y_anchor) if len(y_anchor) else None,
         true_labels=own.true_labels[labelled],

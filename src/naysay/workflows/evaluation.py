@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from naysay._base.checks import row_slices
+from naysay.classifier import ComplementaryClassifier
 from naysay.datasets.own import OwnData
 from naysay.metrics import Estimate
 from naysay.metrics.accuracy import BEYOND_CHANCE, Sample, describe_outside
@@ -130,3 +132,13 @@ def evaluate(
 def unknown(estimate: Estimate, reason: str) -> Estimate:
     """Replace an estimate by the reason why there is none."""
     return replace(estimate, value=None, standard_error=None, interval=(0.0, 1.0), unknown=reason)
+
+
+def predict_in_parts(
+    model: ComplementaryClassifier, X: NDArray[Any], dtype: type[np.floating[Any]] = np.float64
+) -> NDArray[Any]:
+    """Predict in slices, because float64 scores of all examples at once take several copies."""
+    probs = np.empty((X.shape[0], len(model.classes_)), dtype=dtype)
+    for rows in row_slices(*probs.shape, 2**24):
+        probs[rows] = model.predict_proba(X[rows])
+    return probs

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from naysay import __version__, metrics
 from naysay._base.checks import check_number, check_seed, shorten
 from naysay._base.errors import InvalidData
+from naysay._base.mapped import take_rows, window_for
 from naysay.classifier import ComplementaryClassifier
 from naysay.classifier.model_files import NetworkFactory
 from naysay.classifier.targets import allow_mistakes
@@ -43,7 +44,7 @@ from naysay.workflows.annotators import (
     matrix_of_lists,
     observations,
 )
-from naysay.workflows.evaluation import evaluate_answers
+from naysay.workflows.evaluation import evaluate_answers, predict_in_parts
 
 _FIRST_A_MATRIX = (
     "5 to 10 true labels per class, from which to estimate Q: the present Q does not describe "
@@ -186,6 +187,7 @@ def fit_own(
     progress: bool = False,
     command: str | None = None,
     summary: Summary | None = None,
+    memory: float = 1.0,
     **parameters: Any,
 ) -> tuple[ComplementaryClassifier, FitReport]:
     """Fit a classifier to a user's data, and estimate its accuracy without true labels.
@@ -215,6 +217,10 @@ def fit_own(
         The command line, which is saved with the model.
     summary : Summary, optional
         The summary of the data, if it has been computed already.
+    memory : float, default=1.0
+        As in `naysay.datasets.own.read_own`, for data that are in a file. If they are larger,
+        training shuffles them through windows of about this size; see `window` of
+        `ComplementaryClassifier`.
     **parameters
         Further parameters of `ComplementaryClassifier`, such as ``lr`` and ``checkpoint``.
 
@@ -248,6 +254,7 @@ def fit_own(
         origin = given if isinstance(given, str) else "given"
     if own.is_yes_no.all():
         origin = "log"
+    parameters.setdefault("window", window_for(own.X, memory))
     clf = ComplementaryClassifier(
         method=method,
         transition=given,
@@ -261,7 +268,7 @@ def fit_own(
         random_state=int(rng.integers(2**31)),
     )
     fit_warnings = clf.fit_quietly(
-        own.X[training],
+        take_rows(own.X, training, most_bytes=memory * 1e9),
         observations(own, training, mistakes=mistakes),
         anchors=(X_anchor, y_anchor) if len(y_anchor) else None,
         true_labels=own.true_labels[training],
@@ -274,7 +281,7 @@ def fit_own(
     Q_samples = clf.transition_samples_ if diagnosis.identifiable else None
     annotators = annotator_names(own)
     matrices = matrix_of_each(np.unique(annotators).tolist(), clf.transitions_, Q)
-    probs = clf.predict_proba(own.X)
+    probs = predict_in_parts(clf, own.X)
     predicted = probs.argmax(axis=1)
     is_used = is_held_out[own.example]
     if own.asked_at_random is not None:

@@ -3,11 +3,12 @@
 import contextlib
 import csv
 import io
-import itertools
 import math
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache, partial
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,12 +16,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from naysay._base.errors import InvalidInput, InvalidModelFile
+from naysay._base.cluster import Executor, InProcess
+from naysay._base.errors import InvalidInput, InvalidModelFile, NaysayError
 from naysay._base.files import check_target, printable, replacing
 from naysay.classifier import ComplementaryClassifier
 from naysay.datasets.own import read_features
+from naysay.datasets.own.arrays import find_array, read_arrays, split_features
 from naysay.datasets.own.batches import counting_from, read_batches
 from naysay.datasets.own.images import ImageRecipe, find_images, resolve_paths
+from naysay.datasets.own.partitions import MappedArray, find_parts, kind_of_folder
 from naysay.datasets.own.recipe import Recipe
 from naysay.datasets.own.tables import (
     find_column,
@@ -86,20 +90,28 @@ def predict_file(
     item_size = 4 if isinstance(recipe, Recipe) else 1
     n_rows = max(1, min(_MOST_ROWS, _BATCH_BYTES // (item_size * math.prod(recipe.shape))))
     is_path = isinstance(data, str | Path) and str(data) != "-"
-    if is_path and Path(data).is_dir():
+    kind = kind_of_folder(data)
+    if kind == "images":
         if example_id is not None:
             raise InvalidInput("id must be left out for a folder: its images are named by path.")
         batches = _read_folder(Path(data), recipe, damaged, n_rows)
-    elif is_path and Path(data).suffix.lower() == ".npz":
+    elif kind == "parquet":
+        sources = find_parts(Path(data))
+        batches = chain.from_iterable(
+            _read_rows(each, recipe, images, example_id, damaged, n_rows, delimiter, decimal)
+            for each in sources
+        )
+    elif kind == "arrays" or (is_path and Path(data).suffix.lower() in (".npz", ".npy")):
         batches = _read_arrays(Path(data), recipe, example_id, n_rows)
     else:
         batches = _read_rows(data, recipe, images, example_id, damaged, n_rows, delimiter, decimal)
     is_empty = True
+    classes = pa.array(model.classes_.astype(str))
     for columns, X, is_missing in batches:
         is_empty = False
         probs = model.predict_proba(X)
-        names = model.classes_[probs.argmax(axis=1)].astype(str)
-        columns["prediction"] = pa.array(names, mask=is_missing)
+        best = pa.array(probs.argmax(axis=1), mask=is_missing)
+        columns["prediction"] = classes.take(best)
         for index, name in enumerate(model.classes_):
             columns[f"P({name})"] = pa.array(probs[:, index], mask=is_missing)
         yield pa.table(columns)
@@ -191,9 +203,76 @@ def _read_arrays(
 ) -> _Batches:
     if example_id is not None:
         raise InvalidInput("id must be left out for an array file, whose rows have no name.")
+    if isinstance(recipe, Recipe) and path.suffix.lower() != ".npz":
+        X = find_array(read_arrays(path, source_name(path)), "X", source_name(path))
+        rows = split_features(X, source_name(path))
+        if isinstance(rows, MappedArray):
+            for first, table in rows.batches(n_rows):
+                with counting_from(first):
+                    yield {}, recipe.apply(table, source=rows.source), None
+            return
     X = read_features(path, recipe)
     for start in range(0, len(X), n_rows):
         yield {}, X[start : start + n_rows], None
+
+
+def predict_folder(
+    model: str | Path,
+    folder: str | Path,
+    out: str | Path,
+    *,
+    executor: Executor | None = None,
+    **options: Any,
+) -> Counter[str]:
+    """Predict for each Parquet file of a folder, and write a file of the same name to another one.
+
+    The result counts the predicted classes. Each file is written completely or not at all.
+
+    Parameters
+    ----------
+    model : path
+        A folder that `ComplementaryClassifier.save` wrote.
+    folder : path
+        A folder of Parquet files.
+    out : path
+        A folder that is new or empty.
+    executor : Executor, optional
+        What predicts for the files: by default this process, one file after the other. The
+        processes of a `RayExecutor` must find the model and both folders under the same paths.
+    **options
+        As in `predict_file`: ``example_id``, ``images`` and ``text_model``.
+    """
+    check_output_folder(folder, out)
+    source, target = Path(folder).absolute(), Path(out).absolute()
+    target.mkdir(parents=True, exist_ok=True)
+    work = partial(_predict_part, model=str(Path(model).absolute()), out=target, options=options)
+    counts: Counter[str] = Counter()
+    for _, found in (executor or InProcess()).map(work, find_parts(source)):
+        if isinstance(found, NaysayError):
+            raise found
+        counts.update(found)
+    return counts
+
+
+def check_output_folder(folder: str | Path, out: str | Path) -> None:
+    """Check that there are Parquet files to predict for, and an empty folder for the results."""
+    if kind_of_folder(folder) != "parquet":
+        raise InvalidInput(
+            f"To write a folder, {source_name(folder)} must be a folder of Parquet files. It is "
+            "not: name a file to write, .csv or .parquet."
+        )
+    if Path(out).exists() and (not Path(out).is_dir() or any(Path(out).iterdir())):
+        raise InvalidInput(f"out must be a new or empty folder. {source_name(out)} is not.")
+
+
+def _predict_part(path: Path, *, model: str, out: Path, options: dict[str, Any]) -> Counter[str]:
+    tables = predict_file(_load(model), path, **options)
+    return write_tables(tables, out / path.with_suffix(".parquet").name)
+
+
+@lru_cache(maxsize=1)
+def _load(model: str) -> ComplementaryClassifier:
+    return ComplementaryClassifier.load(model)
 
 
 def check_table_path(path: str | Path) -> None:
@@ -233,7 +312,10 @@ def write_tables(
             with contextlib.ExitStack() as stack:
                 writer = None
                 for table in _counted(tables, counts):
-                    writer = writer or stack.enter_context(pq.ParquetWriter(part, table.schema))
+                    if writer is None:  # probabilities hardly repeat
+                        text: Any = [each.name for each in table.schema if is_text(each.type)]
+                        writer = pq.ParquetWriter(part, table.schema, use_dictionary=text)
+                        stack.enter_context(writer)
                     writer.write_table(table)
     return counts
 
@@ -250,7 +332,7 @@ def _write_csv(tables: Iterable[pa.Table], file: IO[str], safe: bool) -> None:
     writer = csv.writer(file, lineterminator="\n")
     for index, table in enumerate(tables):
         header = [] if index else [table.column_names]
-        rows = itertools.chain(header, _rows(table))
+        rows = chain(header, _rows(table))
         writer.writerows((map(_as_text, row) for row in rows) if safe else rows)
 
 

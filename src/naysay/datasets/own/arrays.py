@@ -1,4 +1,4 @@
-"""Read the user's array files: ``.npz`` with ``X`` and ``labels``, without pickle."""
+"""Read the user's array files, ``.npz`` or a folder of ``.npy``, without pickle."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput
 from naysay._base.files import check_memory, printable
+from naysay.datasets.own.partitions import MappedArray
 
 _USUAL_NAMES = {
     "suggested": "suggested",
@@ -23,7 +24,7 @@ _USUAL_NAMES = {
 
 def open_arrays(
     path: Path, columns: Mapping[str, str], classes: Sequence[str] | None
-) -> tuple[dict[str, pa.Array], pa.Table | NDArray[np.uint8], Sequence[str] | None]:
+) -> tuple[dict[str, pa.Array], pa.Table | MappedArray | NDArray[np.uint8], Sequence[str] | None]:
     """Read an array file: its label cells by role, the features of all rows, and the class names.
 
     `columns` maps a role to the name of its array if this is not the usual name. The default of
@@ -61,7 +62,14 @@ def open_arrays(
 
 
 def read_arrays(path: Path, source: str) -> dict[str, NDArray[Any]]:
-    """Read all arrays of the file, and refuse arrays of objects, which could run code."""
+    """Read all arrays of the file, and refuse arrays of objects, which could run code.
+
+    The arrays of a folder, such as ``X.npy`` and ``labels.npy``, stay on disk.
+    """
+    if path.suffix.lower() == ".npy":
+        return {"X": map_array(path)}
+    if path.is_dir():
+        return {file.stem: map_array(file) for file in sorted(path.glob("*.npy"))}
     with path.open("rb") as file:  # raises the usual OSError if the file is missing
         try:
             with np.load(file, allow_pickle=False) as archive:
@@ -80,6 +88,17 @@ def read_arrays(path: Path, source: str) -> dict[str, NDArray[Any]]:
             ) from None
 
 
+def map_array(path: Path) -> NDArray[Any]:
+    """Open an .npy file without reading it."""
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise InvalidData(
+            f"{printable(path)} must be an .npy file of numbers or text. It is damaged, in another "
+            f"format, or holds objects: {shorten(str(error))}."
+        ) from None
+
+
 def find_array(arrays: dict[str, NDArray[Any]], name: str, source: str) -> NDArray[Any]:
     """Find an array by name, or raise an error that lists the arrays there are."""
     if name not in arrays:
@@ -89,7 +108,7 @@ def find_array(arrays: dict[str, NDArray[Any]], name: str, source: str) -> NDArr
     return arrays[name]
 
 
-def split_features(X: NDArray[Any], source: str) -> pa.Table | NDArray[np.uint8]:
+def split_features(X: NDArray[Any], source: str) -> pa.Table | MappedArray | NDArray[np.uint8]:
     """Convert X to a table with columns ``x0, x1, …``, or to images (n, channels, h, w)."""
     if X.ndim not in (3, 4):
         if X.ndim != 2 or X.dtype.kind not in "biuf" or not X.size:
@@ -97,6 +116,8 @@ def split_features(X: NDArray[Any], source: str) -> pa.Table | NDArray[np.uint8]
                 f"X of {source} must hold numbers of shape (n, features), or images of shape "
                 f"(n, channels, height, width). Got {X.dtype} of shape {X.shape}."
             )
+        if isinstance(X, np.memmap):
+            return MappedArray(X, source)
         columns = np.ascontiguousarray(X.T)
         return pa.table({f"x{index}": column for index, column in enumerate(columns)})
     if X.dtype != np.uint8:

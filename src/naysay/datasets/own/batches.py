@@ -66,7 +66,7 @@ def _read_parts(
     kind, delimiter = ("frame", None) if is_frame(data) else find_format(data, delimiter)
     check_csv_options(delimiter, decimal)
     if kind == "parquet":
-        yield from _parquet_batches(Path(data), source, n_rows, columns)
+        yield from parquet_batches(Path(data), source, n_rows, columns)
     elif kind in ("csv", "json"):
         row = 0
         with open_text(data, source) as file:
@@ -143,9 +143,10 @@ def _row_ends(data: bytes, quoted: bytes) -> tuple[int, int]:
     return first, last
 
 
-def _parquet_batches(
+def parquet_batches(
     path: Path, source: str, n_rows: int, columns: Collection[str]
 ) -> Iterator[pa.Table]:
+    """Read some columns of a Parquet file in batches, or all if it lacks one of them."""
     with open_parquet(path, source) as file:
         names = file.schema_arrow.names
         if not file.metadata.num_rows or len(set(names)) != len(names):

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput, InvalidLabels, InvalidModelFile
 from naysay._base.files import printable
+from naysay._base.mapped import limit_pages, take_rows
 from naysay.datasets.own.arrays import (
     find_array,
     open_arrays,
@@ -40,6 +41,7 @@ from naysay.datasets.own.images import (
     resolve_paths,
 )
 from naysay.datasets.own.label_studio import read_export
+from naysay.datasets.own.partitions import ParquetFolder, Partitioned, kind_of_folder
 from naysay.datasets.own.recipe import Recipe, fit_recipe
 from naysay.datasets.own.tables import (
     LONGEST_NAME,
@@ -59,6 +61,8 @@ from naysay.datasets.own.tables import (
 _CROWD_KIT = {"example_id": "task", "annotator": "worker", "label": "label"}
 # Characters per cell. Cells with several labels, a path or an id may be longer than a name.
 _LONGEST_CELL = {"label": 1 << 16, "offered": 1 << 16, "images": 4096, "example_id": 4096}
+
+_MEMORY = 1e9  # bytes of features, beyond which they are in a file
 
 
 def read_own(
@@ -87,6 +91,7 @@ def read_own(
     recipe: Recipe | None = None,
     ignore_case: bool = False,
     strict: bool = True,
+    memory: float = 1.0,
 ) -> OwnData:
     """Read data with complementary labels from a table, an array file or a folder of images.
 
@@ -96,9 +101,11 @@ def read_own(
         A table: CSV (.csv, .tsv, .txt), JSON Lines (.jsonl), both also compressed (.csv.gz),
         Parquet or Excel (.xlsx); ``-`` for CSV from standard input; an .npz file; a folder with
         one folder of images per complementary label; a pandas or polars frame; the database of an
-        annotation task (`naysay annotate`), by path or URL; or an export of Label Studio (.json).
-        A table with the columns ``task``, ``worker`` and ``label``, as crowd-kit uses them, needs
-        no names of columns.
+        annotation task (`naysay annotate`), by path or URL; an export of Label Studio (.json); or
+        data that may be larger than memory: a folder of Parquet files with the same columns, or a
+        folder with ``X.npy``, ``labels.npy`` and so on, the arrays of an .npz file. A table with
+        the columns ``task``, ``worker`` and ``label``, as crowd-kit uses them, needs no names of
+        columns.
     label : str, optional
         Column of complementary labels. A table must have it, or `suggested` and `accepted`, and
         may have all of them. A cell may contain several labels,
@@ -158,6 +165,9 @@ def read_own(
         It is spelled as in `classes`, or as most labels are.
     strict : bool, default=True
         Whether a damaged image is an error. Otherwise it is left out, and listed in ``skipped``.
+    memory : float, default=1.0
+        For data in a folder: GB that the features may take in memory. Larger ones are put into a
+        temporary file, in the folder of ``TMPDIR``, and read from there.
 
     Raises
     ------
@@ -207,7 +217,8 @@ def read_own(
             strict=strict,
         )[0]
     rows: Any  # a table of features, pixels, the files of a folder, or cells with image paths
-    if _is_folder(data):
+    kind = kind_of_folder(data)
+    if kind == "images":
         for role, column in columns.items():
             raise InvalidInput(
                 f"{role} must be omitted for a folder of images, because the names of its folders "
@@ -219,31 +230,37 @@ def read_own(
         if ignore_case:
             folders = set(match_case(sorted(folders), sorted(folders)))
         classes = sort_names(folders) if classes is None else classes
-    elif _is_array_file(data):
+    elif kind == "arrays" or _is_array_file(data):
         cells, rows, classes = open_arrays(Path(data), columns, classes)
     else:
         as_text = {*columns.values(), *categorical, *text}
         as_text.update(() if recipe is None else recipe.read_as_text)
-        if not is_frame(data) and Path(data).suffix.lower() == ".json":
-            rows, columns = read_export(Path(data), columns)
-        else:
-            is_crowd = not columns.keys() & {"label", "suggested", "accepted"}
-            as_text.update(_CROWD_KIT.values() if is_crowd else ())
-            rows = read_table(data, text=as_text, delimiter=delimiter, decimal=decimal)
-            if is_crowd and {*_CROWD_KIT.values()} <= {*rows.column_names}:
-                columns = {**_CROWD_KIT, **columns}
-        images = columns.get("images")
         lists = {"features": features, "ignore": ignore, "categorical": categorical, "text": text}
-        _check_names(rows, columns, lists, source)
-        cells = _label_cells(rows, columns, source)
+        if kind == "parquet":
+            rows = ParquetFolder(Path(data))
+            _check_names(rows.head, columns, lists, source)
+            labelled = rows.read(list(columns.values())) if columns else rows.head
+        else:
+            if not is_frame(data) and Path(data).suffix.lower() == ".json":
+                rows, columns = read_export(Path(data), columns)
+            else:
+                is_crowd = not columns.keys() & {"label", "suggested", "accepted"}
+                as_text.update(_CROWD_KIT.values() if is_crowd else ())
+                rows = read_table(data, text=as_text, delimiter=delimiter, decimal=decimal)
+                if is_crowd and {*_CROWD_KIT.values()} <= {*rows.column_names}:
+                    columns = {**_CROWD_KIT, **columns}
+            images, labelled = columns.get("images"), rows
+            _check_names(rows, columns, lists, source)
+        cells = _label_cells(labelled, columns, source)
         if images is not None:
             rows = cells.pop("images")
             cells.setdefault("example_id", rows)
-    if isinstance(rows, pa.Table) and recipe is not None:
+    is_table = isinstance(rows, pa.Table | Partitioned)
+    if is_table and recipe is not None:
         names = [column.name for column in recipe.columns]
         check_columns(rows, ((name, None) for name in names), source)
         rows = rows.select(_feature_columns(rows, columns, names, (), source))
-    elif isinstance(rows, pa.Table):
+    elif is_table:
         rows = rows.select(_feature_columns(rows, columns, features, ignore, source))
     elif features is not None:
         raise InvalidInput(
@@ -257,8 +274,10 @@ def read_own(
     ids = texts = None
     if "example_id" in cells:
         ids = tuple(cells["example_id"].take(pa.array(row)).to_pylist())
-    if isinstance(rows, pa.Table):
-        examples = rows if len(row) == len(rows) else rows.take(pa.array(row))
+    if is_table:
+        examples = rows
+        if len(row) != len(rows):
+            examples = rows.take(row if isinstance(rows, Partitioned) else pa.array(row))
         if recipe is not None:
             used = recipe.with_text_model(text_model)
         else:
@@ -273,10 +292,14 @@ def read_own(
         if len(row) != (example_of_row >= 0).sum():  # some examples have several rows
             for name in rows.column_names:
                 check_rows_agree(rows[name], name, row, example_of_row, source)
-        X = used.apply(examples, source=source)
-        texts = examples.select(used.text)
+        if isinstance(examples, Partitioned):  # its texts are not kept
+            X = examples.apply(used, most_bytes=memory * 1e9)
+        else:
+            X = used.apply(examples, source=source)
+            texts = examples.select(used.text)
     elif isinstance(rows, np.ndarray):
-        X = rows[row]
+        limit_pages(rows, memory * 1e9)
+        X = take_rows(rows, row, most_bytes=memory * 1e9)
         used = ImageRecipe(
             height=X.shape[2], width=X.shape[3], mode="L" if X.shape[1] == 1 else "RGB"
         )
@@ -313,12 +336,8 @@ def _task_reader() -> Any:
     return read_task
 
 
-def _is_folder(data: Any) -> bool:
-    return not is_frame(data) and str(data) != "-" and Path(data).is_dir()
-
-
 def _is_array_file(data: Any) -> bool:
-    return not is_frame(data) and Path(data).suffix.lower() == ".npz"
+    return not is_frame(data) and Path(data).suffix.lower() in (".npz", ".npy")
 
 
 def _label_cells(table: pa.Table, columns: Mapping[str, str], source: str) -> dict[str, pa.Array]:
@@ -424,13 +443,16 @@ def read_features(
     name = source_name(data)
     if isinstance(recipe, Recipe):
         recipe = recipe.with_text_model(text_model)
-    if _is_folder(data):
+    kind = kind_of_folder(data)
+    if kind == "images":
         if isinstance(recipe, Recipe):
             raise InvalidInput(
                 f"{name} must be a table or an array file, like the training data. It is a folder."
             )
         return recipe.apply(find_images(data))
-    if _is_array_file(data):
+    if kind == "parquet" and isinstance(recipe, Recipe):
+        return ParquetFolder(Path(data)).apply(recipe, most_bytes=_MEMORY)
+    if kind == "arrays" or _is_array_file(data):
         X = find_array(read_arrays(Path(data), name), "X", name)
         features = split_features(X, name)
         if isinstance(recipe, Recipe):
@@ -439,6 +461,9 @@ def read_features(
                     f"X of {name} must be a table of numbers, like the training data. It holds "
                     f"images of shape {features.shape[1:]}."
                 )
+            if isinstance(features, Partitioned):
+                check_columns(features.head, ((each.name, None) for each in recipe.columns), name)
+                return features.apply(recipe, most_bytes=_MEMORY)
             return recipe.apply(features, source=name)
         if not isinstance(features, np.ndarray) or features.shape[1:] != recipe.shape:
             raise InvalidData(
@@ -520,10 +545,10 @@ def read_anchors(
     ([[5.0]], [1])
     """
     name = source_name(data)
-    if _is_folder(data):
+    if kind_of_folder(data) == "images":
         labels = pa.array(find_labelled_images(data)[1])
         X = read_features(data, own.recipe)
-    elif _is_array_file(data):
+    elif kind_of_folder(data) == "arrays" or _is_array_file(data):
         column = true_label or "true_labels"
         values = find_array(read_arrays(Path(data), name), column, name)
         X = read_features(data, own.recipe)

@@ -103,7 +103,12 @@ def check_table(table: pa.Table, source: str) -> pa.Table:
         raise InvalidData(
             f"{source} must have rows. It has {table.num_columns} columns and no row."
         )
-    return table.select([name for name in table.column_names if not _INDEX_NAME.fullmatch(name)])
+    return table.select(without_index(table.column_names))
+
+
+def without_index(names: Iterable[str]) -> list[str]:
+    """Leave out the columns in which pandas saves a row index."""
+    return [name for name in names if not _INDEX_NAME.fullmatch(name)]
 
 
 def find_format(data: Any, delimiter: str | None) -> tuple[str, str | None]:

@@ -1,0 +1,168 @@
+"""Run independent jobs on the processes and machines of a Ray cluster.
+
+Ray is an extra, ``naysay[ray]``, and only this module imports it.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol, TypeVar
+
+from naysay._base.errors import InvalidInput, NaysayError, WorkerLost
+
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+
+_PATIENCE = 1.0  # seconds after which nodes that joined or left are counted again
+
+
+class Executor(Protocol):
+    """What runs independent jobs, in this process or elsewhere."""
+
+    def map(
+        self, function: Callable[[Job], Result], jobs: Iterable[Job]
+    ) -> Iterator[tuple[Job, Result | NaysayError]]:
+        """Call the function with each job, and yield job and result as they are done."""
+        ...
+
+
+class InProcess:
+    """Runs one job after the other in this process."""
+
+    def map(
+        self, function: Callable[[Job], Result], jobs: Iterable[Job]
+    ) -> Iterator[tuple[Job, Result | NaysayError]]:
+        """Call the function with each job, and yield job and result."""
+        return ((job, function(job)) for job in jobs)
+
+
+class RayExecutor:
+    """Runs jobs as tasks of the Ray cluster that this process is connected to.
+
+    Jobs are taken one by one, as many at a time as the cluster has room for, so that several
+    drivers can share them. If a worker is lost, because its process or its machine dies, its job is
+    run again elsewhere.
+
+    Parameters
+    ----------
+    cpus, gpus : float, default=1, 0
+        What each job needs. Ray starts only as many jobs as there are free, shows a job only its
+        own GPUs, and limits the threads of numerical libraries to its CPUs.
+    retries : int, default=3
+        How often a job whose worker was lost is run again. After that, its result is `WorkerLost`.
+
+    Examples
+    --------
+    >>> from naysay._base.cluster import connect
+    >>> with connect("local"):  # doctest: +SKIP
+    ...     dict(RayExecutor().map(abs, [-1, 2]))
+    {-1: 1, 2: 2}
+    """
+
+    def __init__(self, *, cpus: float = 1, gpus: float = 0, retries: int = 3) -> None:
+        self.cpus, self.gpus, self.retries = cpus, gpus, retries
+
+    def map(
+        self, function: Callable[[Job], Result], jobs: Iterable[Job]
+    ) -> Iterator[tuple[Job, Result | NaysayError]]:
+        """Call the function with each job, and yield job and result as they are done.
+
+        An error of the function is raised here, and the jobs that are running are cancelled.
+        """
+        ray = _import_ray()
+        total = ray.cluster_resources()
+        for name, wanted in (("CPU", self.cpus), ("GPU", self.gpus)):
+            if wanted > total.get(name, 0):
+                raise InvalidInput(
+                    f"The Ray cluster must have {wanted:g} {name}s for each job. It has "
+                    f"{total.get(name, 0):g}."
+                )
+
+        def call(job: Job) -> Result:  # a function of its own, which need not have a name
+            return function(job)
+
+        task: Any = ray.remote(num_cpus=self.cpus, num_gpus=self.gpus, max_retries=self.retries)(
+            call
+        )
+        waiting, running, is_over = iter(jobs), {}, False
+        try:
+            while running or not is_over:
+                while not is_over and len(running) < self.n_slots:
+                    for job in waiting:
+                        running[task.remote(job)] = job
+                        break
+                    else:
+                        is_over = True
+                done = ray.wait(list(running), timeout=_PATIENCE)[0] if running else ()
+                for reference in done:
+                    yield running.pop(reference), self._result_of(reference)
+        finally:
+            for reference in running:
+                ray.cancel(reference, force=True)
+
+    @property
+    def n_slots(self) -> int:
+        """Number of jobs that the cluster has room for, at least 1."""
+        total = _import_ray().cluster_resources()
+        shares = [total.get("CPU", 0) / self.cpus] if self.cpus else []
+        shares += [total.get("GPU", 0) / self.gpus] if self.gpus else []
+        return max(1, int(min(shares, default=1)))
+
+    def _result_of(self, reference: Any) -> Any:
+        ray = _import_ray()
+        try:
+            return ray.get(reference)
+        except ray.exceptions.RayTaskError as error:
+            raise error.cause or error from None
+        except ray.exceptions.RayError as error:
+            reason = str(error).strip().partition("\n")[0].rstrip(".")
+            return WorkerLost(
+                f"The worker of this job was lost {1 + self.retries} times. Ray says: {reason}. "
+                "Does the job need more memory than the machine has?"
+            )
+
+
+@contextmanager
+def connect(address: str) -> Iterator[None]:
+    """Connect to a Ray cluster for the length of a block, unless this process is connected.
+
+    Parameters
+    ----------
+    address : str
+        As in ``ray.init``: ``"local"`` starts Ray on this machine, for as long as the block lasts;
+        ``"auto"`` finds the cluster of this machine; or ``"host:port"``.
+    """
+    ray = _import_ray()
+    if ray.is_initialized():
+        yield
+        return
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    local = {"num_cpus": os.cpu_count(), "include_dashboard": False} if address == "local" else {}
+    try:
+        ray.init(address, log_to_driver=False, logging_level="ERROR", **local)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        reason = str(error).strip().partition("\n")[0].rstrip(".")
+        raise InvalidInput(
+            "ray (--ray) must be 'local', 'auto' or the address host:port of a Ray cluster that "
+            f"is running. Got {address!r}: {reason}."
+        ) from None
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def has_gpus() -> bool:
+    """Check whether the cluster that this process is connected to has GPUs."""
+    return _import_ray().cluster_resources().get("GPU", 0) > 0
+
+
+def _import_ray() -> Any:
+    try:
+        import ray  # an extra
+        import ray.exceptions
+    except ModuleNotFoundError:
+        raise InvalidInput(
+            'To use a Ray cluster, install Ray: pip install "naysay[ray]".'
+        ) from None
+    return ray

@@ -1,0 +1,92 @@
+"""Arrays in temporary files, for data larger than memory.
+
+The pages of a file that a process has read count as its memory until the operating system needs
+them for something else. A limit makes the process give them back earlier; they stay in the cache of
+the operating system, so that this costs little, and no result depends on it.
+"""
+
+import mmap
+import os
+import tempfile
+import threading
+import time
+import weakref
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from naysay._base.checks import row_slices
+
+_INTERVAL = 0.02  # seconds between two looks at the memory
+_STATM = Path("/proc/self/statm")
+
+
+def new_array(shape: tuple[int, ...], dtype: DTypeLike, *, most_bytes: float) -> NDArray[Any]:
+    """Make an array in memory or, if it takes more than `most_bytes`, in a temporary file.
+
+    The file is in the folder of ``TMPDIR``, and vanishes with the array. About `most_bytes` of it
+    are in memory at a time.
+    """
+    n_bytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    if n_bytes <= most_bytes:
+        return np.empty(shape, dtype)
+    with tempfile.TemporaryFile(prefix="naysay-") as file:
+        file.truncate(n_bytes)
+        pages = mmap.mmap(file.fileno(), n_bytes)  # keeps the file until the array is gone
+    array = np.frombuffer(pages, dtype).reshape(shape)
+    limit_pages(array, most_bytes)
+    return array
+
+
+def find_pages(array: Any) -> mmap.mmap | None:
+    """Find the memory map that an array, or what it is a view of, is in."""
+    while isinstance(array, np.ndarray | memoryview):
+        array = array.base if isinstance(array, np.ndarray) else array.obj
+    return array if isinstance(array, mmap.mmap) else None
+
+
+def take_rows(X: NDArray[Any], rows: NDArray[np.int64], *, most_bytes: float) -> NDArray[Any]:
+    """Select rows as ``X[rows]`` does, but those of a file into another file, in parts."""
+    if find_pages(X) is None:
+        return X[rows]
+    if len(rows) == len(X) and (np.diff(rows) == 1).all():
+        return X
+    taken = new_array((len(rows), *X.shape[1:]), X.dtype, most_bytes=most_bytes)
+    for part in row_slices(len(rows), max(1, X[:1].size)):
+        taken[part] = X[rows[part]]
+    return taken
+
+
+def window_for(X: NDArray[Any], memory: float) -> int | None:
+    """Count the rows that fit into `memory` GB, if X is in a file that is larger; None if not."""
+    if find_pages(X) is None or X.nbytes <= memory * 1e9:
+        return None
+    return max(1, int(memory * 1e9 / X[:1].nbytes))
+
+
+def limit_pages(array: NDArray[Any], most_bytes: float) -> None:
+    """Give the pages of an array in a file back when the process has more than `most_bytes`.
+
+    A thread looks after it for as long as the array exists. Without Linux, nothing is done.
+    """
+    pages = find_pages(array)
+    if pages is None or not _STATM.exists() or not hasattr(mmap, "MADV_DONTNEED"):
+        return
+    threading.Thread(
+        target=_watch, args=(weakref.ref(pages), _file_bytes() + most_bytes), daemon=True
+    ).start()
+
+
+def _watch(pages_of: "weakref.ref[mmap.mmap]", most: float) -> None:
+    while (pages := pages_of()) is not None:
+        if _file_bytes() > most:
+            pages.madvise(mmap.MADV_DONTNEED)
+        del pages
+        time.sleep(_INTERVAL)
+
+
+def _file_bytes() -> int:
+    """Look up how much memory of this process is pages of files."""
+    return int(_STATM.read_text().split()[2]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,200 @@
+"""Tables that are larger than memory: Parquet files in a folder, and arrays in files of their own.
+
+Columns are read one at a time, to fit a recipe, and rows in batches, to apply it.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Sequence
+from copy import copy
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from naysay._base.checks import shorten
+from naysay._base.errors import InvalidData
+from naysay._base.files import check_memory, printable
+from naysay._base.mapped import limit_pages, new_array
+from naysay.datasets.own.batches import counting_from, parquet_batches
+from naysay.datasets.own.recipe import NumericColumn, Recipe
+from naysay.datasets.own.tables import is_frame, open_parquet, without_index
+
+_SUFFIXES = (".parquet", ".pq")
+_BATCH_BYTES = 1 << 25  # of the features of a batch
+
+
+def kind_of_folder(data: Any) -> str | None:
+    """Tell what a folder holds, ``"parquet"``, ``"arrays"`` or ``"images"``; None for no folder."""
+    if is_frame(data) or str(data) == "-" or not Path(data).is_dir():
+        return None
+    if Path(data, "X.npy").is_file():
+        return "arrays"
+    return "parquet" if find_parts(Path(data)) else "images"
+
+
+def find_parts(folder: Path) -> list[Path]:
+    """List the Parquet files of a folder, sorted by name; hidden ones are left out."""
+    return sorted(
+        path
+        for path in folder.iterdir()
+        if path.suffix.lower() in _SUFFIXES and not path.name.startswith((".", "_"))
+    )
+
+
+class Partitioned(ABC):
+    """A table that is read in parts. What it shares with a pyarrow table has the same names."""
+
+    column_names: list[str]
+    source: str
+    n_rows: int
+    chosen: NDArray[np.int64] | None = None  # rows that were taken, in ascending order
+
+    @property
+    @abstractmethod
+    def head(self) -> pa.Table:
+        """A table with the same columns, and no row."""
+
+    @abstractmethod
+    def read(self, names: Sequence[str]) -> pa.Table:
+        """Read some columns of all rows into memory."""
+
+    @abstractmethod
+    def batches(self, n_rows: int) -> Iterator[tuple[int, pa.Table]]:
+        """Read all columns in batches, each with the number of rows before it."""
+
+    def __len__(self) -> int:
+        return self.n_rows if self.chosen is None else len(self.chosen)
+
+    def __getitem__(self, name: str) -> pa.ChunkedArray:
+        cells = self.read([name]).column(0)
+        return cells if self.chosen is None else cells.take(pa.array(self.chosen))
+
+    @property
+    def columns(self) -> Iterator[pa.ChunkedArray]:
+        """The columns, each of which is read when it is asked for."""
+        return map(self.__getitem__, self.column_names)
+
+    def select(self, names: Sequence[str]) -> Self:
+        """Select columns."""
+        other = copy(self)
+        other.column_names = list(names)
+        return other
+
+    def take(self, rows: NDArray[np.int64]) -> Self:
+        """Select rows, in ascending order."""
+        other = copy(self)
+        other.chosen = rows
+        return other
+
+    def apply(self, recipe: Recipe, *, most_bytes: float) -> NDArray[np.float32]:
+        """Convert the rows to features, in a temporary file if they take more than `most_bytes`."""
+        X = new_array((len(self), *recipe.shape), np.float32, most_bytes=most_bytes)
+        n_rows = max(1, _BATCH_BYTES // (4 * recipe.shape[0]))
+        for first, batch in self.select([each.name for each in recipe.columns]).batches(n_rows):
+            where = slice(first, first + len(batch))
+            if self.chosen is not None:
+                where = slice(*np.searchsorted(self.chosen, (where.start, where.stop)))
+                batch = batch.take(pa.array(self.chosen[where] - first))
+            with counting_from(first):
+                X[where] = recipe.apply(batch, source=self.source)
+        return X
+
+
+class ParquetFolder(Partitioned):
+    """The Parquet files of a folder as one table, in the order of their names."""
+
+    def __init__(self, folder: Path) -> None:
+        self.source = printable(folder)
+        self.files = find_parts(folder)
+        self.n_rows = 0
+        schemas = []
+        for path in self.files:
+            with open_parquet(path, printable(path), encoded=True) as file:
+                schemas.append(file.schema_arrow.remove_metadata())
+                self.n_rows += file.metadata.num_rows
+        self._schema = schemas[0]
+        self.column_names = without_index(self._schema.names)
+        for path, schema in zip(self.files, schemas, strict=True):
+            if schema != self._schema:
+                odd = [each.name for each in schema if each not in self._schema]
+                odd += [name for name in self._schema.names if name not in schema.names]
+                raise InvalidData(
+                    f"All Parquet files of {self.source} must have the same columns, of the same "
+                    f"types. {path.name} differs from {self.files[0].name} in "
+                    f"{shorten(odd or schema.names)}."
+                )
+        if not self.n_rows:
+            raise InvalidData(f"{self.source} must have rows. Its Parquet files have none.")
+
+    @property
+    def head(self) -> pa.Table:
+        """A table with the same columns, and no row."""
+        return self._schema.empty_table().select(self.column_names)
+
+    def read(self, names: Sequence[str]) -> pa.Table:
+        """Read some columns of all rows into memory."""
+        parts, n_bytes = [], 0
+        for path in self.files:
+            with open_parquet(path, printable(path), encoded=True) as file:
+                part = file.read(columns=list(names)).replace_schema_metadata()
+                part.validate(full=True)
+            n_bytes += part.nbytes
+            check_memory(n_bytes, self.source)
+            parts.append(part)
+        return pa.concat_tables(parts).select(list(names))
+
+    def batches(self, n_rows: int) -> Iterator[tuple[int, pa.Table]]:
+        """Read all columns in batches, each with the number of rows before it."""
+        first = 0
+        for path in self.files:
+            for batch in parquet_batches(path, printable(path), n_rows, self.column_names):
+                yield first, batch
+                first += len(batch)
+
+
+class MappedArray(Partitioned):
+    """A memory-mapped array of numbers, shape (n, features), as columns x0, x1, and so on."""
+
+    def __init__(self, X: NDArray[Any], source: str) -> None:
+        self.X, self.source, self.n_rows = X, source, len(X)
+        self.column_names = [f"x{index}" for index in range(X.shape[1])]
+
+    @property
+    def head(self) -> pa.Table:
+        """A table with the same columns, and no row."""
+        return self._table(slice(0), self.column_names)
+
+    def read(self, names: Sequence[str]) -> pa.Table:
+        """Read some columns of all rows into memory."""
+        return self._table(slice(None), names)
+
+    def batches(self, n_rows: int) -> Iterator[tuple[int, pa.Table]]:
+        """Read all columns in batches, each with the number of rows before it."""
+        for first in range(0, self.n_rows, n_rows):
+            yield first, self._table(slice(first, first + n_rows), self.column_names)
+
+    def apply(self, recipe: Recipe, *, most_bytes: float) -> NDArray[np.float32]:
+        """Convert the rows to features; the array itself, if there is nothing to convert."""
+        plain = [NumericColumn(name=name, median=0) for name in self.column_names]
+        found = [
+            NumericColumn(name=each.name, median=0, center=each.center, scale=each.scale)
+            for each in recipe.columns
+            if isinstance(each, NumericColumn) and not each.n_missing
+        ]
+        is_same = found == plain and len(plain) == self.X.shape[1] and self.chosen is None
+        if is_same and self.X.dtype == np.float32 and _is_finite(self.X):
+            limit_pages(self.X, most_bytes)
+            return self.X
+        return super().apply(recipe, most_bytes=most_bytes)
+
+    def _table(self, rows: slice, names: Collection[str]) -> pa.Table:
+        places = [int(name[1:]) for name in names]
+        part = np.ascontiguousarray(self.X[rows][:, places].T)
+        return pa.table(dict(zip(names, part, strict=True)))
+
+
+def _is_finite(X: NDArray[Any]) -> bool:
+    step = max(1, _BATCH_BYTES // X[:1].nbytes)
+    return all(np.isfinite(X[start : start + step]).all() for start in range(0, len(X), step))

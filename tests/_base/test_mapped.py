@@ -1,0 +1,49 @@
+"""Arrays in temporary files hold what arrays in memory do, and give their pages back."""
+
+import gc
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from naysay._base import mapped
+
+
+def test_small_arrays_are_in_memory_and_large_ones_in_a_file_that_vanishes(tmp_path, monkeypatch):
+    monkeypatch.setattr(mapped.tempfile, "tempdir", str(tmp_path))
+    small = mapped.new_array((10, 3), np.float32, most_bytes=120)
+    large = mapped.new_array((10, 3), np.float32, most_bytes=119)
+    assert mapped.find_pages(small) is None
+    assert mapped.find_pages(large[2:]) is not None
+    large[:] = np.arange(30).reshape(10, 3)
+    assert large.sum() == 435
+    assert not list(tmp_path.iterdir())
+
+
+def test_rows_of_a_file_are_taken_as_those_of_an_array():
+    X = mapped.new_array((1000, 3), np.float32, most_bytes=0)
+    X[:] = np.random.default_rng(0).normal(size=X.shape)
+    rows = np.flatnonzero(X[:, 0] > 0)
+    taken = mapped.take_rows(X, rows, most_bytes=0)
+    assert mapped.find_pages(taken) is not None
+    np.testing.assert_array_equal(taken, np.array(X)[rows])
+    assert mapped.take_rows(X, np.arange(1000), most_bytes=0) is X
+    assert mapped.window_for(X, 6e-6) == 500
+    assert mapped.window_for(X, 1) is None
+    assert mapped.window_for(np.array(X), 0) is None
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux")
+def test_pages_beyond_the_limit_are_given_back_and_hold_the_same():
+    limit = 8 << 20
+    before = mapped._file_bytes()
+    X = mapped.new_array((16 << 20,), np.float32, most_bytes=limit)  # 64 MB
+    X[:] = 1
+    deadline = time.monotonic() + 10
+    while mapped._file_bytes() > before + limit and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert mapped._file_bytes() <= before + limit
+    assert X.sum() == len(X)
+    del X
+    gc.collect()

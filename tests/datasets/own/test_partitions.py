@@ -1,0 +1,115 @@
+"""Folders of Parquet files and of arrays give the data that one table in memory gives."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from naysay import InvalidData, InvalidInput
+from naysay._base.mapped import find_pages
+from naysay.datasets.own import read_features, read_own
+from naysay.datasets.own.partitions import kind_of_folder
+
+FIELDS = ("X", "example", "label", "answer_row", "true_labels", "row")
+
+
+def make_frame(n=60):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=n), "b": rng.integers(5, size=n)})
+    frame.loc[3, "a"] = np.nan
+    frame["colour"] = rng.choice(["red", "green"], size=n)
+    frame["not"] = rng.choice(["cat", "dog", "owl"], size=n)
+    frame.loc[[0, 50], "not"] = None  # rows without an answer are dropped
+    frame["is"] = None
+    frame.loc[7, "is"] = "owl"
+    return frame.astype({"is": "string"})
+
+
+def write_parts(frame, folder, *ends):
+    folder.mkdir(exist_ok=True)
+    for number, (start, stop) in enumerate(zip((0, *ends), (*ends, len(frame)), strict=True)):
+        part = frame.iloc[start:stop]
+        part.to_parquet(folder / f"part-{number}.parquet", index=False, row_group_size=7)
+    return folder
+
+
+def assert_same(large, small):
+    for name in FIELDS:
+        np.testing.assert_array_equal(getattr(large, name), getattr(small, name))
+    assert large.recipe == small.recipe
+    assert (large.classes, large.n_rows, large.ids) == (small.classes, small.n_rows, small.ids)
+
+
+@pytest.mark.parametrize("memory", [0, 1])
+def test_a_folder_of_parquet_files_is_one_table(memory, tmp_path):
+    frame = make_frame()
+    folder = write_parts(frame, tmp_path / "parts", 20, 21)
+    large = read_own(folder, label="not", true_label="is", memory=memory)
+    small = read_own(frame, label="not", true_label="is")
+    assert_same(large, small)
+    assert (find_pages(large.X) is None) == bool(memory)
+    again = read_own(folder, label="not", true_label="is", recipe=large.recipe, memory=memory)
+    assert_same(again, small)
+    np.testing.assert_array_equal(
+        read_features(folder, large.recipe), read_features(frame, small.recipe)
+    )
+
+
+def test_rows_of_one_example_may_be_in_several_files(tmp_path):
+    frame = make_frame().head(30).drop(columns=["not", "is"])
+    frame = pd.concat([frame, frame]).assign(who=["ann"] * 30 + ["bob"] * 30)
+    frame["id"] = [f"e{number}" for number in [*range(30)] * 2]
+    frame["not"] = np.random.default_rng(1).choice(["cat", "dog"], size=60)
+    named = {"label": "not", "annotator": "who", "example_id": "id"}
+    folder = write_parts(frame, tmp_path / "parts", 40)
+    assert_same(read_own(folder, **named, memory=0), read_own(frame, **named))
+    frame.iloc[40, 0] = 5.0
+    write_parts(frame, tmp_path / "parts", 40)
+    with pytest.raises(InvalidData, match="column 'a' differs between data rows 11 and 41"):
+        read_own(folder, **named)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_folder_of_arrays_is_an_array_file(dtype, tmp_path):
+    rng = np.random.default_rng(0)
+    arrays = {"X": rng.normal(size=(40, 3)).astype(dtype), "labels": rng.integers(3, size=40)}
+    np.savez(tmp_path / "data.npz", **arrays)
+    folder = tmp_path / "arrays"
+    folder.mkdir()
+    for name, array in arrays.items():
+        np.save(folder / name, array)
+    small = read_own(tmp_path / "data.npz")
+    large = read_own(folder, memory=0)
+    assert_same(large, small)
+    assert find_pages(large.X) is not None
+    np.testing.assert_array_equal(read_features(folder / "X.npy", large.recipe), small.X)
+
+
+def test_images_in_an_array_stay_on_disk(tmp_path):
+    images = np.random.default_rng(0).integers(256, size=(20, 1, 4, 4), dtype=np.uint8)
+    np.save(tmp_path / "X", images)
+    np.save(tmp_path / "labels", np.arange(20) % 3)
+    own = read_own(tmp_path, memory=0)
+    np.testing.assert_array_equal(own.X, images)
+    assert find_pages(own.X) is not None
+
+
+def test_refusals_say_which_file_is_odd(tmp_path):
+    frame = make_frame()
+    folder = write_parts(frame, tmp_path / "parts", 30)
+    assert kind_of_folder(folder) == "parquet"
+    with pytest.raises(InvalidInput, match=r"label \(--label\) must name a column .*Did you mean"):
+        read_own(folder, label="nott")
+    with pytest.raises(InvalidInput, match="must name the column of complementary labels"):
+        read_own(folder)
+    frame.assign(b="x").to_parquet(folder / "part-9.parquet", index=False)
+    with pytest.raises(InvalidData, match=r"part-9.parquet differs from part-0.parquet in 'b'\."):
+        read_own(folder, label="not")
+    (folder / "part-9.parquet").write_bytes(b"PAR1 damaged")
+    with pytest.raises(InvalidData, match=r"part-9\.parquet must be a Parquet file"):
+        read_own(folder, label="not")
+    (tmp_path / "X.npy").write_bytes(b"damaged")
+    with pytest.raises(InvalidData, match=r"X\.npy must be an \.npy file"):
+        read_own(tmp_path)
+    np.save(tmp_path / "X.npy", np.array([{}], dtype=object), allow_pickle=True)
+    with pytest.raises(InvalidData, match="holds objects"):
+        read_own(tmp_path)

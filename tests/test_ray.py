@@ -1,0 +1,228 @@
+"""Work on a real Ray cluster of two nodes: what is lost is done again, and nothing is doubled."""
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from typer.testing import CliRunner
+
+from naysay._base.cluster import RayExecutor, connect
+from naysay._base.errors import InvalidInput, WorkerLost
+from naysay.cli import app
+from naysay.experiments import tasks
+from naysay.experiments.records import RecordFile
+from naysay.experiments.runner import run
+from naysay.experiments.spec import RunSpec
+from places import SOURCE, SUPPORT
+from small_sets import make_digits, use_digits
+
+pytestmark = [
+    pytest.mark.skipif(
+        importlib.util.find_spec("ray") is None, reason='Ray is missing: pip install "naysay[ray]"'
+    ),
+    pytest.mark.xdist_group("ray"),  # one cluster
+]
+OPTIONS = {
+    "network": "MLP",
+    "optimiser": "adamw",
+    "schedule": "cosine",
+    "epochs": 2,
+    "batch_size": 64,
+    "lr": 5e-3,
+    "weight_decay": 1e-2,
+    "patience": 15,
+}
+
+
+def make_specs(n, **options):
+    fields = {"dataset": "mnist", "setting": "with0", "method": "forward", "knows": "true Q"}
+    return [
+        RunSpec(**fields, recipe="quick", trial=trial, options={**OPTIONS, **options})
+        for trial in range(n)
+    ]
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Two nodes with one CPU each, on this machine, to which this process is connected."""
+    import ray
+    from ray.cluster_utils import Cluster
+
+    with (
+        tempfile.TemporaryDirectory(prefix="ray", dir="/tmp") as folder,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setenv("PYTHONPATH", f"{SOURCE}:{SUPPORT}")
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        size = {"num_cpus": 1, "object_store_memory": 10**8}
+        nodes = Cluster(True, head_node_args={**size, "temp_dir": folder})
+        nodes.add_node(**size)
+        connect_driver(nodes.address)
+        yield nodes
+        ray.shutdown()
+        nodes.shutdown()
+
+
+def connect_driver(address):
+    """Connect to workers for whom every data set is scikit-learn's digits."""
+    import ray
+
+    hook = {"worker_process_setup_hook": use_digits}
+    ray.init(address, log_to_driver=False, logging_level="ERROR", runtime_env=hook)
+
+
+def test_jobs_come_back_as_they_are_done_and_run_at_the_same_time(cluster):
+    def work(job):
+        time.sleep(job)
+        return os.getpid(), time.time() - job, time.time()
+
+    found = list(RayExecutor().map(work, iter([1.0, 0.1, 0.2])))
+    assert [job for job, _ in found] == [0.1, 0.2, 1.0]
+    (pid, start, end), (other_pid, other_start, _) = found[2][1], found[0][1]
+    assert pid != other_pid
+    assert start < other_start < end or other_start <= start
+
+
+def test_an_error_of_a_job_is_raised_as_it_is(cluster):
+    def refuse_odd(job):
+        if job % 2:
+            raise InvalidInput(f"job {job} must be even")
+
+    with pytest.raises(InvalidInput, match=r"^job 3 must be even$"):
+        list(RayExecutor().map(refuse_odd, [3]))
+    with pytest.raises(InvalidInput, match=r"must have 1 GPUs for each job. It has 0\."):
+        list(RayExecutor(gpus=1).map(abs, [1]))
+
+
+def test_a_job_whose_worker_dies_is_run_again_but_not_for_ever(cluster, tmp_path):
+    def work(job):
+        with Path(tmp_path, job).open("a") as file:
+            file.write("x")
+        n_tries = len(Path(tmp_path, job).read_text())
+        if job == "always" or (job == "once" and n_tries == 1):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return n_tries
+
+    found = dict(RayExecutor(retries=1).map(work, ["once", "always", "never"]))
+    assert (found["once"], found["never"]) == (2, 1)
+    assert isinstance(found["always"], WorkerLost)
+    assert "lost 2 times" in str(found["always"])
+
+
+def test_runs_are_those_of_one_process_and_a_second_driver_repeats_none(
+    cluster, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(tasks, "_load", lambda name, folder: make_digits())
+    specs = [*make_specs(3), *make_specs(1, epochs=3, speed=3)]  # the last has an unknown option
+    files = [RecordFile(tmp_path / name) for name in ("here", "there")]
+    started = []
+    here = run(specs, files[0], device="cpu")
+    there = run(specs, files[1], device="cpu", executor=RayExecutor(), on_run=started.append)
+    assert here.to_dict() == there.to_dict()
+    assert there.n_done == 3
+    assert started == specs
+    by_trial = [
+        {record.spec.trial: (record.accuracy, record.history) for record in file.read()}
+        for file in files
+    ]
+    assert by_trial[0] == by_trial[1]
+    again = run(specs[:3], files[1], device="cpu", executor=RayExecutor())
+    assert (again.n_done, again.n_skipped) == (0, 3)
+    assert len(files[1].read()) == 3
+
+
+def test_runs_of_a_killed_worker_are_trained_again_and_recorded_once(cluster, tmp_path):
+    killed = []
+
+    def kill_first_worker():
+        parents = [
+            psutil.Process(node.all_processes["raylet"][0].process.pid)
+            for node in cluster.list_all_nodes()
+        ]
+        while not killed:
+            for child in [each for parent in parents for each in parent.children(recursive=True)]:
+                try:
+                    if child.cmdline()[:1] == ["ray::call"] and not killed:
+                        child.kill()
+                        killed.append(child.pid)
+                except (psutil.NoSuchProcess, psutil.ZombieProcess):
+                    continue
+            time.sleep(0.01)
+
+    file = RecordFile(tmp_path / "records.jsonl")
+    thread = threading.Thread(target=kill_first_worker, daemon=True)
+    thread.start()
+    summary = run(make_specs(4, epochs=10), file, device="cpu", executor=RayExecutor())
+    thread.join()
+    assert (summary.n_done, summary.refused) == (4, {})
+    assert sorted(record.spec.trial for record in file.read()) == [0, 1, 2, 3]
+
+
+def test_a_driver_that_is_stopped_leaves_whole_records_and_the_next_one_goes_on(cluster, tmp_path):
+    file = RecordFile(tmp_path / "records.jsonl")
+
+    def stop(record):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(make_specs(4), file, device="cpu", executor=RayExecutor(), on_record=stop)
+    assert len(file.read()) == 1
+    summary = run(make_specs(4), file, device="cpu", executor=RayExecutor())
+    assert (summary.n_done, summary.n_skipped, summary.n_elsewhere) == (3, 1, 0)
+    assert sorted(record.spec.trial for record in file.read()) == [0, 1, 2, 3]
+
+
+DRIVER = """
+    import sys, test_ray
+    from naysay.experiments.runner import RayExecutor, run
+    test_ray.connect_driver(sys.argv[1])
+    file = test_ray.RecordFile(sys.argv[2])
+    run(test_ray.make_specs(4, epochs=5), file, device="cpu", executor=RayExecutor())
+"""
+
+
+def test_a_driver_that_is_killed_is_replaced_by_another_one(cluster, tmp_path):
+    file = RecordFile(tmp_path / "records.jsonl")
+    path = f"{SOURCE}:{SUPPORT}:{Path(__file__).parent}"
+    command = [sys.executable, "-c", textwrap.dedent(DRIVER), cluster.address, str(file.path)]
+    with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path}) as driver:
+        while not file.path.exists():
+            assert driver.poll() is None
+            time.sleep(0.02)
+        driver.kill()
+    n_before = len(file.read())
+    assert 1 <= n_before < 4
+    summary = run(make_specs(4, epochs=5), file, device="cpu", executor=RayExecutor())
+    assert (summary.n_done, summary.n_skipped) == (4 - n_before, n_before)
+    assert sorted(record.spec.trial for record in file.read()) == [0, 1, 2, 3]
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_reproduce_on_the_command_line(cluster, tmp_path):
+    out = tmp_path / "records.jsonl"
+    command = ["reproduce", "table2", "--quick", "--trials", 1, "--only", "LM/T*with0"]
+    command += ["--out", out, "--device", "cpu", "--ray", cluster.address]
+    done = invoke(*command)
+    assert done.exit_code == 0, done.output
+    assert "table2: LM/T, with0, trial 1: " in done.output
+    again = json.loads(invoke(*command, "--json").stdout)
+    assert (again["done"], again["on_file"]) == (0, 1)
+
+
+def test_without_ray_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(InvalidInput, match=r"pip install \"naysay\[ray\]\""), connect("local"):
+        pass

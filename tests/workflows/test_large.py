@@ -1,0 +1,132 @@
+"""Data in folders, which may be larger than memory, lead to the results of data in memory."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from sklearn.datasets import load_digits
+from typer.testing import CliRunner
+
+from naysay import ComplementaryClassifier, InvalidInput, TransitionMatrix
+from naysay._base.mapped import find_pages
+from naysay.cli import app
+from naysay.datasets.own import read_own
+from naysay.workflows.check import check_file
+from naysay.workflows.estimate import estimate_own
+from naysay.workflows.fit import fit_own
+from naysay.workflows.predict import predict_folder
+
+
+@pytest.fixture(scope="module")
+def frame():
+    X, y = load_digits(return_X_y=True)
+    X, y = X[y < 3][:, 18:38:2], y[y < 3]
+    frame = pd.DataFrame(X, columns=[f"pixel {place}" for place in range(X.shape[1])])
+    frame["not"] = np.array(["a", "b", "c"])[TransitionMatrix.uniform(3).sample(y, seed=0)]
+    frame["is"] = pd.Series(np.where(np.arange(len(y)) % 20 == 0, np.array(list("abc"))[y], None))
+    return frame.astype({"is": "string"})
+
+
+@pytest.fixture(scope="module")
+def folder(frame, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("parts")
+    for number in range(3):
+        frame.iloc[number::3].to_parquet(folder / f"{number}.parquet", index=False)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def whole(folder):
+    return pd.concat([pd.read_parquet(path) for path in sorted(folder.iterdir())])
+
+
+NAMED = {"label": "not", "true_label": "is"}
+QUICK = {"learner": "network", "epochs": 4, "transition": "uniform"}
+
+
+@pytest.fixture(scope="module")
+def model(folder, tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "model"
+    fit_own(read_own(folder, **NAMED), **QUICK)[0].save(path)
+    return path
+
+
+def test_fit_and_check_are_those_of_data_in_memory_for_the_same_order(folder, whole):
+    small, large = read_own(whole, **NAMED), read_own(folder, **NAMED, memory=0)
+    assert find_pages(large.X) is not None
+    orders = {}
+    for window in (None, 64):
+        clf, report = fit_own(small, window=window, **QUICK)
+        other, other_report = fit_own(large, window=window, memory=0, **QUICK)
+        orders[window] = clf.predict_proba(small.X)
+        np.testing.assert_array_equal(orders[window], other.predict_proba(large.X))
+        before, after = report.to_dict(), other_report.to_dict()
+        for facts in (before, after):
+            del facts["seconds"], facts["data"]
+        assert before == after
+    assert not np.array_equal(*orders.values())
+    windowed, _ = fit_own(large, memory=64 * 40 / 1e9, **QUICK)  # GB: 64 rows of 10 numbers
+    np.testing.assert_array_equal(windowed.predict_proba(small.X), orders[64])
+    first, second = (
+        check_file(clf, data, **NAMED, **more).to_dict()
+        for data, more in ((whole, {}), (folder, {"memory": 0}))
+    )
+    assert first.pop("source") != second.pop("source")
+    assert first == second
+
+
+def test_the_matrix_is_that_of_data_in_memory(folder, whole):
+    options = {"learner": "network", "epochs": 2, "refine": False}
+    small, large = read_own(whole, **NAMED), read_own(folder, **NAMED, memory=0)
+    Q = estimate_own(small, **options).transition
+    assert estimate_own(large, window=None, memory=0, **options).transition == Q
+
+
+def test_predictions_for_a_folder_are_those_for_its_files(folder, whole, model, tmp_path):
+    clf = ComplementaryClassifier.load(model)
+    probs = clf.predict_proba(read_own(whole, **NAMED).X)
+    counts = predict_folder(model, folder, tmp_path / "out")
+    assert [path.name for path in sorted((tmp_path / "out").iterdir())] == [
+        "0.parquet",
+        "1.parquet",
+        "2.parquet",
+    ]
+    found = pq.read_table(tmp_path / "out")
+    assert counts.total() == len(found) == len(whole)
+    np.testing.assert_array_equal(found["P(b)"], probs[:, 1])
+    assert found["prediction"].to_pylist() == clf.classes_[probs.argmax(axis=1)].tolist()
+    with pytest.raises(InvalidInput, match="must be a new or empty folder"):
+        predict_folder(model, folder, tmp_path / "out")
+    with pytest.raises(InvalidInput, match="must be a folder of Parquet files"):
+        predict_folder(model, tmp_path, tmp_path / "new")
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_predict_on_the_command_line(folder, model, tmp_path, whole):
+    done = invoke("predict", model, folder, "--out", tmp_path / "out", "--json")
+    assert json.loads(done.stdout)["rows"] == len(whole)
+    one = invoke("predict", model, folder, "--out", tmp_path / "one.parquet")
+    assert one.exit_code == 0, one.output
+    assert pq.read_table(tmp_path / "out").equals(pq.read_table(tmp_path / "one.parquet"))
+    refused = invoke("predict", model, folder, "--out", tmp_path / "two.csv", "--ray", "local")
+    assert refused.exit_code == 2
+    assert "--ray needs --out FOLDER" in refused.output
+
+
+def test_predictions_for_an_array_are_those_for_a_table(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 4)).astype(np.float32)
+    np.savez(tmp_path / "data.npz", X=X, labels=rng.integers(3, size=100))
+    np.save(tmp_path / "X.npy", X)
+    fit_own(read_own(tmp_path / "data.npz"), **QUICK)[0].save(tmp_path / "model")
+    for source in ("data.npz", "X.npy", ""):
+        name = f"{source or 'folder'}.csv"
+        done = invoke("predict", tmp_path / "model", tmp_path / source, "--out", tmp_path / name)
+        assert done.exit_code == 0, done.output
+    texts = {(tmp_path / f"{name}.csv").read_text() for name in ("data.npz", "X.npy", "folder")}
+    assert len(texts) == 1
