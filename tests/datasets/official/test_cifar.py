@@ -161,7 +161,7 @@ def test_an_array_cannot_claim_more_memory_than_its_bytes(tmp_path, found):
     "content", [b"\x80\x04", b"not a pickle", b"\x80\x04]q\x00.", b"\x80\x04K\x01."]
 )
 def test_what_is_no_pickle_of_a_dict_is_refused(tmp_path, found, content):
-    with pytest.raises(InvalidData, match=r"data_batch_1 must (be a pickle|hold a dict)"):
+    with pytest.raises(InvalidData, match=r"data_batch_1 must (be a pickle|contain a dict)"):
         read_pickle(content, found(tmp_path / "data_batch_1"))
 
 
