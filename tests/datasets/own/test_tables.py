@@ -265,5 +265,5 @@ def test_text_inside_other_types_counts_before_it_is_expanded(tmp_path, monkeypa
     pq.write_table(pa.table({"a": column}), path, compression="zstd")
     assert path.stat().st_size < 1e4
     monkeypatch.setenv("NAYSAY_MAX_GB", "0.004")
-    with pytest.raises(InvalidData, match=r"must hold at most 0\.004 GB"):
+    with pytest.raises(InvalidData, match=r"must contain at most 0\.004 GB"):
         read_table(path)
