@@ -109,9 +109,9 @@ def test_bad_likelihoods_are_refused():
 @pytest.mark.parametrize(
     "columns,error,wording",
     [
-        ({"example": [0, 1], "label": [0]}, InvalidInput, "label must hold one entry per answer"),
-        ({"example": [0.5], "label": [0]}, InvalidInput, "example must hold integers"),
-        ({"example": [-1], "label": [0]}, InvalidInput, "example must hold integers 0"),
+        ({"example": [0, 1], "label": [0]}, InvalidInput, "must contain one entry per answer"),
+        ({"example": [0.5], "label": [0]}, InvalidInput, "example must contain integers"),
+        ({"example": [-1], "label": [0]}, InvalidInput, "example must contain integers 0"),
         ({"example": [3], "label": [0], "n_examples": 2}, InvalidInput, r"integers 0\.\.1"),
     ],
 )

@@ -81,25 +81,25 @@ class Observations:
         for name, column in columns.items():
             if column is not None and column.shape != (example.size,):
                 raise InvalidInput(
-                    f"{name} must hold one entry per answer, shape ({example.size},). "
+                    f"{name} must contain one entry per answer, shape ({example.size},). "
                     f"Got shape {column.shape}."
                 )
         if example.size and example.dtype.kind not in "iu":
             raise InvalidInput(
-                f"example must hold integers: the row of X of each answer. Got {example.dtype}."
+                f"example must contain integers: the row of X of each answer. Got {example.dtype}."
             )
         n_seen = int(example.max(initial=-1)) + 1
         n_examples = n_seen if self.n_examples == -1 else int(self.n_examples)
         if n_seen > n_examples or example.min(initial=0) < 0:
             raise InvalidInput(
-                f"example must hold integers 0..{n_examples - 1}. "
+                f"example must contain integers 0..{n_examples - 1}. "
                 f"Got {example.min()} to {example.max()}."
             )
         if accepted is not None and not np.isin(accepted, (CHOSEN, NO, YES)).all():
             unknown = np.setdiff1d(accepted, (CHOSEN, NO, YES)).tolist()
             raise InvalidInput(
-                "accepted must hold 1 for yes, 0 for no and -1 for answers that chose a class. Got "
-                f"also {shorten(unknown)}. For other values use naysay.observations.from_log."
+                "accepted must contain 1 for yes, 0 for no and -1 for answers that chose a class. "
+                f"Got also {shorten(unknown)}. For other values use naysay.observations.from_log."
             )
         if not ((mistakes >= 0) & (mistakes < 0.5)).all():
             raise InvalidInput(
@@ -108,7 +108,7 @@ class Observations:
         for answer, listed in enumerate(() if offered is None else offered):
             if listed is not None and (len(listed) < 2 or label[answer] not in listed):
                 raise InvalidInput(
-                    f"offered must hold at least 2 classes, and the one chosen. Answer {answer} "
+                    f"offered must contain at least 2 classes, and the one chosen. Answer {answer} "
                     f"chose {shorten([label.tolist()[answer]])} out of {shorten(list(listed))}."
                 )
         if accepted is not None and (accepted == CHOSEN).all():
@@ -249,7 +249,7 @@ def from_log(
     accepted : array of shape (m,)
         Whether it was accepted: booleans, 1 and 0, or text in capitals or not: yes/no, y/n,
         true/false, t/f, accepted/rejected or accept/reject.
-        Where there was no answer, None, NaN or an empty text; such rows say nothing.
+        Where there was no answer, None, NaN or an empty text; such rows are ignored.
     example : int array of shape (m,), optional
         The row of X that each suggestion is about; by default one suggestion for each row.
     annotator : array of shape (m,), optional

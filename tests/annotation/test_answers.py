@@ -234,7 +234,7 @@ def test_items_are_found_in_folders_and_tables(tmp_path):
     with pytest.raises(InvalidData, match=r"'b.txt', which is none"):
         find_items(tmp_path / "texts", known=tmp_path / "known.csv")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InvalidData, match="must hold images"):
+    with pytest.raises(InvalidData, match="must contain images"):
         find_items(tmp_path / "empty")
     with pytest.raises(InvalidInput, match="at least 3 classes"):
         Settings.of(["a", "b"])

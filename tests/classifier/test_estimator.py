@@ -216,7 +216,7 @@ def test_images_go_through_the_default_network_and_a_convolutional_one(dtype):
     network(torch.zeros(2, 1, 8, 8))
     convolutional = small(network=network, lr=0.01).fit(images, comp_labels)
     assert (convolutional.predict(images) == y).mean() > 0.95
-    with pytest.raises(InvalidInput, match=r"X must hold examples of shape \(1, 8, 8\)"):
+    with pytest.raises(InvalidInput, match=r"X must have examples of shape \(1, 8, 8\)"):
         flat.predict(images[:, :, :4])
 
 
@@ -443,7 +443,7 @@ def test_labels_may_be_positions_of_classes_that_have_names(iris):
     [
         ((X3[:2], [0, 1]), NoAnchorPoints, "None was given for '2'"),
         ((X3[:3], [0, 1]), InvalidLabels, "one true class per example. Got 3 examples and 2"),
-        ((X3[:3], [0, 1, 7]), InvalidLabels, "y_anchor must hold only the classes 0, 1, 2"),
+        ((X3[:3], [0, 1, 7]), InvalidLabels, "y_anchor must contain only the classes 0, 1, 2"),
         ((X3[:3, :2], [0, 1, 2]), ValueError, "X has 2 features"),
         (X3, InvalidInput, r"anchors must be a pair \(X_anchor, y_anchor\)"),
     ],

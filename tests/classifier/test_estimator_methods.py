@@ -141,7 +141,7 @@ def test_a_model_file_with_the_loss_of_another_method_is_refused(blobs, tmp_path
     facts = json.loads(file.read_text("utf-8"))
     facts["parameters"]["method"] = "forward"
     file.write_text(json.dumps(facts), "utf-8")
-    with pytest.raises(InvalidModelFile, match="must hold the loss of 'forward'"):
+    with pytest.raises(InvalidModelFile, match="must contain the loss of 'forward'"):
         ComplementaryClassifier.load(tmp_path / "model")
 
 
@@ -154,7 +154,7 @@ def test_a_method_of_ones_own_is_saved_unless_it_reads_logits_its_own_way(blobs,
     loaded = ComplementaryClassifier.load(tmp_path / "model", device="cpu")
     np.testing.assert_array_equal(loaded.predict_proba(X), clf.predict_proba(X))
     reading = dataclasses.replace(METHODS["cpe-t"], name="mine")
-    with pytest.raises(InvalidInput, match="cannot hold the loss of your own method 'mine'"):
+    with pytest.raises(InvalidInput, match="cannot contain the loss of the custom method 'mine'"):
         small(method=reading, epochs=1).fit(X, comp_labels).save(tmp_path / "other")
 
 

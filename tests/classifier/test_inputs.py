@@ -75,5 +75,5 @@ def test_a_pipeline_warns_of_anchors_and_takes_true_labels():
 def test_a_missing_label_among_text_is_named(classes):
     y = np.array(["cat", "dog", None, "owl"] * 5, dtype=object)
     clf = ComplementaryClassifier(classes=classes, epochs=1)
-    with pytest.raises(InvalidLabels, match=r"y must hold a label everywhere\. Entry 2 is"):
+    with pytest.raises(InvalidLabels, match=r"y must contain a label everywhere\. Entry 2 is"):
         clf.fit(np.zeros((20, 2)), y)

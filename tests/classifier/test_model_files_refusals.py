@@ -100,7 +100,7 @@ def test_weights_that_are_cut_short_are_refused(tmp_path, keep):
 def test_weights_that_are_missing_are_refused(tmp_path):
     save(tmp_path / "model")
     (tmp_path / "model" / "model.safetensors").unlink()
-    with pytest.raises(InvalidModelFile, match=r"must hold a whole model\.safetensors"):
+    with pytest.raises(InvalidModelFile, match=r"must contain a whole model\.safetensors"):
         load_model(tmp_path / "model")
 
 

@@ -126,7 +126,7 @@ def test_a_warm_start_keeps_classes_and_features(iris):
     clf = small(warm_start=True, epochs=2).fit(X, comp_labels)
     with pytest.raises(ValueError, match="features"):
         clf.fit(X[:, :3], comp_labels)
-    with pytest.raises(InvalidLabels, match="must hold only the classes"):
+    with pytest.raises(InvalidLabels, match="must contain only the classes"):
         clf.fit(X, comp_labels + 1)
 
 

@@ -247,7 +247,7 @@ def test_missing_true_labels_may_be_written_in_several_ways(missing):
 def test_true_labels_must_fit_the_examples():
     with pytest.raises(InvalidLabels, match="one entry for each of the 1797 examples"):
         classifier().fit(X, Q.sample(y), true_labels=[1, 2])
-    with pytest.raises(InvalidLabels, match="true_labels must hold only the classes"):
+    with pytest.raises(InvalidLabels, match="true_labels must contain only the classes"):
         classifier().fit(X, Q.sample(y), true_labels=np.where(KNOWN < 0, -1, 77))
     with pytest.raises(NoAnchorPoints, match="or true_labels="):
         classifier().fit(X, Q.sample(y), true_labels=np.full(len(y), -1))

@@ -66,7 +66,7 @@ def test_a_task_is_created_gone_on_with_exported_and_copied(served, table, tmp_p
 @pytest.mark.parametrize(
     "words, match",
     [
-        (["{empty}", "--classes", "a,b,c", "--out", "{out}"], "must hold images"),
+        (["{empty}", "--classes", "a,b,c", "--out", "{out}"], "must contain images"),
         (["{table}", "--classes", "a,b", "--out", "{out}"], "at least 3 classes"),
         (["{table}", "--out", "{out}"], "--classes must list all classes"),
         (["{table}", "--classes", "a,b,c"], "Say where to keep the answers"),

@@ -359,7 +359,7 @@ def test_classes_without_a_name_are_refused(tmp_path):
     assert done.stderr.startswith("error: --classes must not have empty names. Got 'cat', 'dog'")
     (tmp_path / "names.txt").write_text("\n \n")
     done = run("design", "--classes", tmp_path / "names.txt")
-    assert done.stderr.endswith("must hold class names, one in each line. It has none.\n")
+    assert done.stderr.endswith("must contain class names, one in each line. It has none.\n")
     (tmp_path / "names.txt").write_text("cat\ndog\n", "utf-16")
     done = run("design", "--classes", tmp_path / "names.txt")
     assert done.stderr.endswith("must be text in UTF-8, one class name in each line.\n")

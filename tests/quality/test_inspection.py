@@ -101,5 +101,5 @@ def test_inspect_compares_labels(tmp_path):
     figures = json.loads(run(*options, "--column", "not", "--json").stdout)
     assert figures["labels"]["n_labels"] == 500
     assert figures["nearest_rows"][0] == nearest_rows(Q)[0]._asdict()
-    assert "--column must say which column" in run(*options).stderr
+    assert "--column must name the column" in run(*options).stderr
     assert "It has no column 'nut'" in run(*options, "--column", "nut").stderr

@@ -85,6 +85,6 @@ class Refusals:
         ],
     )
     def test_weights_of_another_shape_are_refused(self, weight, got):
-        rule = r"weight must hold one number per class, shape \(3,\)\. "
+        rule = r"weight must contain one number per class, shape \(3,\)\. "
         with pytest.raises(InvalidInput, match=rule + got):
             self.loss(torch.zeros(1, 3), torch.tensor([0]), self.transition("uniform", 3), weight)

@@ -296,5 +296,5 @@ def test_a_folder_of_other_files_is_not_replaced(tmp_path):
     with pytest.raises(InvalidInput, match="exists and is neither"):
         write_matrices(HABITS, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
-    with pytest.raises(InvalidTransitionMatrix, match="It holds none"):
+    with pytest.raises(InvalidTransitionMatrix, match="It has none"):
         read_matrices(tmp_path)

@@ -148,7 +148,7 @@ def test_what_is_read_in_batches_may_be_larger_than_memory(tmp_path, model, monk
         path.write_bytes(gzip.compress(table.to_pandas().to_csv(index=False).encode()))
     monkeypatch.setattr(predict, "_MOST_ROWS", 500)
     monkeypatch.setenv("NAYSAY_MAX_GB", "2e-5")  # 20 kB
-    with pytest.raises(InvalidData, match="must hold at most 2e-05 GB"):
+    with pytest.raises(InvalidData, match="must contain at most 2e-05 GB"):
         read_own(path, label="colour")
     assert sum(map(len, predict_file(model, path, example_id="colour"))) == 3000
 

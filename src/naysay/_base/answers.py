@@ -37,8 +37,8 @@ def read_accepted(values: ArrayLike, *, name: str = "accepted") -> NDArray[np.in
     ]
     if unknown:
         raise InvalidLabels(
-            f"{name} must hold yes or no, true or false, 1 or 0, or accepted or rejected, and may "
-            f"be empty. Got also {shorten(unknown)}."
+            f"{name} must contain yes or no, true or false, 1 or 0, or accepted or rejected, and "
+            f"may be empty. Got also {shorten(unknown)}."
         )
     return np.array([_WORDS.get(word, CHOSEN) for word in words], dtype=np.int8)[codes]
 

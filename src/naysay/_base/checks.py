@@ -192,7 +192,7 @@ def check_one_label_each(
     if indices.shape != (n,) or not (n or allow_empty):
         least = "" if allow_empty else ", and at least one"
         raise InvalidLabels(
-            f"{name} must hold one label per {of}, shape ({n},){least}. Got shape {indices.shape}."
+            f"{name} must have one label per {of}, shape ({n},){least}. Got shape {indices.shape}."
         )
     return indices
 

@@ -47,7 +47,7 @@ def check_memory(n_bytes: int, source: str) -> None:
         raise InvalidInput(f"NAYSAY_MAX_GB must be a number of gigabytes. Got {given!r}.") from None
     if n_bytes > limit * 1e9:
         raise InvalidData(
-            f"{source} must hold at most {limit:g} GB. It would take at least "
+            f"{source} must contain at most {limit:g} GB. It would take at least "
             f"{n_bytes / 1e9:.1f} GB of memory. If the file can be trusted, set NAYSAY_MAX_GB to "
             "a larger number."
         )
@@ -136,8 +136,8 @@ def _find_folder(path: str | Path, of: Callable[[Path], bool], what: str) -> Pat
 def replacing_folder(path: str | Path, *, of: Callable[[Path], bool], what: str) -> Iterator[Path]:
     """Yield a temporary folder, and rename it to `path` when the block ends.
 
-    A folder that exists at `path` is replaced if `check_folder` allows it, and gives its modes.
-    Missing parent folders are created.
+    A folder that exists at `path` is replaced if `check_folder` allows it. The new folder has its
+    modes, and missing parent folders are created.
     """
     with _as_invalid_input(path):
         target = _find_folder(path, of, what)
@@ -242,7 +242,7 @@ def _keep_modes(old: Path, new: Path) -> None:
             each.chmod(stat.S_IMODE((old / each.relative_to(new)).stat().st_mode))
 
 
-# The hidden folder beside a target has a name that does not grow with the target's. It holds
+# The hidden folder beside a target has a name that does not grow with the target's. It has
 # `lock`, the new content in `new`, and `old`, the folder that is being replaced.
 
 

@@ -200,8 +200,8 @@ def _in_folder(folder: Path) -> tuple[str, str, list[Item]]:
         items = [Item(name, {"text": _read_text(folder / name)}) for name in texts]
         return "texts", "", items
     raise InvalidData(
-        f"{folder} must hold images ({', '.join(IMAGE_SUFFIXES)}) or texts (.txt), at any depth. "
-        "It has none."
+        f"{folder} must contain images ({', '.join(IMAGE_SUFFIXES)}) or texts (.txt), at any depth."
+        " It has none."
     )
 
 

@@ -1,9 +1,11 @@
 """Train several kinds of models on pooled evidence, and combine those that predict it well.
 
 Each candidate learns from posteriors: the prediction of `naysay.classifier.pooling` for an example
-times the likelihood of its labels. All candidates are judged by how likely the evidence of a fold
-is, complementary labels and true classes, under predictions that were made without it. The weights
-of the candidates make the mixture of their predictions most likely. No other true class is used.
+times the likelihood of its labels.
+
+The score of a candidate is the log-likelihood of the evidence of each fold, complementary labels
+and true classes, under predictions that were made without it. The weights of the candidates make
+the mixture of their predictions most likely. No other true class is used.
 """
 
 import time

@@ -634,7 +634,7 @@ class ComplementaryClassifier(ComplementaryEstimator):
     def _check_shape(self, X: Any) -> None:
         if X.shape[1:] != self.input_shape_:
             raise InvalidInput(
-                f"X must hold examples of shape {self.input_shape_}, as in fit. Got {X.shape[1:]}."
+                f"X must have examples of shape {self.input_shape_}, as in fit. Got {X.shape[1:]}."
             )
 
     @property
@@ -710,7 +710,7 @@ class ComplementaryClassifier(ComplementaryEstimator):
             self = cls(**model.parameters, device=device, network=network)
         except TypeError as error:
             raise InvalidModelFile(
-                f"{path} must hold the parameters of a ComplementaryClassifier: {error}. "
+                f"{path} must contain the parameters of a ComplementaryClassifier: {error}. "
                 "Save the model again."
             ) from None
         target = find_device(device)

@@ -304,7 +304,7 @@ def _encode(labels: NDArray[Any], classes: NDArray[Any], *, name: str) -> NDArra
     unknown = np.setdiff1d(labels, classes)
     if len(unknown):
         raise InvalidLabels(
-            f"{name} must hold only the classes {shorten(classes.tolist())}. "
+            f"{name} must contain only the classes {shorten(classes.tolist())}. "
             f"Got also {shorten(unknown.tolist())}."
         )
     return order[np.searchsorted(classes, labels, sorter=order)].astype(np.int64)
@@ -330,7 +330,7 @@ def _check_no_gaps(labels: NDArray[Any], name: str) -> None:
     is_gap = [each is None or each != each for each in labels.flat]
     if any(is_gap):
         raise InvalidLabels(
-            f"{name} must hold a label everywhere. Entry {is_gap.index(True)} is "
+            f"{name} must contain a label everywhere. Entry {is_gap.index(True)} is "
             f"{labels.flat[is_gap.index(True)]}: leave out examples without a label."
         )
 

@@ -333,8 +333,8 @@ def _learn_from_all(
 ) -> Learned:
     """Train networks on a large table, and mix them with what was learned from a sample of it.
 
-    Each network starts at the posteriors that the sample gives, and learns on by forward correction
-    from all examples that are not held out for it. The weights make labels most likely that are
+    Each network starts at the posteriors that the sample gives, and continues by forward correction
+    on all examples that are not held out for it. The weights make labels most likely that are
     neither in the sample nor were learned by the network.
     """
     start = time.perf_counter()

@@ -88,7 +88,7 @@ def state_of_loss(loss: nn.Module, method: Method) -> dict[str, Tensor]:
         return loss.state_dict()
     if not as_training_loss(loss).reads_softmax:
         raise InvalidInput(
-            f"A model file cannot hold the loss of your own method {method.name!r}, whose "
+            f"A model file cannot contain the loss of the custom method {method.name!r}, whose "
             "log_scores are needed to predict. Save network_ and loss_ with torch.save."
         )
     return {}
@@ -111,7 +111,7 @@ def save_model(
 
 
 def _is_model_folder(folder: Path) -> bool:
-    """Check whether a folder holds a naysay model of any version, and nothing else."""
+    """Check whether a folder contains a naysay model of any version, and nothing else."""
     if not folder.is_dir() or {file.name for file in folder.iterdir()} - _FILES:
         return False
     try:
@@ -192,7 +192,7 @@ def load_model(
         }
         names = facts["feature_names"]
         if names is not None and list(map(type, names)) != [str] * facts["input_shape"][0]:
-            raise TypeError("feature_names must hold one name per feature")
+            raise TypeError("feature_names must contain one name per feature")
         shape = tuple(facts["input_shape"])
         preparation = Preparation.from_arrays(_arrays(tensors, "preparation."), shape)
         shape = preparation.shape_of_inputs(shape)
@@ -217,7 +217,7 @@ def load_model(
         raise
     except _MISFITS as error:
         raise InvalidModelFile(
-            f"{folder} must hold a whole model. Its parts do not fit together: "
+            f"{folder} must contain a whole model. Its parts do not fit together: "
             f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}. "
             "Save the model again."
         ) from error
@@ -278,7 +278,7 @@ def _read_tensors(folder: Path, sha256: str | None) -> dict[str, Tensor]:
             return {name: file.get_tensor(name) for name in names}
     except (OSError, SafetensorError) as error:
         raise InvalidModelFile(
-            f"{folder} must hold a whole model.safetensors: {error}. Save the model again."
+            f"{folder} must contain a whole model.safetensors: {error}. Save the model again."
         ) from None
 
 
@@ -365,7 +365,7 @@ def rebuild_loss(method: str | Method, model: SavedModel, path: str | Path) -> n
             loss.load_state_dict(model.loss_state)
         except RuntimeError as error:
             raise InvalidModelFile(
-                f"{path} must hold the loss of {known.name!r}: {str(error).splitlines()[0]} "
+                f"{path} must contain the loss of {known.name!r}: {str(error).splitlines()[0]} "
                 "Save the model again."
             ) from None
     return loss.eval()
@@ -380,7 +380,7 @@ def rebuild_recipe(model: SavedModel, path: str | Path) -> "Recipe | ImageRecipe
     recipe = recipe_from_dict(model.preprocessing, model.recipe_arrays)
     if recipe.shape != model.input_shape:
         raise InvalidModelFile(
-            f"{path} must hold a recipe that gives inputs of shape {model.input_shape}. It gives "
+            f"{path} must contain a recipe that gives inputs of shape {model.input_shape}. Got "
             f"{recipe.shape}. Save the model again."
         )
     return recipe

@@ -23,7 +23,7 @@ from naysay.cli.fit import AllowDiagonal, AnchorFile, AnchorLabel, Epochs, Seed
 _MOST_ROWS = 30  # entries shown
 
 
-# Those options for training that also hold for the networks that estimate Q.
+# Options of training that also apply to the networks that estimate Q.
 @reads_data()
 @trains("lr", "batch_size", "max_norm", "compile", "checkpoint")
 def estimate(

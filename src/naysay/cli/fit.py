@@ -178,9 +178,9 @@ def _ask_to_replace(out: Path) -> None:
     """Ask whether to replace a model, or stop if there is nobody to ask."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise InvalidInput(
-            f"{out} holds a model already. Pass --force to replace it, or name another folder."
+            f"{out} already contains a model. Pass --force to replace it, or name another folder."
         )
-    typer.confirm(f"{out} holds a model already. Replace it?", abort=True, err=True)
+    typer.confirm(f"{out} already contains a model. Replace it?", abort=True, err=True)
 
 
 def _print(report: "FitReport") -> None:

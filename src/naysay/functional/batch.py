@@ -106,7 +106,7 @@ def check_prior_tensor(prior: Tensor, logits: Tensor) -> Tensor:
     """Check a class prior, shape (K,), and convert it to the precision and device of the logits."""
     if not isinstance(prior, Tensor) or prior.shape != logits.shape[1:]:
         raise InvalidInput(
-            f"prior must hold one probability per class, shape ({logits.shape[1]},). "
+            f"prior must contain one probability per class, shape ({logits.shape[1]},). "
             f"Got {describe_tensor(prior)}."
         )
     return prior.to(logits)
@@ -173,7 +173,7 @@ def reduce(
     if weight is not None:
         if not isinstance(weight, Tensor) or weight.shape != (n_classes,):
             raise InvalidInput(
-                f"weight must hold one number per class, shape ({n_classes},). "
+                f"weight must contain one number per class, shape ({n_classes},). "
                 f"Got {describe_tensor(weight)}."
             )
         weight = weight.to(losses)

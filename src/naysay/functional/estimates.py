@@ -139,7 +139,7 @@ def prior_matching(logits: Tensor, prior: Tensor, *, counted: Tensor | None = No
         or counted.numel() != len(flat)
     ):
         raise InvalidInput(
-            f"counted must hold one bool per row of logits, {len(flat)}. "
+            f"counted must contain one bool per row of logits, {len(flat)}. "
             f"Got {describe_tensor(counted)}."
         )
     counted = counted.reshape(-1)

@@ -231,7 +231,7 @@ class Sample:
         predicted = check_label_indices(predictions, matrix.classes, name="predictions")
         if predicted.ndim != 1:
             raise InvalidLabels(
-                "predictions must hold one class per example, shape (n,). "
+                "predictions must contain one class per example, shape (n,). "
                 f"Got shape {predicted.shape}. For probabilities pass probs.argmax(axis=1)."
             )
         labels = check_comp_labels(comp_labels, matrix, len(predicted), of="prediction")

@@ -30,7 +30,7 @@ _RATE_STEPS = 2  # between the error rate and the other entries of the matrix
 # whose number of mistakes is discrete, intervals of that width contain the rate too rarely.
 _LIMIT = 4.3
 _SHOWN = 20  # annotators in the printed table
-_MAX_THREADS = 8  # each holds some matrices
+_MAX_THREADS = 8  # each needs memory for some matrices
 _SLICE = 2**18  # probabilities at once: what stays in the cache of a core
 _COPIED = 2**23  # probabilities of the answers of one annotator that are copied, to read them once
 
@@ -168,7 +168,7 @@ def annotators(
     observations = observations.comp_labels
     if observations.annotator is None or not len(observations.example):
         raise InvalidInput(
-            "observations must hold complementary labels with annotator=, and at least one."
+            "observations must contain complementary labels with annotator=, and at least one."
         )
     array = check_probabilities(probs, n_classes=matrix.n_classes, name="probs")
     if len(array) != observations.n_examples:

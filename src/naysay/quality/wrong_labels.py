@@ -73,7 +73,7 @@ class WrongLabels:
         wrong = np.asarray(is_wrong)
         if wrong.dtype != bool or wrong.shape != self.indices.shape:
             raise InvalidLabels(
-                "is_wrong must be a boolean array that says of every label whether it is wrong, "
+                "is_wrong must be a boolean array, True for every label that is wrong, "
                 f"shape {self.indices.shape}. Got {wrong.dtype} of shape {wrong.shape}."
             )
         return wrong[self.indices[: check_count(n, "n")]]

@@ -35,7 +35,7 @@ def check_comp_labels(
         labels = check_label_indices(comp_labels, matrix.classes, name="comp_labels")
         if labels.ndim != 1 or not labels.size:
             raise InvalidLabels(
-                f"comp_labels must hold at least one label, shape (n,). Got shape {labels.shape}."
+                f"comp_labels must have at least one label, shape (n,). Got shape {labels.shape}."
             )
     if not (matrix.is_uniform or allow_impossible):
         counts = np.bincount(labels, minlength=matrix.n_classes)

@@ -77,7 +77,7 @@ def parse_matrix(text: str, source: str) -> MatrixTable:
         numbers = [_number(cell) for cell in cells]
         if None in numbers:
             bad = shorten(cells[numbers.index(None)])
-            raise InvalidTransitionMatrix(f"{where} must hold numbers. Got {bad}.")
+            raise InvalidTransitionMatrix(f"{where} must contain numbers. Got {bad}.")
         values[index] = numbers
     if not has_header:
         return MatrixTable(values, None, allows_diagonal=False)
@@ -97,7 +97,7 @@ def _rows(text: str, source: str, delimiter: str = ",") -> list[list[str]]:
     except csv.Error as error:
         raise InvalidTransitionMatrix(f"{source} must be a CSV file: {error}.") from None
     if not rows:
-        raise InvalidTransitionMatrix(f"{source} must hold a matrix. It is empty.")
+        raise InvalidTransitionMatrix(f"{source} must contain a matrix. It is empty.")
     if delimiter != ",":
         return rows
     # Class names may contain a semicolon; the first cell and numbers cannot.

@@ -44,7 +44,7 @@ def read_matrices(
     files = sorted(file for file in restored(folder).glob("*.csv") if not file.name.startswith("."))
     if not files:
         raise InvalidTransitionMatrix(
-            f"{folder} must be a folder with one CSV file per annotator. It holds none."
+            f"{folder} must be a folder with one CSV file per annotator. It has none."
         )
     matrices = {}
     for file in files:

@@ -152,7 +152,7 @@ class ModelCheck:
 
 
 def _say(issue: Mapping[str, Any]) -> str:
-    """Write what an answer says."""
+    """Describe an answer in words."""
     is_yes = issue.get("accepted") == "yes"
     return f"{'is' if is_yes else 'not'} {issue.get('not') or issue['suggested']}"
 

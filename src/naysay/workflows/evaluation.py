@@ -26,7 +26,7 @@ _WIDEST = 0.5  # width of an interval beyond which a figure of a class is called
 
 
 class Evaluation(NamedTuple):
-    """What held-out answers say about predictions and about the matrix."""
+    """Evaluation of predictions, and of the matrix, on held-out answers."""
 
     accuracy: Estimate  # from complementary labels alone; unknown if they refute the matrix
     precision: tuple[Estimate, ...]  # of each class, if it is wanted; unknown likewise

@@ -135,7 +135,7 @@ def read_column(path: Path, column: str | None) -> NDArray[np.str_]:
     names = read_table(path).column_names
     if column is None and len(names) > 1:
         raise InvalidInput(
-            f"--column must say which column of {path} has the labels. It has {shorten(names)}."
+            f"--column must name the column of {path} that has the labels. It has {shorten(names)}."
         )
     name = names[0] if column is None else column
     values = find_column(read_table(path, text=[name]), name, str(path), role="--column")
@@ -197,7 +197,7 @@ def read_classes(given: str) -> tuple[int, list[str] | None]:
         raise InvalidInput(f"{given} must be text in UTF-8, one class name in each line.") from None
     names = [line.strip() for line in lines if line.strip()]
     if not names:
-        raise InvalidInput(f"{given} must hold class names, one in each line. It has none.")
+        raise InvalidInput(f"{given} must contain class names, one in each line. It has none.")
     return len(names), names
 
 
@@ -242,7 +242,7 @@ def write_example(
         named = ["suggested", "accepted"] if log else ["not", "is"]
         writer.writerow([*columns, "colour", *named, *more])
         for row, measured in enumerate(measurements.tolist()):
-            number = row % 50  # the data hold 50 flowers of each species, one after the other
+            number = row % 50  # there are 50 flowers of each species, one after the other
             if number == _N_ANCHORS:
                 measured[1] = ""
             if log:

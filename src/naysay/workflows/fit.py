@@ -80,7 +80,7 @@ class FitReport:
     n_anchors: int
     n_training: int
     n_held_out: int
-    anchors_are: str  # "random" or "picked", as the user says
+    anchors_are: str  # "random" or "picked", as the user stated
     accuracy: metrics.Estimate
     """From the anchors if the matrix was estimated from a random sample of them, otherwise from the
     complementary labels of the held-out examples; unknown if these refute the matrix."""

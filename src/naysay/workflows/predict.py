@@ -116,7 +116,7 @@ def predict_file(
             columns[f"P({name})"] = pa.array(probs[:, index], mask=is_missing)
         yield pa.table(columns)
     if is_empty:
-        raise InvalidInput(f"{source_name(data)} must hold examples. It holds none.")
+        raise InvalidInput(f"{source_name(data)} must contain examples. It has none.")
 
 
 def _read_rows(

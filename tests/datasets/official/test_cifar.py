@@ -82,10 +82,10 @@ def test_a_flipped_byte_is_an_error_that_names_the_file(small_cifar):
     "change, problem",
     [
         ({b"data": np.zeros((2, 3071), np.uint8)}, r"images of shape \(2, 3072\).*\(2, 3071\)"),
-        ({b"labels": [1]}, "as many labels. It holds shape .* and 1 labels"),
-        ({b"labels": [1, 10]}, r"must hold labels 0\.\.9"),
-        ({b"labels": [1, "cat"]}, r"must hold labels 0\.\.9"),
-        ({b"data": [1, 2]}, "must hold an array 'data' and a list 'labels'"),
+        ({b"labels": [1]}, "as many labels. It has shape .* and 1 labels"),
+        ({b"labels": [1, 10]}, r"must contain labels 0\.\.9"),
+        ({b"labels": [1, "cat"]}, r"must contain labels 0\.\.9"),
+        ({b"data": [1, 2]}, "must contain an array 'data' and a list 'labels'"),
         ({b"data": np.zeros((2, 3072))}, "damaged .*an array of type 'f8', not of bytes"),
         (
             {b"data": np.asfortranarray(np.zeros((2, 3072), np.uint8))},
@@ -133,7 +133,7 @@ class _Runs:
 def test_a_pickle_that_would_run_code_is_refused_by_name(tmp_path, found, function, name, protocol):
     canary = tmp_path / "canary"
     content = pickle.dumps({"labels": _Runs(function, f"touch {canary}")}, protocol=protocol)
-    with pytest.raises(InvalidData, match=rf"data_batch_1 must hold nothing .* refers to '{name}'"):
+    with pytest.raises(InvalidData, match=rf"batch_1 must contain nothing .* refers to '{name}'"):
         read_pickle(content, found(tmp_path / "data_batch_1"))
     assert not canary.exists()
 
@@ -161,7 +161,7 @@ def test_an_array_cannot_claim_more_memory_than_its_bytes(tmp_path, found):
     "content", [b"\x80\x04", b"not a pickle", b"\x80\x04]q\x00.", b"\x80\x04K\x01."]
 )
 def test_what_is_no_pickle_of_a_dict_is_refused(tmp_path, found, content):
-    with pytest.raises(InvalidData, match=r"data_batch_1 must (be a pickle|hold a dict)"):
+    with pytest.raises(InvalidData, match=r"data_batch_1 must (be a pickle|contain a dict)"):
         read_pickle(content, found(tmp_path / "data_batch_1"))
 
 

@@ -208,7 +208,7 @@ def test_a_damaged_Z_file_is_an_error(server, register, folder, files_under):  #
 def test_an_archive_without_the_wanted_file_is_an_error(server, register, folder, files_under):
     _zip(server, other=TABLE)
     register(Download((f"{server.url}/set.zip",), ("uci/table",), archive="zip"))
-    with pytest.raises(InvalidData, match=r"set\.zip must hold table. It does not"):
+    with pytest.raises(InvalidData, match=r"set\.zip must contain table. It does not"):
         load(folder)
     assert files_under(folder) == []
 
@@ -239,7 +239,7 @@ def test_an_incomplete_folder_is_an_error(server, register, folder, files_under)
     url = f"{server.url}/set.zip"
     download = Download((url,), ("whole/table",), archive="zip", folder="whole")
     register(download, files=(OfficialFile("whole/table", per_class=(1, 1, 1)),))
-    with pytest.raises(InvalidData, match=r"set\.zip must hold whole/table"):
+    with pytest.raises(InvalidData, match=r"set\.zip must contain whole/table"):
         load(folder)
     assert files_under(folder) == []
 

@@ -117,7 +117,7 @@ def test_bytes_after_the_gzip_are_an_error(small_mnist):
 def test_an_empty_file_is_an_error(small_mnist, content):
     folder, _ = small_mnist
     image_file(folder).write_bytes(content)
-    with pytest.raises(InvalidData, match=r"must hold data. It is empty. Delete it and run"):
+    with pytest.raises(InvalidData, match=r"must contain data. It is empty. Delete it and run"):
         load(folder)
 
 
@@ -133,7 +133,7 @@ def test_labels_out_of_range_are_an_error(small_mnist, monkeypatch):
     labels = as_idx(np.array([0, 1, 2, 3, 4, 10]))
     (folder / "mnist" / "train-labels-idx1-ubyte.gz").write_bytes(labels)
     _without_md5(monkeypatch)
-    with pytest.raises(InvalidData, match=r"must hold labels 0\.\.9. It holds 10"):
+    with pytest.raises(InvalidData, match=r"must contain labels 0\.\.9. It has 10"):
         load(folder)
 
 
@@ -157,8 +157,8 @@ def _without_md5(monkeypatch):
         (b"\x00\x00\x0d\x01\x00\x00\x00\x00", "begins with 00 00 0d"),
         (b"\x00\x00", "begins with 00 00"),
         (b"\x00\x00\x08\x03\x00\x00", "ends within its header"),
-        (b"\x00\x00\x08\x01\x00\x00\x00\x03ab", "must hold 3 values, .*It holds 2"),
-        (b"\x00\x00\x08\x01\xff\xff\xff\xffab", "must hold 4,294,967,295 values"),
+        (b"\x00\x00\x08\x01\x00\x00\x00\x03ab", "must contain 3 values, .*It has 2"),
+        (b"\x00\x00\x08\x01\xff\xff\xff\xffab", "must contain 4,294,967,295 values"),
     ],
 )
 def test_what_is_no_idx_file_is_refused(tmp_path, found, content, problem):

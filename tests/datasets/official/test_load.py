@@ -134,7 +134,7 @@ def test_one_altered_digit_of_a_real_file_is_found(official_data, tmp_path, name
     at = next(i for i in range(line, len(content)) if chr(content[i]) in "2345")
     content[at] ^= 1
     (tmp_path / "uci" / name).write_bytes(content)
-    with pytest.raises(InvalidData, match=f"{name} must hold the published values"):
+    with pytest.raises(InvalidData, match=f"{name} must contain the published values"):
         datasets.load(dataset[name], data_dir=tmp_path, download=False)
 
 

@@ -62,7 +62,7 @@ def test_spacing_does_not_change_the_checksum_but_a_digit_does(table):
     plain = table(LINES).train
     checksum = text.values_checksum(plain.X, plain.y)
     table(["1.50,2.0,0", *LINES[1:]], checksum=checksum)
-    with pytest.raises(InvalidData, match=r"waveform.data must hold the published values"):
+    with pytest.raises(InvalidData, match=r"waveform.data must contain the published values"):
         table(["1.51,2.0,0", *LINES[1:]], checksum=checksum)
 
 
@@ -88,8 +88,8 @@ HUGE = "9" * 5_000_000
 @pytest.mark.parametrize(
     "content, problem",
     [
-        (b"", "must hold data. It is empty"),
-        (b"\n \n\n", "It holds no line with a number"),
+        (b"", "must contain data. It is empty"),
+        (b"\n \n\n", "It has no line with a number"),
         ([*LINES[:2], "3,2", LINES[3]], "must have 3 cells in every line. Line 3 has 2"),
         ([*LINES[:2], "3,4,5,2", LINES[3]], "must have 3 cells in every line. Line 3 has 4"),
         (["1,2", "3,4"], "must have 3 cells in every line. Line 1 has 2"),
@@ -101,7 +101,7 @@ HUGE = "9" * 5_000_000
         ([LINES[0], f"1,{'dog' * 999},2"], "must have a number in cell 2 of line 2. Got 'dogdog"),
         ([LINES[0], "1,2,3"], "must have labels '0', '1', '2'. Line 2 has 3"),
         ([LINES[0], "1,2,1.5"], "must have labels '0', '1', '2'. Line 2 has 1.5"),
-        (LINES[:3], "must hold 4 examples, 2 of class 0. It holds 3, 1 of that class"),
+        (LINES[:3], "must contain 4 examples, 2 of class 0. It has 3, 1 of that class"),
         ("\n".join(LINES).encode("utf-16"), "must be text in ASCII. Byte 0 is 0xff"),
         (b"1,2,0\n1,2\xe9,1", "must be text in ASCII. Byte 9 is 0xe9"),
         (b"1,2,0\n1,2\x00,1", "must have a number in cell 2 of line 2"),

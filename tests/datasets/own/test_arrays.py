@@ -86,7 +86,7 @@ def test_images_in_an_array_file(tmp_path, shape):
             "from 0 to 1.*Got 2",
         ),
         ({"X": np.eye(2), "labels": [b"\xff", b"a"]}, InvalidData, "text in UTF-8"),
-        ({"X": np.array(["a", "b"]), "labels": [0, 1]}, InvalidData, "X of .* must hold numbers"),
+        ({"X": np.array(["a", "b"]), "labels": [0, 1]}, InvalidData, "X of .* must contain number"),
         ({"X": np.zeros((0, 2)), "labels": []}, InvalidData, "Got float64 of shape"),
         ({"X": np.zeros((2, 3, 4, 4)), "labels": [0, 1]}, InvalidData, "must be of type uint8"),
         (

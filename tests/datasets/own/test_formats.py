@@ -119,7 +119,7 @@ def test_small_files_that_would_fill_the_memory_are_refused_before(tmp_path, mon
         path.write_bytes(gzip.compress(b"a,not\n" + row * 500_000))
     assert path.stat().st_size < 5e4
     monkeypatch.setenv("NAYSAY_MAX_GB", "1e-3")
-    with pytest.raises(InvalidData, match=r"must hold at most 0\.001 GB"):
+    with pytest.raises(InvalidData, match=r"must contain at most 0\.001 GB"):
         read_table(path)
 
 

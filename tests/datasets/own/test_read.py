@@ -209,7 +209,7 @@ def test_labels_that_teach_nothing_are_refused(labels, problem):
 def test_a_column_that_cannot_be_text_is_refused():
     frame = pa.table({"x": [1, 2], "not": [{"a": 1}, {"a": 2}]})
     with pytest.raises(
-        InvalidData, match=r"Column 'not' .* must hold text or numbers. Its type is st"
+        InvalidData, match=r"Column 'not' .* must contain text or numbers. Its type is st"
     ):
         read_own(frame, label="not")
 
@@ -235,7 +235,7 @@ def test_gaps_agree_with_gaps_in_rows_of_one_example():
     own = read_own(frame.assign(id=[1, 1, 2]), label="not", example_id="id")
     assert own.example.tolist() == [0, 0, 1]
     lists = pa.table({"x": [[1], [1]], "id": [1, 1], "not": ["a", "b"]})
-    with pytest.raises(InvalidData, match=r"Column 'x' .* must hold numbers"):
+    with pytest.raises(InvalidData, match=r"Column 'x' .* must contain numbers"):
         read_own(lists, label="not", example_id="id")
 
 
@@ -263,7 +263,7 @@ def test_new_data_meet_the_same_features(table, tmp_path):
 def test_images_for_a_table_recipe_and_the_reverse_are_refused(table, tmp_path):
     recipe = read_own(table, label="not").recipe
     np.savez(tmp_path / "t.npz", X=np.zeros((2, 3, 4, 4), np.uint8), labels=["a", "b"])
-    with pytest.raises(InvalidData, match=r"must be a table of numbers.*It holds images"):
+    with pytest.raises(InvalidData, match=r"must be a table of numbers.*It has images"):
         read_features(tmp_path / "t.npz", recipe)
     with pytest.raises(InvalidInput, match="must name the column"):
         read_features(table, read_own(tmp_path / "t.npz").recipe)

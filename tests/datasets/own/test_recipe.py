@@ -88,10 +88,10 @@ def test_a_column_without_any_value_is_set_aside_with_the_reason():
             r"Nearly all cells are numbers with a decimal comma \(--decimal ,\), but not '3,5kg'",
         ),
         ({"x": [*map(str, range(30))]}, "numbers that are stored as text"),
-        ({"x": pa.array([1], pa.date32())}, "It holds dates or times.*days since"),
-        ({"x": ["2024-01-31", "2024-02-01"]}, r"It holds dates or times \(2024-01-31\).*ignore="),
-        ({"x": ["3/1/2024 9:00", "4/1/2024 10:30"]}, "It holds dates or times"),
-        ({"x": [[1, 2]]}, "must hold numbers. Its type is list"),
+        ({"x": pa.array([1], pa.date32())}, "It has dates or times.*days since"),
+        ({"x": ["2024-01-31", "2024-02-01"]}, r"It has dates or times \(2024-01-31\).*ignore="),
+        ({"x": ["3/1/2024 9:00", "4/1/2024 10:30"]}, "It has dates or times"),
+        ({"x": [[1, 2]]}, "must contain numbers. Its type is list"),
         ({"x": pa.nulls(2)}, "at least one feature column"),
     ],
 )
@@ -112,7 +112,7 @@ def test_applying_to_other_columns_says_which_is_missing():
         match=r"new.csv must have the columns.*no column 'age'; its columns are 'Age'. Did you",
     ):
         recipe.apply(pa.table({"Age": [1]}), source="new.csv")
-    with pytest.raises(InvalidData, match=r"Column 'age' of new.csv must hold numbers"):
+    with pytest.raises(InvalidData, match=r"Column 'age' of new.csv must contain numbers"):
         recipe.apply(pa.table({"age": ["old"]}), source="new.csv")
 
 

@@ -126,7 +126,7 @@ def test_an_unknown_column_is_answered_with_the_closest_name():
 
 
 def test_a_missing_header_is_recognised():
-    with pytest.raises(InvalidInput, match="first row must hold the column names"):
+    with pytest.raises(InvalidInput, match="first row must have the column names"):
         find_column(pa.table({"1.5": [1], "2": [2]}), "label", "my.csv", role="label")
 
 
@@ -241,7 +241,7 @@ def test_small_files_that_would_fill_the_memory_are_refused_before(tmp_path, mon
         pq.write_table(pa.table({"a": column}), path)
     assert path.stat().st_size < 1e5
     monkeypatch.setenv("NAYSAY_MAX_GB", "0.015")
-    with pytest.raises(InvalidData, match=r"must hold at most 0\.015 GB.*set NAYSAY_MAX_GB"):
+    with pytest.raises(InvalidData, match=r"must contain at most 0\.015 GB.*set NAYSAY_MAX_GB"):
         read_own(path, label="a")
     monkeypatch.setenv("NAYSAY_MAX_GB", "much")
     with pytest.raises(InvalidInput, match="NAYSAY_MAX_GB must be a number of gigabytes"):
@@ -265,5 +265,5 @@ def test_text_inside_other_types_counts_before_it_is_expanded(tmp_path, monkeypa
     pq.write_table(pa.table({"a": column}), path, compression="zstd")
     assert path.stat().st_size < 1e4
     monkeypatch.setenv("NAYSAY_MAX_GB", "0.004")
-    with pytest.raises(InvalidData, match=r"must hold at most 0\.004 GB"):
+    with pytest.raises(InvalidData, match=r"must contain at most 0\.004 GB"):
         read_table(path)

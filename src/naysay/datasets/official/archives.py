@@ -83,8 +83,8 @@ def _check_members(archive: Path, members: Sequence[_Member]) -> None:
             problem = "would be written outside its folder"
         if problem:
             raise InvalidData(
-                f"{archive.name} must hold plain files under its own folder. One member {problem}: "
-                f"{shorten(member.name)}. Nothing was unpacked; do not use this archive."
+                f"{archive.name} must contain plain files under its own folder. One member "
+                f"{problem}: {shorten(member.name)}. Nothing was unpacked; do not use this archive."
             )
     n_bytes = sum(member.n_bytes for member in members)
     if n_bytes > _MOST_BYTES:
@@ -95,7 +95,7 @@ def _check_members(archive: Path, members: Sequence[_Member]) -> None:
     names = [PurePosixPath(member.name) for member in members if member.kind == "file"]
     if len(set(names)) != len(names):
         raise InvalidData(
-            f"{archive.name} must hold each file once. It holds one twice. Nothing was unpacked."
+            f"{archive.name} must contain each file once. It has one twice. Nothing was unpacked."
         )
 
 

@@ -82,7 +82,7 @@ def read_pickle(content: bytes, file: FoundFile) -> dict[str, Any]:
         loaded = _PlainUnpickler(io.BytesIO(content), encoding="bytes").load()
     except _Refused as refused:
         raise file.invalid(
-            "must hold nothing but arrays, dicts, lists, text and numbers",
+            "must contain nothing but arrays, dicts, lists, text and numbers",
             f"It refers to {shorten(str(refused))}, which could run code, so it was not read",
         ) from None
     except Exception as error:  # a damaged pickle can fail in any way
@@ -91,7 +91,7 @@ def read_pickle(content: bytes, file: FoundFile) -> dict[str, Any]:
             f"It is damaged ({type(error).__name__}: {shorten(str(error))})",
         ) from None
     if not isinstance(loaded, dict):
-        raise file.invalid("must hold a dict", f"It holds a {type(loaded).__name__}")
+        raise file.invalid("must contain a dict", f"It has a {type(loaded).__name__}")
     return {key.decode() if isinstance(key, bytes) else key: loaded[key] for key in loaded}
 
 
@@ -105,8 +105,8 @@ def read_batches(
     names = fields.get(names_key)
     if not isinstance(names, list) or len(names) != entry.n_classes:
         raise meta.invalid(
-            f"must hold a list '{names_key}' of {entry.n_classes} names",
-            f"It holds {shorten(fields)}",
+            f"must contain a list '{names_key}' of {entry.n_classes} names",
+            f"It has {shorten(fields)}",
         )
     classes = tuple(name.decode() if isinstance(name, bytes) else str(name) for name in names)
     X_train = np.empty((entry.n_train, *_IMAGE), np.uint8)
@@ -130,16 +130,16 @@ def _read_batch(
     images, labels = batch.get("data"), batch.get(labels_key)
     if not isinstance(images, _ByteArray) or not isinstance(labels, list):
         raise file.invalid(
-            f"must hold an array 'data' and a list '{labels_key}'",
-            f"It holds {shorten(tuple(batch))}",
+            f"must contain an array 'data' and a list '{labels_key}'",
+            f"It has {shorten(tuple(batch))}",
         )
     expected = (len(target), int(np.prod(_IMAGE)))
     if images.values.shape != expected or len(labels) != len(target):
         raise file.invalid(
-            f"must hold images of shape {expected} and as many labels",
-            f"It holds shape {images.values.shape} and {len(labels):,} labels",
+            f"must contain images of shape {expected} and as many labels",
+            f"It has shape {images.values.shape} and {len(labels):,} labels",
         )
     if not all(isinstance(label, int) and 0 <= label < entry.n_classes for label in labels):
-        raise file.invalid(f"must hold labels 0..{entry.n_classes - 1}", "It holds others")
+        raise file.invalid(f"must contain labels 0..{entry.n_classes - 1}", "It has others")
     target[:] = images.values.reshape(target.shape)
     return labels, record

@@ -165,7 +165,7 @@ def _unpack(download: Download, arrived: Path, staging: Path) -> Path:
         for path in download.gives:
             if not (ready / path).is_file():
                 raise InvalidData(
-                    f"{arrived.name} must hold {path}. It does not. Nothing was kept."
+                    f"{arrived.name} must contain {path}. It does not. Nothing was kept."
                 )
     else:
         unpacked = staging / "unpacked"
@@ -191,7 +191,7 @@ def _pick(archive: Path, unpacked: Path, path: str, target: Path) -> None:
                 "Nothing was kept."
             ) from None
         return
-    raise InvalidData(f"{archive.name} must hold {name}. It does not. Nothing was kept.")
+    raise InvalidData(f"{archive.name} must contain {name}. It does not. Nothing was kept.")
 
 
 def _move_into_place(download: Download, ready: Path, folder: Path) -> None:

@@ -294,9 +294,9 @@ def read_content(file: FoundFile, *, at_most: int = MOST_BYTES) -> bytes:
     raw = file.path.read_bytes()
     content = _gunzip(file, raw, at_most) if raw.startswith(_GZIP_MAGIC) else raw
     if not content:
-        raise file.invalid("must hold data", "It is empty")
+        raise file.invalid("must contain data", "It is empty")
     if len(content) > at_most:
-        raise file.invalid(f"must hold at most {at_most:,} bytes", "It holds more")
+        raise file.invalid(f"must contain at most {at_most:,} bytes", "It has more")
     return content
 
 

@@ -35,7 +35,7 @@ def _read_split(
     y, label_record = _read_array(labels, (n_samples,))
     if y.max(initial=0) >= entry.n_classes:
         raise labels.invalid(
-            f"must hold labels 0..{entry.n_classes - 1}", f"It holds {int(y.max())}"
+            f"must contain labels 0..{entry.n_classes - 1}", f"It has {int(y.max())}"
         )
     return Split(X[:, None], y.astype(np.int64)), (image_record, label_record)
 
@@ -44,7 +44,7 @@ def _read_array(file: FoundFile, shape: tuple[int, ...]) -> tuple[NDArray[Any], 
     content, record = read_checked(file, at_most=4 + 4 * len(shape) + prod(shape))
     array = parse_idx(content, file)
     if array.shape != shape:
-        raise file.invalid(f"must hold an array of shape {shape}", f"Its shape is {array.shape}")
+        raise file.invalid(f"must contain an array of shape {shape}", f"Its shape is {array.shape}")
     return array, record
 
 
@@ -66,8 +66,8 @@ def parse_idx(content: bytes, file: FoundFile) -> NDArray[np.uint8]:
     shape = tuple(map(int, np.frombuffer(content, ">u4", n_axes, offset=4)))
     if len(content) - start != prod(shape):
         raise file.invalid(
-            f"must hold {prod(shape):,} values, as its header says",
-            f"It holds {len(content) - start:,}",
+            f"must contain {prod(shape):,} values, as its header says",
+            f"It has {len(content) - start:,}",
         )
     # Copied because an array over `bytes` is read-only, which torch warns about.
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape).copy()

@@ -47,22 +47,22 @@ def _read_table(entry: Entry, file: FoundFile, layout: TextLayout) -> tuple[Spli
     content, record = read_text(file, encoding="ASCII")
     lines = [line for line in content.splitlines() if line.strip()]
     if not lines:
-        raise file.invalid("must hold a table of numbers", "It holds no line with a number")
+        raise file.invalid("must contain a table of numbers", "It has no line with a number")
     X, y = _parse(file, lines, layout)
     expected, counts = file.official.per_class, np.bincount(y, minlength=entry.n_classes)
     wrong = np.flatnonzero(counts != expected)
     if len(wrong):
         label = int(wrong[0])
         raise file.invalid(
-            f"must hold {sum(expected):,} examples, {expected[label]:,} of class "
+            f"must contain {sum(expected):,} examples, {expected[label]:,} of class "
             f"{named(label, entry.classes)}",
-            f"It holds {len(y):,}, {counts[label]:,} of that class",
+            f"It has {len(y):,}, {counts[label]:,} of that class",
         )
     published = file.official.values_sha256
     if published is not None:
         if values_checksum(X, y) != published:
             raise file.invalid(
-                "must hold the published values", "At least one of its numbers was altered"
+                "must contain the published values", "At least one of its numbers was altered"
             )
         record = replace(record, checked="values")
     if layout.image is not None:
@@ -129,7 +129,7 @@ def _explain(file: FoundFile, lines: list[str], layout: TextLayout) -> InvalidDa
                     f"Got {shorten(cell)}",
                 )
     # Python parses some numbers that numpy does not, such as 1_000.
-    return file.invalid("must be a table of plain numbers", "It holds something else")
+    return file.invalid("must be a table of plain numbers", "It has something else")
 
 
 def _is_finite_number(cell: str) -> bool:

@@ -172,7 +172,7 @@ def _map_split(file: FoundFile, decoded: Path, part: str, n_samples: int) -> Spl
         X = np.load(decoded / f"{part}-X.npy", mmap_mode="c", allow_pickle=False)
         y = np.load(decoded / f"{part}-y.npy", allow_pickle=False)
     except (OSError, ValueError) as error:
-        raise folder.invalid("must hold the decoded images", shorten(str(error))) from None
+        raise folder.invalid("must contain the decoded images", shorten(str(error))) from None
     if X.shape != (n_samples, *_IMAGE) or X.dtype != np.uint8 or y.shape != (n_samples,):
-        raise folder.invalid("must hold the decoded images", f"{part} has shape {X.shape}")
+        raise folder.invalid("must contain the decoded images", f"{part} has shape {X.shape}")
     return Split(X, y)

@@ -113,7 +113,7 @@ def split_features(X: NDArray[Any], source: str) -> pa.Table | MappedArray | NDA
     if X.ndim not in (3, 4):
         if X.ndim != 2 or X.dtype.kind not in "biuf" or not X.size:
             raise InvalidData(
-                f"X of {source} must hold numbers of shape (n, features), or images of shape "
+                f"X of {source} must contain numbers of shape (n, features), or images of shape "
                 f"(n, channels, height, width). Got {X.dtype} of shape {X.shape}."
             )
         if isinstance(X, np.memmap):
@@ -159,8 +159,8 @@ def text_cells(
     """
     if values.shape != (n_rows,) or values.dtype.kind not in "USiu":
         raise InvalidData(
-            f"{name} of {source} must hold text or integers, one for each row of X, and therefore "
-            f"have the shape ({n_rows},). Got {values.dtype} of shape {values.shape}."
+            f"{name} of {source} must contain text or integers, one for each row of X, and "
+            f"therefore have the shape ({n_rows},). Got {values.dtype} of shape {values.shape}."
         )
     if values.dtype.kind in "iu":
         lowest, highest = int(values.min(initial=0)), int(values.max(initial=0))

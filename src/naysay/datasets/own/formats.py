@@ -64,7 +64,7 @@ def read_excel(path: Path, source: str) -> pa.Table:
                 f"{shorten(str(error))}."
             ) from None
     if not rows:
-        raise InvalidData(f"The first sheet of {source} must hold a table. It is empty.")
+        raise InvalidData(f"The first sheet of {source} must contain a table. It is empty.")
     # the text of a cell may be stored once for many cells
     check_memory(sum(len(cell) for row in rows for cell in row if cell), source)
     width = max(len(row) for row in rows)

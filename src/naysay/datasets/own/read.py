@@ -458,7 +458,7 @@ def read_features(
         if isinstance(recipe, Recipe):
             if isinstance(features, np.ndarray):
                 raise InvalidData(
-                    f"X of {name} must be a table of numbers, like the training data. It holds "
+                    f"X of {name} must be a table of numbers, like the training data. It has "
                     f"images of shape {features.shape[1:]}."
                 )
             if isinstance(features, Partitioned):
@@ -467,7 +467,7 @@ def read_features(
             return recipe.apply(features, source=name)
         if not isinstance(features, np.ndarray) or features.shape[1:] != recipe.shape:
             raise InvalidData(
-                f"X of {name} must hold images of shape {recipe.shape}, like the training data. "
+                f"X of {name} must contain images of shape {recipe.shape}, like the training data. "
                 f"Its shape is {X.shape}."
             )
         return features

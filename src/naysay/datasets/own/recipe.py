@@ -254,15 +254,15 @@ def finite_numbers(column: pa.ChunkedArray, name: str, source: str) -> NDArray[n
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         hint = " If numbers are written like 1,5, pass decimal=',' (--decimal ,)."
         raise InvalidData(
-            f"Column {name!r} of {source} must hold numbers. Its type is {plain.type}: "
+            f"Column {name!r} of {source} must contain numbers. Its type is {plain.type}: "
             f"{shorten(str(error))}.{hint if is_text(plain.type) else ''}"
         ) from None
     too_large = np.abs(numbers) > _LARGEST
     if too_large.any():
         row = int(np.argmax(too_large))
         raise InvalidData(
-            f"Column {name!r} of {source} must hold finite numbers up to 3.4e38 in size. Data row "
-            f"{row + 1} has {numbers[row]:g}.\n"
+            f"Column {name!r} of {source} must contain finite numbers up to 3.4e38 in size. Data "
+            f"row {row + 1} has {numbers[row]:g}.\n"
             "Leave the cell empty if the value is unknown, or rescale the column."
         )
     return numbers if numbers.flags.writeable else numbers.copy()
@@ -415,7 +415,7 @@ def _refuse_columns(bad: Mapping[str, str], source: str) -> NoReturn:
 
 def _refuse_dates(example: str, name: str, source: str) -> NoReturn:
     raise InvalidData(
-        f"Column {name!r} of {source} must be numbers or categories. It holds dates or times "
+        f"Column {name!r} of {source} must be numbers or categories. It has dates or times "
         f"({example}).\nConvert them to numbers, such as days since a fixed date, or leave the "
         f"column out: {_ignoring(name)}."
     )
@@ -482,7 +482,7 @@ def _refuse_free_text(values: list[str], n_known: int, name: str, source: str) -
         )
     if odd is not None:
         raise InvalidData(
-            f"Column {name!r} of {source} must be numbers or categories. It holds numbers that are "
+            f"Column {name!r} of {source} must be numbers or categories. It has numbers that are "
             f"stored as text, such as {sample[0]!r}: store them as numbers."
         )
     raise InvalidData(

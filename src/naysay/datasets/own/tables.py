@@ -217,7 +217,7 @@ def check_columns(table: pa.Table, named: Iterable[tuple[str, str | None]], sour
             listed = " or ".join(repr(by_lower[each]) for each in close)
             hints.append(f" Did you mean {listed}{f' for {name!r}' if len(missing) > 1 else ''}?")
     if not hints and all(_is_number(column) for column in names):
-        hints = [" These look like values. The first row must hold the column names: add a header."]
+        hints = [" These look like values. The first row must have the column names: add a header."]
     lacked = shorten(list(missing) if len(missing) > 1 else next(iter(missing)))
     raise InvalidInput(
         f"{rule}. It has no column {lacked}; its columns are {shorten(names)}.{''.join(hints)}"
@@ -381,7 +381,7 @@ def parse_csv(
     check_csv_options(delimiter, decimal)
     data = data.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n")
     if re.search(rb"\S", data) is None:
-        raise InvalidData(f"{source} must hold a table with a header. It is empty.")
+        raise InvalidData(f"{source} must contain a table with a header. It is empty.")
     position = data.find(b"\0")
     if position >= 0:
         if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -571,7 +571,7 @@ def to_text(
         text = pc.utf8_trim_whitespace(pc.cast(plain, pa.large_string()))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise InvalidData(
-            f"Column {name!r} of {source} must hold text or numbers. Its type is {kind}."
+            f"Column {name!r} of {source} must contain text or numbers. Its type is {kind}."
         ) from None
     length = pc.utf8_length(text)
     most = pc.max(length).as_py() or 0
