@@ -184,7 +184,7 @@ def few_labels_estimate(
     middle = (center + c / 2) / (1 + c)
     half = np.sqrt(c * center * (1 - center) + c**2 / 4) / (1 + c)
     return Estimate(
-        value=value,
+        value=center,
         standard_error=float(np.sqrt(variance)),
         interval=(max(middle - half, 0.0), min(middle + half, 1.0)),
         confidence=confidence,
