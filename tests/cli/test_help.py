@@ -16,6 +16,8 @@ from naysay.cli import app
 NEEDS_DOWNLOAD = {"data fetch", "data verify"}
 # the slowest, and those that need data or what another command wrote
 TESTED_ELSEWHERE = {"demo", "reproduce", "report"}
+TESTED_ELSEWHERE |= {f"annotate {name}" for name in ("start", "invite", "export", "import")}
+TESTED_ELSEWHERE |= {"annotate copy", "annotate learn"}
 
 
 def commands(group, *path):

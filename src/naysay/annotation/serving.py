@@ -20,10 +20,14 @@ def serve(
     port: int,
     name: str,
     learn_every: float = 0.0,
-    say: Callable[[str], None],
+    announce: Callable[[str, str, bool], None],
     opens: bool = False,
 ) -> None:
-    """Serve the pages of a task. Other hosts than this machine need links with tokens."""
+    """Serve the pages of a task. Other hosts than this machine need links with tokens.
+
+    `announce` is told the address of the page, that of the overview, and whether they are for this
+    machine only.
+    """
     sockets = _listen(host, port)
     port = sockets[0].getsockname()[1]
     shown = f"[{host}]" if ":" in host else host
@@ -37,13 +41,8 @@ def serve(
     if not is_here:
         link = f"{address}/?token={task.invite(name, is_owner=True)}"
     server = Server(task, local=local if is_here else None, port=port)
-    say(f"Answer questions: {link}")
-    say(f"Overview: {link.replace('/?', '/owner?') if '?' in link else link + '/owner'}")
-    if not is_here:
-        say(
-            "Links for others: naysay annotate invite NAME. Use a proxy with HTTPS on the internet."
-        )
-    say("Stop with Ctrl-C. Every answer is saved at once.")
+    overview = link.replace("/?", "/owner?") if "?" in link else f"{link}/owner"
+    announce(link, overview, is_here)
     if opens:
         webbrowser.open(link)
     config = uvicorn.Config(

@@ -3,6 +3,7 @@
 import getpass
 import shlex
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -131,6 +132,7 @@ def start(
         bool, typer.Option("--open/--no-open", help="Open the page in a browser.")
     ] = True,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the order of questions.")] = 0,
+    as_json: AsJson = False,
 ) -> None:
     """Start a task, or go on with one, and show its page.
 
@@ -141,7 +143,7 @@ def start(
 
         naysay annotate photos --classes cat,dog,owl --out task.db
 
-        naysay annotate task.db
+        naysay annotate start task.db
     """
     target = _target(data, out, database)
     if target != data:
@@ -172,9 +174,22 @@ def start(
             port=port,
             name=name or _user(),
             learn_every=learn_every,
-            say=lambda text: typer.echo(text),
+            announce=partial(_announce, as_json, target),
             opens=open_browser and sys.stdout.isatty(),
         )
+
+
+def _announce(as_json: bool, task: str, page: str, overview: str, is_here: bool) -> None:
+    if as_json:
+        print_json({"page": page, "overview": overview, "task": task}, indent=None)
+        sys.stdout.flush()
+        return
+    typer.echo(f"Answer questions: {page}")
+    typer.echo(f"Overview: {overview}")
+    if not is_here:
+        typer.echo("Links for others: naysay annotate invite NAME. On the internet, use HTTPS.")
+    typer.echo("Stop with Ctrl-C. Every answer is saved at once.")
+    sys.stdout.flush()
 
 
 def _target(data: str, out: Path | None, database: str | None) -> str:
@@ -245,7 +260,7 @@ def _create_or_check(
                     f"{', '.join(task.settings.classes)}. Name another file, or go on with it: "
                     f"naysay annotate {shlex.quote(task.name)}"
                 )
-        typer.echo("There is a task already: going on with it, with its own settings.")
+        typer.echo("There is a task already: going on with it, with its own settings.", err=True)
         return
     if classes is None:
         raise InvalidInput("--classes must list all classes, at least 3: --classes cat,dog,owl")
@@ -254,7 +269,8 @@ def _create_or_check(
     create(target, Settings.of(classes, kind=kind, root=root, **options), items)
     n_known = sum(item.known is not None for item in items)
     about = f", {n_known:,} of them known" if n_known else ""
-    typer.echo(f"{len(items):,} examples{about}: {target if '://' not in target else 'created'}")
+    where = "created" if "://" in target else target
+    typer.echo(f"{len(items):,} examples{about}: {where}", err=True)
 
 
 @app.command()
