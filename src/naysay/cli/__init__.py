@@ -25,6 +25,7 @@ from naysay.cli.methods import methods
 from naysay.cli.predict import predict
 from naysay.cli.report import report
 from naysay.cli.reproduce import reproduce
+from naysay.cli.sweep import sweep
 
 __all__ = ["app", "main"]
 
@@ -57,6 +58,7 @@ for command in (
     demo,
     fit,
     predict,
+    sweep,
     check,
     estimate,
     export,
