@@ -12,17 +12,26 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import psutil
+import pyarrow.parquet as pq
 import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.model_selection import GridSearchCV, KFold
 from typer.testing import CliRunner
 
-from naysay._base.cluster import RayExecutor, connect
+from naysay import ComplementaryClassifier, TransitionMatrix
+from naysay._base.cluster import RayExecutor, connect, joblib_on_ray
 from naysay._base.errors import InvalidInput, WorkerLost
 from naysay.cli import app
+from naysay.datasets.own import read_own
 from naysay.experiments import tasks
 from naysay.experiments.records import RecordFile
 from naysay.experiments.runner import run
 from naysay.experiments.spec import RunSpec
+from naysay.workflows.fit import fit_own
 from places import SOURCE, SUPPORT
 from small_sets import make_digits, use_digits
 
@@ -65,12 +74,15 @@ def cluster():
         patch.setenv("PYTHONPATH", f"{SOURCE}:{SUPPORT}")
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         size = {"num_cpus": 1, "object_store_memory": 10**8}
-        nodes = Cluster(True, head_node_args={**size, "temp_dir": folder})
-        nodes.add_node(**size)
-        connect_driver(nodes.address)
-        yield nodes
-        ray.shutdown()
-        nodes.shutdown()
+        nodes = Cluster()
+        try:
+            nodes.add_node(**size, temp_dir=folder)
+            nodes.add_node(**size)
+            connect_driver(nodes.address)
+            yield nodes
+        finally:
+            ray.shutdown()
+            nodes.shutdown()
 
 
 def connect_driver(address):
@@ -220,6 +232,36 @@ def test_reproduce_on_the_command_line(cluster, tmp_path):
     assert "table2: LM/T, with0, trial 1: " in done.output
     again = json.loads(invoke(*command, "--json").stdout)
     assert (again["done"], again["on_file"]) == (0, 1)
+
+
+def test_a_grid_search_of_scikit_learn_runs_on_the_cluster(cluster):
+    X, y = load_iris(return_X_y=True)
+    not_y = TransitionMatrix.uniform(3).sample(y, seed=0)
+    clf = ComplementaryClassifier(learner="network", epochs=2, random_state=0)
+    search = GridSearchCV(clf, {"lr": [1e-6, 1e-2]}, cv=KFold(2, shuffle=True, random_state=0))
+    here = clone(search).fit(X, not_y)
+    with joblib_on_ray():
+        there = clone(search).fit(X, not_y)
+    assert (
+        there.cv_results_["mean_test_score"].tolist()
+        == here.cv_results_["mean_test_score"].tolist()
+    )
+
+
+def test_files_of_a_folder_are_predicted_for_on_the_cluster(cluster, tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=60), "not": rng.choice(["x", "y", "z"], size=60)})
+    fit_own(read_own(frame, label="not"), learner="network", epochs=1)[0].save(tmp_path / "model")
+    (tmp_path / "parts").mkdir()
+    for number in range(3):
+        frame.iloc[number::3].to_parquet(tmp_path / "parts" / f"{number}.parquet", index=False)
+    command = ("predict", tmp_path / "model", tmp_path / "parts")
+    for name, more in (("here", ()), ("there", ("--ray", cluster.address))):
+        done = invoke(*command, "--out", tmp_path / name, *more)
+        assert done.exit_code == 0, done.output
+    here, there = (pq.read_table(tmp_path / name) for name in ("here", "there"))
+    assert here.equals(there)
+    assert len(there) == 60
 
 
 def test_without_ray_the_error_says_what_to_install(monkeypatch):

@@ -189,6 +189,20 @@ class Observations:
         return replace(self, **chosen, mistakes=mistakes)
 
     @property
+    def shape(self) -> tuple[int]:
+        """Number of examples, by which scikit-learn splits them into folds."""
+        return (self.n_examples,)
+
+    def __getitem__(self, examples: Any) -> Self:
+        """Select the answers about some examples, given by their numbers, which count anew."""
+        chosen = np.arange(self.n_examples)[examples]
+        position = np.full(self.n_examples, -1)
+        position[chosen] = np.arange(len(chosen))
+        example = position[self.example]
+        kept = self.select(example >= 0)
+        return replace(kept, example=example[example >= 0], n_examples=len(chosen))
+
+    @property
     def is_yes_no(self) -> NDArray[np.bool_]:
         """(m,) whether each answer is yes or no to a suggestion."""
         if self.accepted is None:

@@ -107,10 +107,20 @@ def test_only_the_first_writes_and_all_resume(case, tmp_path):
     folder(0)["checkpoint"].write_bytes(b"damaged")  # only the first can see it
     refused = run("damaged")
     assert all(isinstance(each, InvalidModelFile) for each in refused)
-    folder(0)["checkpoint"].unlink()
-    run("anew", epochs=1)
-    with pytest.raises(InvalidModelFile, match="processes changed"):
-        fit(case, epochs=1, **folder(0))
+
+
+def test_a_checkpoint_of_two_processes_is_resumed_by_one_and_the_other_way_round(tmp_path):
+    """224 examples are 7 batches of 32 for one process and for two."""
+    changes = {"examples": examples_of(224, 0)}
+    whole = fit(SAME, **changes)
+    first, second = ({"checkpoint": tmp_path / name} for name in ("first", "second"))
+    run_together(tmp_path / "a", fit, SAME, on_epoch=stop_after_three, **changes, **first)
+    assert_close(fit(SAME, **changes, **first), whole)
+    with pytest.raises(Stopped):
+        fit(SAME, on_epoch=stop_after_three, **changes, **second)
+    one, other = run_together(tmp_path / "b", fit, SAME, **changes, **second)
+    assert_equal(one, other)
+    assert_close(one, whole)
 
 
 class Stopped(Exception):

@@ -152,6 +152,19 @@ def connect(address: str) -> Iterator[None]:
         ray.shutdown()
 
 
+@contextmanager
+def joblib_on_ray() -> Iterator[None]:
+    """Let joblib, and scikit-learn with it, run its jobs on the cluster of this process."""
+    import joblib
+
+    _import_ray()
+    from ray.util.joblib import register_ray
+
+    register_ray()
+    with joblib.parallel_config("ray", n_jobs=-1):
+        yield
+
+
 def has_gpus() -> bool:
     """Check whether the cluster that this process is connected to has GPUs."""
     return _import_ray().cluster_resources().get("GPU", 0) > 0

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _FORMAT = "naysay model"
 _VERSION = 2
 _READABLE = (1, 2)  # version 1 had no checksum, preprocessing or provenance
-_FILES = {"model.json", "model.safetensors", "report.html"}
+_FILES = {"model.json", "model.safetensors", "report.html", "sweep.html"}
 _MOST_LAYERS = 1000
 _ENTRIES = ("data", "indices", "indptr")  # arrays of a sparse matrix
 _MOST_SAVED = 250_000  # entries of samples of the matrix, 1 MB; but at least 50 samples

@@ -26,6 +26,7 @@ from naysay.cli.methods import methods
 from naysay.cli.predict import predict
 from naysay.cli.report import report
 from naysay.cli.reproduce import reproduce
+from naysay.cli.sweep import sweep
 
 __all__ = ["app", "main"]
 
@@ -58,6 +59,7 @@ for command in (
     demo,
     fit,
     predict,
+    sweep,
     check,
     estimate,
     export,

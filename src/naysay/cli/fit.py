@@ -46,6 +46,14 @@ AnchorsAre = Annotated[
         "or of each class, or were picked. Only a random sample shows the accuracy.",
     ),
 ]
+Transition = Annotated[
+    str | None,
+    typer.Option(
+        metavar="Q.csv|FOLDER|uniform|estimate",
+        help="Transition matrix: a file, a folder with one ANNOTATOR.csv per annotator, or a "
+        "word. By default estimate if there are anchors, else uniform.",
+    ),
+]
 AllowDiagonal = Annotated[
     bool,
     typer.Option(
@@ -69,14 +77,7 @@ def fit(
     anchors: AnchorFile = None,
     anchor_label: AnchorLabel = None,
     anchors_are: AnchorsAre = "random",
-    transition: Annotated[
-        str | None,
-        typer.Option(
-            metavar="Q.csv|FOLDER|uniform|estimate",
-            help="Transition matrix: a file, a folder with one ANNOTATOR.csv per annotator, or a "
-            "word. By default estimate if there are anchors, else uniform.",
-        ),
-    ] = None,
+    transition: Transition = None,
     allow_diagonal: AllowDiagonal = False,
     mistakes: Mistakes = 0.0,
     method: Annotated[
@@ -125,7 +126,7 @@ def fit(
 
     check_model_path(out)  # before training, not after it
     if not force and (out / "model.json").exists():
-        _ask_to_replace(out)
+        ask_to_replace(out)
     inputs = read_data(
         data,
         reading,
@@ -174,7 +175,7 @@ def fit(
         typer.echo(f"{report.seconds:.0f} seconds. The model: {out}  The page: {page}")
 
 
-def _ask_to_replace(out: Path) -> None:
+def ask_to_replace(out: Path) -> None:
     """Ask whether to replace a model, or stop if there is nobody to ask."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise InvalidInput(
@@ -199,7 +200,7 @@ def _print(report: "FitReport") -> None:
     console.print(table)
     if report.candidates:
         console.print(_candidate_table(report))
-    console.print(f"\n{_describe_accuracy(report)}", highlight=False, soft_wrap=True)
+    console.print(f"\n{describe_accuracy(report)}", highlight=False, soft_wrap=True)
 
 
 def _candidate_table(report: "FitReport") -> Table:
@@ -214,7 +215,7 @@ def _candidate_table(report: "FitReport") -> Table:
     return table
 
 
-def _describe_accuracy(report: "FitReport") -> str:
+def describe_accuracy(report: "FitReport") -> str:
     """Describe the accuracy, and what it is estimated from."""
     accuracy = report.accuracy
     if accuracy.unknown is not None:

@@ -61,7 +61,6 @@ def fingerprint_of(
         **{f"held-out {name}": value for name, value in _of_examples(held_out).items()},
         "network": _checksum(f"{network} {shapes}"),
         "loss": of_loss(loss),
-        "processes": processes.count(),
         "augment": _of_value(augment),
     }
 
@@ -204,6 +203,7 @@ class State:
         try:
             of_file = facts["fingerprint"]
             changed = [name for name in fingerprint if of_file[name] != fingerprint[name]]
+            changed += ["window"] * ("window" in of_file and "window" not in fingerprint)
             if not changed:
                 self._restore(tensors, facts)
         except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:

@@ -241,7 +241,7 @@ def fit_own(
     is_given = isinstance(transition, TransitionMatrix | Mapping)
     given = check_matrices(own, transition) if is_given else transition
     check_consistent(own, given, allow_diagonal)
-    is_held_out = _hold_out(own, held_out, rng)
+    is_held_out = hold_out(own, held_out, rng)
     training = np.flatnonzero(~is_held_out & (own.labels_per_example > 0))
     X_anchor, y_anchor = anchors_without_label(own, anchors)
     n_anchors = len(y_anchor) + int((own.true_labels[training] >= 0).sum())
@@ -402,7 +402,7 @@ def _describe_annotators(
             yield "Some answers have no annotator; the mean of all matrices was used for them"
 
 
-def _hold_out(own: OwnData, fraction: float, rng: np.random.Generator) -> NDArray[np.bool_]:
+def hold_out(own: OwnData, fraction: float, rng: np.random.Generator) -> NDArray[np.bool_]:
     """Draw the held-out examples, and leave at least one label of every class to train on."""
     check_number(fraction, "held_out", above=0, below=1)
     answered = own.labels_per_example > 0

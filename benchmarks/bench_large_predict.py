@@ -1,0 +1,105 @@
+"""Predict for a folder of Parquet files, and fit to one: rows per second, time and peak memory.
+
+    python benchmarks/bench_large_predict.py FOLDER [--rows 20000000] [--ray] [--fit]
+
+The data, 20 columns of float64 and 4 classes (--fit: 50 columns, about 4 GB), are written to FOLDER
+first, unless they are there. Appends one JSON line to ``results/large_predict.jsonl``. The peak is
+that of the process of the command; with --ray, also the sum over its workers is recorded.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from naysay.datasets.own import read_own
+from naysay.workflows.fit import fit_own
+from record import write_record
+
+PART = 500_000
+
+
+def make_table(n: int, seed: int, n_columns: int, n_classes: int = 4) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    weights = np.random.default_rng(0).normal(size=(n_columns, n_classes))
+    X = rng.normal(size=(n, n_columns))
+    not_y = ((X @ weights).argmax(axis=1) + rng.integers(1, n_classes, size=n)) % n_classes
+    columns = {f"x{place}": X[:, place] for place in range(n_columns)}
+    return pa.table(columns | {"not": np.array(list("abcd"))[not_y]})
+
+
+def write_folder(folder: Path, n_rows: int, n_columns: int) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(-(-n_rows // PART)):
+        path = folder / f"part-{number:03}.parquet"
+        if not path.exists():
+            pq.write_table(make_table(PART, number + 1, n_columns), path)
+
+
+def run(*command: str) -> dict[str, float]:
+    """Run a command: seconds, seconds of cores, and the peak of its memory in GB."""
+    start = time.perf_counter()
+    process = os.posix_spawn(sys.executable, [sys.executable, "-m", "naysay", *command], os.environ)
+    most, seconds_of = 0, {}
+    while not (waited := os.wait4(process, os.WNOHANG))[0]:
+        total = 0
+        for each in psutil.Process(process).children(recursive=True):
+            try:
+                if each.cmdline()[:1] == ["ray::call"]:
+                    total += each.memory_info().rss
+                    seconds_of[each.pid] = sum(each.cpu_times()[:2])
+            except (psutil.NoSuchProcess, psutil.ZombieProcess):
+                continue
+        most = max(most, total)
+        time.sleep(0.2)
+    _, status, usage = waited
+    if status:
+        raise SystemExit(f"{command} failed")
+    own = usage.ru_utime + usage.ru_stime
+    return {
+        "seconds": round(time.perf_counter() - start, 1),
+        "cpu_seconds": round(own if not seconds_of else sum(seconds_of.values()), 1),
+        "peak_gb": round(usage.ru_maxrss * 1024 / 1e9, 3),
+        "peak_of_workers_gb": round(most / 1e9, 3),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--rows", type=int, default=20_000_000)
+    parser.add_argument("--networks", nargs="*", default=["linear", "mlp"])
+    parser.add_argument("--ray", action="store_true")
+    parser.add_argument("--fit", action="store_true")
+    given = parser.parse_args()
+    data, out = given.folder / ("fit" if given.fit else "predict"), given.folder / "out"
+    write_folder(data, 10_000_000 if given.fit else given.rows, 50 if given.fit else 20)
+    n_bytes = sum(path.stat().st_size for path in data.iterdir())
+    figures: dict[str, object] = {"data_gb": round(n_bytes / 1e9, 2)}
+    if given.fit:
+        options = ("--learner", "network", "--epochs", "1", "--batch-size", "4096")
+        options += ("--memory", "0.3", "--out", f"{out}-model", "--force")
+        figures["fit"] = run("fit", str(data), "--label", "not", *options)
+    for network in () if given.fit else given.networks:
+        own = read_own(make_table(5000, 0, 20), label="not")
+        fit_own(own, network=network, epochs=5)[0].save(given.folder / network)
+        shutil.rmtree(out, ignore_errors=True)
+        more = ("--ray", "local") if given.ray else ()
+        found = run("predict", str(given.folder / network), str(data), "--out", str(out), *more)
+        found["rows_per_second"] = round(given.rows / found["seconds"])
+        found["rows_per_cpu_second"] = round(given.rows / found["cpu_seconds"])
+        figures[network] = found
+    print(json.dumps(figures), flush=True)
+    write_record("large_predict", figures, n_runs=1, rows=given.rows, ray=given.ray)
+
+
+if __name__ == "__main__":
+    main()

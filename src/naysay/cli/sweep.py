@@ -1,0 +1,154 @@
+"""``naysay sweep``: choose parameters without true labels, and fit a model with the best."""
+
+import shlex
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from naysay._base.cluster import connect, joblib_on_ray
+from naysay._base.files import printable
+from naysay._base.progress import waiting
+from naysay.cli._shared import (
+    AsJson,
+    DataFile,
+    RayAddress,
+    print_json,
+    read_data,
+    reads_data,
+    trains,
+)
+from naysay.cli.fit import (
+    AllowDiagonal,
+    AnchorFile,
+    AnchorLabel,
+    AnchorsAre,
+    Epochs,
+    Seed,
+    Transition,
+    ask_to_replace,
+    describe_accuracy,
+)
+
+if TYPE_CHECKING:
+    from naysay.workflows.sweep import SweepReport
+
+
+@reads_data()
+@trains("lr", "batch_size", "max_norm", "match_prior", "restarts")
+def sweep(
+    data: DataFile,
+    out: Annotated[Path, typer.Option(metavar="MODEL", help="The model folder to write.")],
+    grid: Annotated[
+        list[str],
+        typer.Option(
+            metavar="NAME=VALUE,…",
+            help="Values of a parameter of ComplementaryClassifier, such as lr=0.001,0.01. Repeat "
+            "it for further parameters; all combinations are tried.",
+        ),
+    ],
+    reading: dict[str, Any],
+    training: dict[str, Any],
+    folds: Annotated[int, typer.Option(min=2, help="Number of folds of cross-validation.")] = 3,
+    anchors: AnchorFile = None,
+    anchor_label: AnchorLabel = None,
+    anchors_are: AnchorsAre = "random",
+    transition: Transition = None,
+    allow_diagonal: AllowDiagonal = False,
+    learner: Annotated[
+        str,
+        typer.Option(metavar="auto|network|kernel|trees|linear", help="Kind of model."),
+    ] = "auto",
+    epochs: Epochs = 100,
+    held_out: Annotated[
+        float, typer.Option(help="Fraction of the examples held out to estimate the accuracy.")
+    ] = 0.2,
+    seed: Seed = 0,
+    ray: RayAddress = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace an earlier model without asking.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Choose parameters by held-out complementary labels, and fit a model with the best.
+
+    Each combination is scored by cross-validation, without true labels. The model folder has a
+    page that compares them, sweep.html, beside the report.
+
+    Example:
+
+        naysay data example flowers.csv
+
+        naysay sweep flowers.csv --label not --learner network --grid lr=0.001,0.01 --out model
+    """
+    from naysay.classifier.model_files import check_model_path
+    from naysay.workflows.sweep import parse_grid, sweep_own  # loads torch
+
+    check_model_path(out)
+    values = parse_grid(grid)
+    if not force and (out / "model.json").exists():
+        ask_to_replace(out)
+    inputs = read_data(
+        data,
+        reading,
+        anchors=anchors,
+        anchor_label=anchor_label,
+        transition=transition,
+        allow_diagonal=allow_diagonal,
+    )
+    parameters = {
+        "transition": inputs.transition,
+        "allow_diagonal": allow_diagonal,
+        "learner": learner,
+        "epochs": epochs,
+        **training,
+    }
+    with (
+        nullcontext() if ray is None else connect(ray),
+        nullcontext() if ray is None else joblib_on_ray(),
+        waiting(f"naysay sweep: {data}"),
+    ):
+        clf, report = sweep_own(
+            inputs.own,
+            values,
+            folds=folds,
+            anchors=inputs.anchors,
+            anchors_are=anchors_are,
+            held_out=held_out,
+            seed=seed,
+            memory=reading.get("memory", 1.0),
+            command=printable(shlex.join(["naysay", *sys.argv[1:]])),
+            **parameters,
+        )
+
+    from naysay.report.fit import render_fit_page
+    from naysay.report.page import write_page
+    from naysay.report.sweep import render_sweep_page
+
+    clf.save(out, report=render_fit_page(report.fit))
+    page = write_page(render_sweep_page(report), out / "sweep.html")
+    if as_json:
+        print_json({**report.to_dict(), "model": str(out), "page": str(page)})
+    else:
+        _print(report)
+        typer.echo(f"The model: {out}  The page: {page}")
+
+
+def _print(report: "SweepReport") -> None:
+    table = Table(*report.names, box=None, pad_edge=False)
+    for heading in ("log-likelihood", "behind the best", "seconds"):
+        table.add_column(heading, justify="right")
+    for each in report.candidates:
+        shown, behind = "failed", ""
+        if each.score is not None:
+            shown = f"{each.score:.4f}"
+        if each.difference:
+            behind = f"{each.difference:.4f} ± {each.difference_error:.4f}"
+        values = map(str, each.parameters.values())
+        table.add_row(*values, shown, behind, f"{each.seconds:.1f}")
+    Console().print(table)
+    typer.echo(f"\n{describe_accuracy(report.fit)}")

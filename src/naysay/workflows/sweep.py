@@ -1,0 +1,223 @@
+"""Choose parameters of a classifier by held-out complementary labels, without true labels."""
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import FitFailedWarning
+from sklearn.model_selection import GridSearchCV, KFold
+
+from naysay._base.checks import check_count, check_seed, shorten
+from naysay._base.errors import InvalidInput
+from naysay._base.mapped import take_rows
+from naysay.classifier import ComplementaryClassifier
+from naysay.datasets.own import OwnData
+from naysay.methods import find_method
+from naysay.workflows.annotators import (
+    AnchorPair,
+    anchors_without_label,
+    check_matrices,
+    observations,
+)
+from naysay.workflows.fit import FitReport, fit_own, hold_out
+
+_NOT_SWEPT = {  # parameters that are no plain values, or do not change the model
+    *("augment", "checkpoint", "classes", "device", "mistakes", "optimiser", "progress"),
+    *("random_state", "schedule", "warm_start", "window"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A combination of parameters, and how well it predicts labels that it was not trained on."""
+
+    parameters: dict[str, Any]
+    score: float | None  # mean log-likelihood of held-out labels; None if it could not be trained
+    standard_error: float | None  # of the mean over folds
+    difference: float | None  # from the best, of the same folds
+    difference_error: float | None
+    seconds: float  # to train, on average
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepReport:
+    """The candidates, the best first, and the model that was fitted with the best."""
+
+    candidates: tuple[Candidate, ...]
+    n_folds: int
+    n_examples: int  # on which the candidates were compared
+    fit: FitReport
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the parameters that were swept."""
+        return list(self.candidates[0].parameters)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Convert the figures to plain values for JSON."""
+        return {
+            "candidates": [vars(each) for each in self.candidates],
+            "folds": self.n_folds,
+            "examples": self.n_examples,
+            "best": self.candidates[0].parameters,
+            "fit": self.fit.to_dict(),
+        }
+
+
+def parse_grid(given: Sequence[str]) -> dict[str, list[Any]]:
+    """Parse values of parameters.
+
+    Examples
+    --------
+    >>> parse_grid(["lr=0.001,0.01", "method=forward", "refine=true,false", "max_norm=none,1"])
+    {'lr': [0.001, 0.01], 'method': ['forward'], 'refine': [True, False], 'max_norm': [None, 1]}
+    """
+    known = sorted(ComplementaryClassifier().get_params().keys() - _NOT_SWEPT)
+    grid: dict[str, list[Any]] = {}
+    for each in given:
+        name, equals, values = (part.strip() for part in each.partition("="))
+        name = name.replace("-", "_")
+        if not equals or name not in known or name in grid or not all(values.split(",")):
+            raise InvalidInput(
+                "grid (--grid) must be a parameter and its values, such as lr=0.001,0.01, once for "
+                f"each parameter. Got {shorten(each)}. Parameters are {', '.join(known)}."
+            )
+        grid[name] = [_parse_value(value.strip()) for value in values.split(",")]
+    for method in grid.get("method", ()):
+        find_method(method)
+    return grid
+
+
+def _parse_value(text: str) -> Any:
+    words = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def sweep_own(
+    own: OwnData,
+    grid: Mapping[str, Sequence[Any]],
+    *,
+    folds: int = 3,
+    anchors: AnchorPair | None = None,
+    transition: Any = None,
+    anchors_are: str = "random",
+    held_out: float = 0.2,
+    seed: int = 0,
+    command: str | None = None,
+    memory: float = 1.0,
+    **parameters: Any,
+) -> tuple[ComplementaryClassifier, SweepReport]:
+    """Choose the best combination of parameters by cross-validation, and fit a model with it.
+
+    Candidates are compared by `ComplementaryClassifier.score`, the likelihood of complementary
+    labels of folds that they were not trained on. No true label is used, but for anchors, from
+    which each candidate may estimate its matrix. Examples that `fit_own` holds out to estimate the
+    accuracy take no part in the choice. scikit-learn's ``GridSearchCV`` does the work: run it in
+    a ``joblib.parallel_config`` to spread it over processes or machines.
+
+    Parameters
+    ----------
+    own, anchors, transition, anchors_are, held_out, seed, command, memory, **parameters
+        As in `naysay.workflows.fit.fit_own`, where `transition` is None by default.
+    grid : mapping
+        The values of each parameter of `ComplementaryClassifier` that is swept.
+    folds : int, default=3
+        Number of folds, at least 2.
+    """
+    if not grid:
+        raise InvalidInput("grid (--grid) must have at least one parameter, such as lr=0.001,0.01.")
+    if check_count(folds, "folds") < 2:
+        raise InvalidInput("folds must be at least 2. Got 1.")
+    is_training = ~hold_out(own, held_out, check_seed(seed)) & (own.labels_per_example > 0)
+    training = np.flatnonzero(is_training)
+    X_anchor, y_anchor = anchors_without_label(own, anchors)
+    has_anchors = len(y_anchor) or (own.true_labels[training] >= 0).any()
+    given = transition
+    if given is None:
+        given = "estimate" if has_anchors else "uniform"
+    elif not isinstance(given, str):
+        given = check_matrices(own, given)
+    clf = ComplementaryClassifier(
+        **{"transition": given, "classes": own.classes, "random_state": seed, **parameters}
+    )
+    search = GridSearchCV(
+        clf,
+        {name: list(values) for name, values in grid.items()},
+        cv=KFold(folds, shuffle=True, random_state=seed),
+        refit=False,
+        error_score=np.nan,
+    )
+    about: dict[str, Any] = {"anchors_are": anchors_are}
+    if has_anchors:
+        about["true_labels"] = own.true_labels[training]
+    if len(y_anchor):
+        about["anchors"] = (X_anchor, y_anchor)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")  # those of the best are shown when it is fitted
+        try:
+            search.fit(
+                take_rows(own.X, training, most_bytes=memory * 1e9),
+                observations(own, training),
+                **about,
+            )
+        except ValueError as problem:  # every candidate failed in every fold
+            raise InvalidInput(_first_reason(str(problem))) from None
+    candidates = _rank(search.cv_results_, folds)
+    if candidates[0].score is None:
+        failed = [str(each.message) for each in caught if each.category is FitFailedWarning]
+        raise InvalidInput(_first_reason("\n".join(failed)))
+    best = {"transition": transition, **parameters, **candidates[0].parameters}
+    model, report = fit_own(
+        own,
+        anchors=anchors,
+        anchors_are=anchors_are,
+        held_out=held_out,
+        seed=seed,
+        command=command,
+        memory=memory,
+        **best,
+    )
+    return model, SweepReport(
+        candidates=candidates, n_folds=folds, n_examples=len(training), fit=report
+    )
+
+
+def _rank(results: Mapping[str, Any], folds: int) -> tuple[Candidate, ...]:
+    """List the candidates, the best first; those that failed in some fold come last."""
+    scores = np.stack([results[f"split{fold}_test_score"] for fold in range(folds)], axis=1)
+    means = scores.mean(axis=1)
+    order = np.argsort(-means, kind="stable")  # NaN is last
+    behind = scores - scores[order[0]]
+
+    def error(values: Any) -> float | None:
+        found = float(np.std(values, ddof=1) / math.sqrt(folds))
+        return found if math.isfinite(found) else None
+
+    return tuple(
+        Candidate(
+            parameters=dict(results["params"][place]),
+            score=float(means[place]) if math.isfinite(means[place]) else None,
+            standard_error=error(scores[place]),
+            difference=float(behind[place].mean()) if math.isfinite(means[place]) else None,
+            difference_error=error(behind[place]),
+            seconds=float(results["mean_fit_time"][place]),
+        )
+        for place in order
+    )
+
+
+def _first_reason(text: str) -> str:
+    """Find the error of the first candidate in what scikit-learn says about failed fits."""
+    lines = [line for line in text.splitlines() if line.startswith("naysay.")]
+    reason = lines[0].partition(": ")[2] if lines else text.partition("\n")[0]
+    return f"Every candidate of the sweep failed. The first: {reason}"
