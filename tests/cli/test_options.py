@@ -186,7 +186,7 @@ def test_on_a_terminal_fit_asks_before_it_replaces_a_model(answer, is_replaced, 
 
     monkeypatch.setattr(typer, "confirm", confirm)
     with nullcontext() if is_replaced else pytest.raises(typer.Abort):
-        fit_command._ask_to_replace(Path("model"))
+        fit_command.ask_to_replace(Path("model"))
     assert asked == ["model already contains a model. Replace it?"]
 
 

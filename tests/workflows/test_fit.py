@@ -19,7 +19,7 @@ from naysay import (
 from naysay.cli import app
 from naysay.datasets.own import read_own
 from naysay.workflows.estimate import estimate_own
-from naysay.workflows.fit import _hold_out, fit_own
+from naysay.workflows.fit import fit_own, hold_out
 
 HABIT = TransitionMatrix([[0, 0.8, 0.2], [0.3, 0, 0.7], [0.9, 0.1, 0]], ["cat", "dog", "owl"])
 NOT_THEIRS = TransitionMatrix(  # these annotators do not err
@@ -112,7 +112,7 @@ def test_no_anchor_and_no_last_label_of_a_class_is_hold_out():
     frame.loc[0, "not"] = "fox"
     own = read_own(frame, label="not", true_label="is")
     for seed in range(20):
-        held_out = _hold_out(own, 0.5, np.random.default_rng(seed))
+        held_out = hold_out(own, 0.5, np.random.default_rng(seed))
         assert not held_out[own.true_labels >= 0].any()
         assert set(own.label[~held_out[own.example]]) == set(range(4))
 

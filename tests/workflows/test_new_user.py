@@ -104,7 +104,7 @@ def test_a_messy_table_goes_all_the_way(folder, tmp_path):
     assert piped.exit_code == 0, piped.output
     assert piped.stdout == run("check", model, table, *READ[:2]).stdout
     assert "(--decimal ,)" in refusal("predict", model, table)
-    assert "It is a folder" in refusal("predict", model, folder)
+    assert "It is a folder" in refusal("predict", model, tmp_path)
     missing = tmp_path / "none" / "p.csv"
     assert "there is no folder" in refusal("predict", model, table, "--out", missing)
     assert "No such file" in refusal("predict", tmp_path / "none", table)

@@ -124,7 +124,7 @@ class Settings:
         Examples
         --------
         >>> Settings.of(["cat", "dog", "owl", "fox"], n_offered=2).draw(1, 1)
-        ('which', [0, 3])
+        ('which', [1, 0])
         """
         rng = random.Random(f"{self.seed}:{item}:{person}")
         asks_yes_no = self.ask == "yes-no" or (self.ask == "both" and rng.random() < 0.5)

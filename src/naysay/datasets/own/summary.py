@@ -318,6 +318,8 @@ def _id_columns(own: OwnData, recipe: Recipe) -> tuple[str, ...]:
         for column, where in recipe.spans()
         if isinstance(column, NumericColumn)
     }
+    if not numeric:  # images
+        return ()
     places = np.array([*numeric.values()], dtype=np.int64)
     grows = np.ones(len(places), dtype=bool)
     for part in row_slices(own.n_examples - 1, max(1, len(places))):
