@@ -214,11 +214,12 @@ def measure_export(folder: Path, n_answers: int = 1_000_000) -> dict[str, Any]:
     found: dict[str, Any] = {"answers": n_answers}
     for kind in ("csv", "jsonl", "parquet"):
         code = (
-            "import sys, time, resource; from naysay.annotation.store import Task; "
+            "import sys, time; from naysay.annotation.store import Task; "
             "from naysay.annotation.exports import export; start = time.perf_counter(); "
             "n = export(Task(sys.argv[1]), sys.argv[2]); "
-            "print(n, time.perf_counter() - start, "
-            "resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000)"
+            "seconds = time.perf_counter() - start; "  # ru_maxrss would be that of this process
+            "peak = open('/proc/self/status').read().split('VmHWM:')[1].split()[0]; "
+            "print(n, seconds, int(peak) / 1000)"
         )
         command = [sys.executable, "-c", code, str(path), str(folder / f"answers.{kind}")]
         n, seconds, megabytes = subprocess.check_output(command, text=True).split()

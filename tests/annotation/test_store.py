@@ -307,3 +307,11 @@ def test_a_copy_has_all_and_goes_on_by_itself(tmp_path):
                 assert copy.answer(one, new_answer(question)) == "saved"
         with pytest.raises(InvalidInput, match="exists already"):
             task.copy_to(tmp_path / "copy.db")
+
+
+def test_a_task_of_many_items_has_all_of_them(tmp_path):
+    names = [str(number) for number in range(12_000)]  # more than are inserted at a time
+    create(tmp_path / "many.db", Settings.of(CLASSES), [Item(name, {"x": 1}) for name in names])
+    with Task(tmp_path / "many.db") as task, task._reader.connect() as connection:
+        found = connection.execute(sa.text("SELECT name FROM naysay_item ORDER BY id")).scalars()
+        assert list(found) == names

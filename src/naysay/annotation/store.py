@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -104,7 +105,7 @@ def create(target: str | Path, settings: Settings, items: Sequence[Item]) -> Non
                 [{"key": key, "value": json.dumps(value)} for key, value in values.items()],
             )
             rows = item_rows(items, settings)
-            while batch := [row for row, _ in zip(rows, range(_BATCH), strict=False)]:
+            while batch := list(islice(rows, _BATCH)):
                 connection.execute(item_table.insert(), batch)
             if path is not None:
                 connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
