@@ -42,9 +42,10 @@ def stream(task: Task, kind: str) -> Iterator[str]:
         )
     if kind != "jsonl":
         yield ",".join(("task", "worker", "label") if kind == "crowd-kit" else COLUMNS) + "\r\n"
+    encode = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps would make one for each row
     while batch := list(islice(rows, _ROWS)):
         if kind == "jsonl":
-            yield "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in batch)
+            yield "".join(encode(row) + "\n" for row in batch)
         else:
             out = io.StringIO()
             csv.writer(out).writerows(row.values() for row in batch)

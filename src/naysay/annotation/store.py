@@ -618,23 +618,26 @@ class Task:
         )
         lists: dict[str, str] = {}
         with self._reader.connect().execution_options(yield_per=10_000) as connection:
-            for row in connection.execute(query.order_by(deal.id)):
-                offered = lists.get(row.offered)
+            for name, who, question, raw, said, label, known, *rest in connection.execute(
+                query.order_by(deal.id)
+            ):
+                offered = lists.get(raw)
                 if offered is None:
-                    offered = "|".join(str(classes[each]) for each in json.loads(row.offered))
-                    lists[row.offered] = offered
+                    offered = "|".join(str(classes[each]) for each in json.loads(raw))
+                    lists[raw] = offered
+                asked_by, seconds, answered, key = rest
                 yield {
-                    "item": row.item,
-                    "annotator": row.annotator,
-                    "question": row.question,
+                    "item": name,
+                    "annotator": who,
+                    "question": question,
                     "offered": offered,
-                    "answer": row.said,
-                    "label": classes[-1 if row.label is None else row.label],
-                    "true_label": classes[-1 if row.known is None else row.known],
-                    "asked_by": row.asked_by,
-                    "seconds": row.seconds,
-                    "answered": row.answered,
-                    "id": row.id,
+                    "answer": said,
+                    "label": classes[-1 if label is None else label],
+                    "true_label": classes[-1 if known is None else known],
+                    "asked_by": asked_by,
+                    "seconds": seconds,
+                    "answered": answered,
+                    "id": key,
                 }
 
     def copy_to(self, target: str | Path) -> dict[str, int]:
