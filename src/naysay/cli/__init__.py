@@ -110,6 +110,9 @@ def main() -> None:
     except SystemExit:
         _flush_or_fail()
         raise
+    except OSError as error:  # outside of the commands, which report their own: --version
+        print(f"error: {error.strerror}.", file=sys.stderr)
+        os._exit(1)  # Python would try to write the rest again
 
 
 # Symbols in what is printed, for terminals that do not have them.
