@@ -101,6 +101,22 @@ def test_accuracy_from_logs_of_suggestions_is_that_of_the_record():
     assert f"it was {record['model, 0%']['own_width']} points" in words
 
 
+def test_answers_under_load_are_those_of_the_record():
+    record = merged_records("annotate")
+    words = " ".join((ROOT / "docs" / "annotate.md").read_text("utf-8").split())
+    load, kills = record["load"], record["kills"]
+    assert f"{load['annotators']} people" in words
+    assert f"get {int(load['answers_per_second']):,} answers per second" in words
+    assert f"within {load['p99_ms']:.0f} ms" in words
+    assert f"killed {kills['kills']} times, none of {kills['acknowledged']:,}" in words
+    assert {each[bad] for each in (load, kills) for bad in ("lost", "doubled", "dealt_twice")} == {
+        0
+    }
+    assert f"after {record['first_page']['seconds']:.1f} s" in words
+    seconds = sorted(record["export"][kind]["seconds"] for kind in ("csv", "jsonl", "parquet"))
+    assert f"exported in {seconds[0]:.0f} to {seconds[-1]:.0f} s" in words
+
+
 def test_accuracy_lost_by_choosing_without_true_labels_is_that_of_the_record():
     record = merged_records("scores")
     page = " ".join((ROOT / "docs" / "no-true-labels.md").read_text("utf-8").split())
