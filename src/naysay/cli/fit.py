@@ -121,12 +121,9 @@ def fit(
 
         naysay fit log.csv --suggested suggested --accepted accepted --out log-model
     """
-    from naysay.classifier.model_files import check_model_path
     from naysay.datasets.own.summary import summarise
 
-    check_model_path(out)  # before training, not after it
-    if not force and (out / "model.json").exists():
-        ask_to_replace(out)
+    check_model_target(out, force=force)
     inputs = read_data(
         data,
         reading,
@@ -173,6 +170,15 @@ def fit(
     else:
         _print(report)
         typer.echo(f"{report.seconds:.0f} seconds. The model: {out}  The page: {page}")
+
+
+def check_model_target(out: Path, *, force: bool) -> None:
+    """Check that a model can be written, before training and not after it."""
+    from naysay.classifier.model_files import check_model_path
+
+    check_model_path(out)
+    if not force and (out / "model.json").exists():
+        ask_to_replace(out)
 
 
 def ask_to_replace(out: Path) -> None:

@@ -30,7 +30,7 @@ from naysay.cli.fit import (
     Epochs,
     Seed,
     Transition,
-    ask_to_replace,
+    check_model_target,
     describe_accuracy,
 )
 
@@ -85,13 +85,10 @@ def sweep(
 
         naysay sweep flowers.csv --label not --learner network --grid lr=0.001,0.01 --out model
     """
-    from naysay.classifier.model_files import check_model_path
     from naysay.workflows.sweep import parse_grid, sweep_own  # loads torch
 
-    check_model_path(out)
     values = parse_grid(grid)
-    if not force and (out / "model.json").exists():
-        ask_to_replace(out)
+    check_model_target(out, force=force)
     inputs = read_data(
         data,
         reading,
