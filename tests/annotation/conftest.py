@@ -27,6 +27,8 @@ def no_flush(monkeypatch):
 def running(task, port=0, local=True):
     """Serve a task in a thread; yield its address."""
     opened = socket.create_server(("127.0.0.1", port))
+    # asyncio sets this for itself only where the protocol was named, as naysay annotate does
+    opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     port = opened.getsockname()[1]
     app = Server(task, local=task.local_person("me") if local else None, port=port).app
     config = uvicorn.Config(app, log_level="critical", lifespan="off", ws="none", http="h11")

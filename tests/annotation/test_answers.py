@@ -12,6 +12,7 @@ import pytest
 from sklearn.datasets import make_blobs
 
 from naysay import InvalidData, InvalidInput, TransitionMatrix
+from naysay.annotation import server
 from naysay.annotation.exports import export
 from naysay.annotation.imports import import_label_studio
 from naysay.annotation.questions import Item, Settings, find_items
@@ -277,6 +278,7 @@ def answer_all(client, rng, y, habit):
 
 
 def test_a_crowd_with_known_habits_goes_through_the_page_to_a_model(tmp_path, serve, monkeypatch):
+    monkeypatch.setattr(server, "_PER_SECOND", 10_000)  # this crowd is faster than people
     X, y = make_blobs(900, centers=4, cluster_std=1.0, random_state=3)
     rng = np.random.default_rng(0)
     known = rng.choice(900, 120, replace=False)

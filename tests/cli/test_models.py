@@ -370,6 +370,8 @@ def test_ctrl_c_leaves_no_file(flowers):
             _, error = process.communicate(timeout=60)
         finally:
             process.kill()  # so that it does not go on where this fails
-    assert process.returncode == 130
+    # Python ends itself by the signal if that came while a string was executed, as torch does in
+    # loading; a shell shows 130 for both.
+    assert process.returncode in (130, -signal.SIGINT), error
     assert "Traceback" not in error
     assert sorted(os.listdir(folder)) == before
