@@ -14,6 +14,7 @@ from naysay import InvalidData, InvalidInput, InvalidLabels, TransitionMatrix
 from naysay.cli import app
 from naysay.design import ANY_WRONG, FIRST_WRONG, Instruction, Scheme, information, propose
 from naysay.observations import log_likelihoods
+from naysay.workflows.files import read_classes
 from places import ROOT
 
 BOTH = pytest.mark.parametrize("instruction", [ANY_WRONG, FIRST_WRONG], ids=lambda i: i.name)
@@ -326,6 +327,8 @@ def test_command_takes_a_number_a_file_and_a_prior(tmp_path):
         in run("design", "--classes", 3, "--offered", 9).stderr
     )
     assert "--classes must be a number" in run("design", "--classes", "9" * 5000).stderr
+    many = ",".join(f"class {number}" for number in range(600))  # longer than any path may be
+    assert read_classes(many)[0] == 600
     (tmp_path / "prior.csv").write_text("class,share\nowl,0.2\ncat,0.8\n")
     done = run("design", "--classes", tmp_path / "names.txt", *options)
     assert done.exit_code == 1

@@ -1,6 +1,7 @@
 """Read the files that options of commands name, and write an example file for them."""
 
 import csv
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -181,12 +182,13 @@ def read_classes(given: str) -> tuple[int, list[str] | None]:
         if len(given) > 9:  # Python refuses to convert thousands of digits
             raise InvalidInput(f"--classes must be a number of classes. Got {shorten(given)}.")
         return int(given), None
-    if "," in given and not Path(given).is_file():
+    is_file = os.path.isfile(given)  # a list of many classes is too long to be the name of a file
+    if "," in given and not is_file:
         listed = next(csv.reader([given], skipinitialspace=True))
         if not all(name.strip() for name in listed):
             raise InvalidInput(f"--classes must not have empty names. Got {shorten(listed)}.")
         return len(listed), listed
-    if not Path(given).is_file():
+    if not is_file:
         raise InvalidInput(
             "--classes must be a number, a file with one name in each line, or names with commas "
             f"between. There is no file {given!r}."
