@@ -14,8 +14,10 @@ import uuid
 import pytest
 from typer.testing import CliRunner
 
+from naysay.annotation.overview import describe
 from naysay.annotation.store import Task
 from naysay.cli import app
+from naysay.design import Scheme
 
 
 def run(*words, code=0):
@@ -58,9 +60,66 @@ def test_a_task_is_created_gone_on_with_exported_and_copied(served, table, tmp_p
     assert link.startswith("https://team.example/?token=")
     assert json.loads(run("invite", "Ann", "--task", out, "--json"))["name"] == "Ann"
     assert "5 answers" in run("export", out, tmp_path / "answers.csv")
-    assert "5 answers" in run("copy", out, tmp_path / "copy.db")
+    assert "Copied 30 examples, 5 answers." in run("copy", out, tmp_path / "copy.db")
+    assert json.loads(run("copy", out, tmp_path / "two.db", "--json"))["naysay_answer"] == 5
     assert json.loads(run("export", out, tmp_path / "ls.json", "--json"))["answers"] == 5
-    assert "were there already" in run("import", out, tmp_path / "ls.json")
+    said = run("import", out, tmp_path / "ls.json")
+    assert said == "0 answers added, 5 were there already, 0 left out.\n"
+    assert json.loads(run("import", out, tmp_path / "ls.json", "--json"))["known"] == 5
+
+
+def test_the_lists_of_a_scheme_are_offered(served, table, tmp_path):
+    scheme = tmp_path / "scheme"
+    words = ["design", "--classes", "ash,elm,fir,oak", "--in-order", "--out", str(scheme)]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    data = (table, "--out", tmp_path / "task.db", "--scheme", scheme)
+    assert "must be those of the scheme" in run(*data, "--classes", "ash,elm,fir", code=1)
+    run(*data, "--classes", "oak,fir,elm,ash")
+    found = Scheme.read(scheme)
+    with Task(tmp_path / "task.db") as task:
+        names = task.settings.classes
+        lists = [tuple(names[each] for each in row) for row in task.settings.lists]
+        assert lists == [tuple(found.classes[each] for each in row) for row in found.lists]
+        assert task.settings.shares == tuple(found.shares)
+        question = task.deal(task.local_person("me").id, 1)[0]
+        assert question.question == "in order"
+        assert tuple(question.offered) in task.settings.lists
+
+
+def test_what_is_announced(served, table, tmp_path, capsys):
+    words = (table, "--classes", "ash,elm,fir", "--out", tmp_path / "my task.db")
+    run(*words, "--host", "0.0.0.0", "--name", "Eve")
+    (task, options), *_ = served
+    assert options["name"] == "Eve"
+    page, overview = "http://team:8000/?token=x", "http://team:8000/owner?token=x"
+    options["announce"](page, overview, False)
+    said = capsys.readouterr().out
+    assert f"Answer questions: {page}\nOverview: {overview}\n" in said
+    assert f"naysay annotate invite NAME --task '{task.name}'" in said
+    assert "HTTPS" in said
+    run(*words, "--json")
+    served[1][1]["announce"](page, overview, False)
+    assert json.loads(capsys.readouterr().out)["page"] == page
+
+
+def test_a_model_is_learned_and_said(served, table, tmp_path):
+    out = tmp_path / "task.db"
+    run(table, "--classes", "ash,elm,fir", "--out", out, "--random-share", 0.6)
+    assert "must have answers to learn from" in run("learn", out, code=1)
+    with Task(out) as task:
+        who = task.local_person("me").id
+        for question in task.deal(who, 20):
+            given = {"id": str(uuid.uuid4()), "deal": question.deal, "said": "not"}
+            task.answer(who, {**given, "label": (question.item + 1) % 3})
+        said = run("learn", out, "--learner", "network")
+        assert "Accuracy: " in said
+        assert "95 % interval" in said
+        assert "ranked to ask" in said
+        latest = json.loads(run("learn", out, "--learner", "network", "--json"))
+        assert latest["n_answers"] == 20
+        saved = task.read(describe, task.settings)
+        assert [each["n_answers"] for each in saved["growth"]] == [20, 20]
+        assert saved["latest"]["n_ranked"] == latest["n_ranked"] > 0
 
 
 @pytest.mark.parametrize(
@@ -94,15 +153,20 @@ def test_bad_input_is_one_clear_line(served, table, tmp_path, words, match):
     assert not served
 
 
+def start_server(task):
+    command = [sys.executable, "-m", "naysay", "annotate", str(task), "--port", "0"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    server = subprocess.Popen(command, **pipes)
+    return server, server.stdout.readline().split()[-1]
+
+
 def test_a_killed_server_has_lost_nothing_and_a_used_port_is_said(table, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         words = ["--classes", "ash,elm,fir", "--out", str(tmp_path / "task.db")]
         printed = run(table, *words, "--port", port, code=1)
         assert f"Port {port} is in use" in printed
-    command = [sys.executable, "-m", "naysay", "annotate", str(tmp_path / "task.db")]
-    server = subprocess.Popen([*command, "--port", "0"], stdout=subprocess.PIPE, text=True)
-    url = server.stdout.readline().split()[-1]
+    server, url = start_server(tmp_path / "task.db")
     saved = []
     for _ in range(100):
         try:
@@ -117,7 +181,11 @@ def test_a_killed_server_has_lost_nothing_and_a_used_port_is_said(table, tmp_pat
         assert json.load(urllib.request.urlopen(request))["status"] == "saved"
         saved.append(body["id"])
     os.kill(server.pid, signal.SIGKILL)
-    server.wait()
-    server.stdout.close()
+    server.communicate()
     with Task(tmp_path / "task.db") as task:
         assert sorted(row["id"] for row in task.answers()) == sorted(saved)
+    server, url = start_server(tmp_path / "task.db")
+    server.send_signal(signal.SIGINT)  # Ctrl-C
+    printed, problem = server.communicate(timeout=30)
+    assert (server.returncode, problem) == (0, "")
+    assert f"To go on: naysay annotate {tmp_path / 'task.db'}" in printed

@@ -36,6 +36,7 @@ _PER_SECOND, _BURST = 100.0, 300.0  # requests of a person
 _MOST_WRONG = 20  # tokens in a minute, from one address
 _REMEMBERED = 10.0  # seconds for which a token is not looked up again
 _LONGEST_BODY = 1 << 16
+_LEARN = ("-m", "naysay", "annotate", "learn")  # the command, followed by the task
 _SHOWN = {"image/jpeg", "image/png", "image/gif", "image/webp", "image/bmp"}  # by all browsers
 _HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -337,6 +338,7 @@ class Learner:
         self.task = task
         self.process: asyncio.subprocess.Process | None = None
         self.problem: str | None = None
+        self.starting = asyncio.Lock()
         self.watcher: asyncio.Task[None] | None = None
 
     def state(self) -> dict[str, Any]:
@@ -345,17 +347,19 @@ class Learner:
 
     async def start(self) -> None:
         """Start the process, unless it runs."""
-        if self.process is not None:
-            return
-        self.problem = None
-        command = (sys.executable, "-m", "naysay", "annotate", "learn", self.task.target)
-        self.process = await asyncio.create_subprocess_exec(
-            *command,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        self.watcher = asyncio.create_task(self._watch(self.process))
+        async with self.starting:
+            if self.process is not None:
+                return
+            self.problem = None
+            self.process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *_LEARN,
+                self.task.target,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.PIPE,
+            )
+            self.watcher = asyncio.create_task(self._watch(self.process))
 
     async def _watch(self, process: asyncio.subprocess.Process) -> None:
         _, errors = await process.communicate()
@@ -374,10 +378,11 @@ class Learner:
                 n_before = n_now
                 await self.start()
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """End the process, when the server ends."""
-        if self.process is not None:
+        if self.process is not None and self.watcher is not None:
             self.process.terminate()
+            await self.watcher
 
 
 class Guard:

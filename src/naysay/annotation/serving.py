@@ -2,9 +2,12 @@
 
 import asyncio
 import errno
+import signal
 import socket
+import threading
 import webbrowser
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import uvicorn
 
@@ -23,7 +26,7 @@ def serve(
     announce: Callable[[str, str, bool], None],
     opens: bool = False,
 ) -> None:
-    """Serve the pages of a task. Other hosts than this machine need links with tokens.
+    """Serve the pages of a task until Ctrl-C or SIGTERM. Other hosts need links with tokens.
 
     `announce` is told the address of the page, that of the overview, and whether they are for this
     machine only.
@@ -42,9 +45,6 @@ def serve(
         link = f"{address}/?token={task.invite(name, is_owner=True)}"
     server = Server(task, local=local if is_here else None, port=port)
     overview = link.replace("/?", "/owner?") if "?" in link else f"{link}/owner"
-    announce(link, overview, is_here)
-    if opens:
-        webbrowser.open(link)
     config = uvicorn.Config(
         server.app,
         log_level="warning",
@@ -57,7 +57,29 @@ def serve(
         server_header=False,
         timeout_graceful_shutdown=3,
     )
-    asyncio.run(_run(uvicorn.Server(config), sockets, server, learn_every))
+    running = uvicorn.Server(config)
+    with _stopped_by_signals(running):
+        announce(link, overview, is_here)
+        if opens:
+            webbrowser.open(link)
+        asyncio.run(_run(running, sockets, server, learn_every))
+
+
+@contextmanager
+def _stopped_by_signals(running: uvicorn.Server) -> Iterator[None]:
+    """Let signals stop the server orderly: uvicorn raises them again once it has stopped."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {
+        each: signal.signal(each, lambda *_: setattr(running, "should_exit", True))
+        for each in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
 async def _run(
@@ -69,7 +91,7 @@ async def _run(
     finally:
         if schedule is not None:
             schedule.cancel()
-        server.learner.stop()
+        await server.learner.stop()
 
 
 def _listen(host: str, port: int) -> list[socket.socket]:

@@ -174,9 +174,11 @@ def start(
             port=port,
             name=name or _user(),
             learn_every=learn_every,
-            announce=partial(_announce, as_json, target),
+            announce=partial(_announce, as_json, task.name),
             opens=open_browser and sys.stdout.isatty(),
         )
+        if not as_json:
+            typer.echo(f"Stopped. To go on: naysay annotate {shlex.quote(task.name)}")
 
 
 def _announce(as_json: bool, task: str, page: str, overview: str, is_here: bool) -> None:
@@ -187,7 +189,8 @@ def _announce(as_json: bool, task: str, page: str, overview: str, is_here: bool)
     typer.echo(f"Answer questions: {page}")
     typer.echo(f"Overview: {overview}")
     if not is_here:
-        typer.echo("Links for others: naysay annotate invite NAME. On the internet, use HTTPS.")
+        typer.echo(f"Links for others: naysay annotate invite NAME --task {shlex.quote(task)}")
+        typer.echo("These links go over HTTP: on the internet, put a proxy with HTTPS before it.")
     typer.echo("Stop with Ctrl-C. Every answer is saved at once.")
     sys.stdout.flush()
 
