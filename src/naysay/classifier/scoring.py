@@ -85,20 +85,23 @@ def accuracy_at_anchors(
     if usable.sum() < _FEWEST_RANDOM_ANCHORS:
         return None
     at_anchors, true = at_anchors[usable], anchors.y[usable]
+    correct = (at_anchors.argmax(axis=1) == true).astype(np.float64)
     # The shares of classes, by the labels and by the predictions. Models that predict a class too
     # often are also right about more of its anchors, so that their shares make the accuracy too
-    # high. Labels alone show the shares of many classes far less precisely.
+    # high. Labels alone show the shares of many classes far less precisely. The more predictions
+    # are wrong, the less their shares count.
     by_predictions = by_labels = probs.mean(axis=0)
     if len(labels.comp_labels.label):
         samples = estimate.uncertainty.samples if estimate.uncertainty else None
         found = find_prior(labels, Q, samples)
         by_labels = np.full(Q.n_classes, 1 / Q.n_classes) if found is None else found
-    shares = (by_labels + by_predictions) / 2 if held_out is None else by_labels
+    shares = by_labels
+    if held_out is None:
+        shares = by_labels + correct.mean() * (by_predictions - by_labels)
     (weights, strata), (low, _), (high, _) = (
         class_weights(true, np.maximum(each, _LEAST_SHARE))
         for each in (shares, by_labels, by_predictions)
     )
-    correct = (at_anchors.argmax(axis=1) == true).astype(np.float64)
     weights_error = abs(float((high - low) @ correct)) / 2
     shift = shift_error = 0.0
     if held_out is None:
