@@ -71,17 +71,19 @@ def test_calibration_finds_how_unsure_predictions_are():
     Q = TransitionMatrix.with_zeros(4, 2, seed=0)
     evidence = evidence_of(np.asarray(Q).T[Q.sample(y, seed=0)])
     vague = np.sqrt(probs) / np.sqrt(probs).sum(axis=1, keepdims=True)
-    assert evidence.judge(vague).temperature == pytest.approx(0.5)
-    assert evidence.judge(probs).temperature == pytest.approx(1)
+    assert evidence.fit_calibration(vague).temperature == pytest.approx(0.5)
+    assert evidence.fit_calibration(probs).temperature == pytest.approx(1)
 
 
-def test_judging_counts_an_example_of_weight_two_twice(blobs):
+def test_scoring_counts_an_example_of_weight_two_twice(blobs):
     _, _, evidence = blobs
     likelihood, rng = evidence.likelihood, np.random.default_rng(0)
     probs, twice = rng.dirichlet(np.ones(5), len(likelihood)), np.arange(len(likelihood)) % 2
     repeated = np.repeat(np.arange(len(likelihood)), 1 + twice)
-    weighted = Evidence(evidence.X, likelihood, evidence.fold, 0, 1.0 + twice).judge(probs)
-    expected = evidence_of(likelihood[repeated]).judge(probs[repeated])
+    weighted = Evidence(evidence.X, likelihood, evidence.fold, 0, 1.0 + twice).fit_calibration(
+        probs
+    )
+    expected = evidence_of(likelihood[repeated]).fit_calibration(probs[repeated])
     assert weighted.total == pytest.approx(expected.total)
     assert weighted[1:] == expected[1:]
 

@@ -77,7 +77,7 @@ def test_weights_prefer_candidates_under_which_held_out_evidence_is_likely(digit
     good = 0.5 * np.eye(10)[y] + 0.05
     bad = np.full_like(good, 0.1)
     found = [
-        Candidate(name, probs, evidence.judge(probs), list, 0.0)
+        Candidate(name, probs, evidence.fit_calibration(probs), list, 0.0)
         for name, probs in (("linear", good), ("kernel", bad))
     ]
     weights, _ = mix(evidence, found)
@@ -189,7 +189,7 @@ def test_a_large_table_is_learned_from_a_sample_and_by_networks_on_all(
     np.testing.assert_array_equal(loaded.predict_proba(X), clf.predict_proba(X))
 
 
-def test_the_sample_of_a_large_table_has_the_anchors_and_no_judged_example(digits, small_is_large):
+def test_the_sample_of_a_large_table_has_the_anchors_and_no_scored_example(digits, small_is_large):
     X, y = digits
     labels = Observations(example=np.arange(600), label=TransitionMatrix.uniform(10).sample(y))
     anchors = read_anchors(X, None, np.where(np.arange(600) < 60, y, -1), "random", np.arange(10))
@@ -197,7 +197,7 @@ def test_the_sample_of_a_large_table_has_the_anchors_and_no_judged_example(digit
     assert len(pool.chosen) == len(np.unique(pool.chosen)) == 250
     assert set(range(60)) <= set(pool.chosen.tolist())
     assert set(pool.others.tolist()) == set(range(600)) - set(pool.chosen.tolist())
-    evidence = pool.judge(TransitionMatrix.uniform(10), mistakes=0.01)
+    evidence = pool.find_evidence(TransitionMatrix.uniform(10), mistakes=0.01)
     np.testing.assert_array_equal(evidence.X, X[pool.chosen])
     np.testing.assert_array_equal(evidence.true[pool.rows], y[:60])
     unknown = evidence.true < 0

@@ -110,7 +110,7 @@ def _people(connection: sa.Connection, given: Any) -> list[dict[str, Any]]:
         sa.and_(answer.said == "no", answer.label == item.known),
         sa.and_(answer.said == "yes", answer.label != item.known),
     )
-    is_judged = sa.and_(item.known.is_not(None), answer.said.in_(("not", "yes", "no")))
+    is_scored = sa.and_(item.known.is_not(None), answer.said.in_(("not", "yes", "no")))
     query = (
         sa.select(
             person.id,
@@ -118,8 +118,8 @@ def _people(connection: sa.Connection, given: Any) -> list[dict[str, Any]]:
             person.is_owner,
             sa.func.count(answer.id),
             sa.func.coalesce(sa.func.sum(sa.case((answer.said == "unknown", 1), else_=0)), 0),
-            sa.func.coalesce(sa.func.sum(sa.case((is_judged, 1), else_=0)), 0),
-            sa.func.coalesce(sa.func.sum(sa.case((sa.and_(is_judged, wrong), 1), else_=0)), 0),
+            sa.func.coalesce(sa.func.sum(sa.case((is_scored, 1), else_=0)), 0),
+            sa.func.coalesce(sa.func.sum(sa.case((sa.and_(is_scored, wrong), 1), else_=0)), 0),
             sa.func.max(answer.answered),
         )
         .select_from(
@@ -132,7 +132,7 @@ def _people(connection: sa.Connection, given: Any) -> list[dict[str, Any]]:
         .order_by(person.id)
     )
     found = []
-    for number, name, is_owner, n_all, n_unknown, n_judged, n_wrong, last in connection.execute(
+    for number, name, is_owner, n_all, n_unknown, n_scored, n_wrong, last in connection.execute(
         query
     ):
         pace = (
@@ -149,9 +149,9 @@ def _people(connection: sa.Connection, given: Any) -> list[dict[str, Any]]:
                 "n_answers": n_all,
                 "n_unknown": int(n_unknown),
                 "seconds": median(times) if times else None,
-                "n_known": int(n_judged),
+                "n_known": int(n_scored),
                 "n_wrong": int(n_wrong),
-                "wrong": _interval(int(n_wrong), int(n_judged)),
+                "wrong": _interval(int(n_wrong), int(n_scored)),
                 "last": last,
             }
         )

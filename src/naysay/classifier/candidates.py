@@ -20,9 +20,9 @@ from torch import nn
 
 from naysay import training
 from naysay.classifier.pooling import (
+    Calibration,
     Evidence,
     Floats,
-    Judgement,
     Pooled,
     normalised,
     out_of_fold,
@@ -50,7 +50,7 @@ class Candidate(NamedTuple):
 
     name: str
     probs: Floats  # out-of-fold predictions
-    judgement: Judgement
+    calibration: Calibration
     finish: Callable[[], list[nn.Module]]  # models whose mean predicts
     seconds: float
 
@@ -85,10 +85,10 @@ def fit_kernel(evidence: Evidence, pooled: Pooled) -> tuple[Candidate, list[Floa
         for rounds in range(0, _LOO_ROUNDS + 1, 2):
             fits = [path[rounds] for path in paths]
             probs = out_of_fold(evidence, [fit[0] for fit in fits])
-            judgement = evidence.judge(probs)
-            if best is None or judgement.total > best[0].total:
-                best = judgement, probs, fits, gamma, root
-    judgement, probs, fits, gamma, root = best
+            calibration = evidence.fit_calibration(probs)
+            if best is None or calibration.total > best[0].total:
+                best = calibration, probs, fits, gamma, root
+    calibration, probs, fits, gamma, root = best
 
     def finish() -> list[nn.Module]:
         _, posterior_mean, weights, _ = fits[-1]
@@ -105,7 +105,7 @@ def fit_kernel(evidence: Evidence, pooled: Pooled) -> tuple[Candidate, list[Floa
         return [network.eval()]
 
     seconds = time.perf_counter() - start
-    candidate = Candidate("kernel", probs, judgement, finish, seconds)
+    candidate = Candidate("kernel", probs, calibration, finish, seconds)
     return candidate, [fit[3] for fit in fits]
 
 
@@ -171,7 +171,7 @@ def fit_linear(evidence: Evidence, posteriors: list[Floats]) -> Candidate:
             return _fit_linear(evidence.X[rows], posterior[rows], evidence.likelihood[rows], decay)
 
         found = _by_fold("linear", evidence, posteriors, fit, start)
-        if best is None or found.judgement.total > best.judgement.total:
+        if best is None or found.calibration.total > best.calibration.total:
             best = found
     assert best is not None
     return best
@@ -256,7 +256,7 @@ def _by_fold(
     return Candidate(
         name,
         probs,
-        evidence.judge(probs),
+        evidence.fit_calibration(probs),
         lambda: [fit(posteriors[-1], np.arange(len(evidence.X)))],
         time.perf_counter() - start,
     )
@@ -274,8 +274,8 @@ def predict(network: nn.Module, X: NDArray[Any]) -> Floats:
 
 def mix(evidence: Evidence, candidates: list[Candidate]) -> tuple[Floats, Floats]:
     """Find the weights under which held-out evidence is most likely, and the mixed predictions."""
-    rows = np.flatnonzero(evidence.is_judged)
-    calibrated = [each.judgement.calibrate(each.probs) for each in candidates]
+    rows = np.flatnonzero(evidence.is_scored)
+    calibrated = [each.calibration.calibrate(each.probs) for each in candidates]
     chances = np.stack(
         [(probs[rows] * evidence.likelihood[rows]).sum(axis=1) for probs in calibrated], axis=1
     )
@@ -299,8 +299,8 @@ def combine(evidence: Evidence, candidates: list[Candidate], weights: Floats) ->
         if weight:
             members = candidate.finish()
             networks += members
-            shares += [weight * candidate.judgement.share / len(members)] * len(members)
-            temperatures += [candidate.judgement.temperature] * len(members)
+            shares += [weight * candidate.calibration.share / len(members)] * len(members)
+            temperatures += [candidate.calibration.temperature] * len(members)
     shape, n_classes = (evidence.X.shape[1],), evidence.likelihood.shape[1]
     with training.seeded(0, torch.device("cpu")):  # new members draw weights, which are replaced
         return Mixture.of(networks, shares, temperatures, shape, n_classes)
@@ -309,4 +309,4 @@ def combine(evidence: Evidence, candidates: list[Candidate], weights: Floats) ->
 def cross_fit_kernel(evidence: Evidence) -> Candidate:
     """Predict P(Y | x) for every row without its evidence, quickly."""
     candidate, _ = fit_kernel(evidence, pool_evidence(evidence))
-    return candidate._replace(probs=candidate.judgement.calibrate(candidate.probs))
+    return candidate._replace(probs=candidate.calibration.calibrate(candidate.probs))

@@ -16,7 +16,7 @@ from sklearn.utils import _safe_indexing, check_array
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import has_fit_parameter
 
-from naysay.classifier.pooling import Evidence, Floats, Judgement, normalised, pool_evidence
+from naysay.classifier.pooling import Calibration, Evidence, Floats, normalised, pool_evidence
 from naysay.classifier.preparation import Preparation
 
 _POOLING_ROUNDS = 15
@@ -118,7 +118,7 @@ class Rounds(NamedTuple):
     """The best of the rounds of an EM algorithm, by the likelihood of the evidence."""
 
     probs: Floats  # out-of-fold, calibrated
-    judgement: Judgement
+    calibration: Calibration
     number: int
     history: list[dict[str, float]]
 
@@ -146,18 +146,18 @@ def run_rounds(
         began = perf_counter()
         weights = weigh_classes(probs, evidence.likelihood)
         found = cross_predict(estimator, X, weights, evidence.fold, n_jobs, evidence.weight)
-        judgement = evidence.judge(found)
-        probs = judgement.calibrate(found)
+        calibration = evidence.fit_calibration(found)
+        probs = calibration.calibrate(found)
         history.append(
             {
                 "round": number,
-                "log_likelihood": judgement.total / max(1, len(judgement.scores)),
-                "temperature": judgement.temperature,
+                "log_likelihood": calibration.total / max(1, len(calibration.scores)),
+                "temperature": calibration.temperature,
                 "seconds": perf_counter() - began,
             }
         )
-        if best is None or judgement.total > best.judgement.total:
-            best = Rounds(probs, judgement, number, history)
+        if best is None or calibration.total > best.calibration.total:
+            best = Rounds(probs, calibration, number, history)
         elif number - best.number >= patience:
             break
     assert best is not None  # there is a first round
@@ -173,7 +173,7 @@ def start_from_neighbours(X: Any, evidence: Evidence, prior: Floats | None) -> F
     """
     n, rng = len(evidence.likelihood), np.random.default_rng(evidence.seed)
     everyone = np.tile(_shares_of_classes(evidence.likelihood), (n, 1))
-    shares = evidence.judge(everyone).calibrate(everyone)
+    shares = evidence.fit_calibration(everyone).calibrate(everyone)
     rows = np.sort(rng.permutation(n)[:_MOST_POOLED])
     if hasattr(X, "select_dtypes"):
         X = X.select_dtypes("number")
@@ -185,10 +185,10 @@ def start_from_neighbours(X: Any, evidence: Evidence, prior: Floats | None) -> F
     fold = rng.permutation(len(rows)) % _POOLING_FOLDS
     part = Evidence(inputs, evidence.likelihood[rows], fold, evidence.seed)
     pooled = pool_evidence(part, prior)
-    if pooled.judgement.total <= part.judge(everyone[rows]).total:
+    if pooled.calibration.total <= part.fit_calibration(everyone[rows]).total:
         return shares
     probs = np.full(everyone.shape, np.nan)
-    probs[rows] = pooled.judgement.calibrate(pooled.out_of_fold)
+    probs[rows] = pooled.calibration.calibrate(pooled.out_of_fold)
     return probs
 
 

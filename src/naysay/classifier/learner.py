@@ -121,7 +121,7 @@ class Pool:
             is_other[self.anchors.row[self.anchors.row >= 0]] = False
         return np.random.default_rng(self.seed).permutation(np.flatnonzero(is_other))
 
-    def judge(
+    def find_evidence(
         self, transitions: Transitions | None, *, mistakes: float, with_anchors: bool = True
     ) -> Evidence:
         """Compute the evidence under a matrix; None uses the anchors alone."""
@@ -151,12 +151,12 @@ class Pool:
         The values are predictions for the examples and for the anchors (NaN for those that were
         never held out), and the share of the anchors that were predicted correctly.
         """
-        evidence = self.judge(transitions, mistakes=mistakes)
+        evidence = self.find_evidence(transitions, mistakes=mistakes)
         kernel = kinds.cross_fit_kernel(evidence)
         probs, at_anchors = self.split(kernel.probs)
         if self.is_sample:
             of_sample, (network,) = probs, kernel.finish()
-            probs = kernel.judgement.calibrate(kinds.predict(network, self.table))
+            probs = kernel.calibration.calibrate(kinds.predict(network, self.table))
             probs[self.chosen] = of_sample
         seen = ~np.isnan(at_anchors[:, 0])
         assert self.anchors is not None
@@ -241,7 +241,7 @@ def learn_mixture(
 
     Networks learn from all examples of a large table, of which the other candidates see a sample.
     """
-    evidence = pool.judge(
+    evidence = pool.find_evidence(
         transitions, mistakes=trainer.mistakes, with_anchors=trainer.anchor_repeats > 0
     )
     pooled = pool_evidence(evidence, prior)
@@ -316,7 +316,7 @@ def fit_networks(
             member[-1].cpu()
     seconds = (time.perf_counter() - start) / 2
     found = [
-        Candidate(name, each, evidence.judge(each), lambda member=member: member, seconds)
+        Candidate(name, each, evidence.fit_calibration(each), lambda member=member: member, seconds)
         for name, each, member in zip(names, probs, members, strict=True)
     ]
     return found, history
@@ -346,7 +346,7 @@ def _learn_from_all(
     n_networks = max(1, min(_N_FOLDS, _MOST_NETWORKS // n))
     size = min(_MOST_HELD_OUT, len(others) // n_networks)
     folds = [np.sort(each) for each in np.split(others[: n_networks * size], n_networks)]
-    judged = np.concatenate(folds)
+    scored = np.concatenate(folds)
     options = bound_steps(trainer.options, n, MOST_STEPS // n_networks)
     networks: list[nn.Module] = []
     history: list[dict[str, float]] = []
@@ -377,21 +377,23 @@ def _learn_from_all(
         networks.append(network.cpu())
     seconds = time.perf_counter() - start
     likelihood = find_likelihood(
-        select_examples(pool.all_labels, judged), transitions, trainer.mistakes
+        select_examples(pool.all_labels, scored), transitions, trainer.mistakes
     )
-    X = pool.table[judged].astype(np.float32)
-    evidence = Evidence(X, likelihood, np.zeros(len(judged), dtype=np.int64), pool.seed)
+    X = pool.table[scored].astype(np.float32)
+    evidence = Evidence(X, likelihood, np.zeros(len(scored), dtype=np.int64), pool.seed)
     found = []
     for each in candidates:
         its_probs = kinds.predict(each.finish()[0], X)
-        found.append(each._replace(probs=its_probs, judgement=evidence.judge(its_probs)))
+        found.append(
+            each._replace(probs=its_probs, calibration=evidence.fit_calibration(its_probs))
+        )
     of_networks = np.concatenate(probs)
-    judgement = evidence.judge(of_networks)
+    calibration = evidence.fit_calibration(of_networks)
     name = "network, all examples"
-    found.append(Candidate(name, of_networks, judgement, lambda: networks, seconds))
+    found.append(Candidate(name, of_networks, calibration, lambda: networks, seconds))
     weights, mixed = kinds.mix(evidence, found)
     network = kinds.combine(evidence, found, weights)
-    return Learned(network, history, _describe(found, weights), held_out=(judged, mixed))
+    return Learned(network, history, _describe(found, weights), held_out=(scored, mixed))
 
 
 def bound_steps(options: training.Options, n_examples: int, n_steps: int) -> training.Options:
@@ -402,19 +404,19 @@ def bound_steps(options: training.Options, n_examples: int, n_steps: int) -> tra
 
 def _describe(found: list[Candidate], weights: Floats) -> list[dict[str, Any]]:
     """List the candidates, the best first, with how far each is behind it."""
-    order = sorted(range(len(found)), key=lambda number: -found[number].judgement.total)
-    best = found[order[0]].judgement.scores
+    order = sorted(range(len(found)), key=lambda number: -found[number].calibration.total)
+    best = found[order[0]].calibration.scores
     n = max(1, len(best))
     table = []
     for number in order:
         each = found[number]
-        difference = each.judgement.scores - best
+        difference = each.calibration.scores - best
         error = 1.96 * float(difference.std()) / math.sqrt(n)
         mean = float(difference.sum()) / n
         table.append(
             {
                 "name": each.name,
-                "score": each.judgement.total / n,
+                "score": each.calibration.total / n,
                 "difference": mean,
                 "interval": (mean - error, mean + error),
                 "weight": float(weights[number]),

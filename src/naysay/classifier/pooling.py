@@ -119,8 +119,8 @@ def spread(graph: Graph, likelihood: Floats, prior: Floats | None) -> list[Float
     return found
 
 
-class Judgement(NamedTuple):
-    """How likely the held-out evidence is under calibrated predictions."""
+class Calibration(NamedTuple):
+    """The calibration under which held-out evidence is most likely, and how likely it is."""
 
     scores: Floats  # log-likelihood of the evidence of each row that was held out
     temperature: float
@@ -155,7 +155,7 @@ class Evidence:
     fold : array of shape (n,)
         The fold in which the evidence of a row is held out; -1 for never.
     weight : array of shape (n,), optional
-        How much the evidence of each row counts when predictions are judged.
+        How much the evidence of each row counts when predictions are scored.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class Evidence:
         self.likelihood = likelihood / likelihood.max(axis=1, keepdims=True)
         self.n_folds = int(fold.max(initial=-1)) + 1
         self.true = np.full(len(X), -1)  # true classes that are known
-        self.is_judged = (fold >= 0) & (self.likelihood.min(axis=1) < 1)
+        self.is_scored = (fold >= 0) & (self.likelihood.min(axis=1) < 1)
 
     def with_likelihood(self, likelihood: Floats) -> "Evidence":
         """Replace the likelihood; what is computed from X is computed once."""
@@ -196,9 +196,9 @@ class Evidence:
             else (self.likelihood)
         )
 
-    def judge(self, probs: Floats) -> Judgement:
+    def fit_calibration(self, probs: Floats) -> Calibration:
         """Calibrate out-of-fold predictions on the evidence that was held out, and score them."""
-        rows = np.flatnonzero(self.is_judged)
+        rows = np.flatnonzero(self.is_scored)
         some = rows[:: max(1, len(rows) // _MOST_JUDGED)]
         n_classes = probs.shape[1]
         flat = self.likelihood[some].sum(axis=1) / n_classes
@@ -209,7 +209,7 @@ class Evidence:
                 logs = np.log((1 - share) * chances + share * flat + 1e-300)
                 total = float(logs.sum() if self.weight is None else logs @ self.weight[some])
                 best = max(best, (total, temperature, 1 - share))
-        found = Judgement(np.zeros(0), *best[1:])
+        found = Calibration(np.zeros(0), *best[1:])
         chances = (found.calibrate(probs[rows]) * self.likelihood[rows]).sum(axis=1)
         scores = np.log(chances + 1e-300)
         return found._replace(scores=scores if self.weight is None else scores * self.weight[rows])
@@ -221,7 +221,7 @@ class Pooled(NamedTuple):
     scale: int  # number of the scale of the inputs
     probs: list[Floats]  # for all rows, without the evidence of each fold; the last with all
     out_of_fold: Floats
-    judgement: Judgement
+    calibration: Calibration
 
 
 def out_of_fold(evidence: Evidence, by_fold: list[Floats]) -> Floats:
@@ -241,8 +241,8 @@ def pool_evidence(evidence: Evidence, prior: Floats | None = None) -> Pooled:
             paths = [spread(graph, evidence.without(fold), each_prior) for fold in folds]
             for by_fold in list(zip(*paths, strict=True))[::2]:
                 probs = out_of_fold(evidence, list(by_fold))
-                judgement = evidence.judge(probs)
-                if best is None or judgement.total > best.judgement.total:
-                    best = Pooled(number, list(by_fold), probs, judgement)
+                calibration = evidence.fit_calibration(probs)
+                if best is None or calibration.total > best.calibration.total:
+                    best = Pooled(number, list(by_fold), probs, calibration)
     assert best is not None
     return best

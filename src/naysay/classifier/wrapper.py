@@ -44,7 +44,7 @@ from naysay.classifier.inputs import (
     warn_if_unlike,
 )
 from naysay.classifier.learner import find_likelihood
-from naysay.classifier.pooling import Evidence, Floats, Judgement
+from naysay.classifier.pooling import Calibration, Evidence, Floats
 from naysay.classifier.scoring import accuracy_at_anchors
 from naysay.classifier.targets import find_prior
 from naysay.classifier.transition_estimate import (
@@ -243,16 +243,16 @@ class ComplementaryWrapper(MetaEstimatorMixin, ComplementaryEstimator):
         best = em.run(transitions, start)
         fitted = em.fit(transitions, best)
         self.estimator_, self._positions = fitted
-        self.temperature_, self._share = best.judgement.temperature, best.judgement.share
+        self.temperature_, self._share = best.calibration.temperature, best.calibration.share
         self.history_, self.accuracy_ = best.history, None
         found_warnings = unlike
         if self.transition_estimate_ is not None and anchored is not None:
             found_warnings += self.transition_estimate_.warnings
-            judged = self.transition_estimate_._replace(
+            scored = self.transition_estimate_._replace(
                 predictions=best.probs[: labels.n_examples],
                 at_anchors=em.predict_anchors(transitions, best) if anchored.are_random else None,
             )
-            self.accuracy_ = accuracy_at_anchors(judged, labels, anchored, n_folds=n_folds)
+            self.accuracy_ = accuracy_at_anchors(scored, labels, anchored, n_folds=n_folds)
         for message in found_warnings:
             warnings.warn(message, NaysayWarning, stacklevel=2)
         return self
@@ -321,8 +321,8 @@ class ComplementaryWrapper(MetaEstimatorMixin, ComplementaryEstimator):
         """Predict log P(Y | x)."""
         check_is_fitted(self)
         fitted = Fitted(self.estimator_, self._positions)
-        judgement = Judgement(np.zeros(0), self.temperature_, self._share)
-        return np.log(judgement.calibrate(fitted.predict(X, len(self.classes_))))
+        calibration = Calibration(np.zeros(0), self.temperature_, self._share)
+        return np.log(calibration.calibrate(fitted.predict(X, len(self.classes_))))
 
 
 @dataclass(frozen=True)
@@ -358,7 +358,7 @@ class _EM:
             rows = self.at_anchors
             used = self.fold[rows] != hidden
             likelihood[rows[used]] = np.eye(likelihood.shape[1])[self.anchors.y[used]]
-        X = np.zeros((len(likelihood), 0), dtype=np.float32)  # judging predictions needs no X
+        X = np.zeros((len(likelihood), 0), dtype=np.float32)  # scoring predictions needs no X
         return Evidence(X, likelihood, self.fold, self.seed, self.weight)
 
     def run(

@@ -208,15 +208,15 @@ def estimate_improvement(
     rows = np.arange(len(probs))
     ours, theirs = probs.argmax(axis=1), earlier.argmax(axis=1)
 
-    def judge(by: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    def evaluate(by: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         chances = np.maximum((by * likelihoods).sum(axis=1), 1e-6)
         return float((by[rows, ours] - by[rows, theirs]).mean()), chances
 
-    gain_of_earlier, chances_of_earlier = judge(earlier)
+    gain_of_earlier, chances_of_earlier = evaluate(earlier)
     logs = np.log(np.maximum(probs, 1e-300))
     gains, scores = [], []
     for temperature in _TEMPERATURES:
-        gain, chances = judge(softmax(logs / temperature, axis=1))
+        gain, chances = evaluate(softmax(logs / temperature, axis=1))
         for share in _SHARES:
             gains.append(share * gain + (1 - share) * gain_of_earlier)
             mixed = share * chances + (1 - share) * chances_of_earlier
