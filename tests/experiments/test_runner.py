@@ -15,7 +15,13 @@ import pytest
 import torch
 from PIL import Image
 
-from naysay import InvalidInput
+from naysay import (
+    DatasetUnavailable,
+    InvalidData,
+    InvalidInput,
+    NaysayError,
+    TransitionMatrix,
+)
 from naysay.datasets.official.registry import REGISTRY
 from naysay.experiments import tasks
 from naysay.experiments.records import RecordFile
@@ -98,6 +104,62 @@ def test_labels_are_drawn_by_the_matrix_and_anchors_are_of_each_class():
     plain = load_run_data(make_spec())  # anchors change nothing else
     np.testing.assert_array_equal(plain.comp_labels, data.comp_labels)
     assert len(plain.anchors) == 0
+
+
+def test_several_labels_begin_with_the_one_and_are_learned_from():
+    one = load_run_data(make_spec(setting="human"))
+    three = load_run_data(make_spec(setting="human", labels=3))
+    assert three.comp_labels.shape == (len(one.y), 3)
+    np.testing.assert_array_equal(three.comp_labels[:, 0], one.comp_labels)
+    spec = make_spec(labels=3, options={**OPTIONS, "epochs": 4})
+    assert train_one(spec, load_run_data(spec), device=CPU).accuracy > 0.7
+    grid = make_grid_spec(labels=2)
+    with pytest.raises(InvalidInput, match="one label of each example"):
+        train_group([grid], [load_run_data(grid)], device=CPU)
+
+
+def test_labels_and_matrices_are_read_from_the_data_folder(tmp_path):
+    spec = make_spec(setting="aclcifar10", labels=2)
+    with pytest.raises(DatasetUnavailable, match=r"needs the file machine-labels-aclcifar10\.npz"):
+        load_run_data(spec, data_dir=tmp_path)
+    y = load_run_data(make_spec()).y
+    labels = np.stack([(y + 1) % 10, (y + 2) % 10, y], axis=1).astype(np.uint8)
+    np.savez(tmp_path / "machine-labels-aclcifar10.npz", aclcifar10=labels)
+    data = load_run_data(spec, data_dir=tmp_path)
+    np.testing.assert_array_equal(data.comp_labels, labels[:, :2])
+    np.testing.assert_allclose(np.asarray(data.Q)[0], [0, 0.5, 0.5, *[0] * 7])
+    assert not len(data.comp_labels_test)
+    for changes, match in (
+        ({"labels": 4}, "at least 4 labels of each"),
+        ({"n_train": 100}, "need all training examples"),
+    ):
+        with pytest.raises(NaysayError, match=match):
+            load_run_data(replace(spec, **changes), data_dir=tmp_path)
+    np.savez(tmp_path / "machine-labels-aclcifar10.npz", aclcifar10=labels + 9)
+    with pytest.raises(InvalidData, match="labels from 0 to 9"):
+        load_run_data(spec, data_dir=tmp_path)
+    np.savez(tmp_path / "machine-labels-aclcifar10.npz", other=labels)
+    with pytest.raises(InvalidData, match="must have an array"):
+        load_run_data(spec, data_dir=tmp_path)
+    (tmp_path / "habits").mkdir()
+    Q = TransitionMatrix.human("clcifar10")
+    np.savetxt(tmp_path / "habits" / "llava-mnist.csv", np.asarray(Q), "%.4f", delimiter=",")
+    data = load_run_data(make_spec(setting="llava"), data_dir=tmp_path)
+    np.testing.assert_allclose(np.asarray(data.Q), np.asarray(Q), atol=1e-3)
+    assert (data.comp_labels == data.y).any()  # mistakes are drawn too
+
+
+def test_a_run_with_real_labels_is_recorded_without_label_free_accuracy(tmp_path):
+    y = load_run_data(make_spec()).y
+    labels = TransitionMatrix.uniform(10).sample(y, seed=0)[:, None]
+    np.savez(tmp_path / "machine-labels-aclcifar10.npz", aclcifar10=labels)
+    options = {**OPTIONS, "epochs": 2, "allow_diagonal": True}
+    spec = make_spec(setting="aclcifar10", options=options)
+    file = RecordFile(tmp_path / "records.jsonl")
+    assert run([spec], file, device="cpu", data_dir=tmp_path).n_done == 1
+    (record,) = file.read()
+    assert record.spec == spec
+    assert set(record.estimates) == {"held_out_loss"}
 
 
 def test_every_class_is_named_even_where_chance_would_leave_one_out():

@@ -10,7 +10,7 @@ import pytest
 from naysay import InvalidInput, datasets
 from naysay.experiments.suite import Published
 from naysay.experiments.suites import SUITES, find_suites
-from naysay.experiments.tasks import SETTINGS, draw_task, make_transition
+from naysay.experiments.tasks import FILES, SETTINGS, draw_task, make_transition
 from naysay.experiments.train import unknown_options
 from naysay.methods import METHODS
 from naysay.training.schedules import one_cycle
@@ -21,7 +21,8 @@ RECIPES = ("paper", "best", "quick")
 
 
 def all_specs(recipe):
-    return [spec for suite in SUITES.values() for _, spec in suite.specs(recipe, trials=1)]
+    suites = [suite for suite in SUITES.values() if recipe in suite.recipes]
+    return [spec for suite in suites for _, spec in suite.specs(recipe, trials=1)]
 
 
 @pytest.mark.parametrize("name", SUITES)
@@ -72,7 +73,7 @@ def test_numbers_are_read_from_what_is_printed():
 def test_every_run_names_what_exists(recipe):
     for spec in all_specs(recipe):
         assert spec.dataset in datasets.names()
-        assert spec.setting in SETTINGS or spec.knows == "true labels"
+        assert spec.setting in {*SETTINGS, *FILES} or spec.knows == "true labels"
         assert spec.method in METHODS
         assert (spec.anchors > 0) == (spec.knows == "estimated Q")
 
@@ -103,7 +104,8 @@ def test_recipes_have_the_papers_hyper_parameters():
     assert by_name["PC/S, uniform"].options["lr"] == 1e-4
     assert by_name["LM/T, uniform"].options["lr"] == 1e-2  # a deviation, and listed as such
     assert any("1e-2" in text for text in SUITES["table2"].recipe("paper").deviations)
-    assert [suite.recipe("paper").trials for suite in SUITES.values()][:4] == [20, 5, 5, 5]
+    trials = [suite.recipe("paper").trials for suite in find_suites(["all"])]
+    assert trials[:4] == [20, 5, 5, 5]
 
 
 def test_where_adds_options_to_some_cells_only():
@@ -130,8 +132,8 @@ def test_trials_that_were_developed_on_are_not_run():
     assert trials("table3", "best") == [2, 3, 4]
     assert trials("table3", "best", trials=1) == [2]
     assert "trials 0 and 1" in " ".join(SUITES["table3"].recipe("best").deviations)
-    for name in SUITES:  # only there
-        for recipe in RECIPES:
+    for name, suite in SUITES.items():  # only there
+        for recipe in suite.recipes:
             if (name, recipe) != ("table3", "best"):
                 assert trials(name, recipe, trials=2) == [0, 1]
 
@@ -153,6 +155,27 @@ def test_colour_images_are_learned_from_two_views_and_the_figure_from_one():
     assert last <= {spec.hash for _, spec in SUITES["table3"].specs("paper")}
 
 
+def test_beyond_the_paper_cifar_10_is_learned_as_in_table_3():
+    def specs(name, only):
+        return [spec for _, spec in SUITES[name].specs("best", trials=1, only=only)]
+
+    for row in ("LM/T", "LM/E"):
+        (of_paper,) = specs("table3", f"{row}, uniform")
+        for spec in specs("real-labels", row) + specs("habits", f"{row}*CIFAR-10,"):
+            assert spec.method == of_paper.method
+            options = {"restarts": 0, **spec.options}
+            assert options == {**of_paper.options, "restarts": 0, "allow_diagonal": True}
+            assert spec.labels is not None
+
+
+def test_the_suite_of_methods_has_all_of_them():
+    suite = SUITES["methods"]
+    assert set(suite.rows) == set(METHODS)
+    for _, spec in suite.specs("best"):
+        assert (spec.knows == "true Q") == METHODS[spec.method].needs_transition
+        assert METHODS[spec.method].needs_strong_view == (spec.options["augment"] == "weak/strong")
+
+
 def test_warm_up_of_one_cycle_is_a_fifth_as_the_deviations_say():
     shares = [step / 1000 for step in range(1001)]
     rates = [one_cycle(share) for share in shares]
@@ -165,6 +188,7 @@ def test_warm_up_of_one_cycle_is_a_fifth_as_the_deviations_say():
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_settings_are_matrices_that_use_every_label(setting):
     Q = make_transition(setting, 10, seed=3)
+    assert Q.allow_diagonal is (setting == "human")
     assert not Q.diagnose().unused_labels
     assert Q.diagnose().identifiable is (setting != "non-invertible")
     again = make_transition(setting, 10, seed=3)
@@ -193,7 +217,8 @@ def test_wrong_names_are_refused():
         make_transition("strange", 10, seed=0)
     with pytest.raises(InvalidInput, match=r"is for 10 classes\. The task has 3"):
         make_transition("manual-with0", 3, seed=0)
-    assert [suite.name for suite in find_suites(["all"])] == list(SUITES)
+    of_paper = [suite.name for suite in find_suites(["all"])]
+    assert [*of_paper, "real-labels", "habits", "methods"] == list(SUITES)
     assert len(find_suites(["table1", "table1"])) == 1
 
 

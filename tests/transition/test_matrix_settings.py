@@ -164,6 +164,10 @@ def test_a_seed_must_be_an_integer_or_generator(seed):
             "clcifar10-early",
             [0.0576, 0.077, 0.0898, 0.1186, 0.106, 0.1302, 0.1198, 0.1254, 0.0858, 0.0898],
         ),
+        (
+            "clcifar10-released",
+            [0.0475, 0.0791, 0.0915, 0.1287, 0.1193, 0.1259, 0.1215, 0.1235, 0.0738, 0.0893],
+        ),
         ("clcifar20", [0.0268, 0.0353, 0.0837, 0.0709, 0.0692, 0.0568, 0.0752, 0.0423]),
     ],
 )
@@ -185,6 +189,7 @@ def test_human_matrices_hold_the_published_values_up_to_rounding(name, first_row
     [
         ("clcifar10", "human-clcifar10-final-2dp.csv"),
         ("clcifar10-early", "human-clcifar10-early-4dp.csv"),
+        ("clcifar10-released", "habits/human-clcifar10-released-4dp.csv"),
         ("clcifar20", "human-clcifar20-4dp.csv"),
     ],
 )

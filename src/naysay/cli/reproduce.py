@@ -31,7 +31,9 @@ def reproduce(
     names: Annotated[
         list[str],
         typer.Argument(
-            metavar="NAME...", help="table1 … table7, figure-convergence, figure-q, or all."
+            metavar="NAME...",
+            help="table1 … table7, figure-convergence, figure-q, or all for these; beyond the "
+            "paper: real-labels, habits, methods (with --recipe best).",
         ),
     ],
     recipe: Annotated[

@@ -159,7 +159,7 @@ def _record(spec: RunSpec, data: RunData, outcome: Outcome, facts: dict[str, Any
     least = least_held_out_loss(outcome.history)  # that of the final network
     if math.isfinite(least):
         estimates["held_out_loss"] = least
-    if outcome.transition is not None:
+    if outcome.transition is not None and len(data.comp_labels_test):
         with warnings.catch_warnings():
             # An estimate above 100 % means that the estimated Q is wrong, which q_error records.
             warnings.simplefilter("ignore", NaysayWarning)

@@ -29,7 +29,8 @@ class RunSpec:
         A name of `naysay.datasets.names`.
     setting : str
         Transition matrix of the complementary labels, a key of
-        `naysay.experiments.tasks.SETTINGS`, or ``"none"`` if no such labels are used (TL).
+        `naysay.experiments.tasks.SETTINGS`; a name of `naysay.experiments.tasks.FILES`, which have
+        a matrix or the labels themselves; or ``"none"`` if no such labels are used (TL).
     method : str
         A key of `naysay.methods.METHODS`.
     knows : {"true labels", "true Q", "estimated Q", "no Q"}
@@ -47,6 +48,8 @@ class RunSpec:
         The default is all examples.
     anchors : int, default=0
         Number of anchors of each class, from which Q is estimated.
+    labels : int, optional
+        Number of complementary labels of each example. The default is one.
     options : mapping
         Training options, as values that JSON can represent. ``grid`` maps options to several
         values each, from which one combination is chosen by the loss on held-out complementary
@@ -72,6 +75,7 @@ class RunSpec:
     n_train: int | None = None
     n_test: int | None = None
     anchors: int = 0
+    labels: int | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -136,7 +140,7 @@ class RunSpec:
 _KINDS: dict[str, Any] = {
     **dict.fromkeys(("dataset", "setting", "method", "knows", "recipe"), str),
     "classes": str | None,
-    **dict.fromkeys(("n_train", "n_test"), int | None),
+    **dict.fromkeys(("n_train", "n_test", "labels"), int | None),
     "anchors": int,
 }
 

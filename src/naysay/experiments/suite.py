@@ -83,7 +83,7 @@ class TrainingRecipe:
 
 @dataclass(frozen=True, kw_only=True)
 class Suite:
-    """One table or figure of the paper."""
+    """One table or figure, of the paper or beyond it."""
 
     name: str
     title: str
@@ -92,6 +92,7 @@ class Suite:
     recipes: Mapping[str, TrainingRecipe]
     published_trials: int | None = None
     kind: str = "table"  # or "curve" or "matrices": the form in which the report shows it
+    in_paper: bool = True
 
     @property
     def rows(self) -> tuple[str, ...]:

@@ -166,6 +166,8 @@ def summarise_records(
 
     results = []
     for suite, recipe in itertools.product(suites, recipes):
+        if recipe not in suite.recipes:
+            continue
         cells = tuple(find(suite, cell, recipe) for cell in suite.cells)
         if any(each.records for each in cells):
             results.append(SuiteResult(suite=suite, recipe=recipe, cells=cells))

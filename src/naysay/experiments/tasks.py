@@ -16,10 +16,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from naysay import datasets
 from naysay._base.checks import check_count, check_number, named, shorten
-from naysay._base.errors import InvalidInput, InvalidLabels
+from naysay._base.errors import DatasetUnavailable, InvalidData, InvalidInput, InvalidLabels
 from naysay.datasets import Dataset, Split
+from naysay.datasets.official.entry import data_folder
 from naysay.experiments.spec import RunSpec
 from naysay.transition import TransitionMatrix
+from naysay.transition.csv import read_matrix
 from naysay.transition.matrix import PAPER_SETTINGS
 
 __all__ = [
@@ -245,6 +247,11 @@ def _printed() -> TransitionMatrix:
     return TransitionMatrix(values / values.sum(axis=1, keepdims=True))
 
 
+def _human() -> TransitionMatrix:
+    values = np.asarray(TransitionMatrix.human("clcifar10-released"))
+    return TransitionMatrix(values, allow_diagonal=True)  # classes are indices
+
+
 def _manual_with_zeros() -> TransitionMatrix:
     values = np.zeros((10, 10))
     labels = np.array([list(map(int, three)) for three in _MANUAL_WITH0.split()])
@@ -259,14 +266,19 @@ def _manual_without_zeros() -> TransitionMatrix:
 
 
 #: Functions that make a matrix for a number of classes and a seed, by the name of the setting. The
-#: last three always make the same matrix of 10 classes.
+#: last four always make the same matrix of 10 classes.
 SETTINGS: dict[str, Callable[[int, int], TransitionMatrix]] = {
     **PAPER_SETTINGS,
     "with0-5": lambda n_classes, seed: TransitionMatrix.with_zeros(n_classes, 5, seed=seed),
     "non-invertible": lambda n_classes, seed: _printed(),
     "manual-without0": lambda n_classes, seed: _manual_without_zeros(),
     "manual-with0": lambda n_classes, seed: _manual_with_zeros(),
+    "human": lambda n_classes, seed: _human(),
 }
+
+#: Settings that are files in the data folder, which nobody downloads: a matrix for each data set,
+#: or labels that a model gave to the training images of CIFAR-10, in their order.
+FILES = {"llava": "habits/llava-{}.csv", "aclcifar10": "machine-labels-aclcifar10.npz"}
 
 
 def make_transition(setting: str, n_classes: int, *, seed: int) -> TransitionMatrix:
@@ -295,10 +307,12 @@ _DRAWS = ("examples", "labels", "test labels", "anchors")
 class RunData:
     """Training and test data of a run.
 
-    `comp_labels` are drawn from `y` with the transition matrix `Q`. So are `comp_labels_test`,
-    which are not used in training but to estimate the accuracy without true labels. `anchors` are
-    indices of training examples. If the spec draws no complementary labels, they are empty and `Q`
-    is None.
+    `comp_labels` are drawn from `y` with the transition matrix `Q`, with a second axis if there are
+    several of each example. So are `comp_labels_test`, one of each, which are not used in training
+    but to estimate the accuracy without true labels. Labels that were not drawn come from a file;
+    `Q` is then counted with the true classes, and there are no labels of test examples. `anchors`
+    are indices of training examples. If the spec has no complementary labels, they are empty and
+    `Q` is None.
     """
 
     X: NDArray[Any]
@@ -334,9 +348,22 @@ def load_run_data(spec: RunSpec, *, data_dir: Path | None = None) -> RunData:
     if X.ndim != 4:  # networks for images take bytes and scale them
         X, X_test = (part.astype(np.float32) for part in standardise(X, X_test))
     Q, comp_labels, comp_labels_test = None, np.empty(0, np.int64), np.empty(0, np.int64)
-    if spec.setting != "none":
-        Q = make_transition(spec.setting, n_classes, seed=spec.trial)
-        comp_labels = _draw_labels(Q, train.y, _rng(spec, "labels"))
+    if spec.setting == "aclcifar10":
+        if len(train) != len(dataset.train):
+            raise InvalidInput("Labels from a file need all training examples. Leave out n_train.")
+        comp_labels = _read_labels(spec, len(train), n_classes, data_dir)
+        Q = _count_transitions(train.y, comp_labels, n_classes)
+    elif spec.setting != "none":
+        if spec.setting in FILES:
+            values = read_matrix(_find_file(spec, data_dir)).values  # rounded
+            Q = TransitionMatrix(values / values.sum(axis=1, keepdims=True), allow_diagonal=True)
+        else:
+            Q = make_transition(spec.setting, n_classes, seed=spec.trial)
+        rng = _rng(spec, "labels")
+        comp_labels = _draw_labels(Q, train.y, rng)
+        if spec.labels:
+            more = [Q.sample(train.y, seed=rng) for _ in range(spec.labels - 1)]
+            comp_labels = np.stack([comp_labels, *more], axis=1)
         comp_labels_test = Q.sample(test.y, seed=_rng(spec, "test labels"))
     anchors = np.empty(0, np.int64)
     if spec.anchors:
@@ -352,6 +379,47 @@ def load_run_data(spec: RunSpec, *, data_dir: Path | None = None) -> RunData:
         comp_labels_test=comp_labels_test,
         anchors=anchors,
     )
+
+
+def _find_file(spec: RunSpec, data_dir: Path | None) -> Path:
+    """Find the file of a setting in the data folder."""
+    folder = data_folder(data_dir)
+    path = folder / FILES[spec.setting].format(spec.dataset.replace("cifar-", "cifar"))
+    if not path.is_file():
+        raise DatasetUnavailable(
+            f"The setting {spec.setting!r} needs the file {path.name}. Put it there: {path}"
+        )
+    return path
+
+
+def _read_labels(
+    spec: RunSpec, n_examples: int, n_classes: int, data_dir: Path | None
+) -> NDArray[np.int64]:
+    """Read the first complementary labels of each example from the file of a setting."""
+    path = _find_file(spec, data_dir)
+    try:
+        with np.load(path) as arrays:
+            labels = arrays[spec.setting].astype(np.int64)
+    except (OSError, KeyError, ValueError) as problem:
+        raise InvalidData(f"{path} must have an array {spec.setting!r}: {problem}") from None
+    wanted = spec.labels or 1
+    if labels.ndim != 2 or len(labels) != n_examples or labels.shape[1] < wanted:
+        raise InvalidData(
+            f"{path} must have at least {wanted} labels of each of {n_examples} examples. "
+            f"Got shape {labels.shape}."
+        )
+    if labels.min() < 0 or labels.max() >= n_classes:
+        raise InvalidData(f"{path} must have labels from 0 to {n_classes - 1}.")
+    return labels[:, 0] if spec.labels is None else labels[:, :wanted]
+
+
+def _count_transitions(
+    y: NDArray[np.int64], labels: NDArray[np.int64], n_classes: int
+) -> TransitionMatrix:
+    """Count how often each class got each label."""
+    counts = np.zeros((n_classes, n_classes))
+    np.add.at(counts, (y.repeat(labels.size // len(y)), labels.ravel()), 1)
+    return TransitionMatrix(counts / counts.sum(axis=1, keepdims=True), allow_diagonal=True)
 
 
 @lru_cache(maxsize=2)
@@ -373,13 +441,14 @@ def _draw(split: Split, size: int | None, rng: np.random.Generator) -> Split:
 def _draw_labels(
     Q: TransitionMatrix, y: NDArray[np.int64], rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Draw complementary labels until every class occurs, since one that does not is not learned.
+    """Draw complementary labels until every class occurs that can, since others are not learned.
 
     With many classes and few examples, a class may by chance not occur among the labels.
     """
+    n_possible = Q.n_classes - len(Q.diagnose().unused_labels)
     for _ in range(_MOST_DRAWS):
         labels = Q.sample(y, seed=rng)
-        if len(np.unique(labels)) == Q.n_classes:
+        if len(np.unique(labels)) == n_possible:
             return labels
     raise InvalidInput(
         "There must be enough examples for every class to occur as a complementary label. Got "

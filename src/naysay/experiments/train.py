@@ -26,6 +26,7 @@ from naysay.experiments.tasks import RunData, split_validation
 from naysay.losses.protocol import as_training_loss
 from naysay.methods import Setting, find_method
 from naysay.networks import MLP
+from naysay.observations import Observations
 from naysay.training import schedules
 from naysay.training.augmentation import Augments, compose, crop, cutout, distort, flip, recolour
 from naysay.training.step import OPTIMISERS
@@ -58,7 +59,7 @@ _NAMED = {
 #: Options that are passed on as the parameter of the same name, and those that are converted.
 _PASSED_ON = {
     *("epochs", "estimation_epochs", "batch_size", "lr", "weight_decay"),
-    *("match_prior", "max_norm", "patience", "restarts"),
+    *("allow_diagonal", "match_prior", "max_norm", "patience", "restarts"),
 }
 _CONVERTED = {*_NAMED, "iterations", "steps", "grid", "refine", "compile"}
 
@@ -160,7 +161,11 @@ def train_one(spec: RunSpec, data: RunData, *, device: torch.device) -> Outcome:
         random_state=spec.trial,
     )
     anchors = (data.X[data.anchors], data.y[data.anchors]) if Q is None else None
-    clf.fit(data.X, labels, anchors=anchors, anchors_are="picked")
+    answers: Any = labels
+    if labels.ndim == 2:
+        example = np.arange(len(labels)).repeat(labels.shape[1])
+        answers = Observations(example=example, label=labels.ravel())
+    clf.fit(data.X, answers, anchors=anchors, anchors_are="picked")
     predictions = np.asarray(clf.predict(data.X_test)).astype(np.int64)
     matrices = {}
     if clf.transition_estimate_ is not None:
@@ -179,7 +184,7 @@ def train_one(spec: RunSpec, data: RunData, *, device: torch.device) -> Outcome:
 
 _NEVER = 10**9  # epochs of patience if the option is missing: no early stopping
 # options that only the classifier supports
-_ALONE = {"augment", "estimation_epochs", "match_prior", "refine", "restarts"}
+_ALONE = {"allow_diagonal", "augment", "estimation_epochs", "match_prior", "refine", "restarts"}
 _SAMPLE = 2**21  # values in the sample of images from which their mean and scale are computed
 
 
@@ -194,6 +199,8 @@ def train_group(
     at the anchors.
     """
     start = time.perf_counter()
+    if specs[0].labels is not None:
+        raise InvalidInput("A run with a grid has one label of each example. Leave the grid out.")
     if alone := sorted(_ALONE & specs[0].options.keys()):
         raise InvalidInput(f"A run with a grid cannot have {', '.join(alone)}. Leave the grid out.")
     settings = combinations(specs[0].options["grid"])

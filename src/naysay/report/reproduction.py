@@ -61,7 +61,9 @@ def render_report_page(records: Iterable[RunRecord]) -> str:
         marks=MARKS,
         sections=[_make_section(result) for result in results],
         deviations=_gather_deviations(results),
-        suites_not_run=[suite for name, suite in SUITES.items() if name not in shown],
+        suites_not_run=[
+            suite for name, suite in SUITES.items() if suite.in_paper and name not in shown
+        ],
         n_runs=len(used),
         n_foreign=len({record.spec.hash for record in known} - used.keys()),
         seconds=sum(record.seconds for record in used.values()),

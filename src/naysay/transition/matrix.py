@@ -171,8 +171,9 @@ class TransitionMatrix:
     def human(cls, name: str) -> Self:
         """Load a published matrix of human annotators, with their mistakes on the diagonal.
 
-        The names are ``clcifar10``, ``clcifar10-early`` and ``clcifar20``. The values were
-        published with 2 or 4 digits, so each row is divided by its sum.
+        The names are ``clcifar10``, ``clcifar10-early``, ``clcifar10-released`` (the released
+        labels, with 4 digits) and ``clcifar20``. The values were published with 2 or 4 digits, so
+        each row is divided by its sum.
 
         References
         ----------

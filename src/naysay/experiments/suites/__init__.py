@@ -1,4 +1,4 @@
-"""The tables and figures of the paper: their runs, recipes and published numbers.
+"""The tables and figures of the paper, and some beyond it: runs, recipes, published numbers.
 
 Yu, Liu, Gong, Tao: Learning with Biased Complementary Labels, ECCV 2018. These modules contain data
 only.
@@ -9,6 +9,7 @@ only.
 
 from naysay._base.errors import InvalidInput
 from naysay.experiments.suite import Suite
+from naysay.experiments.suites.beyond import ALL_METHODS, HABITS, REAL_LABELS
 from naysay.experiments.suites.cifar import FIGURE_CONVERGENCE, TABLE3, TABLE4
 from naysay.experiments.suites.mnist import FIGURE_Q, TABLE2, TABLE5, TABLE6, TABLE7
 from naysay.experiments.suites.table1 import TABLE1
@@ -20,13 +21,15 @@ SUITES: dict[str, Suite] = {
     for suite in (
         *(TABLE1, TABLE2, TABLE3, TABLE4, TABLE5, TABLE6, TABLE7),
         *(FIGURE_CONVERGENCE, FIGURE_Q),
+        *(REAL_LABELS, HABITS, ALL_METHODS),
     )
 }
 
 
 def find_suites(names: list[str]) -> list[Suite]:
-    """Find suites by name, without duplicates; ``all`` stands for every suite."""
-    wanted = list(SUITES) if "all" in names else names
+    """Find suites by name, without duplicates; ``all`` stands for all those of the paper."""
+    of_paper = [name for name, suite in SUITES.items() if suite.in_paper]
+    wanted = [each for name in names for each in (of_paper if name == "all" else [name])]
     unknown = [name for name in wanted if name not in SUITES]
     if unknown:
         raise InvalidInput(
