@@ -10,6 +10,7 @@ from datetime import timedelta
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import torch
@@ -30,7 +31,10 @@ torch.set_num_threads(1)
 CPU = torch.device("cpu")
 Q = TransitionMatrix.without_zeros(4, seed=1)
 processes = get_context("forkserver")
-processes.set_forkserver_preload(["naysay.classifier", "torch.distributed", "pytest"])
+# torch loads its compiler with the first optimiser, which takes longer than these trainings
+processes.set_forkserver_preload(
+    ["naysay.classifier", "torch._dynamo", "torch.distributed", "pytest"]
+)
 
 
 def make_data(n, seed):
@@ -179,7 +183,10 @@ def _run(function, result, arguments, changes, init):
 def start(function, result, *arguments, init=None, **changes):
     """Start a process that writes what the function returns, or raises, to `result`."""
     child = processes.Process(target=_run, args=(function, result, arguments, changes, init))
-    child.start()
+    with mock.patch.dict(os.environ):
+        # coverage would slow these processes down, and loses what it saw when they end
+        os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
+        child.start()
     return child
 
 

@@ -30,7 +30,6 @@ from naysay.training.state import read_checkpoint, write_checkpoint
 from trainings import CASES, NETWORKS, examples_of, fit, fit_classifier
 
 TIMES = {"seconds", "samples_per_second"}
-CHILD_CASES = ["batch norm, momentum, noise", "trained matrix", "several views"]
 ZEROS = TransitionMatrix.with_zeros(4, 2, seed=2)
 
 
@@ -125,9 +124,9 @@ def is_writing(folder, since):
     return lambda: bool(leftovers(folder) - since)
 
 
-@pytest.mark.parametrize("case", CHILD_CASES)
-def test_killed_at_random_moments_it_ends_the_same(case, path, tmp_path):
-    moments = random.Random(case)
+def test_killed_at_random_moments_it_ends_the_same(path, tmp_path):
+    case = "batch norm, momentum, noise"  # the one with most to keep
+    moments = random.Random(0)
     slow = {"epochs": 20, "batch_size": 8}
     n_killed = 0
     for _ in range(3):
