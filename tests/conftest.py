@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 # The tests' networks and tables are small, and several processes share the cores: with a second
 # thread each, the libraries for linear algebra spend most of the time waiting for one another.
@@ -30,8 +31,43 @@ settings.register_profile("repeatable", derandomize=True, database=None)
 if "NAYSAY_EXPLORE" not in os.environ:
     settings.load_profile("repeatable")
 
+# A file of tests runs in one process, so that its fixtures are made once. The slowest come first,
+# so that no process is left with one of them at the end.
+SLOW_FILES = (
+    *("test_ray.py", "test_docs.py", "test_answers.py", "test_processes.py"),
+    *("test_estimator.py", "test_wrapper.py", "test_transition_estimate.py", "test_page.py"),
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    rank = {name: number for number, name in enumerate(SLOW_FILES)}
+    items.sort(key=lambda item: rank.get(item.path.name, len(rank)))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Let `unmeasured` tests, and the processes that they start, run at full speed."""
+    if not item.get_closest_marker("unmeasured"):
+        return (yield)
+    trace = sys.gettrace()
+    sys.settrace(None)
+    try:
+        with mock.patch.dict(os.environ):
+            os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
+            return (yield)
+    finally:
+        sys.settrace(trace)
+
+
 USERS_DATA = os.environ.get("NAYSAY_DATA")
 SHARED_DATA = SHARED / "data"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_waiting_for_the_disk() -> Iterator[None]:
+    """Leave files to the cache of the system: no test cuts the power."""
+    with mock.patch("os.fsync", lambda descriptor: None):
+        yield
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import pytest
 
 from places import ROOT, SOURCE
 
+pytestmark = pytest.mark.unmeasured
 PAGE = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 MAP, _, STEPS = PAGE.partition("## How to add a loss")
 COPIED = [

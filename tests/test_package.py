@@ -22,6 +22,7 @@ def test_unknown_name_is_an_attribute_error():
         naysay.Classifier  # noqa: B018  (the access itself is under test)
 
 
+@pytest.mark.unmeasured
 def test_import_does_not_load_what_it_does_not_need():
     heavy = ("torch", "sklearn", "scipy")
     code = f"import sys, naysay; print([m for m in {heavy} if m in sys.modules])"

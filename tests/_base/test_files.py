@@ -188,11 +188,7 @@ def write_folder(folder, text, name="b"):
 @pytest.mark.parametrize("write", [write_file, write_folder])
 @pytest.mark.parametrize("older", [False, True])
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_ctrl_c_at_any_moment_leaves_the_old_or_the_new_and_nothing_else(
-    tmp_path, monkeypatch, write, older
-):
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # only for speed
-
+def test_ctrl_c_at_any_moment_leaves_the_old_or_the_new_and_nothing_else(tmp_path, write, older):
     def texts(folder):
         return {str(path.relative_to(folder)): path.read_text() for path in all_files(folder)}
 

@@ -103,10 +103,10 @@ def names_below(folder):
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("kind, older", [*((kind, True) for kind in KINDS), ("model", False)])
 @pytest.mark.parametrize("kill", [True, False])
-def test_a_fault_at_any_call_leaves_the_old_or_the_new(tmp_path, monkeypatch, kind, kill, older):
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # only for speed
+def test_a_fault_at_any_call_leaves_the_old_or_the_new(tmp_path, kind, kill, older):
     write, read = KINDS[kind]
     (tmp_path / "whole").mkdir()
     write(tmp_path / "whole", 2)
@@ -155,6 +155,7 @@ def test_everything_is_flushed_before_it_is_renamed_and_the_folder_after(tmp_pat
     assert any(when > last for when in flushed[os.path.dirname(target)])
 
 
+@pytest.mark.unmeasured
 def test_processes_that_write_the_same_target_do_not_disturb_each_other(tmp_path):
     def write_often():
         for seed in range(40):

@@ -83,6 +83,7 @@ def test_what_can_only_be_trained_alone_is_refused(change, message):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch.compile's own
+@pytest.mark.unmeasured
 def test_compiled_members_end_as_others_do(monkeypatch):
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
     members, compiled = (make_members(3) for _ in range(2))

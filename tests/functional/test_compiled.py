@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from loss_cases import make_logits, make_transition, possible_labels, with_gradient
-from loss_compilation import TORCH_INTERNAL, assert_compiles
+from loss_compilation import assert_compiles, compiles
 from naysay import TransitionMatrix, losses
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
 
@@ -18,7 +18,7 @@ def assert_compiles_with(kind, n_classes, loss, **options):
     return assert_compiles(lambda f, y: loss(f, y, Q), logits, labels, **options)
 
 
-@TORCH_INTERNAL
+@compiles
 @pytest.mark.parametrize(
     "kind, n_classes", [("uniform", 10), ("without zeros", 10), ("with zeros", 1200)]
 )
@@ -33,7 +33,7 @@ def test_compiled_losses_equal_eager_ones_without_a_graph_break(loss, kind, n_cl
             compiled(make_logits(4, n_classes), labels)
 
 
-@TORCH_INTERNAL
+@compiles
 @pytest.mark.parametrize("loss", [F.forward_cross_entropy, F.forward_squared_error])
 def test_a_compiled_loss_refuses_a_label_that_cannot_occur(loss):
     compiled = assert_compiles_with("uneven", 1200, loss)
@@ -41,7 +41,7 @@ def test_a_compiled_loss_refuses_a_label_that_cannot_occur(loss):
         compiled(make_logits(4, 1200), torch.tensor([0, 1, 0, 0]))
 
 
-@TORCH_INTERNAL
+@compiles
 def test_a_compiled_loss_tells_one_matrix_from_another():
     torch._dynamo.reset()
     compiled = torch.compile(F.forward_cross_entropy, fullgraph=True, backend="aot_eager")
@@ -60,7 +60,7 @@ def test_a_compiled_loss_tells_one_matrix_from_another():
         check(TransitionMatrix.with_zeros(10, 9, seed=3 + seed))
 
 
-@TORCH_INTERNAL
+@compiles
 @pytest.mark.parametrize("module", [losses.ForwardCrossEntropy, losses.ForwardSquaredError])
 def test_a_network_and_its_loss_compile_together(module):
     network, loss = torch.nn.Linear(5, 10), module(make_transition("without zeros", 10))
@@ -68,7 +68,7 @@ def test_a_network_and_its_loss_compile_together(module):
     assert_compiles(lambda X, labels: loss(network(X), labels), X, labels)
 
 
-@TORCH_INTERNAL
+@compiles
 def test_pairwise_comparison_compiles_too():
     logits, labels = make_logits(4, 10), torch.tensor([0, 1, -100, 9])
     compiled = assert_compiles(F.pairwise_comparison, logits, labels)
@@ -76,7 +76,7 @@ def test_pairwise_comparison_compiles_too():
         compiled(logits, torch.tensor([0, 1, 2, 10]))
 
 
-@TORCH_INTERNAL
+@compiles
 @pytest.mark.skipif(
     not any(map(shutil.which, ("c++", "g++", "clang++"))), reason="inductor needs a C++ compiler"
 )

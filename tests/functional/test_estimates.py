@@ -15,7 +15,7 @@ from loss_cases import (
     saturated_logits,
     with_gradient,
 )
-from loss_compilation import TORCH_INTERNAL, assert_compiles
+from loss_compilation import assert_compiles, compiles
 from loss_contract import LossContract, PlainLossContract
 from loss_references import reference_cross_entropy
 from naysay import InvalidInput, losses
@@ -87,7 +87,7 @@ def test_reading_by_the_nearest_row_does_not_change_the_loss():
     assert torch.equal(found, losses.ForwardCrossEntropy(Q)(logits, labels))
 
 
-@TORCH_INTERNAL
+@compiles
 @pytest.mark.parametrize(
     "loss",
     [

@@ -13,7 +13,7 @@ from loss_cases import (
     saturated_logits,
     with_gradient,
 )
-from loss_compilation import TORCH_INTERNAL, assert_compiles
+from loss_compilation import assert_compiles, compiles
 from loss_contract import PlainLossContract, TransitionLossContract
 from loss_references import (
     reference_generalised,
@@ -230,7 +230,7 @@ def test_the_loss_on_margins_can_be_chosen(function):
     assert squared.item() == pytest.approx((1 - 3) ** 2 + (1 - 2) ** 2)
 
 
-@TORCH_INTERNAL
+@compiles
 def test_losses_compile_without_a_graph_break():
     contracts = [
         *(each for each in PlainLossContract.__subclasses__() if each is not SetContract),
@@ -250,7 +250,7 @@ def test_losses_compile_without_a_graph_break():
         compiled(logits, torch.tensor([0, 1, 2, 10]))
 
 
-@TORCH_INTERNAL
+@compiles
 def test_a_compiled_loss_takes_sets_and_refuses_those_that_leave_no_class():
     logits = make_logits(3, 4)
     ruled_out = torch.tensor([[1, 1, 0, 0], [0, 0, 0, 0], [0, 0, 0, 1]]).bool()

@@ -16,7 +16,7 @@ from loss_cases import (
     saturated_logits,
     with_gradient,
 )
-from loss_compilation import TORCH_INTERNAL, assert_compiles
+from loss_compilation import assert_compiles, compiles
 from loss_contract import LossContract
 from naysay import InvalidInput, InvalidLabels, InvalidTransitionMatrix, TransitionMatrix, losses
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
@@ -350,7 +350,7 @@ def test_the_module_of_a_risk_equals_its_function(risk, module):
 
 
 @pytest.mark.parametrize("kind", ["uniform", "without zeros"])
-@TORCH_INTERNAL
+@compiles
 def test_risks_compile_without_a_graph_break(kind):
     logits, labels, Q = batch_with_an_absent_label(kind)
 

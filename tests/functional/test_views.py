@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy, one_hot
 
 import loss_references as reference
 from loss_cases import make_logits, make_transition, possible_labels, with_gradient
-from loss_compilation import TORCH_INTERNAL, assert_compiles
+from loss_compilation import assert_compiles, compiles
 from naysay import ComplementaryClassifier, InvalidInput, InvalidLabels, TransitionMatrix, losses
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
 from naysay.classifier.targets import MixedLabelLoss
@@ -190,7 +190,7 @@ def test_a_schedule_that_makes_no_sense_is_refused(module, observed, options, me
         module(**options)
 
 
-@TORCH_INTERNAL
+@compiles
 @pytest.mark.parametrize("kind", ["uniform", "without zeros"])
 def test_it_compiles_without_a_graph_break(kind):
     matrix = make_transition(kind, 10)

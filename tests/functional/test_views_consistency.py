@@ -6,7 +6,7 @@ import torch
 
 import loss_references as reference
 from loss_cases import FEW, FEW_CASES, make_logits, make_transition, possible_labels, with_gradient
-from loss_compilation import TORCH_INTERNAL, assert_compiles
+from loss_compilation import assert_compiles, compiles
 from loss_contract import TransitionLossContract
 from naysay import InvalidInput, TransitionMatrix, losses
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
@@ -124,7 +124,7 @@ def test_a_schedule_that_makes_no_sense_is_refused(options):
         losses.PartialOutputConsistency(Q, **options)
 
 
-@TORCH_INTERNAL
+@compiles
 @pytest.mark.parametrize(
     "loss",
     [

@@ -188,6 +188,7 @@ def test_a_training_step_never_waits_for_a_value(images_and_network):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch.compile's own
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("name", ["lenet5", "resnet18 tiny"])
 def test_image_networks_compile_as_one_graph(name):
     make, shape = IMAGE_NETWORKS[name]
@@ -302,6 +303,7 @@ def test_batch_norm_is_torchs_but_for_the_count():
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch.compile's own
+@pytest.mark.unmeasured
 def test_compiled_batch_norm_finds_the_moments_by_sums_and_gives_the_same():
     torch.manual_seed(0)
     network = ResNet18((3, 8, 8), 5, width=4)

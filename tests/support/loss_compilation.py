@@ -5,9 +5,11 @@ import torch
 
 from loss_cases import with_gradient
 
-TORCH_INTERNAL = pytest.mark.filterwarnings(
-    "ignore::DeprecationWarning"  # raised inside torch's own compiler, not by us
-)
+
+def compiles(test):
+    """Mark a test that compiles: torch warns of its own code, and is slow if it is measured."""
+    ignored = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+    return pytest.mark.unmeasured(ignored(test))
 
 
 def assert_compiles(loss, logits, observed, *, backend="aot_eager"):

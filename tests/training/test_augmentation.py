@@ -144,6 +144,7 @@ def test_views_never_wait_for_a_value(augment):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch.compile's own
+@pytest.mark.unmeasured
 def test_all_views_compile_as_one_graph():
     torch.compiler.reset()
     compiled = torch.compile(IMAGE_VIEWS["all"], fullgraph=True, backend="eager")

@@ -1,6 +1,7 @@
 """What holds for any matrix, any labels and any file."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -12,6 +13,7 @@ from naysay import (
     TransitionMatrix,
 )
 
+pytestmark = pytest.mark.unmeasured
 ANY_FLOAT = st.floats(allow_nan=True, allow_infinity=True, width=64)
 ANY_ARRAY = hnp.arrays(
     dtype=st.one_of(

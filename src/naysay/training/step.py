@@ -23,7 +23,7 @@ Work = Callable[[], None]
 _WARM_UPS = 3
 
 
-class CudaRecorder:
+class CudaRecorder:  # pragma: no cover - needs a GPU
     """Recorder of work, to replay it: of CUDA graphs, on a stream of its own.
 
     Torch does not reuse the memory of one stream for another, so a new stream for each call would
