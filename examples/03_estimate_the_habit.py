@@ -7,12 +7,12 @@ from sklearn.model_selection import train_test_split
 from naysay import ComplementaryClassifier, TransitionMatrix
 
 X, y = load_digits(n_class=6, return_X_y=True)
-X, X_test, y, y_test = train_test_split(X, y, random_state=0)
+X, X_test, y, y_test = train_test_split(X, y, train_size=400, random_state=0)
 Q = TransitionMatrix.with_zeros(6, seed=1)  # unknown to the classifier
 not_y = Q.sample(y, seed=1)
 
 anchors = np.concatenate([np.flatnonzero(y == digit)[:10] for digit in range(6)])
-clf = ComplementaryClassifier(transition="estimate", epochs=30, random_state=0)
+clf = ComplementaryClassifier(transition="estimate", epochs=10, random_state=0)
 clf.fit(X, not_y, anchors=(X[anchors], y[anchors]))
 
 error = np.abs(np.asarray(clf.transition_) - np.asarray(Q)).sum(axis=1).mean()

@@ -13,7 +13,7 @@ from naysay import ComplementaryClassifier, TransitionMatrix, metrics
 from naysay.observations import from_log
 
 X, y = load_digits(n_class=6, return_X_y=True)
-X, X_test, y, y_test = train_test_split(X, y, random_state=0)
+X, X_test, y, y_test = train_test_split(X, y, train_size=400, random_state=0)
 
 weak = LogisticRegression(max_iter=1000).fit(X[:50] / 16, y[:50])  # 50 true labels
 suggested = weak.predict(X / 16)

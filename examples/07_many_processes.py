@@ -24,7 +24,7 @@ X, y = load_digits(return_X_y=True)
 X, X_test, y, y_test = train_test_split(X, y, random_state=0)
 Q = TransitionMatrix.with_zeros(10, seed=0)
 clf = ComplementaryClassifier(
-    transition=Q, epochs=40, checkpoint="digits-checkpoint", random_state=0
+    transition=Q, epochs=10, checkpoint="digits-checkpoint", random_state=0
 ).fit(X, Q.sample(y, seed=0))
 
 if os.environ.get("RANK", "0") == "0":  # all processes have the same weights

@@ -48,7 +48,7 @@ for name, Q in (("Q known", true_Q), ("Q ignored", TransitionMatrix.uniform(10))
     pl.seed_everything(0, verbose=False)
     model = Digits(Q)
     trainer = pl.Trainer(
-        max_epochs=40,
+        max_epochs=20,
         callbacks=EarlyStopping("held-out loss", patience=5),
         accelerator="cpu",
         logger=False,

@@ -28,7 +28,7 @@ true_Q = TransitionMatrix(  # messages for billing are mostly sent to account by
 of_desk = list(WORDS.values())
 all_words = [word for words in of_desk for word in words]
 rng = np.random.default_rng(0)
-y = rng.integers(4, size=2000)
+y = rng.integers(4, size=1200)
 texts = [  # three words of the desk and two to five of any kind
     " ".join(
         rng.permutation([*rng.choice(of_desk[desk], 3), *rng.choice(all_words, rng.integers(2, 6))])
@@ -67,16 +67,16 @@ def predict_after_training(Q, folder):
     trainer = hf.Trainer(
         hf.BertForSequenceClassification(config),
         arguments,
-        train_dataset=data[:1500],
+        train_dataset=data[:800],
         data_collator=hf.DataCollatorWithPadding(tokenizer),
         compute_loss_func=loss_through(Q),
     )
     trainer.remove_callback(hf.PrinterCallback)
     trainer.train()
-    return trainer.predict(data[1500:]).predictions.argmax(1)
+    return trainer.predict(data[800:]).predictions.argmax(1)
 
 
 for name, Q in (("Q known", true_Q), ("Q ignored", TransitionMatrix.uniform(4))):
     with tempfile.TemporaryDirectory() as folder:
-        accuracy = (predict_after_training(Q, folder) == y[1500:]).mean()
-    print(f"{name}: {accuracy:.0%} of 500 new messages right")
+        accuracy = (predict_after_training(Q, folder) == y[800:]).mean()
+    print(f"{name}: {accuracy:.0%} of 400 new messages right")

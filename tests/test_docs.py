@@ -17,6 +17,7 @@ import naysay
 from naysay.cli import app
 from places import ROOT
 
+pytestmark = pytest.mark.unmeasured
 DOCS = ROOT / "docs"
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
@@ -158,8 +159,8 @@ ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
 
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-# These start processes, or load libraries whose warnings must be ignored from the start.
-RUN_APART = {"07_many_processes", "08_lightning", "09_hugging_face"}
+# These load libraries whose warnings must be ignored from the start.
+RUN_APART = {"08_lightning", "09_hugging_face"}
 
 
 def check_example(script, printed, errors, folder):

@@ -117,7 +117,7 @@ def suggested():
 
 
 def fit(X, answers, **options):
-    clf = ComplementaryClassifier(random_state=0, epochs=40, lr=0.01, **options)
+    clf = ComplementaryClassifier(learner="network", random_state=0, epochs=40, lr=0.01, **options)
     return clf.fit(X, answers)
 
 

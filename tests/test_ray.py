@@ -74,6 +74,7 @@ def cluster():
         patch.setenv("PYTHONPATH", f"{SOURCE}:{SUPPORT}")
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         size = {"num_cpus": 1, "object_store_memory": 10**8}
+        patch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)  # its data would be lost
         nodes = Cluster()
         try:
             nodes.add_node(**size, temp_dir=folder)

@@ -59,6 +59,7 @@ def small(**options):
 # As for scikit-learn's MLPClassifier and SGDClassifier, a row of weight 2 and a row that is there
 # twice are equal in the loss, but not in the order of batches; test_weights.py tests the loss.
 # `check_fit_score_takes_y` calls partial_fit after fit, which refuses to replace a mixture.
+@pytest.mark.unmeasured
 @parametrize_with_checks(
     [ComplementaryClassifier(random_state=0, epochs=2, device="cpu")],
     expected_failed_checks=lambda estimator: {

@@ -86,9 +86,9 @@ def topics(n, n_columns, per_row, seed=0):
 
 
 def test_a_wide_sparse_matrix_is_reduced_and_a_file_keeps_this(tmp_path):
-    X, y, comp_labels = topics(1000, 50_000, 20)
+    X, y, comp_labels = topics(400, 50_000, 20)
     clf = small(epochs=5).fit(X, comp_labels)
-    assert clf.network_.arguments["input_shape"] == [32]
+    assert clf.network_.arguments["input_shape"] == [20]
     assert clf.n_features_in_ == 50_000
     inputs = clf.preparation_.apply(X)
     assert NearestCentroid().fit(inputs[::2], y[::2]).score(inputs[1::2], y[1::2]) > 0.95

@@ -43,6 +43,7 @@ def test_a_search_passes_true_labels_and_weights_on_by_fold(iris):
     assert search.best_estimator_[-1].transition_estimate_ is not None
 
 
+@pytest.mark.unmeasured
 def test_processes_of_joblib_give_the_same_predictions(iris):
     X, _, comp_labels = iris
     clf = small(epochs=3)

@@ -20,7 +20,7 @@ Q = TransitionMatrix.without_zeros(K, seed=0)
 
 
 def small(**options):
-    return ComplementaryClassifier(**{"random_state": 0, "epochs": 15, "device": "cpu", **options})
+    return ComplementaryClassifier(**{"random_state": 0, "epochs": 5, "device": "cpu", **options})
 
 
 @pytest.mark.parametrize("mixed", [False, True])

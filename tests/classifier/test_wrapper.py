@@ -58,6 +58,7 @@ def accuracy(clf, X, y):
 
 
 # `poor_score` tells scikit-learn that y is to be avoided.
+@pytest.mark.unmeasured
 @parametrize_with_checks(
     [
         ComplementaryWrapper(LogisticRegression(), max_rounds=3),

@@ -332,6 +332,7 @@ def test_check_does_not_offer_an_option_that_it_does_not_have(flowers, tmp_path)
     assert done.stderr.endswith("or the training data.\n")
 
 
+@pytest.mark.unmeasured
 def test_a_closed_pipe_is_no_error(flowers):
     folder, _ = flowers
     command = f"{sys.executable} -m naysay predict model flowers.csv | true"

@@ -123,6 +123,7 @@ def escape_codes(*arguments, **environment):
     return b"\x1b" in written
 
 
+@pytest.mark.unmeasured
 def test_no_color_means_no_escape_codes(tmp_path):
     (tmp_path / "t.csv").write_text("x,not\n" + "1,cat\n2,dog\n3,owl\n" * 20)
     info = ("data", "info", tmp_path / "t.csv", "--label=not")
@@ -190,8 +191,9 @@ def test_on_a_terminal_fit_asks_before_it_replaces_a_model(answer, is_replaced, 
     assert asked == ["model already contains a model. Replace it?"]
 
 
+@pytest.mark.unmeasured
 def test_a_killed_fit_goes_on_from_its_checkpoint(flowers, tmp_path):
-    fit = ["fit", flowers, "--label=not", "--epochs=200", "--batch-size=8", "--learner=network"]
+    fit = ["fit", flowers, "--label=not", "--epochs=80", "--batch-size=8", "--learner=network"]
     resumed = [*fit, "--checkpoint", tmp_path / "state", "--out", tmp_path / "resumed"]
     source = str(Path(naysay.__file__).parents[1])
     process = subprocess.Popen(

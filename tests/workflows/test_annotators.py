@@ -112,7 +112,7 @@ def test_estimating_gives_each_annotator_a_matrix():
     for name, Q in HABITS.items():
         assert np.abs(np.asarray(habit.by_annotator[name]) - np.asarray(Q)).max() < 0.12
         assert not habit.by_annotator[name].allow_diagonal
-    clf, report = fit_own(own, transition="estimate", epochs=3)
+    clf, report = fit_own(own, transition="estimate", learner="network", epochs=3)
     assert set(clf.transitions_) == set(report.transitions) == {"ann", "bob"}
     assert "Each of 2 annotators" in render_fit_page(report)
     clf, report = fit_own(own, transition="estimate", method="pc", epochs=1)

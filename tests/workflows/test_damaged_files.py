@@ -11,6 +11,7 @@ import pytest
 from damages import KINDS, try_damage, write_whole
 from places import ROOT
 
+pytestmark = pytest.mark.unmeasured
 N_DAMAGES = 12  # of each kind of file
 
 

@@ -91,6 +91,7 @@ def test_raw_columns_give_what_the_classifier_gives(exported):
     np.testing.assert_allclose(probs, clf.predict_proba(X), atol=1e-6)
 
 
+@pytest.mark.unmeasured
 def test_images_go_in_as_bytes_any_number_of_them(exported):
     X = rng.integers(0, 256, (30, 1, 5, 4)).astype(np.uint8)
     clf = fit(X, recipe=ImageRecipe(height=5, width=4, mode="L"))
@@ -119,6 +120,7 @@ def test_the_file_says_what_it_takes_and_gives(tmp_path):
     assert about["classes"] == [0, 1, 2]
 
 
+@pytest.mark.unmeasured
 def test_onnx_holds_the_same_description(tmp_path):
     pytest.importorskip("onnxscript")
     onnxruntime = pytest.importorskip("onnxruntime")
@@ -145,6 +147,7 @@ def test_the_recipe_of_a_real_table_is_encoded_the_same_way(tmp_path):
     np.testing.assert_array_equal(TableEncoder(own.recipe)(columns).numpy(), own.X)
 
 
+@pytest.mark.unmeasured
 def test_a_mixture_of_all_kinds_of_models_is_exported(exported):
     X = rng.standard_normal((250, 4)).astype(np.float32)
     members = [

@@ -43,7 +43,7 @@ def make_frame(n=600, Q=HABIT, seed=0, n_known=10):
 def fitted():
     frame, y = make_frame()
     own = read_own(frame, label="not", true_label="is")
-    return own, y, *fit_own(own, transition=HABIT, epochs=40)
+    return own, y, *fit_own(own, transition=HABIT, epochs=10)
 
 
 def test_the_interval_holds_the_true_accuracy(fitted):
@@ -57,6 +57,7 @@ def test_the_interval_holds_the_true_accuracy(fitted):
     assert sum(report.n_predicted) == 600
 
 
+@pytest.mark.unmeasured
 def test_the_interval_keeps_its_word_over_many_data_sets():
     fresh, y = make_frame(4000, seed=999)
     X = fresh[["a", "b"]].to_numpy(np.float32)
@@ -284,7 +285,7 @@ def test_labels_that_contradict_the_model_are_listed_by_default():
     frame = pd.DataFrame(5 * np.eye(3)[y] + rng.normal(size=(600, 3)), columns=list("abc"))
     frame["not"] = Q.sample(y, seed=0)
     frame.loc[:2, "not"] = 0  # these are of class 0
-    _, report = fit_own(read_own(frame, label="not"), transition=Q)
+    _, report = fit_own(read_own(frame, label="not"), transition=Q, epochs=10)
     rows = {each.name for each in report.suspects}
     assert len(rows & {"data row 1", "data row 2", "data row 3"}) >= 2
     assert any("of 600 labels are probably wrong" in each for each in report.fit_warnings)

@@ -31,7 +31,7 @@ def make_log(*, mistakes=0.0, seed=0, known=0):
 def fitted():
     frame, y = make_log(mistakes=0.05, known=60)
     own = read_own(frame, **COLUMNS, true_label="is", classes=list("abcde"))
-    return (*fit_own(own, transition=None, epochs=40), own, y)
+    return (*fit_own(own, transition=None, epochs=10), own, y)
 
 
 def test_fit_reports_the_log_the_accuracy_and_the_mistakes(fitted):
@@ -90,7 +90,7 @@ def test_labels_and_suggestions_are_fitted_together():
     frame["not"] = np.where(is_label, others, None)
     frame.loc[is_label, ["suggested", "ok"]] = None
     own = read_own(frame, label="not", **COLUMNS, ignore=["is"])
-    clf, report = fit_own(own, epochs=40)
+    clf, report = fit_own(own, learner="network", epochs=40)
     assert (clf.predict(own.X) == y).mean() > 0.9
     assert report.transition_from == "uniform"
     page = render_fit_page(report)
