@@ -66,7 +66,8 @@ SHARED_DATA = SHARED / "data"
 @pytest.fixture(scope="session", autouse=True)
 def no_waiting_for_the_disk() -> Iterator[None]:
     """Leave files to the cache of the system: no test cuts the power."""
-    with mock.patch("os.fsync", lambda descriptor: None):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
         yield
 
 
