@@ -16,6 +16,7 @@ from unittest import mock
 # thread each, the libraries for linear algebra spend most of the time waiting for one another.
 os.environ["OMP_NUM_THREADS"] = "1"
 
+import numpy as np
 import pytest
 from hypothesis import settings
 
@@ -42,6 +43,13 @@ SLOW_FILES = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     rank = {name: number for number, name in enumerate(SLOW_FILES)}
     items.sort(key=lambda item: rank.get(item.path.name, len(rank)))
+
+
+def pytest_runtest_setup() -> None:
+    """Let tests that draw from the generators of numpy and torch draw the same in every run."""
+    np.random.seed(0)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
 
 
 @pytest.hookimpl(wrapper=True)
