@@ -1,10 +1,11 @@
 """Predict for a folder of Parquet files, and fit to one: rows per second, time and peak memory.
 
-    python benchmarks/bench_large_predict.py FOLDER [--rows 20000000] [--ray] [--fit]
+    python benchmarks/bench_large_predict.py FOLDER [--rows 20000000] [--ray] [--stages] [--fit]
 
 The data, 20 columns of float64 and 4 classes (--fit: 50 columns, about 4 GB), are written to FOLDER
 first, unless they are there. Appends one JSON line to ``results/large_predict.jsonl``. The peak is
-that of the process of the command; with --ray, also the sum over its workers is recorded.
+that of the process of the command; with --ray, also the sum over its workers is recorded. --stages
+records what each step of predict takes, in one thread.
 """
 
 import argparse
@@ -19,9 +20,13 @@ import numpy as np
 import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
+import torch
 
+from naysay import ComplementaryClassifier
 from naysay.datasets.own import read_own
+from naysay.datasets.own.batches import read_batches
 from naysay.workflows.fit import fit_own
+from naysay.workflows.predict import predict_file, write_tables
 from record import write_record
 
 PART = 500_000
@@ -42,6 +47,10 @@ def write_folder(folder: Path, n_rows: int, n_columns: int) -> None:
         path = folder / f"part-{number:03}.parquet"
         if not path.exists():
             pq.write_table(make_table(PART, number + 1, n_columns), path)
+
+
+def size_gb(folder: Path) -> float:
+    return round(sum(path.stat().st_size for path in folder.iterdir()) / 1e9, 2)
 
 
 def run(*command: str) -> dict[str, float]:
@@ -72,18 +81,40 @@ def run(*command: str) -> dict[str, float]:
     }
 
 
+def stages(model: Path, part: Path) -> dict[str, float]:
+    """Time the steps of predict for one file: seconds of one core per million rows."""
+    torch.set_num_threads(1)
+    clf = ComplementaryClassifier.load(model)
+    names = [column.name for column in clf.recipe_.columns]
+    clocks = [time.process_time()]
+    tables = [table for _, table in read_batches(part, n_rows=1 << 16, columns=names)]
+    clocks.append(time.process_time())
+    inputs = [clf.recipe_.apply(table) for table in tables]
+    clocks.append(time.process_time())
+    for X in inputs:
+        clf.predict_proba(X)
+    clocks.append(time.process_time())
+    write_tables(predict_file(clf, part), model / "predictions.parquet")
+    whole = time.process_time() - clocks[-1]
+    (model / "predictions.parquet").unlink()
+    million = sum(map(len, tables)) / 1e6
+    steps = np.diff(clocks) / million
+    named = dict(zip(("decode", "features", "network"), steps.round(3).tolist(), strict=True))
+    return named | {"write": round(whole / million - steps.sum(), 3)}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rows", type=int, default=20_000_000)
     parser.add_argument("--networks", nargs="*", default=["linear", "mlp"])
     parser.add_argument("--ray", action="store_true")
+    parser.add_argument("--stages", action="store_true")
     parser.add_argument("--fit", action="store_true")
     given = parser.parse_args()
     data, out = given.folder / ("fit" if given.fit else "predict"), given.folder / "out"
     write_folder(data, 10_000_000 if given.fit else given.rows, 50 if given.fit else 20)
-    n_bytes = sum(path.stat().st_size for path in data.iterdir())
-    figures: dict[str, object] = {"data_gb": round(n_bytes / 1e9, 2)}
+    figures: dict[str, object] = {"data_gb": size_gb(data)}
     if given.fit:
         options = ("--learner", "network", "--epochs", "1", "--batch-size", "4096")
         options += ("--memory", "0.3", "--out", f"{out}-model", "--force")
@@ -91,12 +122,15 @@ def main() -> None:
     for network in () if given.fit else given.networks:
         own = read_own(make_table(5000, 0, 20), label="not")
         fit_own(own, network=network, epochs=5)[0].save(given.folder / network)
+        if given.stages:
+            figures[network] = stages(given.folder / network, next(data.iterdir()))
+            continue
         shutil.rmtree(out, ignore_errors=True)
-        more = ("--ray", "local") if given.ray else ()
+        more = ("--ray",) if given.ray else ()
         found = run("predict", str(given.folder / network), str(data), "--out", str(out), *more)
         found["rows_per_second"] = round(given.rows / found["seconds"])
         found["rows_per_cpu_second"] = round(given.rows / found["cpu_seconds"])
-        figures[network] = found
+        figures[network] = found | {"out_gb": size_gb(out)}
     print(json.dumps(figures), flush=True)
     write_record("large_predict", figures, n_runs=1, rows=given.rows, ray=given.ray)
 

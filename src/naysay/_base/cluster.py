@@ -50,6 +50,8 @@ class RayExecutor:
         own GPUs, and limits the threads of numerical libraries to its CPUs.
     retries : int, default=3
         How often a job whose worker was lost is run again. After that, its result is `WorkerLost`.
+    on_lost : callable, optional
+        Receives a sentence for each job that is run again.
 
     Examples
     --------
@@ -59,8 +61,15 @@ class RayExecutor:
     {-1: 1, 2: 2}
     """
 
-    def __init__(self, *, cpus: float = 1, gpus: float = 0, retries: int = 3) -> None:
-        self.cpus, self.gpus, self.retries = cpus, gpus, retries
+    def __init__(
+        self,
+        *,
+        cpus: float = 1,
+        gpus: float = 0,
+        retries: int = 3,
+        on_lost: Callable[[str], None] = lambda sentence: None,
+    ) -> None:
+        self.cpus, self.gpus, self.retries, self.on_lost = cpus, gpus, retries, on_lost
 
     def map(
         self, function: Callable[[Job], Result], jobs: Iterable[Job]
@@ -81,21 +90,40 @@ class RayExecutor:
         def call(job: Job) -> Result:  # a function of its own, which need not have a name
             return function(job)
 
-        task: Any = ray.remote(num_cpus=self.cpus, num_gpus=self.gpus, max_retries=self.retries)(
-            call
-        )
-        waiting, running, is_over = iter(jobs), {}, False
+        # Ray's own retries have no limit for a worker that took too much memory.
+        task: Any = ray.remote(num_cpus=self.cpus, num_gpus=self.gpus, max_retries=0)(call)
+        waiting, is_over = iter(jobs), False
+        running: dict[Any, tuple[Job, int]] = {}  # each with the number of its retries
         try:
             while running or not is_over:
                 while not is_over and len(running) < self.n_slots:
                     for job in waiting:
-                        running[task.remote(job)] = job
+                        running[task.remote(job)] = job, 0
                         break
                     else:
                         is_over = True
                 done = ray.wait(list(running), timeout=_PATIENCE)[0] if running else ()
                 for reference in done:
-                    yield running.pop(reference), self._result_of(reference)
+                    job, n_retries = running.pop(reference)
+                    try:
+                        result = ray.get(reference)
+                    except ray.exceptions.RayTaskError as error:
+                        raise error.cause or error from None
+                    except ray.exceptions.RayError as error:
+                        says = f"Ray says: {_first_line(error)}."
+                        if isinstance(error, ray.exceptions.LocalRayletDiedError):
+                            raise WorkerLost(
+                                f"Ray on this machine was lost. {says} Run the command again."
+                            ) from None
+                        if n_retries < self.retries:
+                            self.on_lost(f"A worker was lost, and its job is run again. {says}")
+                            running[task.remote(job)] = job, n_retries + 1
+                            continue
+                        result = WorkerLost(
+                            f"The worker of this job was lost {1 + self.retries} times. {says} "
+                            "Does the job need more memory than the machine has?"
+                        )
+                    yield job, result
         finally:
             for reference in running:
                 ray.cancel(reference, force=True)
@@ -108,19 +136,6 @@ class RayExecutor:
         shares += [total.get("GPU", 0) / self.gpus] if self.gpus else []
         return max(1, int(min(shares, default=1)))
 
-    def _result_of(self, reference: Any) -> Any:
-        ray = _import_ray()
-        try:
-            return ray.get(reference)
-        except ray.exceptions.RayTaskError as error:
-            raise error.cause or error from None
-        except ray.exceptions.RayError as error:
-            reason = str(error).strip().partition("\n")[0].rstrip(".")
-            return WorkerLost(
-                f"The worker of this job was lost {1 + self.retries} times. Ray says: {reason}. "
-                "Does the job need more memory than the machine has?"
-            )
-
 
 @contextmanager
 def connect(address: str) -> Iterator[None]:
@@ -132,19 +147,20 @@ def connect(address: str) -> Iterator[None]:
         As in ``ray.init``: ``"local"`` starts Ray on this machine, for as long as the block lasts;
         ``"auto"`` finds the cluster of this machine; or ``"host:port"``.
     """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # Ray prints what happens to workers on standard output; RayExecutor says what matters.
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
     ray = _import_ray()
     if ray.is_initialized():
         yield
         return
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     local = {"num_cpus": os.cpu_count(), "include_dashboard": False} if address == "local" else {}
     try:
         ray.init(address, log_to_driver=False, logging_level="ERROR", **local)
     except (ConnectionError, RuntimeError, ValueError) as error:
-        reason = str(error).strip().partition("\n")[0].rstrip(".")
         raise InvalidInput(
             "ray (--ray) must be 'local', 'auto' or the address host:port of a Ray cluster that "
-            f"is running. Got {address!r}: {reason}."
+            f"is running. Got {address!r}: {_first_line(error)}."
         ) from None
     try:
         yield
@@ -168,6 +184,10 @@ def joblib_on_ray() -> Iterator[None]:
 def has_gpus() -> bool:
     """Check whether the cluster that this process is connected to has GPUs."""
     return _import_ray().cluster_resources().get("GPU", 0) > 0
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0].rstrip(".")
 
 
 def _import_ray() -> Any:

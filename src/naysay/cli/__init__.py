@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 
 from naysay import __version__
 from naysay._base.errors import NaysayError
-from naysay.cli._shared import as_sentences
+from naysay.cli._shared import Command, as_sentences
 from naysay.cli.annotate import app as annotate
 from naysay.cli.check import check
 from naysay.cli.data import app as data
@@ -69,7 +69,7 @@ for command in (
     reproduce,
     report,
 ):
-    app.command()(command)
+    app.command(cls=Command)(command)
 data.command()(info)
 data.command()(example)
 app.add_typer(annotate, name="annotate")

@@ -8,10 +8,12 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from naysay._base.progress import waiting
 
@@ -39,12 +41,25 @@ RayAddress = Annotated[
     str | None,
     typer.Option(
         "--ray",
-        metavar="local|ADDRESS",
-        help="Spread the work over a Ray cluster: local starts one on this machine, auto finds "
-        "the one that runs here, host:port is another.",
+        metavar="[ADDRESS]",
+        help="Spread the work over the Ray cluster at host:port, or auto, the one that this "
+        "machine is in; without an address, start Ray on this machine.",
     ),
 ]
+_ADDRESS = re.compile(r"local|auto|\S+:\d+")
 _Decorator = Callable[[Callable[..., None]], Callable[..., None]]
+
+
+class Command(TyperCommand):
+    """A command whose option --ray may have an address; an option of typer always has a value."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments, with the address of a local Ray where none is given."""
+        options = args[: args.index("--")] if "--" in args else args
+        for place, (option, following) in enumerate(pairwise([*options, ""])):
+            if option == "--ray" and not _ADDRESS.fullmatch(following):
+                args[place] = "--ray=local"
+        return super().parse_args(ctx, args)
 
 
 def print_json(value: Any, *, indent: int | None = 1) -> None:
@@ -250,4 +265,9 @@ def read_data(file: str, reading: Mapping[str, Any], **more: Any) -> "FitInputs"
 def print_warnings(warnings: Iterable[str]) -> None:
     """Print warnings to standard error, one per line."""
     for warning in warnings:
-        typer.echo(f"warning: {warning}", err=True)
+        print_warning(warning)
+
+
+def print_warning(warning: str) -> None:
+    """Print a warning to standard error."""
+    typer.echo(f"warning: {warning}", err=True)

@@ -17,6 +17,7 @@ from naysay.cli._shared import (
     SafeCsv,
     as_sentences,
     print_json,
+    print_warning,
     reads_data,
 )
 
@@ -68,7 +69,7 @@ def predict(
             nullcontext() if ray is None else connect(ray),
             waiting(f"naysay predict: {data}"),
         ):
-            executor = None if ray is None else RayExecutor()
+            executor = None if ray is None else RayExecutor(on_lost=print_warning)
             reading.pop("strict")
             counts = predict_folder(
                 model, data, out, executor=executor, example_id=example_id, **reading
