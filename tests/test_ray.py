@@ -128,10 +128,14 @@ def test_a_job_whose_worker_dies_is_run_again_but_not_for_ever(cluster, tmp_path
             os.kill(os.getpid(), signal.SIGKILL)
         return n_tries
 
-    found = dict(RayExecutor(retries=1).map(work, ["once", "always", "never"]))
+    lost = []
+    executor = RayExecutor(retries=1, on_lost=lost.append)
+    found = dict(executor.map(work, ["once", "always", "never"]))
     assert (found["once"], found["never"]) == (2, 1)
     assert isinstance(found["always"], WorkerLost)
     assert "lost 2 times" in str(found["always"])
+    assert len(lost) == 2
+    assert lost[0].startswith("A worker was lost, and its job is run again. Ray says: The worker")
 
 
 def test_runs_are_those_of_one_process_and_a_second_driver_repeats_none(

@@ -17,12 +17,13 @@ from PIL import Image
 from typer.testing import CliRunner
 
 import naysay
-from naysay import ComplementaryClassifier
+from naysay import ComplementaryClassifier, InvalidInput
 from naysay.cli import app
 from naysay.cli._shared import class_list, parse_size
 from naysay.workflows.files import write_example
 
 fit_command = import_module("naysay.cli.fit")  # naysay.cli.fit is the function
+reproduce_command = import_module("naysay.cli.reproduce")
 
 
 def run(*arguments):
@@ -210,3 +211,27 @@ def test_a_killed_fit_goes_on_from_its_checkpoint(flowers, tmp_path):
     assert run(*fit, "--out", tmp_path / "whole").exit_code == 0
     written = [tmp_path / name / "model.safetensors" for name in ("resumed", "whole")]
     assert written[0].read_bytes() == written[1].read_bytes()
+
+
+@pytest.mark.parametrize(
+    "arguments, address",
+    [
+        (["reproduce", "table1", "--ray"], "local"),
+        (["reproduce", "--ray", "table1", "--quick"], "local"),
+        (["reproduce", "table1", "--ray", "--quick"], "local"),
+        (["reproduce", "table1", "--ray", "local"], "local"),
+        (["reproduce", "--ray", "auto", "table1"], "auto"),
+        (["reproduce", "table1", "--ray=head:6379"], "head:6379"),
+        (["reproduce", "table1", "--ray", "ray://head:10001", "--quick"], "ray://head:10001"),
+        (["reproduce", "table1", "--", "--ray"], None),
+    ],
+)
+def test_the_address_of_ray_is_optional(arguments, address, monkeypatch, tmp_path):
+    def refuse(address):
+        raise InvalidInput(f"no cluster at {address}")
+
+    monkeypatch.setattr(reproduce_command, "connect", refuse)
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 1
+    assert (f"no cluster at {address}." in done.output) == (address is not None)

@@ -1,22 +1,26 @@
 """Data in folders, which may be larger than memory, lead to the results of data in memory."""
 
 import json
+import os
+import time
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from sklearn.datasets import load_digits
 from typer.testing import CliRunner
 
-from naysay import ComplementaryClassifier, InvalidInput, TransitionMatrix
+from naysay import ComplementaryClassifier, InvalidData, InvalidInput, TransitionMatrix
 from naysay._base.mapped import find_pages
 from naysay.cli import app
 from naysay.datasets.own import read_own
+from naysay.workflows import predict
 from naysay.workflows.check import check_file
 from naysay.workflows.estimate import estimate_own
 from naysay.workflows.fit import fit_own
-from naysay.workflows.predict import predict_folder
+from naysay.workflows.predict import predict_file, predict_folder
 
 
 @pytest.fixture(scope="module")
@@ -88,19 +92,64 @@ def test_predictions_for_a_folder_are_those_for_its_files(folder, whole, model, 
     clf = ComplementaryClassifier.load(model)
     probs = clf.predict_proba(read_own(whole, **NAMED).X)
     counts = predict_folder(model, folder, tmp_path / "out")
-    assert [path.name for path in sorted((tmp_path / "out").iterdir())] == [
-        "0.parquet",
-        "1.parquet",
-        "2.parquet",
-    ]
+    names = [path.name for path in sorted((tmp_path / "out").iterdir())]
+    assert names == ["0.parquet", "1.parquet", "2.parquet", "_naysay.json"]
     found = pq.read_table(tmp_path / "out")
     assert counts.total() == len(found) == len(whole)
     np.testing.assert_array_equal(found["P(b)"], probs[:, 1])
     assert found["prediction"].to_pylist() == clf.classes_[probs.argmax(axis=1)].tolist()
     with pytest.raises(InvalidInput, match="must be a new or empty folder"):
-        predict_folder(model, folder, tmp_path / "out")
+        predict_folder(model, folder, folder)
     with pytest.raises(InvalidInput, match="must be a folder of Parquet files"):
-        predict_folder(model, tmp_path, tmp_path / "new")
+        predict_folder(model, model, tmp_path / "new")
+
+
+def test_predictions_that_were_stopped_go_on(folder, model, tmp_path, monkeypatch):
+    made = []
+
+    def predict_some(clf, path, **options):
+        made.append(path.name)
+        if made == ["0.parquet", "1.parquet"]:
+            raise KeyboardInterrupt
+        return predict_file(clf, path, **options)
+
+    monkeypatch.setattr(predict, "predict_file", predict_some)
+    with pytest.raises(KeyboardInterrupt):
+        predict_folder(model, folder, tmp_path / "out")
+    counts = predict_folder(model, folder, tmp_path / "out")
+    assert made == ["0.parquet", "1.parquet", "1.parquet", "2.parquet"]
+    assert counts == predict_folder(model, folder, tmp_path / "anew")
+    assert pq.read_table(tmp_path / "out").equals(pq.read_table(tmp_path / "anew"))
+    made.clear()
+    os.utime(folder / "2.parquet", (time.time() + 1, time.time() + 1))  # written anew
+    predict_folder(model, folder, tmp_path / "out")
+    assert made == ["2.parquet"]
+    with pytest.raises(InvalidInput, match=r"or have predictions of this model for the same data"):
+        predict_folder(model, folder, tmp_path / "out", example_id="a")
+
+
+def test_no_row_of_a_folder_is_lost(frame, model, tmp_path):
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    for number, name in enumerate(("a.parquet", "a.pq", "B.PARQUET")):
+        frame.iloc[number::3].to_parquet(parts / name, index=False)
+    frame[:0].to_parquet(parts / "empty.parquet", index=False)
+    frame.to_parquet(parts / "_hidden.parquet", index=False)
+    assert predict_folder(model, parts, tmp_path / "out").total() == len(frame)
+    assert len(read_own(parts, **NAMED).X) == len(frame)
+    done = invoke("predict", model, parts, "--out", tmp_path / "one.parquet")
+    assert done.exit_code == 0, done.output
+    names = ("B.PARQUET", "a.parquet", "a.pq")
+    found = pa.concat_tables([pq.read_table(tmp_path / "out" / name) for name in names])
+    assert found.equals(pq.read_table(tmp_path / "one.parquet"))
+    (parts / "year=1").mkdir()
+    frame.to_parquet(parts / "year=1" / "c.parquet", index=False)
+    with pytest.raises(InvalidData, match=r"year=1/c\.parquet is in a sub-folder"):
+        read_own(parts, **NAMED)
+    (tmp_path / "none").mkdir()
+    frame[:0].to_parquet(tmp_path / "none" / "a.parquet", index=False)
+    with pytest.raises(InvalidInput, match=r"must contain examples\. It has none"):
+        predict_folder(model, tmp_path / "none", tmp_path / "no")
 
 
 def invoke(*arguments):

@@ -33,7 +33,8 @@ def predict(
         typer.Option(
             metavar="FILE|FOLDER",
             help="CSV or Parquet file, by its suffix; - is stdout. For a folder of Parquet files, "
-            "also a new folder, with a file of predictions for each of them.",
+            "also a new folder, with a file of predictions for each of them; if the command is "
+            "stopped, the same command goes on.",
         ),
     ] = "-",
     example_id: Annotated[

@@ -2,11 +2,13 @@
 
 import contextlib
 import csv
+import hashlib
 import io
+import json
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
@@ -29,6 +31,7 @@ from naysay.datasets.own.recipe import Recipe
 from naysay.datasets.own.tables import (
     find_column,
     is_text,
+    open_parquet,
     source_name,
     to_array,
     to_numbers_if_possible,
@@ -36,6 +39,7 @@ from naysay.datasets.own.tables import (
 )
 
 _SUFFIXES = (".csv", ".parquet", ".pq")
+_NOTE = "_naysay.json"  # what the predictions in a folder are of; readers of Parquet ignore it
 _FORMULA = ("=", "+", "-", "@")
 _MOST_ROWS = 1 << 16  # of a batch
 _BATCH_BYTES = 1 << 25  # of the inputs of a batch
@@ -96,10 +100,10 @@ def predict_file(
             raise InvalidInput("id must be left out for a folder: its images are named by path.")
         batches = _read_folder(Path(data), recipe, damaged, n_rows)
     elif kind == "parquet":
-        sources = find_parts(Path(data))
         batches = chain.from_iterable(
             _read_rows(each, recipe, images, example_id, damaged, n_rows, delimiter, decimal)
-            for each in sources
+            for each in find_parts(Path(data))
+            if _count_rows(each)
         )
     elif kind == "arrays" or (is_path and Path(data).suffix.lower() in (".npz", ".npy")):
         batches = _read_arrays(Path(data), recipe, example_id, n_rows)
@@ -226,7 +230,8 @@ def predict_folder(
 ) -> Counter[str]:
     """Predict for each Parquet file of a folder, and write a file of the same name to another one.
 
-    The result counts the predicted classes. Each file is written completely or not at all.
+    The result counts the predicted classes. Each file is written completely or not at all, so that
+    the same call goes on where an earlier one was stopped. A file without rows gives none.
 
     Parameters
     ----------
@@ -235,7 +240,7 @@ def predict_folder(
     folder : path
         A folder of Parquet files.
     out : path
-        A folder that is new or empty.
+        A folder that is new, empty, or that of the same call.
     executor : Executor, optional
         What predicts for the files: by default this process, one file after the other. The
         processes of a `RayExecutor` must find the model and both folders under the same paths.
@@ -244,35 +249,71 @@ def predict_folder(
     """
     check_output_folder(folder, out)
     source, target = Path(folder).absolute(), Path(out).absolute()
+    ComplementaryClassifier.load(model)  # an error before anything starts
+    version = hashlib.sha256(Path(model, "model.json").read_bytes()).hexdigest()
+    about = {"model": version, "data": printable(source), "options": options}
+    note, text = target / _NOTE, json.dumps(about, indent=1, default=str)
+    if note.exists() and note.read_text("utf-8") != text:
+        raise InvalidInput(
+            "out must be a new folder, or have predictions of this model for the same data. "
+            f"{source_name(out)} has others."
+        )
     target.mkdir(parents=True, exist_ok=True)
-    work = partial(_predict_part, model=str(Path(model).absolute()), out=target, options=options)
+    with replacing(note) as part:
+        part.write_text(text, "utf-8")
+    work = partial(
+        _predict_part,
+        load=partial(_load, str(Path(model).absolute()), version),
+        out=target,
+        options=options,
+    )
     counts: Counter[str] = Counter()
     for _, found in (executor or InProcess()).map(work, find_parts(source)):
         if isinstance(found, NaysayError):
             raise found
         counts.update(found)
+    if not counts:
+        raise InvalidInput(f"{source_name(folder)} must contain examples. It has none.")
     return counts
 
 
 def check_output_folder(folder: str | Path, out: str | Path) -> None:
-    """Check that there are Parquet files to predict for, and an empty folder for the results."""
+    """Check that there are Parquet files to predict for, and a folder for the results."""
     if kind_of_folder(folder) != "parquet":
         raise InvalidInput(
             f"To write a folder, {source_name(folder)} must be a folder of Parquet files. It is "
             "not: name a file to write, .csv or .parquet."
         )
-    if Path(out).exists() and (not Path(out).is_dir() or any(Path(out).iterdir())):
+    is_folder = Path(out).is_dir() and (Path(out, _NOTE).exists() or not any(Path(out).iterdir()))
+    if Path(out).exists() and not is_folder:
         raise InvalidInput(f"out must be a new or empty folder. {source_name(out)} is not.")
 
 
-def _predict_part(path: Path, *, model: str, out: Path, options: dict[str, Any]) -> Counter[str]:
-    tables = predict_file(_load(model), path, **options)
-    return write_tables(tables, out / path.with_suffix(".parquet").name)
+def _predict_part(
+    path: Path,
+    *,
+    load: Callable[[], ComplementaryClassifier],
+    out: Path,
+    options: dict[str, Any],
+) -> Counter[str]:
+    target, n_rows = out / path.name, _count_rows(path)
+    if not n_rows:
+        return Counter()
+    is_done = target.exists() and target.stat().st_mtime >= path.stat().st_mtime
+    if is_done and _count_rows(target) == n_rows:  # by an earlier call
+        return _count(pq.read_table(target, columns=["prediction"]))
+    return write_tables(predict_file(load(), path, **options), target)
 
 
 @lru_cache(maxsize=1)
-def _load(model: str) -> ComplementaryClassifier:
+def _load(model: str, version: str) -> ComplementaryClassifier:
+    """Load a model once in each process, for as long as it has the same version."""
     return ComplementaryClassifier.load(model)
+
+
+def _count_rows(path: Path) -> int:
+    with open_parquet(path, printable(path)) as file:
+        return file.metadata.num_rows
 
 
 def check_table_path(path: str | Path) -> None:
@@ -323,9 +364,13 @@ def write_tables(
 def _counted(tables: Iterable[pa.Table], counts: Counter[str]) -> Iterator[pa.Table]:
     for table in tables:
         if "prediction" in table.column_names:
-            counted = table["prediction"].value_counts().to_pylist()
-            counts.update({each["values"]: each["counts"] for each in counted if each["values"]})
+            counts.update(_count(table))
         yield table
+
+
+def _count(table: pa.Table) -> Counter[str]:
+    counted = table["prediction"].value_counts().to_pylist()
+    return Counter({each["values"]: each["counts"] for each in counted if each["values"]})
 
 
 def _write_csv(tables: Iterable[pa.Table], file: IO[str], safe: bool) -> None:

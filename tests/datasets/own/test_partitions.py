@@ -113,3 +113,7 @@ def test_refusals_say_which_file_is_odd(tmp_path):
     np.save(tmp_path / "X.npy", np.array([{}], dtype=object), allow_pickle=True)
     with pytest.raises(InvalidData, match="holds objects"):
         read_own(tmp_path)
+    (tmp_path / "X.npy").unlink()
+    np.save(tmp_path / "X0.npy", np.zeros((3, 2)))
+    with pytest.raises(InvalidInput, match=r"must contain an array 'X'\. Its arrays are 'X0'\."):
+        read_own(tmp_path)

@@ -6,6 +6,7 @@ Columns are read one at a time, to fit a recipe, and rows in batches, to apply i
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from copy import copy
+from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
@@ -29,18 +30,31 @@ def kind_of_folder(data: Any) -> str | None:
     """Tell what a folder holds, ``"parquet"``, ``"arrays"`` or ``"images"``; None for no folder."""
     if is_frame(data) or str(data) == "-" or not Path(data).is_dir():
         return None
-    if Path(data, "X.npy").is_file():
+    if any(Path(data).glob("*.npy")):
         return "arrays"
     return "parquet" if find_parts(Path(data)) else "images"
 
 
 def find_parts(folder: Path) -> list[Path]:
-    """List the Parquet files of a folder, sorted by name; hidden ones are left out."""
-    return sorted(
-        path
-        for path in folder.iterdir()
-        if path.suffix.lower() in _SUFFIXES and not path.name.startswith((".", "_"))
-    )
+    """List the Parquet files of a folder, sorted by name; hidden ones are left out.
+
+    Parquet files in its sub-folders are an error, because their rows would be missing.
+    """
+    seen = [path for path in folder.iterdir() if not path.name.startswith((".", "_"))]
+    folders = [path for path in seen if path.is_dir()]
+    for path in folders:
+        inner = (each for each in islice(path.rglob("*"), 100) if _is_parquet(each))
+        if (found := next(inner, None)) is not None:
+            raise InvalidData(
+                f"All Parquet files of {printable(folder)} must be in the folder itself. "
+                f"{printable(found.relative_to(folder))} is in a sub-folder: name that folder, or "
+                "move its files."
+            )
+    return sorted(path for path in seen if _is_parquet(path) and path not in folders)
+
+
+def _is_parquet(path: Path) -> bool:
+    return path.suffix.lower() in _SUFFIXES
 
 
 class Partitioned(ABC):
@@ -107,13 +121,18 @@ class ParquetFolder(Partitioned):
 
     def __init__(self, folder: Path) -> None:
         self.source = printable(folder)
-        self.files = find_parts(folder)
+        self.files = []  # without those that have no row
         self.n_rows = 0
         schemas = []
-        for path in self.files:
+        for path in find_parts(folder):
             with open_parquet(path, printable(path), encoded=True) as file:
+                if not file.metadata.num_rows:
+                    continue
                 schemas.append(file.schema_arrow.remove_metadata())
                 self.n_rows += file.metadata.num_rows
+            self.files.append(path)
+        if not self.n_rows:
+            raise InvalidData(f"{self.source} must have rows. Its Parquet files have none.")
         self._schema = schemas[0]
         self.column_names = without_index(self._schema.names)
         for path, schema in zip(self.files, schemas, strict=True):
@@ -125,8 +144,6 @@ class ParquetFolder(Partitioned):
                     f"types. {path.name} differs from {self.files[0].name} in "
                     f"{shorten(odd or schema.names)}."
                 )
-        if not self.n_rows:
-            raise InvalidData(f"{self.source} must have rows. Its Parquet files have none.")
 
     @property
     def head(self) -> pa.Table:
