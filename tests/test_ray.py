@@ -12,6 +12,7 @@ import threading
 import time
 from pathlib import Path
 
+import joblib
 import numpy as np
 import pandas as pd
 import psutil
@@ -23,7 +24,7 @@ from sklearn.model_selection import GridSearchCV, KFold
 from typer.testing import CliRunner
 
 from naysay import ComplementaryClassifier, TransitionMatrix
-from naysay._base.cluster import RayExecutor, connect, joblib_on_ray
+from naysay._base.cluster import RayExecutor, connect
 from naysay._base.errors import InvalidInput, WorkerLost
 from naysay.cli import app
 from naysay.datasets.own import read_own
@@ -31,6 +32,7 @@ from naysay.experiments import tasks
 from naysay.experiments.records import RecordFile
 from naysay.experiments.runner import run
 from naysay.experiments.spec import RunSpec
+from naysay.workflows import sweep
 from naysay.workflows.fit import fit_own
 from places import SOURCE, SUPPORT
 from small_sets import make_digits, use_digits
@@ -242,17 +244,49 @@ def test_reproduce_on_the_command_line(cluster, tmp_path):
 
 
 def test_a_grid_search_of_scikit_learn_runs_on_the_cluster(cluster):
+    from ray.util.joblib import register_ray
+
     X, y = load_iris(return_X_y=True)
     not_y = TransitionMatrix.uniform(3).sample(y, seed=0)
     clf = ComplementaryClassifier(learner="network", epochs=2, random_state=0)
     search = GridSearchCV(clf, {"lr": [1e-6, 1e-2]}, cv=KFold(2, shuffle=True, random_state=0))
     here = clone(search).fit(X, not_y)
-    with joblib_on_ray():
+    register_ray()
+    with joblib.parallel_config("ray", n_jobs=2):
         there = clone(search).fit(X, not_y)
     assert (
         there.cv_results_["mean_test_score"].tolist()
         == here.cv_results_["mean_test_score"].tolist()
     )
+
+
+def test_a_sweep_is_that_of_one_process_although_a_worker_dies(cluster, tmp_path, monkeypatch):
+    X, y = load_iris(return_X_y=True)
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    frame["not"] = np.array(list("xyz"))[TransitionMatrix.uniform(3).sample(y, seed=0)]
+    own = read_own(frame, label="not")
+    options = {"folds": 2, "learner": "network", "epochs": 2}
+    grid = {"lr": [1e-6, 1e-2, -1.0]}  # the last cannot be trained
+    here = sweep.sweep_own(own, grid, **options)[1]
+    attempt = sweep._try
+
+    def die_once(job, **data):
+        if job == (1, 0) and not (tmp_path / "died").exists():
+            (tmp_path / "died").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return attempt(job, **data)
+
+    monkeypatch.setattr(sweep, "_try", die_once)
+    lost = []
+    there = sweep.sweep_own(own, grid, executor=RayExecutor(on_lost=lost.append), **options)[1]
+    assert len(lost) == 1
+    assert [each.parameters for each in there.candidates] == [
+        {"lr": 1e-2},
+        {"lr": 1e-6},
+        {"lr": -1},
+    ]
+    for first, second in zip(here.candidates, there.candidates, strict=True):
+        assert (first.parameters, first.score) == (second.parameters, second.score)
 
 
 def test_files_of_a_folder_are_predicted_for_on_the_cluster(cluster, tmp_path):

@@ -87,9 +87,10 @@ class RayExecutor:
                     f"{total.get(name, 0):g}."
                 )
 
-        def call(job: Job) -> Result:  # a function of its own, which need not have a name
+        def call(function: Callable[[Job], Result], job: Job) -> Result:
             return function(job)
 
+        kept = ray.put(function)  # with its data, which each machine receives once
         # Ray's own retries have no limit for a worker that took too much memory.
         task: Any = ray.remote(num_cpus=self.cpus, num_gpus=self.gpus, max_retries=0)(call)
         waiting, is_over = iter(jobs), False
@@ -98,7 +99,7 @@ class RayExecutor:
             while running or not is_over:
                 while not is_over and len(running) < self.n_slots:
                     for job in waiting:
-                        running[task.remote(job)] = job, 0
+                        running[task.remote(kept, job)] = job, 0
                         break
                     else:
                         is_over = True
@@ -117,7 +118,7 @@ class RayExecutor:
                             ) from None
                         if n_retries < self.retries:
                             self.on_lost(f"A worker was lost, and its job is run again. {says}")
-                            running[task.remote(job)] = job, n_retries + 1
+                            running[task.remote(kept, job)] = job, n_retries + 1
                             continue
                         result = WorkerLost(
                             f"The worker of this job was lost {1 + self.retries} times. {says} "
@@ -166,19 +167,6 @@ def connect(address: str) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
-
-
-@contextmanager
-def joblib_on_ray() -> Iterator[None]:
-    """Let joblib, and scikit-learn with it, run its jobs on the cluster of this process."""
-    import joblib
-
-    _import_ray()
-    from ray.util.joblib import register_ray
-
-    register_ray()
-    with joblib.parallel_config("ray", n_jobs=-1):
-        yield
 
 
 def has_gpus() -> bool:

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from naysay._base.cluster import connect, joblib_on_ray
+from naysay._base.cluster import RayExecutor, connect
 from naysay._base.files import printable
 from naysay._base.progress import waiting
 from naysay.cli._shared import (
@@ -18,6 +18,7 @@ from naysay.cli._shared import (
     DataFile,
     RayAddress,
     print_json,
+    print_warning,
     read_data,
     reads_data,
     trains,
@@ -106,7 +107,6 @@ def sweep(
     }
     with (
         nullcontext() if ray is None else connect(ray),
-        nullcontext() if ray is None else joblib_on_ray(),
         waiting(f"naysay sweep: {data}"),
     ):
         clf, report = sweep_own(
@@ -118,6 +118,7 @@ def sweep(
             held_out=held_out,
             seed=seed,
             memory=reading.get("memory", 1.0),
+            executor=None if ray is None else RayExecutor(on_lost=print_warning),
             command=printable(shlex.join(["naysay", *sys.argv[1:]])),
             **parameters,
         )

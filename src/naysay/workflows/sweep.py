@@ -4,14 +4,17 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import FitFailedWarning
-from sklearn.model_selection import GridSearchCV, KFold
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.model_selection import KFold, ParameterGrid, cross_validate
 
 from naysay._base.checks import check_count, check_seed, shorten
-from naysay._base.errors import InvalidInput
+from naysay._base.cluster import Executor, InProcess
+from naysay._base.errors import InvalidInput, NaysayError
 from naysay._base.mapped import take_rows
 from naysay.classifier import ComplementaryClassifier
 from naysay.datasets.own import OwnData
@@ -115,6 +118,7 @@ def sweep_own(
     seed: int = 0,
     command: str | None = None,
     memory: float = 1.0,
+    executor: Executor | None = None,
     **parameters: Any,
 ) -> tuple[ComplementaryClassifier, SweepReport]:
     """Choose the best combination of parameters by cross-validation, and fit a model with it.
@@ -122,8 +126,7 @@ def sweep_own(
     Candidates are compared by `ComplementaryClassifier.score`, the likelihood of complementary
     labels of folds that they were not trained on. No true label is used, but for anchors, from
     which each candidate may estimate its matrix. Examples that `fit_own` holds out to estimate the
-    accuracy take no part in the choice. scikit-learn's ``GridSearchCV`` does the work: run it in
-    a ``joblib.parallel_config`` to spread it over processes or machines.
+    accuracy take no part in the choice.
 
     Parameters
     ----------
@@ -133,6 +136,8 @@ def sweep_own(
         The values of each parameter of `ComplementaryClassifier` that is swept.
     folds : int, default=3
         Number of folds, at least 2.
+    executor : Executor, optional
+        What trains each candidate on each fold: by default this process, one after the other.
     """
     if not grid:
         raise InvalidInput("grid (--grid) must have at least one parameter, such as lr=0.001,0.01.")
@@ -150,32 +155,31 @@ def sweep_own(
     clf = ComplementaryClassifier(
         **{"transition": given, "classes": own.classes, "random_state": seed, **parameters}
     )
-    search = GridSearchCV(
-        clf,
-        {name: list(values) for name, values in grid.items()},
-        cv=KFold(folds, shuffle=True, random_state=seed),
-        refit=False,
-        error_score=np.nan,
-    )
     about: dict[str, Any] = {"anchors_are": anchors_are}
     if has_anchors:
         about["true_labels"] = own.true_labels[training]
     if len(y_anchor):
         about["anchors"] = (X_anchor, y_anchor)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")  # those of the best are shown when it is fitted
-        try:
-            search.fit(
-                take_rows(own.X, training, most_bytes=memory * 1e9),
-                observations(own, training),
-                **about,
-            )
-        except ValueError as problem:  # every candidate failed in every fold
-            raise InvalidInput(_first_reason(str(problem))) from None
-    candidates = _rank(search.cv_results_, folds)
+    combined = [*ParameterGrid({name: list(values) for name, values in grid.items()})]
+    work = partial(
+        _try,
+        combined=combined,
+        clf=clf,
+        X=take_rows(own.X, training, most_bytes=memory * 1e9),
+        labels=observations(own, training),
+        splits=[*KFold(folds, shuffle=True, random_state=seed).split(training)],
+        about=about,
+    )
+    scores, seconds = np.full((2, len(combined), folds), np.nan)
+    failed: dict[tuple[int, int], Exception] = {}
+    for job, found in (executor or InProcess()).map(work, [*np.ndindex(scores.shape)]):
+        if isinstance(found, Exception):
+            failed[job] = found
+        else:
+            scores[job], seconds[job] = found
+    candidates = _rank(combined, scores, seconds)
     if candidates[0].score is None:
-        failed = [str(each.message) for each in caught if each.category is FitFailedWarning]
-        raise InvalidInput(_first_reason("\n".join(failed)))
+        raise InvalidInput(f"Every candidate of the sweep failed. The first: {failed[min(failed)]}")
     best = {"transition": transition, **parameters, **candidates[0].parameters}
     model, report = fit_own(
         own,
@@ -192,32 +196,55 @@ def sweep_own(
     )
 
 
-def _rank(results: Mapping[str, Any], folds: int) -> tuple[Candidate, ...]:
+def _try(
+    job: tuple[int, int],
+    *,
+    combined: Sequence[dict[str, Any]],
+    clf: ComplementaryClassifier,
+    X: Any,
+    labels: Any,
+    splits: Sequence[tuple[Any, Any]],
+    about: dict[str, Any],
+) -> tuple[float, float] | Exception:
+    """Train a candidate without a fold: its score on the fold, and the seconds, or the error."""
+    place, fold = job
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # those of the best are shown when it is fitted
+        try:
+            candidate: Any = clone(clf)
+            found = cross_validate(
+                candidate.set_params(**combined[place]),
+                X,
+                labels,
+                cv=[splits[fold]],
+                params=about,
+                error_score="raise",  # pyright: ignore[reportArgumentType] - a text is allowed
+            )
+        except (NaysayError, ValueError, RuntimeError) as error:  # others may succeed
+            return error
+    return float(found["test_score"][0]), float(found["fit_time"][0])
+
+
+def _rank(
+    combined: Sequence[dict[str, Any]], scores: NDArray[np.float64], seconds: NDArray[np.float64]
+) -> tuple[Candidate, ...]:
     """List the candidates, the best first; those that failed in some fold come last."""
-    scores = np.stack([results[f"split{fold}_test_score"] for fold in range(folds)], axis=1)
     means = scores.mean(axis=1)
     order = np.argsort(-means, kind="stable")  # NaN is last
     behind = scores - scores[order[0]]
 
     def error(values: Any) -> float | None:
-        found = float(np.std(values, ddof=1) / math.sqrt(folds))
+        found = float(np.std(values, ddof=1) / math.sqrt(len(values)))
         return found if math.isfinite(found) else None
 
     return tuple(
         Candidate(
-            parameters=dict(results["params"][place]),
+            parameters=dict(combined[place]),
             score=float(means[place]) if math.isfinite(means[place]) else None,
             standard_error=error(scores[place]),
             difference=float(behind[place].mean()) if math.isfinite(means[place]) else None,
             difference_error=error(behind[place]),
-            seconds=float(results["mean_fit_time"][place]),
+            seconds=float(np.nan_to_num(seconds[place]).mean()),
         )
         for place in order
     )
-
-
-def _first_reason(text: str) -> str:
-    """Find the error of the first candidate in what scikit-learn says about failed fits."""
-    lines = [line for line in text.splitlines() if line.startswith("naysay.")]
-    reason = lines[0].partition(": ")[2] if lines else text.partition("\n")[0]
-    return f"Every candidate of the sweep failed. The first: {reason}"
