@@ -9,6 +9,7 @@ import numpy as np
 import pandas
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 from sklearn.datasets import make_blobs
 
 from naysay import InvalidData, InvalidInput, TransitionMatrix
@@ -215,10 +216,158 @@ def test_a_task_goes_to_label_studio_and_back(answered, tmp_path):
     ]
     path = write(tmp_path / "back.json", tasks)
     counts = import_label_studio(answered, path)
-    assert counts == {"added": 1, "known": 2, "left_out": 0}
+    assert counts == {"added": 1, "known": 3, "left_out": 0}
     assert import_label_studio(answered, path)["added"] == 0
     added = [row for row in answered.answers() if row["annotator"] == "bob"]
     assert [row["label"] for row in added] == [choice]
+
+
+def annotation(*choices, control="not", **more):
+    result = {"type": "choices", "from_name": control, "value": {"choices": list(choices)}}
+    return {"id": "1001", "completed_by": 1, "lead_time": 2.5, "result": [result], **more}
+
+
+def test_all_answers_survive_label_studio(tmp_path):
+    lists = ((2, 0), (1, 3))
+    items = [Item(str(n), {"x": n}, known="oak" if n == 1 else None) for n in range(1, 7)]
+    options = {"n_answers": 3, "known_rate": 0.9, "none_of_these": True, "lists": lists}
+    with make(tmp_path / "a.db", items, ask="both", in_order=True, **options) as task:
+        task.copy_to(tmp_path / "b.db")
+        for name in ("ann", "bob", "eve"):
+            who = task.local_person(name).id
+            for question in task.deal(who, 6):
+                if question.question == "yes-no":
+                    give(task, who, question, "no" if name == "eve" else "yes")
+                elif question.item % 3 == 0:
+                    give(task, who, question, "none")
+                else:
+                    give(task, who, question, "not", question.offered[name == "bob"])
+        export(task, tmp_path / "ls.json")
+        before = {tuple(list(row.values())[:-2]) for row in task.answers()}
+    with Task(tmp_path / "b.db") as copy:
+        assert import_label_studio(copy, tmp_path / "ls.json")["added"] == len(before) == 18
+        after = {tuple(list(row.values())[:-2]) for row in copy.answers()}
+    kinds = {row[2] if row[4] != "none" else "none" for row in before}
+    assert kinds == {"in order", "yes-no", "none"}
+
+    def same(rows):  # what "none of these" excludes is known, but not the order
+        return {("none", *row[:2]) if row[4] == "none" else row for row in rows}
+
+    assert same(after) == same(before)
+
+
+def test_exports_of_other_projects_are_imported_by_image_and_text(tmp_path):
+    photos = tmp_path / "photos"
+    (photos / "in").mkdir(parents=True)
+    for name in ("a b (1).png", "c.png", "in/c.png", "d.png"):
+        Image.new("RGB", (4, 4)).save(photos / name)
+    places = {
+        "/data/upload/3/0a1b2c3d-a_b_1.png": "elm",
+        "/data/local-files/?d=photos%5Cin%5Cc.png": "fir",
+        "s3://bucket/deep/d.png?sig=1": "oak",
+        "/data/upload/3/0a1b2c3d-other.png": "oak",
+    }
+    tasks = [
+        {"id": n, "data": {"image": place}, "annotations": [annotation(label)]}
+        for n, (place, label) in enumerate(places.items())
+    ]
+    tasks[2]["annotations"] += [annotation("ash", "elm", completed_by="ü@x.org")]
+    tasks[2]["annotations"] += [annotation("ivy", completed_by=5), annotation("elm", control="b")]
+    kind, root, items = find_items(photos)
+    with make(tmp_path / "t.db", items, kind=kind, root=root) as task:
+        path = write(tmp_path / "ls.json", tasks)
+        counts = import_label_studio(task, path, label="not")
+        assert counts == {"added": 4, "known": 0, "left_out": 2}
+        rows = {(row["item"], row["annotator"]): row for row in task.answers()}
+    assert rows["a b (1).png", "1"]["label"] == "elm"
+    assert rows["in/c.png", "1"]["label"] == "fir"
+    assert rows["d.png", "1"]["seconds"] == 2.5
+    assert (rows["d.png", "ü@x.org"]["answer"], rows["d.png", "ü@x.org"]["offered"]) == (
+        "none",
+        "ash|elm",
+    )
+    text = [{"data": {"text": "größer"}, "annotations": [annotation("elm")]}]
+    with make(tmp_path / "x.db", [Item("a.txt", {"text": "größer"})], kind="texts") as task:
+        assert import_label_studio(task, write(path, text))["added"] == 1
+    text[0]["id"] = 1  # the number of a task is not that of a row
+    with (
+        make(tmp_path / "n.db", [Item("1", {"text": "größer", "x": 1})]) as task,
+        pytest.raises(InvalidData, match="must have answers about the examples"),
+    ):
+        import_label_studio(task, path)
+
+
+TEXT = {"text": "ein Wort"}
+FORMS = {  # what Label Studio wrote in several versions, and the annotators and labels in it
+    "numbers from 0": (
+        [{"id": n, "data": TEXT, "annotations": [annotation("elm")]} for n in (0, 1)],
+        (("1",), ["elm", "elm"]),
+    ),
+    "the first versions": (
+        [
+            {"data": TEXT, "completions": [{**annotation("elm"), "skipped": True}]},
+            {
+                "data": TEXT,
+                "completions": [
+                    annotation("fir", completed_by=None, created_username=" ann@x.org, 1")
+                ],
+            },
+        ],
+        (("ann@x.org",), ["fir"]),
+    ),
+    "one task": ({"data": TEXT, "annotations": [annotation("oak")]}, (("1",), ["oak"])),
+    "drafts, predictions and null": (
+        [
+            {"id": 1, "data": TEXT, "annotations": None, "drafts": [annotation("elm")]},
+            {"id": 2, "data": TEXT, "annotations": [annotation(result=None), annotation()]},
+            {"id": 3, "data": TEXT, "annotations": [annotation("oak")], "predictions": [1]},
+        ],
+        (("1",), ["oak"]),
+    ),
+    "JSON-MIN": (
+        [
+            {**TEXT, "id": 0, "annotation_id": 1, "annotator": "a@x.org", "mood": "elm"},
+            {**TEXT, "id": 1, "annotation_id": 2, "annotator": 7, "mood": {"choices": ["oak"]}},
+            {**TEXT, "id": 2, "annotation_id": 3, "annotator": 7},
+        ],
+        (("7", "a@x.org"), ["elm", "oak"]),
+    ),
+    "fields with our names": (
+        [{"data": {"task": "x", "not": "y"}, "annotations": [annotation("elm")]}],
+        (("1",), ["elm"]),
+    ),
+}
+
+
+@pytest.mark.parametrize("tasks, found", FORMS.values(), ids=FORMS)
+def test_exports_of_several_versions(tmp_path, tasks, found):
+    own = read_own(write(tmp_path / "ls.json", tasks), classes=CLASSES)
+    assert (own.annotators, [CLASSES[k] for k in own.label]) == found
+
+
+def test_fields_of_the_shorter_form_are_named_if_none_is_plain(tmp_path):
+    rows = [{"text": "a", "mood": "elm", "id": 1, "annotation_id": 1}]
+    with pytest.raises(InvalidInput, match=r"must name the field .*'text', 'mood'"):
+        read_own(write(tmp_path / "ls.json", rows))
+    assert read_own(tmp_path / "ls.json", label="mood", classes=CLASSES).label.tolist() == [1]
+
+
+def test_images_of_label_studio_are_found_beside_the_export(tmp_path):
+    (tmp_path / "in").mkdir()
+    for name in ("in/a b.png", "c.png", "in/c.png"):
+        Image.new("RGB", (4, 4)).save(tmp_path / name)
+
+    def read(*places):
+        tasks = [{"data": {"image": e}, "annotations": [annotation("elm")]} for e in places]
+        tasks.append({"data": {"image": "/data/upload/1/0a1b2c3d-unasked.png"}})
+        return read_own(write(tmp_path / "ls.json", tasks), classes=CLASSES)
+
+    own = read("/data/upload/1/0a1b2c3d-a_b.png", "/data/local-files/?d=in/c.png", "c.png")
+    assert own.X.shape == (3, 3, 4, 4)
+    with pytest.raises(InvalidData, match=r"It has no file for https://x.org/z.png"):
+        read("https://x.org/z.png")
+    with pytest.raises(InvalidData, match=r"It has several files for s3://x/c.png"):
+        read("s3://x/c.png")
 
 
 def test_items_are_found_in_folders_and_tables(tmp_path):

@@ -3,6 +3,7 @@
 import sqlite3
 import subprocess
 import sys
+import threading
 import uuid
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -107,7 +108,7 @@ def test_all_examples_are_asked_as_often_as_wanted(tmp_path):
                 for question in task.deal(one, 2):
                     assert task.answer(one, new_answer(question)) == "saved"
                     answered[question.item] += 1
-            task._resting.clear()
+            task.queue._resting.clear()
         assert set(answered.values()) == {2}
         assert len(answered) == 12
         assert all(task.deal(one, 3) == [] for one in who)
@@ -315,3 +316,38 @@ def test_a_task_of_many_items_has_all_of_them(tmp_path):
     with Task(tmp_path / "many.db") as task, task._reader.connect() as connection:
         found = connection.execute(sa.text("SELECT name FROM naysay_item ORDER BY id")).scalars()
         assert list(found) == names
+
+
+def test_answers_that_are_saved_together_do_not_disturb_each_other(tmp_path):
+    with make_task(tmp_path, 8) as task:
+        one, two = people(task, 2)
+        first, second, third, *_ = task.deal(one, 4)
+        sent = new_answer(first)
+        gate = threading.Event()
+        blocked = task.submit(lambda connection: gate.wait(10))
+        together = [
+            task.submit_answer(one, sent, 5),
+            task.submit_answer(one, sent),
+            task.submit_answer(one, new_answer(first)),
+            task.submit_answer(one, {**sent, "deal": second.deal}),
+            task.submit_answer(two, new_answer(second)),
+            task.submit(lambda connection: 1 / 0),
+            task.submit_answer(one, new_answer(third)),
+            task.submit(task.queue.undo, one, "no\0such answer"),
+        ]
+        gate.set()
+        assert blocked.result()
+        status, questions = together[0].result()
+        assert status == "saved"
+        assert len(questions) == 5
+        assert first not in questions
+        assert [together[n].result()[0] for n in (1, 2, 6)] == ["saved", "answered", "saved"]
+        for place, error, match in (
+            (3, InvalidInput, "another question"),
+            (4, InvalidInput, "no such question"),
+            (5, ZeroDivisionError, "zero"),
+        ):
+            with pytest.raises(error, match=match):
+                together[place].result()
+        assert together[7].result() is None
+        assert sorted(row.deal for row in valid(task)) == sorted([first.deal, third.deal])

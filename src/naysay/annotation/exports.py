@@ -4,9 +4,11 @@ import csv
 import io
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 from xml.sax.saxutils import quoteattr
 
 from naysay._base.errors import InvalidInput
@@ -129,47 +131,48 @@ def _write_label_studio(task: Task, path: Path) -> int:
 def _task(
     task: Task, item: int, name: str, cells: str | None, answers: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    question, offered = task.settings.draw(item, 0)
+    """Make a task of Label Studio; what was shown to each person is with their annotation."""
     data: dict[str, Any] = {"naysay_item": name}
     if cells is None:
-        data["image"] = name
+        folder = Path(task.settings.root).name
+        data["image"] = f"/data/local-files/?d={quote(f'{folder}/{name}')}"
     else:
         columns = json.loads(cells)
         data |= columns
         text = "\n".join(f"{key}: {value}" for key, value in columns.items())
         data.setdefault("text", text)
-    names = [task.settings.classes[each] for each in offered]
-    if question == "yes-no":
-        data |= {"question": f"Is it: {names[0]}?", "suggested": names[0]}
-        data["offered"] = [{"value": "yes"}, {"value": "no"}]
-    else:
-        data["question"] = "Which of these is it NOT?"
-        data["offered"] = [{"value": each} for each in names]
+    question, offered = task.settings.draw(item, 0)
+    data |= _shown(question, [task.settings.classes[each] for each in offered])
     annotations = []
     for row in answers:
-        if row["answer"] == "not":
-            listed = row["offered"].split("|")
-            data["offered"] = [{"value": each} for each in listed]
-            choices = [row["label"]]
-        elif row["answer"] in ("yes", "no"):
-            data |= {"suggested": row["label"], "question": f"Is it: {row['label']}?"}
-            data["offered"] = [{"value": "yes"}, {"value": "no"}]
-            choices = [row["answer"]]
-        else:
-            choices = []
+        offered = row["offered"].split("|")
+        choices = {"not": [row["label"]], "none": offered, "unknown": []}
+        chosen = choices.get(row["answer"], [row["answer"]])
+        shown = {"suggested": offered[0]} if row["question"] == "yes-no" else {"offered": offered}
         result = {
             "from_name": "not",
             "to_name": "example",
             "type": "choices",
-            "value": {"choices": choices},
+            "value": {"choices": chosen},
+            "meta": shown,
         }
         annotations.append(
             {
                 "completed_by": {"email": row["annotator"]},
-                "was_cancelled": not choices,
+                "was_cancelled": not chosen,
                 "ground_truth": False,
                 "lead_time": row["seconds"],
-                "result": [result] if choices else [],
+                "created_at": datetime.fromtimestamp(row["answered"], UTC).isoformat(),
+                "result": [result] if chosen else [],
             }
         )
     return {"id": item, "data": data, "annotations": annotations, "predictions": []}
+
+
+def _shown(question: str, names: list[str]) -> dict[str, Any]:
+    if question == "yes-no":
+        about = {"question": f"Is it: {names[0]}?", "suggested": names[0]}
+        return {**about, "offered": [{"value": "yes"}, {"value": "no"}]}
+    first = "Which is the FIRST of these that it is NOT?"
+    about = {"question": first if question == "in order" else "Which of these is it NOT?"}
+    return {**about, "offered": [{"value": each} for each in names]}

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import time
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,59 +11,85 @@ import sqlalchemy as sa
 
 from naysay._base.errors import InvalidData
 from naysay._base.task_tables import ANSWERED, answer_table, deal_table, item_table, person_table
+from naysay.annotation.questions import Settings
 from naysay.annotation.store import Task
-from naysay.datasets.own.label_studio import read_export
+from naysay.datasets.own.label_studio import NO_DATA, file_names, read_rows, stored_name
 
 
-def import_label_studio(task: Task, path: str | Path) -> dict[str, int]:
+def import_label_studio(
+    task: Task, path: str | Path, *, label: str | None = None
+) -> dict[str, int]:
     """Add the answers of a JSON export; return how many were added, known, and left out.
 
-    An answer is left out if its classes are not those of the task.
+    An answer is left out if its classes or its example are not those of the task. `label` names
+    the control with the choices, if there are several.
     """
-    table, roles = read_export(Path(path), {})
+    rows = [row for row in read_rows(Path(path), label) if "annotator" in row]
     index_of = {name: index for index, name in enumerate(task.settings.classes)}
-    names = {name: number for number, name, _ in task.items()}
-    short: dict[str, int | None] = {}
-    for name, number in names.items():
-        short[Path(name).name] = None if Path(name).name in short else number
-    rows = table.to_pylist()
+    examples = _Examples(task)
     counts = {"added": 0, "known": 0, "left_out": 0}
     answers = []
     for row in rows:
-        if not (row["not"] or row.get("accepted")):
-            continue
-        found = _find(row, roles, names, short)
-        given = [index_of.get(each) for each in row["not"] or [row.get("suggested")]]
-        if found is None or None in given:
-            counts["left_out"] += len(given)
-            continue
-        answers += [(found, row, each) for each in given]
+        number = examples.find(row)
+        names = row["not"] if "not" in row else [row["suggested"]]
+        if number is None or not {*names} <= index_of.keys():
+            counts["left_out"] += 1
+        else:
+            answers.append((number, row, [index_of[each] for each in names]))
     if not answers:
         raise InvalidData(
             f"{path} must have answers about the examples and classes of {task.name}. None of its "
-            f"{len(rows):,} rows is about one of them."
+            f"{len(rows):,} annotations is about one of them."
         )
 
     def work(connection: sa.Connection) -> dict[str, int]:
         people: dict[str, int] = {}
-        for number, row, label in answers:
+        for number, row, labels in answers:
             name = row["annotator"] or "Label Studio"
             if name not in people:
                 people[name] = _person(connection, name)
-            added = _add(connection, people[name], number, row, label, index_of)
+            added = _add(connection, people[name], number, row, labels, task.settings)
             counts["added" if added else "known"] += 1
         return counts
 
     return task.submit(work).result()
 
 
-def _find(
-    row: dict[str, Any], roles: dict[str, str], names: dict[str, int], short: dict[str, Any]
-) -> int | None:
-    if row["task"] in names:
-        return names[row["task"]]
-    image = row.get(roles.get("images", ""))
-    return None if image is None else names.get(image) or short.get(Path(image).name)
+class _Examples:
+    """The examples of a task, to be found by what an export says about them."""
+
+    def __init__(self, task: Task) -> None:
+        self.kind = task.settings.kind
+        self.numbers: dict[str, int] = {}
+        self.others: dict[str, int | None] = {}  # by names of files or by texts, if unique
+        for number, name, cells in task.items():
+            self.numbers[name] = number
+            others: set[str] = set()
+            if self.kind == "images":
+                others = {name.rpartition("/")[2], stored_name(name.rpartition("/")[2])}
+            elif self.kind == "texts":
+                others = {json.loads(cells or "{}").get("text", "")}
+            for each in others:
+                self.others[each] = None if each in self.others else number
+
+    def find(self, row: dict[str, Any]) -> int | None:
+        """Find the number of the example of a row: as naysay named it, or by its image or text."""
+        if row["item"] is not None:
+            return self.numbers.get(row["item"])
+        if self.kind == "table":  # the numbers of rows say nothing about tasks of others
+            return None
+        for name, cell in row.items():
+            if name in NO_DATA or not isinstance(cell, str):
+                continue
+            if self.kind == "images":
+                parts = cell.split("/")
+                for path in ("/".join(parts[start:]) for start in range(len(parts))):
+                    if path in self.numbers:
+                        return self.numbers[path]
+            for each in (cell, *file_names(cell)):
+                if self.others.get(each) is not None:
+                    return self.others[each]
+        return None
 
 
 def _person(connection: sa.Connection, name: str) -> int:
@@ -80,31 +107,45 @@ def _add(
     who: int,
     number: int,
     row: dict[str, Any],
-    label: int,
-    index_of: dict[str, int],
+    labels: list[int],
+    settings: Settings,
 ) -> bool:
     """Add an answer, unless this person has answered a question about the item."""
-    deal = deal_table.c
-    held = connection.execute(
+    deal, now = deal_table.c, time.time()
+    if connection.execute(
         sa.select(deal.id).where(deal.person == who, deal.item == number)
-    ).scalar()
-    if held is not None:
+    ).first():
         return False
-    said = "not" if row["not"] else str(row["accepted"]).lower()
-    offered = [index_of[each] for each in row["offered"] or () if each in index_of]
-    if said == "not" and label not in offered:
-        offered = list(range(len(index_of)))
-    now = time.time()
-    question = {"question": "which" if said == "not" else "yes-no"}
-    question["offered"] = json.dumps(offered if said == "not" else [label])
-    facts = {"item": number, "person": who, "asked_by": "random", "dealt": now, "until": 0.0}
+    label: int | None = labels[0]
+    if "accepted" in row:
+        said, question, offered = str(row["accepted"]).lower(), "yes-no", labels
+    elif len(labels) > 1:  # several choices: it is none of them
+        said, question, offered, label = "none", "which", labels, None
+    else:
+        said, question = "not", "in order" if settings.in_order else "which"
+        names = row["offered"] or settings.classes
+        offered = [settings.classes.index(each) for each in names if each in settings.classes]
+        if settings.in_order and tuple(offered) not in settings.lists:
+            question = "which"
+    known = connection.execute(
+        sa.select(item_table.c.known).where(item_table.c.id == number)
+    ).scalar()
+    facts = {"item": number, "person": who, "question": question, "offered": json.dumps(offered)}
+    facts |= {"asked_by": "random" if known is None else "known", "dealt": now, "until": 0.0}
     inserted = connection.execute(
-        deal_table.insert().returning(deal.id), {**facts, **question, "state": ANSWERED}
+        deal_table.insert().returning(deal.id), {**facts, "state": ANSWERED}
     )
-    key = hashlib.sha256(f"{who}:{number}:label studio".encode()).hexdigest()[:32]
+    seconds = row["seconds"] if type(row["seconds"]) in (int, float) else None
     connection.execute(
         answer_table.insert(),
-        {"id": key, "deal": inserted.scalar_one(), "said": said, "label": label, "answered": now},
+        {
+            "id": hashlib.sha256(f"{who}:{number}:label studio".encode()).hexdigest()[:32],
+            "deal": inserted.scalar_one(),
+            "said": said,
+            "label": label,
+            "seconds": seconds,
+            "answered": _time(row["made"]) or now,
+        },
     )
     connection.execute(
         item_table.update()
@@ -112,3 +153,10 @@ def _add(
         .values(room=item_table.c.room - 1)
     )
     return True
+
+
+def _time(text: Any) -> float | None:
+    try:
+        return datetime.fromisoformat(str(text)).timestamp()
+    except ValueError:
+        return None

@@ -79,8 +79,11 @@ class Settings:
                 f"A task needs at least 3 classes (--classes). Got {len(names)}: {', '.join(names)}"
                 ". With 2, what is not the one is the other, and an ordinary label says the same."
             )
-        if not all(names) or len(set(names)) != len(names):
-            raise InvalidInput("classes (--classes) must be distinct names that are not empty.")
+        if not all(names) or len(set(names)) != len(names) or any("|" in name for name in names):
+            raise InvalidInput(
+                "classes (--classes) must be distinct names that are not empty, without “|”, which "
+                "separates the classes that were offered."
+            )
         if given.get("ask", "which") not in QUESTIONS:
             raise InvalidInput(f"ask (--ask) must be one of {', '.join(QUESTIONS)}.")
         usual = len(names) if len(names) <= _FEW_CLASSES else _N_OFFERED

@@ -27,7 +27,8 @@ from naysay._base.errors import InvalidInput, NaysayError
 from naysay.annotation import overview
 from naysay.annotation.exports import stream
 from naysay.annotation.questions import Settings
-from naysay.annotation.store import LostDatabase, Person, Question, Task
+from naysay.annotation.queue import Question
+from naysay.annotation.store import LostDatabase, Person, Task
 
 PAGE = Path(__file__).parent / "page"
 _AHEAD = 8  # questions fetched ahead
@@ -198,7 +199,7 @@ class Server:
         """Send the questions that are leased to this person, and lease more."""
         who = self.person(request)
         self.allow(who)
-        deal = self.task.submit(self.task.deal_in, who.id, _AHEAD)
+        deal = self.task.submit(self.task.queue.deal, who.id, _AHEAD)
         questions = await asyncio.wrap_future(deal)
         progress = await asyncio.to_thread(self.task.progress, who.id)
         return JSONResponse(
@@ -228,24 +229,19 @@ class Server:
     async def answer(self, request: Request) -> Response:
         """Save an answer, and send more questions if the page asks for them."""
         who, said = await self.asker(request)
-        if isinstance(said.get("deal"), bool) or not isinstance(said.get("deal"), int):
-            raise HTTPException(400, "deal must be the number of a question.")
+        _check_number(said)
         if not isinstance(said.get("id"), str):
             raise HTTPException(400, "id must be a text that the page drew.")
         want = said.get("want", 0)
         want = min(want, _MOST_AHEAD) if isinstance(want, int) else 0
 
-        def work(connection: Any) -> tuple[str, list[Question]]:
-            status = self.task.answer_in(connection, who.id, said)
-            return status, self.task.deal_in(connection, who.id, want) if want > 0 else []
-
-        status, more = await asyncio.wrap_future(self.task.submit(work))
+        status, more = await asyncio.wrap_future(self.task.submit_answer(who.id, said, want))
         return JSONResponse({"status": status, "questions": [self._question(e) for e in more]})
 
     async def undo(self, request: Request) -> Response:
         """Withdraw an answer, and send its question again."""
         who, said = await self.asker(request)
-        job = self.task.submit(self.task.undo_in, who.id, str(said.get("id")))
+        job = self.task.submit(self.task.queue.undo, who.id, str(said.get("id")))
         question = await asyncio.wrap_future(job)
         if question is None:
             raise HTTPException(404, "There is no such answer.")
@@ -254,9 +250,9 @@ class Server:
     async def later(self, request: Request) -> Response:
         """Put a question off."""
         who, said = await self.asker(request)
-        if not isinstance(said.get("deal"), int):
-            raise HTTPException(400, "deal must be the number of a question.")
-        done = await asyncio.wrap_future(self.task.submit(self.task.later_in, who.id, said["deal"]))
+        _check_number(said)
+        job = self.task.submit(self.task.queue.later, who.id, said["deal"])
+        done = await asyncio.wrap_future(job)
         return JSONResponse({"status": "later" if done else "not leased"})
 
     async def progress(self, request: Request) -> Response:
@@ -433,6 +429,12 @@ class Guard:
         if not length.isdecimal() or int(length) > _LONGEST_BODY:
             return 413, "The body is too long."
         return None
+
+
+def _check_number(said: dict[str, Any]) -> None:
+    number = said.get("deal")
+    if type(number) is not int or not 0 <= number < 2**62:
+        raise HTTPException(400, "deal must be the number of a question.")
 
 
 def _is_here(request: Request) -> bool:

@@ -336,19 +336,23 @@ def export(
 def import_(
     task: TaskFile,
     answers: Annotated[Path, typer.Argument(metavar="EXPORT", help="JSON export of Label Studio.")],
+    label: Annotated[
+        str | None, typer.Option(help="Name of the control with the choices, if there are several.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Add answers that were given in Label Studio, to the tasks that naysay exported.
+    """Add answers that were given in Label Studio.
 
-    Examples are found by naysay_item, or by the name of their image. Cancelled annotations are left
-    out, and those that are there already are not added twice.
+    Examples are found by naysay_item, which naysay writes into the tasks it exports, by the name of
+    their image or by their text. Cancelled annotations are left out, and those that are there
+    already are not added twice.
 
     Example: naysay annotate import task.db export.json
     """
     from naysay.annotation.imports import import_label_studio
 
     with _open(task) as opened:
-        counts = import_label_studio(opened, answers)
+        counts = import_label_studio(opened, answers, label=label)
     if as_json:
         print_json(counts, indent=None)
     else:

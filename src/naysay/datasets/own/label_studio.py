@@ -7,6 +7,8 @@ nothing.
 """
 
 import json
+import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -24,6 +26,9 @@ _ANSWERS = ("not", "offered", "suggested", "accepted", "annotator", "task")  # c
 # Fields that naysay writes for the page of Label Studio, which are no features.
 _NO_FEATURES = ("question", "offered", "suggested", "naysay_item", "naysay_deal")
 _META = {"id", "annotation_id", "annotator", "created_at", "updated_at", "lead_time"}  # JSON-MIN
+_ABOUT = ("item", "seconds", "made")  # keys of `read_rows` that are no columns
+NO_DATA = frozenset({*_ANSWERS, *_ABOUT})  # keys of `read_rows` that are not fields of the task
+_UPLOADED = re.compile(r"^[0-9a-f]{8}-")
 
 
 def read_export(path: Path, given: Mapping[str, str]) -> tuple[pa.Table, dict[str, str]]:
@@ -32,37 +37,8 @@ def read_export(path: Path, given: Mapping[str, str]) -> tuple[pa.Table, dict[st
     `given` are roles that the caller names; ``label`` is the name of the control whose choices are
     the labels, which is needed if there are several.
     """
-    tasks = _load(path)
-    control = _find_control(tasks, given.get("label"), path)
-    rows: list[dict[str, Any]] = []
-    for number, task in enumerate(tasks, start=1):
-        data = task["data"]
-        features = {f"{name}": _cell(value) for name, value in data.items()}
-        for name in _NO_FEATURES:
-            features.pop(name, None)
-        offered = _names(data.get("offered"))
-        suggested = data.get("suggested") or None
-        base = {**features, "task": str(data.get("naysay_item") or task.get("id") or number)}
-        found = False
-        for annotation in task["annotations"]:
-            choices = _choices(annotation, control)
-            if not choices:
-                continue
-            found = True
-            by = {"annotator": _annotator(annotation.get("completed_by"))}
-            if suggested is not None and all(_is_yes_no(each) for each in choices):
-                rows.append({**base, **by, "suggested": suggested, "accepted": choices[0]})
-            else:
-                listed = offered if set(choices) <= set(offered) and len(offered) > 1 else None
-                rows.append({**base, **by, "not": choices, "offered": listed})
-        if not found:
-            rows.append(base)
-    if not any("not" in row or "accepted" in row for row in rows):
-        raise InvalidData(
-            f"{path} must have choices of annotators. None of its {len(tasks):,} tasks has one "
-            "that was not cancelled."
-        )
-    names = list(dict.fromkeys(name for row in rows for name in row))
+    rows = read_rows(path, given.get("label"))
+    names = list(dict.fromkeys(name for row in rows for name in row if name not in _ABOUT))
     features = [name for name in names if name not in _ANSWERS]
     table = pa.table(
         {
@@ -75,19 +51,70 @@ def read_export(path: Path, given: Mapping[str, str]) -> tuple[pa.Table, dict[st
         roles |= {"suggested": "suggested", "accepted": "accepted"}
     else:
         table = table.drop_columns(["suggested", "accepted"])
-    pictures = [name for name in features if _are_images(table[name].to_pylist())]
+    pictures = [name for name in features if _are_images([row.get(name) for row in rows])]
     if pictures and "images" not in given:
         roles["images"] = pictures[0]
+        images = [(row.get(pictures[0]), "annotator" in row) for row in rows]
+        cells = pa.array(_find_files(images, path), pa.large_string())
+        table = table.set_column(table.column_names.index(pictures[0]), pictures[0], cells)
     return table, {**roles, **{k: v for k, v in given.items() if k != "label"}}
 
 
-def _load(path: Path) -> list[dict[str, Any]]:
+def read_rows(path: Path, label: str | None = None) -> list[dict[str, Any]]:
+    """Read an export as rows: the fields of the task, and an annotation with its choices.
+
+    A task without choices has one row. Further keys are "item", the item that naysay wrote for the
+    task, and "seconds" and "made" of the annotation.
+    """
+    tasks = _load(path, label)
+    control = _find_control(tasks, label, path)
+    rows: list[dict[str, Any]] = []
+    n_choices = 0
+    for number, task in enumerate(tasks, start=1):
+        data = task["data"]
+        base = {
+            name if name not in NO_DATA else f"data_{name}": _cell(value)
+            for name, value in data.items()
+            if name not in _NO_FEATURES
+        }
+        item = data.get("naysay_item")
+        id_ = next((each for each in (item, task.get("id")) if each is not None), number)
+        base |= {"task": str(id_), "item": None if item is None else str(item)}
+        found = False
+        for annotation in task["annotations"]:
+            choices, shown = _choices(annotation, control)
+            if not choices:
+                continue
+            found = True
+            seconds, made = annotation.get("lead_time"), annotation.get("created_at")
+            about = {"annotator": _annotator(annotation), "seconds": seconds, "made": made}
+            suggested = shown.get("suggested") or data.get("suggested")
+            if suggested and all(_is_yes_no(each) for each in choices):
+                rows.append({**base, **about, "suggested": suggested, "accepted": choices[0]})
+            else:
+                offered = _names(shown.get("offered") or data.get("offered"))
+                listed = offered if set(choices) <= set(offered) and len(offered) > 1 else None
+                rows.append({**base, **about, "not": choices, "offered": listed})
+        n_choices += found
+        if not found:
+            rows.append(base)
+    if not n_choices:
+        raise InvalidData(
+            f"{path} must have choices of annotators. None of its {len(tasks):,} tasks has one "
+            "that was not cancelled."
+        )
+    return rows
+
+
+def _load(path: Path, label: str | None) -> list[dict[str, Any]]:
     """Load the tasks of an export, and check their form."""
     check_memory(4 * path.stat().st_size, str(path))
     try:
         tasks = json.loads(path.read_text("utf-8-sig"))
     except (UnicodeDecodeError, ValueError) as error:
         raise InvalidData(f"{path} must be JSON in UTF-8. It cannot be read: {error}.") from None
+    if isinstance(tasks, dict) and "data" in tasks:  # one task
+        tasks = [tasks]
     if (
         not isinstance(tasks, list)
         or not all(isinstance(task, dict) for task in tasks)
@@ -98,7 +125,7 @@ def _load(path: Path) -> list[dict[str, Any]]:
             "JSON. Tables in JSON must be JSON Lines (.jsonl), one row in each line."
         )
     if not any("data" in task for task in tasks):
-        tasks = [_from_min(task) for task in tasks]
+        tasks = _from_min(tasks, label, path)
     for number, task in enumerate(tasks, start=1):
         annotations = task.get("annotations", task.get("completions"))
         task["annotations"] = [] if annotations is None else annotations
@@ -114,24 +141,36 @@ def _load(path: Path) -> list[dict[str, Any]]:
     return tasks
 
 
-def _from_min(row: dict[str, Any]) -> dict[str, Any]:
-    """Convert a row of the shorter format JSON-MIN, in which choices are among the data."""
-    found = {
-        name: value["choices"] if isinstance(value, dict) else [value]
-        for name, value in row.items()
-        if (isinstance(value, dict) and "choices" in value) or name == "choice"
-    }
-    result = [
-        {"from_name": name, "type": "choices", "value": {"choices": choices}}
-        for name, choices in found.items()
+def _from_min(rows: list[dict[str, Any]], label: str | None, path: Path) -> list[dict[str, Any]]:
+    """Convert the shorter format JSON-MIN, in which choices are among the data."""
+    fields = list(dict.fromkeys(name for row in rows for name in row if name not in _META))
+    controls = [
+        name
+        for name in fields
+        if name in ("choice", label)
+        or any(isinstance(row.get(name), dict) and "choices" in row[name] for row in rows)
     ]
-    by = row.get("annotator")
-    data = {name: value for name, value in row.items() if name not in {*_META, *found}}
-    return {
-        "id": row.get("id"),
-        "data": data,
-        "annotations": [{"completed_by": by, "result": result}] if result else [],
-    }
+    if not controls and "annotation_id" in rows[0]:
+        raise InvalidInput(
+            f"label (--label) must name the field of {path} with the choices. It has "
+            f"{shorten(fields)}."
+        )
+    tasks = []
+    for row in rows:
+        result = [
+            {
+                "from_name": name,
+                "type": "choices",
+                "value": row[name] if isinstance(row[name], dict) else {"choices": row[name]},
+            }
+            for name in controls
+            if row.get(name)
+        ]
+        kept = {name: value for name, value in row.items() if name not in {*_META, *controls}}
+        by = {"completed_by": row.get("annotator"), "created_at": row.get("created_at")}
+        by |= {"lead_time": row.get("lead_time"), "result": result}
+        tasks.append({"id": row.get("id"), "data": kept, "annotations": [by]})
+    return tasks
 
 
 def _results(annotation: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
@@ -141,15 +180,20 @@ def _results(annotation: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
     return [each for each in results if isinstance(each, dict)] if isinstance(results, list) else ()
 
 
-def _choices(annotation: Mapping[str, Any], control: str | None) -> list[str]:
-    """List the choices of an annotation that was not cancelled."""
+def _choices(
+    annotation: Mapping[str, Any], control: str | None
+) -> tuple[list[str], Mapping[str, Any]]:
+    """List the choices of an annotation that was not cancelled, and what naysay had shown."""
     chosen: list[str] = []
+    shown: Mapping[str, Any] = {}
     for result in _results(annotation):
         value = result.get("value")
         if result.get("type") == "choices" and result.get("from_name") == control:
             listed = value.get("choices") if isinstance(value, dict) else None
             chosen += _names(listed)
-    return list(dict.fromkeys(chosen))
+            meta = result.get("meta")
+            shown = meta if isinstance(meta, dict) else shown
+    return list(dict.fromkeys(chosen)), shown
 
 
 def _find_control(tasks: list[dict[str, Any]], wanted: str | None, path: Path) -> str | None:
@@ -183,11 +227,14 @@ def _names(listed: Any) -> list[str]:
     return [str(each).strip() for each in texts if each is not None and str(each).strip()]
 
 
-def _annotator(completed_by: Any) -> str | None:
+def _annotator(annotation: Mapping[str, Any]) -> str | None:
     """Name who made an annotation: a number, or an object with an address and a number."""
-    if isinstance(completed_by, dict):
-        completed_by = completed_by.get("email") or completed_by.get("id")
-    return None if completed_by is None or completed_by == "" else str(completed_by)
+    by = annotation.get("completed_by")
+    if isinstance(by, dict):
+        by = by.get("email") or by.get("id")
+    if by is None or by == "":  # older versions: "ann@x.org, 1"
+        by = str(annotation.get("created_username") or "").rpartition(",")[0].strip()
+    return None if by == "" else str(by)
 
 
 def _is_yes_no(choice: str) -> bool:
@@ -200,14 +247,70 @@ def _cell(value: Any) -> Any:
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, str) and "/data/local-files/" in value:
         path = parse_qs(urlsplit(value).query).get("d", [""])[0]
-        return unquote(path) or value
+        return unquote(path).replace("\\", "/") or value
     return value
 
 
 def _are_images(cells: list[Any]) -> bool:
-    return bool(cells) and all(
-        isinstance(cell, str) and cell.lower().endswith(_IMAGE_SUFFIXES) for cell in cells
+    """Check whether cells are paths or addresses of images."""
+    texts = [cell for cell in cells if cell is not None]
+    return bool(texts) and all(
+        isinstance(cell, str)
+        and len(cell) < 4096
+        and "\n" not in cell
+        and _without_query(cell).lower().endswith(_IMAGE_SUFFIXES)
+        for cell in texts
     )
+
+
+def _without_query(address: str) -> str:
+    return address.partition("?")[0] if "://" in address else address
+
+
+def file_names(image: str) -> list[str]:
+    """List the names that an image may have on disk, most likely first.
+
+    Label Studio puts 8 hexadecimal digits before the name of an upload, and replaces spaces.
+    """
+    name = unquote(_without_query(image)).rpartition("/")[2]
+    return [name, _UPLOADED.sub("", name)]
+
+
+def stored_name(name: str) -> str:
+    """Convert a name as Label Studio does for uploads."""
+    return re.sub(r"[^-\w.]", "", name.strip().replace(" ", "_"))
+
+
+def _find_files(images: list[tuple[Any, bool]], export: Path) -> list[str | None]:
+    """Find the files of images: by their path, or by their name in the folder of the export.
+
+    Each image comes with whether it is needed.
+    """
+    folder = export.parent
+    nearby: dict[str, list[str]] | None = None
+    found: list[str | None] = []
+    for image, is_needed in images:
+        if not is_needed or image is None or ("://" not in image and (folder / image).is_file()):
+            found.append(image)
+            continue
+        if nearby is None:
+            nearby = {}
+            for parent, folders, names in os.walk(folder):
+                folders[:] = [each for each in folders if not each.startswith(".")]
+                for name in names:
+                    if name.lower().endswith(_IMAGE_SUFFIXES):
+                        path = os.path.relpath(os.path.join(parent, name), folder)
+                        for key in {name, stored_name(name)}:
+                            nearby.setdefault(key, []).append(path)
+        near = next((nearby[name] for name in file_names(image) if name in nearby), [])
+        if len(near) != 1:
+            how_many = "several files" if near else "no file"
+            raise InvalidData(
+                f"The images of {export} must be files in its folder. It has {how_many} for "
+                f"{image}. Copy the images of Label Studio there, with their names."
+            )
+        found += near
+    return found
 
 
 def _column(values: list[Any], *, is_list: bool) -> pa.Array:
