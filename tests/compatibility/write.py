@@ -1,10 +1,12 @@
 """Write files of this version of naysay that every later version must read.
 
 ``python tests/compatibility/write.py 0.1.0`` writes the folder of that name beside this file, once,
-with the version that is installed; `test_compatibility.py` reads all such folders.
+with the version that is installed; `test_compatibility.py` reads all such folders. A folder takes
+about 250 KB; all of them together must stay below 1 MB.
 """
 
 import json
+import sqlite3
 import subprocess
 import sys
 from functools import partial
@@ -15,8 +17,10 @@ import torch
 from sklearn.datasets import load_iris
 
 from naysay import ComplementaryClassifier, TransitionMatrix, losses, training
+from naysay.annotation.questions import Item, Settings
+from naysay.annotation.store import Task, create
 from naysay.networks import MLP, ResNet18
-from naysay.observations import Observations
+from naysay.observations import Observations, from_log
 
 HERE = Path(__file__).parent
 SMALL = partial(MLP, widths=(4,))
@@ -62,6 +66,11 @@ def fitted():
     for method in ("cpe-t", "two-views", "ga"):
         clf = ComplementaryClassifier(method=method, transition=HABITS, **options)
         yield method, clf.fit(X, comp_labels)
+    few = slice(None, None, 5)
+    yield "default", ComplementaryClassifier(random_state=0).fit(X[few], comp_labels[few])
+    suggested = np.roll(y, 40)
+    log = from_log(suggested, suggested == y)
+    yield "log", ComplementaryClassifier(**options).fit(X, log)
     pixels, classes = images()
     uniform = TransitionMatrix.uniform(3).sample(classes, seed=0)
     options["network"] = partial(ResNet18, width=2)
@@ -82,6 +91,34 @@ def write_table(path):
         cells = [*(f"{value:.2f}" for value in row[:3]), colour, ["ann", "bob"][at % 2]]
         lines.append(",".join([*cells, f'"{not_y[at]}"', f'"{known}"' if known else ""]))
     path.write_text("\n".join(lines) + "\n", "utf-8")
+
+
+def write_task(path):
+    """Write the database of an annotation task with two annotators, half of it answered."""
+    X, y = flowers()
+    items = [
+        Item(f"flower {row}", {"length": float(X[row, 0]), "colour": "blüe"}, known)
+        for row in range(0, 150, 6)
+        for known in [str(y[row]) if row % 5 == 0 else None]
+    ]
+    create(path, Settings.of(NAMES, n_answers=2), items)
+    with Task(path) as task:
+        for annotator in ("ann", "bob"):
+            person = task.local_person(annotator)
+            for number, question in enumerate(task.deal(person.id, 12)):
+                said = {"said": "not", "label": question.offered[number % 3]}
+                given = {"id": f"{annotator} says {number}", "deal": question.deal}
+                task.answer(person.id, given | (said if number % 4 else {"said": "unknown"}))
+    with sqlite3.connect(path) as database:  # one file, without a write-ahead log
+        database.execute("PRAGMA journal_mode = DELETE")
+        database.execute("VACUUM")
+
+
+def read_task(path):
+    """List what was answered."""
+    with Task(path) as task:
+        kept = ("item", "annotator", "answer", "label", "offered", "true_label", "id")
+        return [[each[key] for key in kept] for each in task.answers()]
 
 
 def start_training(folder, *, stop_after=None):
@@ -121,10 +158,13 @@ def write(version):
         expected[name] = clf.predict_proba(inputs_of(name)).round(6).tolist()
     write_table(folder / "flowers.csv")
     arguments = ["--label", "not", "--true-label", "is", "--annotator", "who", "--epochs", "3"]
+    arguments += ["--learner", "network"]
     run(folder, "fit", "flowers.csv", *arguments, "--out", "table")
     (folder / "table" / "report.html").unlink()
     run(folder, "predict", "table", "flowers.csv", "--out", "predictions.csv")
     HABITS.write(folder / "Q.csv")
+    write_task(folder / "task.db")
+    expected["task"] = read_task(folder / "task.db")
     try:
         start_training(folder, stop_after=3)
     except Stopped:
