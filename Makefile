@@ -5,10 +5,12 @@ BIN    := $(VENV)/bin
 MINIMUMS := .venv-minimums
 CORE_TESTS := tests/cli/test_help.py tests/cli/test_commands.py tests/_base tests/transition \
 	tests/datasets/own tests/classifier/test_model_files.py
+DIST_TESTS := $(CORE_TESTS) tests/test_package.py tests/compatibility
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-minimums lint types layers unit fix docs bench gpubench clean
+.PHONY: help demo test test-minimums lint types layers unit fix docs dist test-dist sbom workflows \
+	bench gpubench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 15
@@ -48,6 +50,30 @@ fix: $(VENV)/installed-test ## format and mend what ruff can mend
 docs: $(VENV)/installed-docs ## the documentation as a site, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
+# A new environment outside of this folder, $$apart, with the wheel and nothing else; removed at the end.
+APART   = set -e; apart=$$(mktemp -d); trap 'rm -rf "$$apart"' EXIT; \
+	$(PYTHON) -m venv "$$apart/venv"; apart_pip="$$apart/venv/bin/python -m pip install --quiet \
+	--disable-pip-version-check -c $(CURDIR)/constraints.txt"; $$apart_pip dist/*.whl
+
+dist: $(VENV)/installed-release ## the source distribution and the wheel, in dist/
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*
+
+test-dist: dist ## install the wheel in a new environment, without this folder, and test it
+	$(APART); mkdir "$$apart/source"; tar -xzf dist/*.tar.gz --strip-components 1 -C "$$apart/source"; \
+	cd "$$apart"; venv/bin/naysay --version; venv/bin/python -m naysay --help > help.txt; \
+	venv/bin/naysay demo; test -s naysay-demo.html; rm -r source/src; cd source; \
+	$$apart_pip "$$(ls $(CURDIR)/dist/*.whl)[annotate,excel]" pytest hypothesis pandas polars; \
+	"$$apart/venv/bin/python" -m pytest $(DIST_TESTS)
+
+sbom: dist ## the software bill of materials of the wheel and what it installs, in sbom/
+	mkdir -p sbom; $(APART); $(BIN)/cyclonedx-py environment --pyproject pyproject.toml --mc-type library \
+		--output-reproducible -o sbom/naysay.cdx.json "$$apart/venv"
+
+workflows: $(VENV)/installed-release ## check the workflows of GitHub
+	$(BIN)/zizmor --offline --quiet .github
+
 bench: $(VENV)/installed-test ## timings and the demo over 5 seeds, recorded in benchmarks/results
 	$(BIN)/python benchmarks/bench_core.py
 	$(BIN)/python benchmarks/bench_training.py
@@ -67,7 +93,7 @@ gpubench: $(VENV)/installed-test ## timings on a GPU; DATA=folder of pendigits, 
 	$(BIN)/python benchmarks/gpu_cifar.py $(DATA)
 
 clean: ## remove the virtual environment and caches
-	rm -rf $(VENV) $(MINIMUMS) site .pytest_cache .ruff_cache .import_linter_cache .coverage
+	rm -rf $(VENV) $(MINIMUMS) site dist sbom .pytest_cache .ruff_cache .import_linter_cache .coverage
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -79,6 +105,10 @@ $(VENV)/installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 $(VENV)/installed-test: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) -e '.[test]'
 	@touch $@ $(VENV)/installed
+
+$(VENV)/installed-release: constraints.txt | $(VENV)/bin/python
+	$(PIP) build cyclonedx-bom twine zizmor
+	@touch $@
 
 $(VENV)/installed-docs: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) -e '.[docs]'

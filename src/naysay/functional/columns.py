@@ -146,7 +146,7 @@ class DenseColumns(NamedTuple):
         with torch.autocast(probs.device.type, enabled=False):
             if self.starts is None:
                 return probs @ self.values
-            parts = probs.unflatten(0, (len(self.values), -1))
+            parts: Tensor = probs.unflatten(0, (len(self.values), -1))
             return torch.bmm(parts, self.values).flatten(0, 1)
 
     def _rows_of(self, labels: Tensor) -> Tensor:
@@ -192,7 +192,8 @@ class SparseColumns(NamedTuple):
 
     def q(self, probs: Tensor) -> Tensor:
         """Compute Qᵀ p."""
-        return cast("Tensor", _SparseMix.apply(probs, self.classes, self.labels, self.values))
+        apply: Callable[..., Tensor] = _SparseMix.apply
+        return apply(probs, self.classes, self.labels, self.values)
 
 
 Columns = UniformColumns | DenseColumns | SparseColumns
@@ -226,7 +227,7 @@ def columns_of(Q: TransitionMatrix, dtype: torch.dtype, device: torch.device) ->
     def to_tensor(array: Any) -> Tensor:
         return torch.as_tensor(array.copy(), device=device)
 
-    entries = Q.entries.tocsc()
+    entries: Any = Q.entries.tocsc()
     entries.sort_indices()
     counts = np.diff(entries.indptr)
     never = [named(int(label), Q.classes) for label in np.flatnonzero(counts == 0)[:6]]
@@ -286,7 +287,7 @@ def _dense(
         logs = np.log(columns)
 
     def to_tensor(table: np.ndarray) -> Tensor:
-        return torch.from_numpy(table).to(device, dtype)
+        return torch.as_tensor(table, dtype=dtype, device=device)
 
     return DenseColumns(to_tensor(values), to_tensor(columns), to_tensor(logs), **rest)
 

@@ -5,6 +5,8 @@ each operation takes about as long as the call to it, so the number of operation
 For 1000 classes it is the number of passes over the data.
 """
 
+# pyright: reportUnnecessaryIsInstance=false  (callers may pass anything, and get a clear error)
+
 import math
 from collections.abc import Callable
 from functools import lru_cache
@@ -94,12 +96,13 @@ def forward_cross_entropy(
     >>> forward_cross_entropy(logits, torch.tensor([1, 1]), Q, reduction="none")
     tensor([0.7110, 4.0360])
     """
+    matrix = Q
     if weight is None and reduction == "mean" and not isinstance(Q, DenseColumns):
-        Q = as_transition(Q)
-        mean = fused_mean_or_none(logits, comp_labels, Q, ignore_index)
+        matrix = as_transition(Q)
+        mean = fused_mean_or_none(logits, comp_labels, matrix, ignore_index)
         if mean is not None:
             return mean
-    batch, columns = flatten_with_columns(logits, comp_labels, ignore_index, Q)
+    batch, columns = flatten_with_columns(logits, comp_labels, ignore_index, matrix)
     losses = negative_log_q(columns, batch.logits, batch.labels)
     return reduce(losses, batch, weight, reduction)
 
@@ -296,7 +299,9 @@ def fused_mean_or_none(
 
 def _can_fuse(logits: Tensor) -> bool:
     """Check that Python may read values and that no `torch.func` transform is active."""
-    return can_sync(logits) and not torch._C._are_functorch_transforms_active()
+    # torch has no public name for this
+    is_transformed = torch._C._are_functorch_transforms_active  # pyright: ignore[reportPrivateUsage]
+    return can_sync(logits) and not is_transformed()
 
 
 class _FusedNegativeLog(torch.autograd.Function):
@@ -344,7 +349,8 @@ class _FusedNegativeLog(torch.autograd.Function):
         if torch.is_grad_enabled():  # for second derivatives autograd needs the formula
             (logits,) = ctx.saved_tensors
             losses = -columns.log_q_of(logits, labels)
-            gradient = torch.autograd.grad(losses.sum(), logits, create_graph=True)[0]
+            second: Tensor = torch.autograd.grad(losses.sum(), logits, create_graph=True)[0]
+            gradient = second
         given = gradients[0][:, None] if share is None else gradients[0] * share
         return gradient * given, None, None, None
 

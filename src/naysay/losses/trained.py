@@ -98,7 +98,7 @@ class TrainedForwardCrossEntropy(TransitionLoss, function=F.trained_forward_cros
         if max_error is not None:
             check_number(max_error, "max_error", above=0, below=1)
         self.max_error = max_error
-        start = torch.from_numpy(np.array(self.Q, dtype=np.float64))
+        start = torch.as_tensor(np.array(self.Q, dtype=np.float64))
         diagonal = start.diagonal()
         impossible = torch.diag(diagonal == 0) & (max_error is None)
         self.register_buffer("impossible", impossible, persistent=False)
@@ -146,7 +146,7 @@ class TrainedForwardCrossEntropy(TransitionLoss, function=F.trained_forward_cros
 @once_per_matrix
 def _rows_of(Q: TransitionMatrix, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Convert Q to a tensor once: doing so at every call would stall the device."""
-    return torch.from_numpy(np.array(Q, dtype=np.float64)).to(device, dtype)
+    return torch.as_tensor(np.array(Q, dtype=np.float64)).to(device, dtype)
 
 
 class PriorMatching(LossWrapper):

@@ -102,7 +102,11 @@ class Method:
 
 def _with_transition(make: Callable[[TransitionMatrix], nn.Module]) -> dict[str, Any]:
     """Declare that the loss uses Q, and construct it."""
-    return {"needs_transition": True, "make_loss": lambda setting: make(setting.Q)}
+
+    def make_loss(setting: Setting) -> nn.Module:
+        return make(setting.Q)
+
+    return {"needs_transition": True, "make_loss": make_loss}
 
 
 def _with_prior(make: Callable[[TransitionMatrix, Tensor], nn.Module]) -> dict[str, Any]:

@@ -1,0 +1,62 @@
+"""The files of a release agree with one another."""
+
+import json
+import re
+import tomllib
+
+from places import ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+WORKFLOWS = {path.stem: path.read_text("utf-8") for path in (ROOT / ".github").glob("*/*.yml")}
+TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+
+
+def test_workflows_call_targets_of_make():
+    called = re.findall(r"run: make (?!\")(.*)", WORKFLOWS["test"] + WORKFLOWS["release"])
+    (listed,) = re.findall(r"target: \[(.*)\]", WORKFLOWS["test"])
+    named = {*" ".join(called).split(), *listed.split(", ")}
+    assert named >= {"test", "test-minimums", "docs", "test-dist", "sbom", "workflows"}
+    assert named <= TARGETS
+
+
+def test_the_declared_pythons_are_those_that_are_tested():
+    (matrix,) = re.findall(r"python: \[(.*)\]", WORKFLOWS["test"])
+    tested = re.findall(r"3\.\d+", matrix)
+    classifiers = "\n".join(PROJECT["project"]["classifiers"])
+    assert tested == re.findall(r":: (3\.\d+)$", classifiers, re.MULTILINE)
+    assert PROJECT["project"]["requires-python"].startswith(f">={tested[0]}")
+
+
+def test_only_the_job_that_publishes_can_ask_for_an_identity():
+    assert WORKFLOWS["release"].count("id-token: write") == 1
+    assert "id-token" not in WORKFLOWS["test"]
+    for text in (WORKFLOWS["test"], WORKFLOWS["release"]):
+        assert "\npermissions: {}\n" in text  # jobs ask for what they need
+        assert "secrets." not in text
+
+
+def test_the_source_distribution_has_what_tests_and_pages_read():
+    included = PROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
+    for name in ("tests", "docs", "benchmarks", "examples", "Makefile", "constraints.txt"):
+        assert f"/{name}" in included
+    for pattern in included:
+        assert list(ROOT.glob(pattern[1:])), f"pyproject.toml includes {pattern}, which is not here"
+
+
+def test_tools_of_a_release_are_pinned():
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    (tools,) = re.findall(r"\$\(PIP\) (build .*)", makefile)
+    pinned = re.findall(r"^([\w.-]+)==", (ROOT / "constraints.txt").read_text("utf-8"), re.M)
+    assert {*tools.split()} <= set(pinned)
+
+
+def test_metadata_for_archives_agree():
+    zenodo = json.loads((ROOT / ".zenodo.json").read_text("utf-8"))
+    citation = (ROOT / "CITATION.cff").read_text("utf-8")
+    assert zenodo["license"] == PROJECT["project"]["license"]
+    assert f"license: {zenodo['license']}\n" in citation
+    (related,) = zenodo["related_identifiers"]
+    assert f"doi: {related['identifier']}\n" in citation
+    assert {each["name"] for each in zenodo["creators"]} == {
+        each["name"] for each in PROJECT["project"]["authors"]
+    }
