@@ -1,10 +1,11 @@
-"""Draw the pictures of docs/idea.md.
+"""Draw the pictures of the documentation.
 
 Each picture is a small SVG file that adapts to a light or dark theme. Figures are computed here or
 read from records; the tests compare the files with the output of this script.
 """
 
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from naysay import TransitionMatrix
 from naysay.report.pictures import make_pixel_paths
 
 FOLDER = Path(__file__).parent
-DEMO = FOLDER.parent.parent / "benchmarks" / "results" / "demo.jsonl"
+RESULTS = FOLDER.parent.parent / "benchmarks" / "results"
 WIDTH = 420  # about that of a phone, so that text stays readable there
 MOST = 0.6  # the highest opacity on which text is still readable
 
@@ -79,6 +80,29 @@ def bars(x, y, values, names, *, scale=70):
         yield text(x, y + 34 * i, name)
         yield box(x, y + 34 * i + 4, max(scale * value, 1), 10, kind="bar")
         yield text(x + scale * value + 5, y + 34 * i + 13, f"{100 * value:.0f}", kind="small")
+
+
+def records_of(name):
+    lines = (RESULTS / f"{name}.jsonl").read_text("utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def dot(x, y, *, kind="bar"):
+    return f'<circle cx="{x:.1f}" cy="{y:g}" r="4.5" class="{kind}"/>'
+
+
+def scale_lines(x, width, bottom, ticks, low, high):
+    """Draw vertical lines at some values, with the values in % below; return them and the scale."""
+
+    def at(value):
+        return x + width * (value - low) / (high - low)
+
+    parts = [
+        f'<path class="line" opacity="0.25" d="M{at(tick):.1f} 30V{bottom}"/>'
+        + text(at(tick), bottom + 14, f"{100 * tick:.0f}", anchor="middle", kind="small")
+        for tick in ticks
+    ]
+    return parts, at
 
 
 def draw_label():
@@ -156,8 +180,8 @@ def draw_rows():
 def draw_result():
     """Draw the recorded accuracies of `naysay demo`."""
     results = {}
-    for line in DEMO.read_text("utf-8").splitlines():  # a later line about a setting counts
-        results |= json.loads(line)["results"]
+    for record in records_of("demo"):  # a later line about a setting counts
+        results |= record["results"]
     methods = {
         "TL": "true labels",
         "PC/S": "“not”, Q ignored",
@@ -188,7 +212,152 @@ def draw_result():
     return svg(396, "Test accuracy of five methods on the digits, in three settings", *parts)
 
 
+QUESTIONS = {
+    "Which transition matrix?": [
+        (
+            ["Did users accept or reject", "suggestions?"],
+            ["no matrix: keep both", "answers, from_log"],
+        ),
+        (["Did you choose what annotators", "were offered, or count pairs?"], ["transition=Q"]),
+        (
+            ["Do you know the true class of", "5 or more examples per class?"],
+            ['transition="estimate"'],
+        ),
+        (["Could you ask an expert for", "them?"], ["ask, then estimate"]),
+        (["Otherwise"], ['transition="uniform",', "and test it: naysay check"]),
+    ],
+    "Which learner?": [
+        (["Do you have a training loop", "of your own?"], ["ForwardCrossEntropy(Q)"]),
+        (["Do you want another classifier,", "such as LightGBM?"], ["ComplementaryWrapper"]),
+        (["Are the examples images?"], ['network="resnet18",', "with augmentation"]),
+        (["Otherwise: tables and text"], ["the default,", 'learner="auto"']),
+    ],
+}
+
+
+def draw_tree():
+    """Draw the two decisions: which transition matrix, and which learner."""
+    parts, y = [], 14
+    for title, rows in QUESTIONS.items():
+        parts.append(text(0, y, title, kind="strong"))
+        y += 12
+        for row, (question, answer) in enumerate(rows):
+            last = row == len(rows) - 1
+            parts += [
+                box(0, y, 204, 42, kind="line", opacity=0.5),
+                box(262, y, 158, 42, opacity=0.3),
+                arrow(206, y + 21, 52),
+            ]
+            for x, lines in ((10, question), (272, answer)):
+                top = y + 26 - 8 * (len(lines) - 1)
+                parts += [
+                    text(x, top + 16 * number, line, kind="small")
+                    for number, line in enumerate(lines)
+                ]
+            if not last:
+                parts += [
+                    text(226, y + 15, "yes", kind="small"),
+                    f'<path class="line" d="M30 {y + 44}v16m-5 -6l5 6l5 -6"/>',
+                    text(42, y + 57, "no", kind="small"),
+                ]
+            y += 62
+        y += 22
+    return svg(y - 40, "Which transition matrix and which learner to use", *parts)
+
+
+def draw_coverage():
+    """Draw how often the stated intervals of the accuracy covered it, with 95 % intervals."""
+    records = [each for each in records_of("coverage") if each["unknown"] is None]
+    groups = {"all fits": records}
+    for key in ("table", "habit"):
+        for value in sorted({each[key] for each in records}):
+            groups[value] = [each for each in records if each[key] == value]
+    bottom = 30 + 22 * len(groups)
+    parts, at = scale_lines(110, 300, bottom, (0.6, 0.7, 0.8, 0.9, 1), 0.6, 1)
+    parts.append(
+        text(0, 14, "stated 95 % intervals that cover the true accuracy, in %", kind="strong")
+    )
+    parts.append(f'<path class="line" stroke-dasharray="4 3" d="M{at(0.95):.1f} 24V{bottom}"/>')
+    for row, (name, several) in enumerate(groups.items()):
+        y = 44 + 22 * row
+        covered = [
+            each["interval"][0] <= each["true_accuracy"] <= each["interval"][1] for each in several
+        ]
+        share, low, high = wilson(sum(covered), len(covered))
+        parts += [
+            text(100, y + 4, name, anchor="end", kind="strong" if not row else ""),
+            f'<path class="line" d="M{at(max(low, 0.6)):.1f} {y}H{at(high):.1f}"/>',
+            dot(at(share), y),
+        ]
+    return svg(bottom + 20, "Coverage of the stated intervals, by table and by setting", *parts)
+
+
+def wilson(hits, n, z=1.96):
+    """Return a share and its interval by Wilson."""
+    share = hits / n
+    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * np.sqrt(share * (1 - share) / n + (z / (2 * n)) ** 2)
+    return share, middle - half, middle + half
+
+
+def draw_methods():
+    """Draw the recorded accuracies of all methods, in two settings."""
+    found = {"uniform": {}, "strong bias": {}}
+    for record in records_of("methods"):  # a later line counts
+        for setting, of_methods in record["results"].items():
+            found[setting] |= of_methods
+    mean = {
+        setting: {name: each["accuracy_mean"] / 100 for name, each in of_methods.items()}
+        for setting, of_methods in found.items()
+    }
+    names = sorted(mean["uniform"], key=lambda name: -mean["strong bias"].get(name, 0))
+    bottom = 34 + 18 * len(names)
+    parts, at = scale_lines(120, 290, bottom, (0, 0.25, 0.5, 0.75, 1), 0, 1)
+    parts += [
+        text(0, 14, "test accuracy in %:", kind="strong"),
+        dot(150, 10, kind="line"),
+        text(160, 14, "uniform labels"),
+        dot(270, 10),
+        text(280, 14, "strong bias"),
+    ]
+    for row, name in enumerate(names):
+        y = 44 + 18 * row
+        uniform, biased = (at(mean[setting][name]) for setting in ("uniform", "strong bias"))
+        parts += [
+            text(112, y + 4, name, anchor="end", kind="small"),
+            f'<path class="line" opacity="0.4" d="M{uniform:.1f} {y}H{biased:.1f}"/>',
+            dot(uniform, y, kind="line"),
+            dot(biased, y),
+        ]
+    return svg(
+        bottom + 20, "Test accuracy of all methods with uniform and with biased labels", *parts
+    )
+
+
+def draw_gallery(script):
+    """Draw what a script of the gallery printed: the share of right predictions."""
+    if script == "13_cifar_on_a_gpu":
+        trials = records_of("gpu_cifar")[-1]["results"]["accuracies"]
+        shares = {f"seed {seed}": share for seed, share in enumerate(trials)}
+    else:
+        shares = records_of("gallery")[-1]["results"][script]
+    parts = []
+    for row, (name, share) in enumerate(shares.items()):
+        y = 16 + 24 * row
+        parts += [
+            text(182, y, name, anchor="end"),
+            box(190, y - 12, 1.9 * share, 16, kind="bar", opacity=MOST),
+            text(194 + 1.9 * share, y, f"{share:.0f} %", kind="small"),
+        ]
+    return svg(24 * len(shares) + 6, "Right predictions, in per cent", *parts)
+
+
+GALLERY = [*records_of("gallery")[-1]["results"], "13_cifar_on_a_gpu"]
 PICTURES = {
+    **{f"gallery-{script[:2]}.svg": partial(draw_gallery, script) for script in GALLERY},
+    "tree.svg": draw_tree,
+    "coverage.svg": draw_coverage,
+    "methods.svg": draw_methods,
     "label.svg": draw_label,
     "habit.svg": draw_habit,
     "forward.svg": draw_forward,
