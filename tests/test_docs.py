@@ -186,8 +186,17 @@ def test_example_runs(script, tmp_path, monkeypatch, capfd):
         check_example(script, done.stdout, done.stderr, tmp_path)
         return
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(script), "--small"])
     runpy.run_path(str(script), run_name="__main__")
     check_example(script, *capfd.readouterr(), tmp_path)
+
+
+def test_the_gallery_has_a_picture_of_every_script_it_shows():
+    page = (DOCS / "gallery.md").read_text("utf-8")
+    shown = re.findall(r"\(\.\./examples/((\d\d)_\w+)\.py\)", page)
+    assert len(shown) == 8
+    assert {name for name, _ in shown} <= {path.stem for path in EXAMPLES}
+    assert re.findall(r"\(pictures/gallery-(\d\d)\.svg\)", page) == [number for _, number in shown]
 
 
 def anchors(page):

@@ -20,13 +20,13 @@ MANY_AT_ONCE = ROOT / "docs" / "many-at-once.md"
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
-def test_readme_figures_are_those_of_the_record():
+def test_figures_of_the_demo_are_those_of_the_record():
     record = merged_records("demo")
-    readme = (ROOT / "README.md").read_text("utf-8")
+    page = (ROOT / "docs" / "lab" / "demo.md").read_text("utf-8")
     for method in (*SHOWN, "LM/E, anchors for Q only"):
         figures = [record[setting][method] for setting in ("uniform", "without0", "with0")]
         cells = [f"{each['accuracy_mean']:.1f} ± {each['accuracy_sd']:.1f}" for each in figures]
-        assert f"| {method} | {' | '.join(cells)} |" in readme
+        assert f"| {method} | {' | '.join(cells)} |" in page
 
 
 def shorter_records():
@@ -466,8 +466,12 @@ def test_the_study_of_coverage_is_that_of_the_records():
     unknown = 1 - len(shown) / len(records)
     assert f"| all fits | {len(records)} | {unknown:.1%} | {coverage:.1%} |" in page
     assert f"| {sum(entries) / len(entries):.1%} |" in page
-    trust = " ".join((ROOT / "docs" / "trust.md").read_text("utf-8").split())
+    trust, readme = (
+        " ".join((ROOT / name).read_text("utf-8").split())
+        for name in ("docs/trust.md", "README.md")
+    )
     assert f"covered the accuracy in {coverage:.0%} of {len(records)} fits" in trust
+    assert f"[cover it in {100 * coverage:.0f} % of {len(records)} fits]" in readme
 
 
 def test_what_pairs_add_is_that_of_the_records():
