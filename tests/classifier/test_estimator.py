@@ -13,6 +13,7 @@ from sklearn.decomposition import PCA
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils import estimator_checks as checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 
@@ -58,12 +59,10 @@ def small(**options):
 # classifier learns to avoid; `check_array_api_input` skips itself where SCIPY_ARRAY_API is not set.
 # As for scikit-learn's MLPClassifier and SGDClassifier, a row of weight 2 and a row that is there
 # twice are equal in the loss, but not in the order of batches; test_weights.py tests the loss.
-# `check_fit_score_takes_y` calls partial_fit after fit, which refuses to replace a mixture.
 @pytest.mark.unmeasured
 @parametrize_with_checks(
-    [ComplementaryClassifier(random_state=0, epochs=2, device="cpu")],
+    [small(epochs=2)],
     expected_failed_checks=lambda estimator: {
-        "check_fit_score_takes_y": "partial_fit trains networks only",
         "check_sample_weight_equivalence_on_dense_data": "batches differ",
         "check_sample_weight_equivalence_on_sparse_data": "batches differ",
     },
@@ -73,6 +72,25 @@ def small(**options):
 )
 def test_classifier_keeps_the_scikit_learn_contract(estimator, check):
     check(estimator)
+
+
+# Those that depend on what is learned, for the default learner, whose fits take ten times as long.
+@pytest.mark.unmeasured
+@pytest.mark.parametrize(
+    "check",
+    [
+        checks.check_classifiers_classes,
+        checks.check_classifiers_one_label,
+        checks.check_classifiers_train,
+        checks.check_estimators_dtypes,
+        checks.check_estimators_pickle,
+        checks.check_fit2d_1feature,
+        checks.check_fit_idempotent,
+        checks.check_methods_subset_invariance,
+    ],
+)
+def test_the_default_learner_keeps_the_scikit_learn_contract(check):
+    check("ComplementaryClassifier", small(learner="auto", epochs=2))
 
 
 def test_classifier_learns_from_biased_labels_what_the_uniform_assumption_misses():
