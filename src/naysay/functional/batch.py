@@ -1,6 +1,7 @@
 """Steps common to all losses: check and flatten the inputs, then weight and reduce the losses."""
 
-# pyright: reportUnnecessaryIsInstance=false  (callers may pass anything, and get a clear error)
+# callers may pass anything, and get a clear error
+# pyright: reportUnnecessaryIsInstance=false
 
 from typing import NamedTuple
 

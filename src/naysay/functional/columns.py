@@ -12,6 +12,10 @@ A K×K array is built only if Q is small or dense. The forms are named tuples be
 `torch.compile` can trace these without a graph break.
 """
 
+# torch does not say which types autograd and its functions return
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownMemberType=false
+
 import ctypes
 import math
 import weakref

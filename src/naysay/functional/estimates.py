@@ -1,6 +1,7 @@
 """Losses of networks that estimate P(Ȳ | x), and how to decode their predictions."""
 
-# pyright: reportUnnecessaryIsInstance=false  (callers may pass anything, and get a clear error)
+# callers may pass anything, and get a clear error
+# pyright: reportUnnecessaryIsInstance=false
 
 import torch
 from torch import Tensor

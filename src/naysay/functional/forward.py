@@ -5,7 +5,12 @@ each operation takes about as long as the call to it, so the number of operation
 For 1000 classes it is the number of passes over the data.
 """
 
-# pyright: reportUnnecessaryIsInstance=false  (callers may pass anything, and get a clear error)
+# torch does not say which types autograd and its functions return
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownMemberType=false
+
+# callers may pass anything, and get a clear error
+# pyright: reportUnnecessaryIsInstance=false
 
 import math
 from collections.abc import Callable

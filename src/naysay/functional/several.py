@@ -1,6 +1,7 @@
 """Losses on several complementary labels per example, and on evidence of any kind."""
 
-# pyright: reportUnnecessaryIsInstance=false  (callers may pass anything, and get a clear error)
+# callers may pass anything, and get a clear error
+# pyright: reportUnnecessaryIsInstance=false
 
 import torch
 from torch import Tensor

@@ -1,6 +1,7 @@
 """Losses that ask several views of an example for consistent predictions."""
 
-# pyright: reportUnnecessaryIsInstance=false  (callers may pass anything, and get a clear error)
+# callers may pass anything, and get a clear error
+# pyright: reportUnnecessaryIsInstance=false
 
 import torch
 from numpy.typing import ArrayLike

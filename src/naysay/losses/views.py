@@ -1,6 +1,7 @@
 """Losses on several views of each example, with the schedule of their consistency weight."""
 
-# pyright: reportUnnecessaryIsInstance=false  (callers may pass anything, and get a clear error)
+# callers may pass anything, and get a clear error
+# pyright: reportUnnecessaryIsInstance=false
 
 from collections.abc import Callable
 from typing import Any, ClassVar
