@@ -83,6 +83,7 @@ def test_a_diagonal_is_estimated_where_annotators_may_err():
     assert low < 0.1 < high < 0.25
 
 
+@pytest.mark.unmeasured
 def test_uniform_annotators_who_err_do_not_get_a_zero_diagonal():
     uniform = np.asarray(TransitionMatrix.uniform(4))
     wrong = TransitionMatrix(0.9 * uniform + 0.1 * np.eye(4), allow_diagonal=True)
@@ -114,6 +115,7 @@ def test_intervals_come_with_the_matrix(fitted):
     assert known.advice.startswith("More anchors of class")
 
 
+@pytest.mark.unmeasured
 def test_the_same_seed_gives_the_same_matrix_and_answers_may_be_several():
     answers = Observations(
         example=np.concatenate([np.arange(300), np.arange(100)]),
@@ -186,6 +188,7 @@ def test_networks_that_estimate_may_be_trained_for_less_long(more, n_epochs):
     assert len(views) == n_epochs + 2  # each network is made for a view, too
 
 
+@pytest.mark.unmeasured
 def test_networks_that_refine_are_held_near_the_prior():
     annotators = TransitionMatrix.human("clcifar10")  # some of whose rows are nearly alike
     labels = annotators.sample(y, seed=0)
@@ -326,6 +329,7 @@ def test_networks_that_explain_less_or_know_no_anchors_do_not_count(refine, wors
     assert refine((HALF, True, -2.0), worse)[0] == HALF
 
 
+@pytest.mark.unmeasured
 def test_networks_that_learn_again_find_more_where_anchors_are_few(monkeypatch):
     images, _, true, _ = train_test_split(
         ALL_X, ALL_y, train_size=1347, stratify=ALL_y, random_state=0
@@ -392,12 +396,14 @@ def test_annotators_get_matrices_of_their_own_and_those_of_few_answers_are_named
     assert loaded.transitions_ == clf.transitions_
 
 
+@pytest.mark.unmeasured
 def test_annotators_alike_share_one_matrix():
     alike = fit_apart(ask(dict.fromkeys(HABITS, HABITS["bob"]), WHO))
     assert alike.transitions_ == alike.transition_estimate_.by_annotator == {}
     assert "held_out_accuracy" in alike.history_[0]
 
 
+@pytest.mark.unmeasured
 def test_mistakes_are_those_of_who_makes_them():
     rows = 0.7 * np.asarray(HABITS["bob"]) + 0.3 * np.eye(4)
     habits = HABITS | {"bob": TransitionMatrix(rows, allow_diagonal=True)}

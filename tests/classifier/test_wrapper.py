@@ -88,12 +88,14 @@ def test_wrapper_keeps_the_scikit_learn_contract(estimator, check):
     ],
     ids=lambda estimator: type(estimator).__name__,
 )
+@pytest.mark.unmeasured
 def test_any_classifier_learns_from_biased_labels(blobs, estimator):
     X, y, Q = blobs
     clf = wrap(estimator, transition=Q, max_rounds=3).fit(X, Q.sample(y, seed=0))
     assert accuracy(clf, X, y) > 0.9
 
 
+@pytest.mark.unmeasured
 def test_uniform_digits_are_learned_far_better_than_by_the_labels_of_one_round():
     X, y = load_digits(return_X_y=True)
     labels = TransitionMatrix.uniform(10).sample(y, seed=1)
@@ -139,6 +141,7 @@ def test_same_random_state_gives_the_same_result_for_any_number_of_jobs(iris):
     np.testing.assert_array_equal(first, second)
 
 
+@pytest.mark.unmeasured
 def test_several_labels_tell_more_than_one(blobs):
     X, y, _ = blobs
     Q = TransitionMatrix.uniform(6)
@@ -309,6 +312,7 @@ def test_sparse_x_tables_and_text_reach_the_classifier_as_they_are(iris):
     assert accuracy(clf, texts, y) > 0.95
 
 
+@pytest.mark.unmeasured
 def test_missing_values_and_categories_of_a_table_are_no_obstacle(blobs):
     X, y, Q = blobs
     table = pd.DataFrame(X, columns=list("abcde"))

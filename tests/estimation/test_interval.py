@@ -43,11 +43,13 @@ def from_anchors_alone(probs, comp_labels, Q, seed):
 
 @pytest.mark.parametrize("sharpness", [5.0, 1.2], ids=["precise", "imprecise"])
 @TRUE_MATRICES
+@pytest.mark.unmeasured
 def test_intervals_have_their_nominal_coverage(make, sharpness):
     assert 0.9 <= coverage(make, sharpness, from_labels_alone) <= 0.98
 
 
 @TRUE_MATRICES
+@pytest.mark.unmeasured
 def test_intervals_around_an_independent_estimate_have_their_coverage_too(make):
     assert coverage(make, 2.0, from_anchors_alone) >= 0.94
 

@@ -22,6 +22,7 @@ def estimate(Q, seed, **options):
 
 
 @pytest.mark.parametrize("habit", ["uniform", "with0"])
+@pytest.mark.unmeasured
 def test_the_interval_covers_the_rate(habit):
     Q = TransitionMatrix.uniform(5) if habit == "uniform" else TransitionMatrix.with_zeros(5, 3)
     n_inside = 0

@@ -108,6 +108,7 @@ def test_every_method_learns_iris_from_uniform_labels_and_is_saved_by_its_name(
 
 
 @EVERY
+@pytest.mark.unmeasured
 def test_every_method_takes_anchors_too(name, iris):
     X, y, comp_labels = iris
     anchors = (X[::10], y[::10])

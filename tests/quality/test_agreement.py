@@ -23,6 +23,7 @@ MATRICES = [
 
 
 @pytest.mark.parametrize("Q", MATRICES)
+@pytest.mark.unmeasured
 def test_a_right_matrix_is_refuted_in_fewer_than_one_of_twenty_cases(Q):
     refuted = [
         check_matrix(labels, Q, predictions=predicted, seed=seed).refuted

@@ -77,6 +77,7 @@ def test_matrices_from_few_answers_are_shrunk_towards_the_common_one():
 
 @pytest.mark.parametrize("n", [10, 100])
 @pytest.mark.parametrize("known", [True, False])
+@pytest.mark.unmeasured
 def test_rates_are_not_shrunk_and_their_intervals_contain_them(n, known):
     rng = np.random.default_rng(13)
     rates = {"never": 0.0, "seldom": 0.05, "often": 0.3, "always": 1.0}
@@ -106,6 +107,7 @@ def test_rates_are_not_shrunk_and_their_intervals_contain_them(n, known):
 
 @pytest.mark.parametrize("n", [1, 2, 5])
 @pytest.mark.parametrize("known", [True, False])
+@pytest.mark.unmeasured
 def test_the_standard_error_from_few_answers_is_not_too_small(n, known):
     rng = np.random.default_rng(12)
     truth, covered = animals(5, 0.1), 0
