@@ -1,9 +1,11 @@
 """The command line as a whole, and the commands that have no test file of their own."""
 
 import json
+import os
 import subprocess
 import sys
 
+import pytest
 from typer.testing import CliRunner
 
 from naysay import InvalidTransitionMatrix, TransitionMatrix, __version__
@@ -29,6 +31,15 @@ def test_inspect_prints_the_diagnosis(tmp_path):
     assert figures["unused_labels"] == ["owl"]
     assert figures["condition_number"] is None
     assert figures["rank"] == 2
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no named pipes")
+def test_inspect_refuses_labels_from_a_pipe_because_they_are_read_again(tmp_path):
+    TransitionMatrix.uniform(3).write(tmp_path / "Q.csv")
+    os.mkfifo(tmp_path / "labels.csv")
+    done = run("inspect", str(tmp_path / "Q.csv"), "--labels", str(tmp_path / "labels.csv"))
+    assert done.exit_code == 1
+    assert "--labels must be a file, because it is read more than once" in done.output
 
 
 def test_methods_are_listed_as_a_table_as_json_and_as_markdown():

@@ -185,7 +185,7 @@ def estimate_from_predictions(
     named = {"n_classes": len(names), "classes": names}
     estimate = partial(from_anchors, **named, allow_diagonal=allow_diagonal, warn=False)
     first = estimate(at_anchors, anchors.y)
-    few = describe_few_anchors(at_anchors, anchors.y, names)
+    few = describe_few_anchors(anchors.y, names)
     warnings = () if few is None else (few,)
     if not allow_diagonal and pairs.trace():
         warnings += (

@@ -204,7 +204,7 @@ _TRAINING = (
     _train(
         "checkpoint",
         "Folder for the state of training. If the command is stopped, the same command goes on "
-        "from there.",
+        "from there. A network is then the learner.",
         kind=Path | None,
         metavar="FOLDER",
     ),

@@ -100,7 +100,7 @@ def from_anchors(
             "probability is on the class itself. For annotators who make mistakes pass "
             "allow_diagonal=True."
         )
-    if warn and (few := describe_few_anchors(probs, labels, names)) is not None:
+    if warn and (few := describe_few_anchors(labels, names)) is not None:
         warnings.warn(few, NaysayWarning, stacklevel=2)
     return TransitionMatrix(rows / totals, names, allow_diagonal=allow_diagonal)
 
@@ -143,24 +143,20 @@ def choose_anchors(
     return np.concatenate([order[true[order] == k][:n_per_class] for k in range(n_classes)])
 
 
-def describe_few_anchors(
-    probs: Probs, labels: NDArray[np.int64], names: Sequence[str]
-) -> str | None:
-    """Describe how far off a row may be when its anchors are few; None when they are not."""
+def describe_few_anchors(labels: NDArray[np.int64], names: Sequence[str]) -> str | None:
+    """Describe which class has few anchors; None when none has.
+
+    How far its row is off cannot be told from them: predictions that agree may all be wrong.
+    """
     counts = np.bincount(labels, minlength=len(names))
     fewest = int(counts.argmin())
     n = int(counts[fewest])
     if n >= _FEW_ANCHORS:
         return None
-    if n > 1:
-        standard_error = probs[labels == fewest].std(axis=0, ddof=1).max() / np.sqrt(n)
-        uncertainty = f"its row has an error of up to ±{1.96 * standard_error:.2g} (95 %)"
-    else:
-        uncertainty = "the error of its row cannot be estimated"
     return (
-        f"Q was estimated from {n} anchor{'s' if n > 1 else ''} for class {names[fewest]!r}; "
-        f"{uncertainty}. More true labels help most here ({_FEW_ANCHORS} to 10 per class are "
-        "usual)."
+        f"Q was estimated from {n} anchor{'s' if n > 1 else ''} for class {names[fewest]!r}, so "
+        f"that its row may be far off. More true labels help most here ({_FEW_ANCHORS} to 10 per "
+        "class are usual)."
     )
 
 

@@ -131,8 +131,9 @@ def check_order_known(
 
 def read_column(path: Path, column: str | None) -> NDArray[np.str_]:
     """Read a column of a table as text, without empty cells."""
-    from naysay.datasets.own.tables import find_column, read_table  # loads pyarrow
+    from naysay.datasets.own.tables import find_column, read_table, refuse_pipe  # loads pyarrow
 
+    refuse_pipe(path, "--labels")
     names = read_table(path).column_names
     if column is None and len(names) > 1:
         raise InvalidInput(

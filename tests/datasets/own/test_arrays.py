@@ -133,3 +133,17 @@ def test_a_member_that_is_no_array_is_refused(tmp_path):
         archive.writestr("labels", "not an array")
     with pytest.raises(InvalidData, match="labels is not an array"):
         read_own(path)
+
+
+@pytest.mark.parametrize("kind", [">f8", ">i2", "<f2", np.longdouble])
+def test_numbers_of_any_size_and_byte_order_are_read(tmp_path, kind):
+    np.savez(tmp_path / "t.npz", X=np.array([[1, 5], [2, 3]], dtype=kind), labels=[0, 1])
+    assert read_own(tmp_path / "t.npz").X.tolist() == [[1, 5], [2, 3]]
+
+
+@pytest.mark.parametrize("name", ["labels", "classes"])
+def test_text_that_is_half_a_character_is_refused(tmp_path, name):
+    arrays = {"X": np.eye(2), "labels": [0, 1], name: np.array(["a", "\ud800"])}
+    np.savez(tmp_path / "t.npz", **arrays)
+    with pytest.raises(InvalidData, match=f"{name}.* must be valid text"):
+        read_own(tmp_path / "t.npz")

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import sys
 
 import numpy as np
@@ -377,3 +378,13 @@ def test_capitals_can_be_ignored(tmp_path):
     assert own.classes == ("CAT", "DOG", "OWL")
     (tmp_path / "a.csv").write_text("x,is\n1,oWl\n")
     assert read_anchors(tmp_path / "a.csv", own, ignore_case=True)[1].tolist() == [2]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no /dev")
+def test_what_bash_writes_for_the_output_of_a_command_is_read_as_csv(table):
+    reader, writer = os.pipe()
+    os.write(writer, CSV.encode())
+    os.close(writer)
+    own = read_own(f"/dev/fd/{reader}", label="not", ignore=["is", "who"])
+    os.close(reader)
+    assert_array_equal(own.X, read_own(table, label="not", ignore=["is", "who"]).X)

@@ -1,5 +1,8 @@
 """Anchors in a file of their own."""
 
+import os
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -54,3 +57,11 @@ def test_array_files_and_image_folders_hold_anchors_too(tmp_path):
     X, y = read_anchors(tmp_path / "true", read_own(tmp_path / "own"))
     assert y.tolist() == [1]
     np.testing.assert_array_equal(X, images[:1])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no named pipes")
+def test_anchors_from_a_pipe_are_refused_because_they_are_read_again(own, tmp_path):
+    os.mkfifo(tmp_path / "a.csv")  # to open it twice would wait forever
+    for pipe in (tmp_path / "a.csv", "-"):
+        with pytest.raises(InvalidInput, match=r"anchors .* must be a file.* read more than once"):
+            read_anchors(pipe, own)

@@ -36,6 +36,7 @@ def open_arrays(
     n_rows = len(features)
     if classes is None and "classes" in arrays:
         classes = [str(each) for each in arrays["classes"].ravel().tolist()]
+        _as_arrow(classes, "classes", source)
     cells: dict[str, pa.Array] = {}
     is_log = "suggested" in columns or "suggested" in arrays
     if "offered" in columns:
@@ -118,7 +119,9 @@ def split_features(X: NDArray[Any], source: str) -> pa.Table | MappedArray | NDA
             )
         if isinstance(X, np.memmap):
             return MappedArray(X, source)
-        columns = np.ascontiguousarray(X.T)
+        # Arrow has neither long doubles nor the byte order of another machine
+        columns = np.ascontiguousarray(X.T, dtype=np.float64 if X.dtype.kind == "f" else None)
+        columns = columns.astype(columns.dtype.newbyteorder("="), copy=False)
         return pa.table({f"x{index}": column for index, column in enumerate(columns)})
     if X.dtype != np.uint8:
         raise InvalidData(
@@ -185,4 +188,14 @@ def text_cells(
                 "the array as text, not as bytes."
             ) from None
     text = [value.strip() or None for value in values.tolist()]
-    return pa.array(text, pa.large_string())
+    return _as_arrow(text, name, source)
+
+
+def _as_arrow(text: Sequence[str | None], name: str, source: str) -> pa.Array:
+    try:
+        return pa.array(text, pa.large_string())
+    except UnicodeEncodeError as error:
+        raise InvalidData(
+            f"{name} of {source} must be valid text. Got {error.object!a}, which is half of a "
+            "character."
+        ) from None

@@ -53,6 +53,7 @@ from naysay.datasets.own.tables import (
     is_list,
     pc,
     read_table,
+    refuse_pipe,
     source_name,
     to_text,
 )
@@ -545,6 +546,7 @@ def read_anchors(
     ([[5.0]], [1])
     """
     name = source_name(data)
+    refuse_pipe(data, "anchors (--anchors)")
     if kind_of_folder(data) == "images":
         labels = pa.array(find_labelled_images(data)[1])
         X = read_features(data, own.recipe)

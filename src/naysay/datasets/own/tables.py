@@ -113,7 +113,7 @@ def without_index(names: Iterable[str]) -> list[str]:
 
 def find_format(data: Any, delimiter: str | None) -> tuple[str, str | None]:
     """Find the format of a file by its name, and its delimiter, None if it is to be detected."""
-    if str(data) == "-":
+    if str(data) == "-" or str(data).startswith("/dev/"):  # such as /dev/stdin, and <(…) in bash
         return "csv", delimiter
     suffixes = [suffix.lower() for suffix in Path(data).suffixes[-2:]]
     is_compressed = suffixes[-1:] == [".gz"]
@@ -173,6 +173,15 @@ def is_database(data: Any) -> bool:
         return False
     with Path(data).open("rb") as file:
         return file.read(len(SQLITE_MAGIC)) == SQLITE_MAGIC
+
+
+def refuse_pipe(data: Any, role: str) -> None:
+    """Refuse a pipe and standard input where a table is read more than once."""
+    if not is_frame(data) and (str(data) == "-" or Path(data).is_fifo()):
+        raise InvalidInput(
+            f"{role} must be a file, because it is read more than once. Got {source_name(data)}, "
+            "which can be read only once: save it as a file first."
+        )
 
 
 def source_name(data: Any) -> str:
