@@ -9,7 +9,6 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
@@ -112,7 +111,7 @@ def predict_file(
         batches = _read_rows(data, recipe, images, example_id, damaged, n_rows, delimiter, decimal)
     is_empty = True
     classes = pa.array(model.classes_.astype(str))
-    for columns, X, is_missing in _ahead(batches) if is_path else batches:
+    for columns, X, is_missing in batches:
         is_empty = False
         probs = model.predict_proba(X)
         best = pa.array(probs.argmax(axis=1), mask=is_missing)
@@ -122,15 +121,6 @@ def predict_file(
         yield pa.table(columns)
     if is_empty:
         raise InvalidInput(f"{source_name(data)} must contain examples. It has none.")
-
-
-def _ahead(batches: _Batches) -> _Batches:
-    """Read each batch in a thread, while the caller works on the one before it."""
-    with ThreadPoolExecutor(1) as thread:
-        following = thread.submit(next, batches, None)
-        while (batch := following.result()) is not None:
-            following = thread.submit(next, batches, None)
-            yield batch
 
 
 def _read_rows(
