@@ -16,11 +16,11 @@ from naysay.datasets import read_own
 
 X, y = load_digits(n_class=4, return_X_y=True)
 classes = ["zero", "one", "two", "three"]
-n_asked = 400
+n_asked = 300
 items = []
 for row in range(n_asked):
     pixels = {f"pixel {at}": value for at, value in enumerate(X[row])}
-    known = classes[y[row]] if row < 40 else None  # to learn how people answer
+    known = classes[y[row]] if row < 30 else None  # to learn how people answer
     items.append(Item(str(row), pixels, known))
 create("digits.db", Settings.of(classes, n_answers=1), items)
 

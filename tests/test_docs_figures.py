@@ -501,3 +501,14 @@ def test_power_and_false_alarms_of_the_test_of_a_matrix_are_those_of_the_record(
     assert f"100 labels refuted the uniform matrix in {few:.0%} of the cases" in page
     assert f"and 500 labels in {many:.0%}" in page
     assert f"with 26 classes, 500 labels did in {letters:.0%}" in page
+
+
+def test_size_and_import_time_of_the_package_are_those_of_the_record():
+    record = last_record("package")
+    page = " ".join((ROOT / "docs" / "lab" / "performance.md").read_text("utf-8").split())
+    seconds = record["seconds"]
+    assert f"The wheel has {record['wheel_kb']} KB" in page
+    more = seconds["import naysay"] - seconds["python alone"]
+    assert f"takes {more:.2f} s more than Python alone" in page
+    assert f"takes {seconds['import of the classifier']:.1f} s to import" in page
+    assert f"`naysay --version` takes {seconds['naysay --version']:.1f} s" in page
