@@ -402,6 +402,27 @@ def test_information_is_largest_where_the_model_is_unsure():
     assert (np.diff(expected_information(probs, TransitionMatrix.uniform(4), own)) > 0).all()
 
 
+def test_agreement_is_of_people_who_could_have_said_the_same():
+    frame = pandas.DataFrame(
+        [
+            ("1", "ann", "ash", "ash|elm"),
+            ("1", "bob", "elm", "elm|ash"),  # the same list in another order
+            ("2", "ann", "fir", "fir|oak|elm"),
+            ("2", "bob", "fir", "ash|fir|oak"),  # both could say fir or oak
+            ("3", "ann", "ash", "ash|elm"),
+            ("3", "bob", "oak", "fir|oak"),  # nothing in common
+            ("4", "ann", "ash", "ash|fir"),
+            ("4", "ann", "fir", "ash|fir"),  # one person
+        ],
+        columns=["id", "who", "not", "offered"],
+    ).assign(x=1.0)
+    roles = {"label": "not", "annotator": "who", "example_id": "id", "offered": "offered"}
+    found = agreement(read_own(frame, **roles, classes=CLASSES, separator="|"))
+    # ann says ash 3 times and fir twice, bob each of elm, fir and oak once
+    chance = (0.0 + 1.0 * 0.5) / 2
+    assert found == {"n_pairs": 2, "same": 0.5, "by_chance": pytest.approx(chance)}
+
+
 HABITS = {
     "ann": [[0, 0.8, 0.1, 0.1], [0.8, 0, 0.1, 0.1], [0.1, 0.1, 0, 0.8], [0.1, 0.1, 0.8, 0]],
     "bob": [[0, 0.1, 0.1, 0.8], [0.1, 0, 0.8, 0.1], [0.1, 0.8, 0, 0.1], [0.8, 0.1, 0.1, 0]],

@@ -7,6 +7,7 @@ import sqlalchemy as sa
 from PIL import Image
 
 from naysay._base.task_tables import answer_table, deal_table
+from naysay.annotation import server
 from naysay.annotation.questions import Settings, find_items
 from naysay.annotation.store import Task, create
 
@@ -148,6 +149,31 @@ def test_a_phone_has_large_buttons_and_no_scrolling(browser, task, serve):
             browser.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": False})
 
 
+def test_nothing_moves_on_a_phone_between_kinds_of_questions(browser, tmp_path, serve):
+    (tmp_path / "t.csv").write_text("x\n" + "\n".join(map(str, range(40))) + "\n")
+    kind, root, items = find_items(tmp_path / "t.csv")
+    names = ["cat", "dog", "a name that is so long that it needs three lines on a phone", "owl"]
+    title = f"table {time.time()}"
+    settings = Settings.of(names, kind=kind, root=root, ask="both", n_offered=3, title=title)
+    create(tmp_path / "both.db", settings, items)
+    with Task(tmp_path / "both.db") as both, serve(both) as url:
+        size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        try:
+            browser.get(url)
+            until(lambda: browser.find_elements("css selector", "#options button"))
+            places, kinds = set(), set()
+            for _ in range(12):
+                kinds.add(browser.execute_script("return waiting[0].question"))
+                script = "return ['stage', 'more'].map((each) => $(each).getBoundingClientRect().y)"
+                places.add(tuple(browser.execute_script(script)))
+                press(browser, "0")
+            assert kinds == {"which", "yes-no"}
+            assert len(places) == 1
+        finally:
+            browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
 def test_two_people_at_once_get_different_examples(browser, task, serve):
     with serve(task) as url:
         windows = []
@@ -167,7 +193,7 @@ def test_two_people_at_once_get_different_examples(browser, task, serve):
         assert len({deal.person for deal in deals}) == 2
 
 
-def test_the_overview_shows_figures_and_makes_links(browser, task, serve):
+def test_the_overview_shows_figures_makes_links_and_learns(browser, task, serve, monkeypatch):
     with serve(task) as url:
         open_page(browser, url)
         press(browser, "1")
@@ -178,3 +204,9 @@ def test_the_overview_shows_figures_and_makes_links(browser, task, serve):
         browser.find_element("css selector", "#invite button").click()
         until(lambda: "?token=" in browser.find_element("id", "link").text)
         until(lambda: "me (owner)" in browser.find_element("id", "people").text)
+        # a script that fails in place of the command, which would load torch
+        monkeypatch.setattr(server, "_LEARN", ("-S", "-c", "raise SystemExit('error: too few')"))
+        browser.find_element("id", "learn").click()
+        learning = browser.find_element("id", "learning")
+        until(lambda: learning.text == "too few")
+        assert "problem" in learning.get_attribute("class")

@@ -62,20 +62,25 @@ class Queue:
         if now - self._swept >= _SWEEP or now < self._swept:
             self._sweep(connection, now)
         until = now + self.settings.lease
-        held = connection.execute(_HELD, {"who": who, "state": LEASED, "most": 50}).all()
+        rows = connection.execute(_HELD, {"who": who, "states": [LEASED, RELEASED], "most": 50})
+        mine = rows.all()
+        held = [row for row in mine if row.state == LEASED]
         if held and min(row.until for row in held) < until - self.settings.lease / 4:
             connection.execute(_RENEW, [{"deal_id": row.deal, "until_": until} for row in held])
         missing = want - len(held)
         if missing > 0 and now - self._resting.get(who, -_REST) >= _REST:
-            held = [*held, *self._deal_more(connection, who, missing, now)]
+            released = [row for row in mine if row.state == RELEASED]
+            held += self._deal_more(connection, who, missing, released, now)
             if len(held) < want:
                 self._resting[who] = now
             else:
                 self._resting.pop(who, None)
         return [_question(row) for row in held]
 
-    def _deal_more(self, connection: sa.Connection, who: int, want: int, now: float) -> list[Any]:
-        found = self._lease_again(connection, who, want, RELEASED, now)
+    def _deal_more(
+        self, connection: sa.Connection, who: int, want: int, released: list[Any], now: float
+    ) -> list[Any]:
+        found = self._lease_again(connection, released[:want], now)
         n_known = sum(self._rng.random() < self._known_rate(connection) for _ in range(want))
         chosen: list[tuple[Any, str]] = []
         if len(found) < want and n_known:
@@ -93,7 +98,8 @@ class Queue:
         if chosen:
             found += self._lease(connection, who, chosen, now)
         if len(found) < want:
-            found += self._lease_again(connection, who, want - len(found), LATER, now)
+            facts = {"who": who, "states": [LATER], "most": want - len(found)}
+            found += self._lease_again(connection, connection.execute(_HELD, facts).all(), now)
         return found
 
     def _known_rate(self, connection: sa.Connection) -> float:
@@ -142,11 +148,8 @@ class Queue:
             for number, each, (row, _) in zip(ids, rows, chosen, strict=True)
         ]
 
-    def _lease_again(
-        self, connection: sa.Connection, who: int, most: int, state: int, now: float
-    ) -> list[Any]:
-        """Lease questions again that this person had: those whose lease ended, or put off."""
-        rows = connection.execute(_HELD, {"who": who, "state": state, "most": most}).all()
+    def _lease_again(self, connection: sa.Connection, rows: Sequence[Any], now: float) -> list[Any]:
+        """Lease questions again that a person had: those whose lease ended, or put off."""
         leased = []
         for row in rows:
             if row.known is None and not _take(connection, row.item):
@@ -334,11 +337,16 @@ _HELD = (
         deal.question,
         deal.offered,
         deal.until,
+        deal.state,
         item.known,
     )
     .join_from(deal_table, item_table, deal.item == item.id)
-    .where(deal.person == _who, deal.state == sa.bindparam("state"), deal.state != ANSWERED)
-    .order_by(deal.dealt, deal.id)
+    .where(
+        deal.person == _who,
+        deal.state.in_(sa.bindparam("states", expanding=True)),
+        deal.state != ANSWERED,  # for the index
+    )
+    .order_by(deal.state, deal.dealt, deal.id)
     .limit(_most)
 )
 _was_dealt = sa.exists().where(deal.item == item.id, deal.person == _who)

@@ -31,6 +31,7 @@ from naysay.annotation.queue import Question
 from naysay.annotation.store import LostDatabase, Person, Task
 
 PAGE = Path(__file__).parent / "page"
+_ASSETS = {each.name for each in PAGE.iterdir() if each.suffix != ".html"}
 _AHEAD = 8  # questions fetched ahead
 _MOST_AHEAD = 50
 _PER_SECOND, _BURST = 100.0, 300.0  # requests of a person
@@ -189,7 +190,7 @@ class Server:
     async def asset(self, request: Request) -> Response:
         """Send a script or style sheet of the pages."""
         name = request.path_params["name"]
-        if name not in {"annotate.js", "owner.js", "style.css", "icon.svg"}:
+        if name not in _ASSETS:
             raise HTTPException(404, "There is no such file.")
         return FileResponse(PAGE / name, headers={"cache-control": "no-cache"})
 
@@ -211,6 +212,7 @@ class Server:
                     "kind": self.settings.kind,
                     "classes": self.settings.classes,
                     "none_of_these": self.settings.none_of_these,
+                    "n_offered": 2 if self.settings.ask == "yes-no" else self.settings.n_offered,
                 },
                 "person": {"name": who.name, "is_owner": who.is_owner},
             }

@@ -3,6 +3,7 @@
 import json
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -100,31 +101,37 @@ def expected_information(
 
 
 def agreement(own: OwnData) -> dict[str, Any]:
-    """Compare the answers of two people to the same question about the same example."""
-    questions: dict[Any, list[tuple[int, int]]] = defaultdict(list)
+    """Compare the answers of two people about the same example, where they could have agreed.
+
+    Two labels are compared if both were offered to both people, and two answers "yes" or "no" if
+    they are about the same class. The agreement by chance is that of people who choose among the
+    classes that both were offered, each as often as usual for them.
+    """
+    questions: dict[Any, list[tuple[int, int, Any]]] = defaultdict(list)
+    shares: dict[Any, Counter[int]] = defaultdict(Counter)
     assert own.annotator is not None
     said = np.full(len(own.label), -1) if own.accepted is None else own.accepted
     for place, (example, who, label) in enumerate(
         zip(own.example.tolist(), own.annotator.tolist(), own.label.tolist(), strict=True)
     ):
-        if said[place] >= 0:
-            questions[example, "is it", label].append((who, int(said[place])))
-        else:
-            listed = None if own.offered is None else own.offered[place]
-            key = None if listed is None else frozenset(listed)
-            questions[example, "which", key].append((who, label))
+        is_label = said[place] < 0
+        answer = label if is_label else int(said[place])
+        listed = own.offered[place] if is_label and own.offered is not None else None
+        key = None if is_label else label
+        questions[example, key].append((who, answer, None if listed is None else frozenset(listed)))
+        shares[who, is_label][answer] += 1
     n_pairs, n_same, by_chance = 0, 0, 0.0
-    shares: dict[Any, Counter[int]] = defaultdict(Counter)
-    for (_, kind, _), answers in questions.items():
-        for who, each in answers:
-            shares[who, kind][each] += 1
-    for (_, kind, _), answers in questions.items():
-        for place, (who, each) in enumerate(answers):
-            for other, another in answers[:place]:
-                n_pairs += 1
-                n_same += each == another
-                left, right = shares[who, kind], shares[other, kind]
-                by_chance += sum(left[k] * right[k] for k in left) / (left.total() * right.total())
+    for (_, key), answers in questions.items():
+        for (who, left, mine), (other, right, theirs) in combinations(answers, 2):
+            both = mine & theirs if mine and theirs else mine or theirs
+            if who == other or (both is not None and not {left, right} <= both):
+                continue
+            usual = [shares[each, key is None] for each in (who, other)]
+            common = [k for k in usual[0] if both is None or k in both]
+            totals = [sum(each[k] for k in (both or each)) for each in usual]
+            n_pairs += 1
+            n_same += left == right
+            by_chance += sum(usual[0][k] * usual[1][k] for k in common) / (totals[0] * totals[1])
     if not n_pairs:
         return {"n_pairs": 0}
     return {"n_pairs": n_pairs, "same": n_same / n_pairs, "by_chance": by_chance / n_pairs}

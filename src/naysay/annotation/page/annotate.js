@@ -4,13 +4,6 @@
 
 const AHEAD = 8;
 const OPTION_KEYS = "123456789qwertyiopasdfghjkcvbm";
-const $ = (id) => document.getElementById(id);
-const make = (tag, text, className) => {
-  const element = document.createElement(tag);
-  if (text !== undefined) element.textContent = text;
-  if (className) element.className = className;
-  return element;
-};
 const newId = () => {
   if (crypto.randomUUID) return crypto.randomUUID();
   const bytes = crypto.getRandomValues(new Uint8Array(16));
@@ -36,17 +29,6 @@ function keep() {
 
 // Talking to the server.
 
-async function call(path, body) {
-  const options = body === undefined ? {} : {
-    method: "POST", body: JSON.stringify(body),
-    headers: { "content-type": "application/json", "x-naysay": "1" },
-  };
-  const response = await fetch(path, { ...options, signal: AbortSignal.timeout(15000) });
-  const said = await response.json().catch(() => ({}));
-  if (!response.ok) throw Object.assign(new Error(said.error || `error ${response.status}`), { status: response.status });
-  return said;
-}
-
 async function start() {
   try {
     const said = await call("/api/next");
@@ -57,7 +39,8 @@ async function start() {
     $("title").textContent = task.title || "naysay";
     $("person").textContent = person.name;
     $("owner").hidden = !person.is_owner;
-    $("none").hidden = !task.none_of_these;
+    $("to-overview").hidden = !person.is_owner;
+    $("options").style.setProperty("--rows", Math.ceil(task.n_offered / 2));
     progress.mine += outbox.filter((each) => each.path === "/api/answer").length;
     online();
     take(said.questions);
@@ -134,8 +117,7 @@ function offline(problem) {
   isOffline = true;
   const n = outbox.length;
   const kept = n ? ` ${n} answer${n > 1 ? "s are" : " is"} kept here and sent as soon as it is back.` : "";
-  const why = problem && problem.status ? problem.message : "Offline: the server cannot be reached.";
-  $("banner").textContent = why + kept;
+  $("banner").textContent = whyNot(problem) + kept;
   $("banner").hidden = false;
 }
 function online() { isOffline = false; $("banner").hidden = true; }
@@ -164,7 +146,7 @@ function show() {
   heading.replaceChildren();
   const sentence = make("span");
   if (isYesNo) {
-    sentence.append("Is it ", make("b", task.classes[question.offered[0]]), "?");
+    sentence.append("Is it ", make("b", `“${task.classes[question.offered[0]]}”`), "?");
   } else if (question.question === "in order") {
     sentence.append("Which is the ", make("b", "first"), " of these that it is ", make("em", "not"), "?");
   } else {
@@ -179,7 +161,8 @@ function show() {
     const button = make("button");
     button.type = "button";
     button.dataset.key = key;
-    button.append(make("kbd", key.toUpperCase()), make("span", name));
+    button.append(make("kbd", key.toUpperCase()), make("span", name, name.length > 28 ? "long" : ""));
+    button.title = name;
     button.addEventListener("click", () => answer(said, label));
     const before = question.before;
     if (before && before.said === said && before.label === label) button.classList.add("before");
@@ -220,15 +203,13 @@ function showExample(question) {
 }
 
 function count() {
-  const mine = progress.mine.toLocaleString(), items = progress.items.toLocaleString();
-  const share = progress.items ? Math.min(progress.mine / progress.items, 1) : 0;
-  const others = Math.max(progress.all - progress.mine, 0) || progress.wanted !== progress.items;
-  const of = others ? ` · ${Math.min(Math.max(progress.all, progress.mine), progress.wanted).toLocaleString()} of ${progress.wanted.toLocaleString()} in all` : ` of ${items}`;
-  $("count").textContent = others ? `${mine} by you${of}` : `${mine}${of}`;
-  const whole = progress.wanted ? Math.min(Math.max(progress.all, progress.mine) / progress.wanted, 1) : 0;
-  const width = others ? whole : share;
-  $("bar").firstElementChild.style.width = `${100 * width}%`;
-  $("bar").setAttribute("aria-valuenow", Math.round(100 * width));
+  const all = Math.min(Math.max(progress.all, progress.mine), progress.wanted), mine = progress.mine;
+  const isShared = all > mine || progress.wanted !== progress.items;
+  $("mine").textContent = isShared ? `${mine.toLocaleString()} by you ·` : "";
+  $("count").textContent = `${all.toLocaleString()} of ${progress.wanted.toLocaleString()}`;
+  const width = 100 * (progress.wanted ? all / progress.wanted : 0);
+  $("bar").firstElementChild.style.width = `${width}%`;
+  $("bar").setAttribute("aria-valuenow", Math.round(width));
 }
 
 function say(text) { $("status").textContent = text; }
@@ -322,5 +303,4 @@ document.addEventListener("visibilitychange", () => {
   if (document.hidden) hiddenSince = performance.now();
   else if (hiddenSince !== null) { hiddenFor += performance.now() - hiddenSince; hiddenSince = null; }
 });
-if (location.search) history.replaceState(null, "", location.pathname); // the token is a cookie now
 start();

@@ -1,13 +1,6 @@
 // The overview of the owner. Figures are fetched again every few seconds.
 "use strict";
 
-const $ = (id) => document.getElementById(id);
-const make = (tag, text, className) => {
-  const element = document.createElement(tag);
-  if (text !== undefined) element.textContent = text;
-  if (className) element.className = className;
-  return element;
-};
 const draw = (tag, attributes, text) => {
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
@@ -15,20 +8,9 @@ const draw = (tag, attributes, text) => {
   return element;
 };
 const n = (value) => value.toLocaleString();
-const percent = (value, digits = 0) => `${(100 * value).toFixed(digits)} %`;
+const percent = (value, digits = 0) => `${(100 * value).toFixed(digits)}\u00a0%`;
 const selected = new Set();
 let wasRunning = false, shownSuspects = "";
-
-async function call(path, body) {
-  const options = body === undefined ? {} : {
-    method: "POST", body: JSON.stringify(body),
-    headers: { "content-type": "application/json", "x-naysay": "1" },
-  };
-  const response = await fetch(path, options);
-  const said = await response.json();
-  if (!response.ok) throw new Error(said.error || `error ${response.status}`);
-  return said;
-}
 
 function fill(table, headings, rows) {
   const head = make("thead"), body = make("tbody"), top = make("tr");
@@ -55,10 +37,11 @@ function meter(share) {
 
 function figures(said) {
   const latest = said.latest, accuracy = latest && latest.accuracy;
+  const answered = said.people.filter((each) => each.n_answers).length;
   const listed = [
-    [n(said.n_answers), `of ${n(said.n_wanted)} answers`],
-    [n(said.per_hour.at(-1)), "in the last hour"],
-    [n(said.people.filter((each) => each.n_answers).length), "people answered"],
+    [n(said.n_answers), `of ${n(said.n_wanted)} answers` + (said.n_known ? `, and ${n(said.n_known)} about known examples` : "")],
+    [n(said.per_hour.at(-1)), "answers in the last hour"],
+    [n(answered), answered === 1 ? "person answered" : "people answered"],
     [accuracy && accuracy.value != null ? percent(accuracy.value, 1) : "–",
       accuracy && accuracy.value != null ? `accuracy, ${percent(accuracy.interval[0])} to ${percent(accuracy.interval[1])}` : "accuracy, not known yet"],
   ];
@@ -85,7 +68,7 @@ function hours(counts) {
 function growth(points) {
   const usable = points.filter((each) => each.accuracy.interval);
   if (!usable.length) {
-    $("growth").replaceChildren(make("p", "No model yet. Some hundred answers are a good start.", "note"));
+    $("growth").replaceChildren(make("p", "No model yet. A few hundred answers are a good start.", "note"));
     return;
   }
   const width = 760, height = 220, left = 42, most = Math.max(...usable.map((each) => each.n_answers), 1);
@@ -134,9 +117,10 @@ function people(said) {
   }));
   const agreement = latest.agreement;
   $("agreement").textContent = agreement && agreement.n_pairs
-    ? `Agreement: of ${n(agreement.n_pairs)} pairs of answers by two people to the same question, ${percent(agreement.same)} are the same; ${percent(agreement.by_chance)} would be by chance. Two people may both be right and exclude different classes.`
-    : "Agreement is shown when two people have answered the same questions: start the task with more answers for each example.";
-  const matrices = (latest.people || []).filter((each) => each.transition).slice(0, 12);
+    ? `Agreement: of ${n(agreement.n_pairs)} pairs of answers by two people who could have said the same, ${percent(agreement.same)} are the same; ${percent(agreement.by_chance)} would be by chance. Two people may both be right and exclude different classes.`
+    : said.n_wanted > said.n_items ? "Agreement is shown with the next model, once two people have answered about the same examples."
+      : "Agreement is not known, because each example is asked once. Tasks that were started with --answers 2 show it.";
+  const matrices = said.people.map((each) => found.get(each.name)).filter((each) => each && each.transition).slice(0, 12);
   $("matrices-card").hidden = !matrices.length;
   $("matrices").replaceChildren(...matrices.map((each) => {
     const box = make("div");
@@ -157,6 +141,7 @@ function suspects(said) {
     if (said.kind === "images") {
       const image = make("img");
       image.src = `/api/image/${each.item}`; image.alt = each.name; image.loading = "lazy";
+      image.onload = () => image.classList.toggle("small", image.naturalWidth < 100);
       box.append(image);
     }
     const about = make("div", undefined, "about");
@@ -201,7 +186,7 @@ async function refresh() {
     $("learning").classList.toggle("problem", Boolean(state.problem && !state.runs));
     wasRunning = state.runs;
   } catch (problem) {
-    $("banner").textContent = problem instanceof TypeError ? "Offline: the server cannot be reached." : problem.message;
+    $("banner").textContent = whyNot(problem);
     $("banner").hidden = false;
   }
   setTimeout(refresh, wasRunning ? 1500 : 5000);
@@ -210,12 +195,14 @@ async function refresh() {
 $("learn").addEventListener("click", async () => {
   $("learn").disabled = true;
   $("learning").textContent = "Learning, in a process of its own…";
-  try { await call("/api/owner/learn", {}); wasRunning = true; } catch (problem) { $("learning").textContent = problem.message; }
+  try { await call("/api/owner/learn", {}); wasRunning = true; } catch (problem) { $("learning").textContent = whyNot(problem); }
 });
 $("reopen").addEventListener("click", async () => {
-  const said = await call("/api/owner/reopen", { ids: [...selected] });
-  $("reopened").textContent = `${said.reopened} will be asked again.`;
-  shownSuspects = "";
+  try {
+    const said = await call("/api/owner/reopen", { ids: [...selected] });
+    $("reopened").textContent = `${said.reopened} will be asked again.`;
+    shownSuspects = "";
+  } catch (problem) { $("reopened").textContent = whyNot(problem); }
 });
 $("invite").addEventListener("submit", async (event) => {
   event.preventDefault();
@@ -226,7 +213,6 @@ $("invite").addEventListener("submit", async (event) => {
     box.textContent = said.link;
     $("name").value = "";
     if (navigator.clipboard) await navigator.clipboard.writeText(said.link).catch(() => {});
-  } catch (problem) { box.textContent = problem.message; }
+  } catch (problem) { box.textContent = whyNot(problem); }
 });
-if (location.search) history.replaceState(null, "", location.pathname);
 refresh();
