@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from naysay import InvalidData, InvalidInput
+from naysay.annotation import store
 from naysay.annotation.questions import Item, Settings
 from naysay.annotation.store import Task, create, has_task
 
@@ -66,6 +67,30 @@ def test_a_task_moves_from_sqlite_and_goes_on(database, tmp_path):
         new.invite("Bob")
         assert new.undo(ann.id, key).deal == question.deal
         assert len(answer_all(new, ann.id)) == 20
+
+
+def test_a_database_that_is_lost_while_it_serves_comes_back(database, postgres, monkeypatch):
+    import psycopg
+
+    create(database, Settings.of(CLASSES), [Item(str(n), {"x": n}) for n in range(4)])
+    monkeypatch.setattr(store, "_RETRIES", 2)
+    name = database.rpartition("/")[2]
+    allow = f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS"
+    with Task(database) as task, psycopg.connect(postgres, autocommit=True) as admin:
+        who = task.local_person("me").id
+        question = task.deal(who, 1)[0]
+        admin.execute(f"{allow} false")
+        admin.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name]
+        )
+        given = {"id": str(uuid.uuid4()), "deal": question.deal, "said": "unknown"}
+        for ask in (lambda: task.answer(who, given), lambda: task.progress(who)):
+            with pytest.raises(store.LostDatabase, match=f"{name} cannot be used") as problem:
+                ask()
+            assert "\n" not in str(problem.value)
+        admin.execute(f"{allow} true")
+        assert task.answer(who, given) == "saved"
+        assert task.progress(who)["mine"] == 1
 
 
 def test_a_server_that_cannot_be_reached_is_one_clear_line():

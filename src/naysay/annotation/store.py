@@ -224,8 +224,7 @@ class Task:
                 if attempt + 1 < _RETRIES:
                     time.sleep(0.05 * 2**attempt * (1 + random.random()))
                     continue
-                problem = LostDatabase(f"The database {self.name} cannot be used: {error.orig}")
-                results = [problem] * len(jobs)
+                results = [self._lost(error)] * len(jobs)
             except Exception as error:
                 if not apart and len(jobs) > 1 and not isinstance(error, LostDatabase):
                     apart = True
@@ -359,18 +358,23 @@ class Task:
 
     def find_person(self, token: str) -> Person | None:
         """Find the person whose link has this token."""
-        with self._reader.connect() as connection:
-            found = connection.execute(
-                sa.select(person_table).where(person.token == _digest(token))
-            ).first()
+        query = sa.select(person_table).where(person.token == _digest(token))
+        found = self.read(lambda connection: connection.execute(query).first())
         return None if found is None else Person(found.id, found.name, bool(found.is_owner))
 
     # Reading.
 
     def read(self, work: Callable[..., T], *args: Any) -> T:
         """Run ``work(connection, *args)`` in a transaction that only reads."""
-        with self._reader.connect() as connection:
-            return work(connection, *args)
+        try:
+            with self._reader.connect() as connection:
+                return work(connection, *args)
+        except OperationalError as error:
+            raise self._lost(error) from None
+
+    def _lost(self, error: OperationalError) -> LostDatabase:
+        reason = str(error.orig).strip().splitlines()[0]
+        return LostDatabase(f"The database {self.name} cannot be used: {reason}")
 
     def path_of(self, number: int) -> str | None:
         """Find the path of the image of an item, below the folder of images."""
