@@ -179,3 +179,9 @@ def test_predictions_for_an_array_are_those_for_a_table(tmp_path):
         assert done.exit_code == 0, done.output
     texts = {(tmp_path / f"{name}.csv").read_text() for name in ("data.npz", "X.npy", "folder")}
     assert len(texts) == 1
+    np.save(tmp_path / "wide.npy", np.hstack([X, X]))
+    np.savez(tmp_path / "wide.npz", X=np.hstack([X, X]))
+    for source in ("wide.npy", "wide.npz"):
+        done = invoke("predict", tmp_path / "model", tmp_path / source, "--out", tmp_path / "w.csv")
+        assert done.exit_code == 1
+        assert "must have 4 columns, as the data that the model was trained on" in done.output

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from naysay._base.cluster import Executor, InProcess
-from naysay._base.errors import InvalidInput, InvalidModelFile, NaysayError
+from naysay._base.errors import InvalidData, InvalidInput, InvalidModelFile, NaysayError
 from naysay._base.files import check_target, printable, replacing
 from naysay.classifier import ComplementaryClassifier
 from naysay.datasets.own import read_features
@@ -207,9 +207,16 @@ def _read_arrays(
 ) -> _Batches:
     if example_id is not None:
         raise InvalidInput("id must be left out for an array file, whose rows have no name.")
-    if isinstance(recipe, Recipe) and path.suffix.lower() != ".npz":
-        X = find_array(read_arrays(path, source_name(path)), "X", source_name(path))
-        rows = split_features(X, source_name(path))
+    if isinstance(recipe, Recipe):
+        source = source_name(path)
+        X = find_array(read_arrays(path, source), "X", source)
+        n_columns = len(recipe.columns) + len(recipe.dropped)
+        if X.ndim == 2 and X.shape[1] > n_columns:
+            raise InvalidData(
+                f"X of {source} must have {n_columns} columns, as the data that the model was "
+                f"trained on. Got {X.shape[1]}."
+            )
+        rows = split_features(X, source)
         if isinstance(rows, MappedArray):
             for first, table in rows.batches(n_rows):
                 with counting_from(first):
