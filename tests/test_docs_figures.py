@@ -132,6 +132,19 @@ def test_answers_under_load_are_those_of_the_record():
     assert f"exported in {seconds[0]:.0f} to {seconds[-1]:.0f} s" in words
 
 
+def test_tables_of_all_sizes_are_those_of_the_record():
+    (line,) = (ROOT / "benchmarks" / "results" / "sizes.jsonl").read_text("utf-8").splitlines()
+    record = json.loads(line)
+    page = (ROOT / "docs" / "lab" / "default.md").read_text("utf-8")
+    kinds = ("accuracy", "svm_on_true_labels_given", "logistic_regression_on_all_true_labels")
+    for title, found in record["results"].items():
+        n, n_features, n_classes = record["sizes"][title]
+        figures = [f"{100 * found[kind]:.1f}" if kind in found else "" for kind in kinds]
+        cost = f"{found['seconds']:.0f} | {found['peak_gb']:.1f}"
+        row = f"| {title} | {n:,} | {n_features:,} | {n_classes} | {' | '.join(figures)} | {cost} |"
+        assert row in page
+
+
 def test_accuracy_lost_by_choosing_without_true_labels_is_that_of_the_record():
     record = merged_records("scores")
     page = " ".join((ROOT / "docs" / "no-true-labels.md").read_text("utf-8").split())
