@@ -67,7 +67,6 @@ def make_specs(n, **options):
 def cluster():
     """Two nodes with one CPU each, on this machine, to which this process is connected."""
     import ray
-    from ray.cluster_utils import Cluster
 
     with (
         tempfile.TemporaryDirectory(prefix="ray", dir="/tmp") as folder,
@@ -77,15 +76,31 @@ def cluster():
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         size = {"num_cpus": 1, "object_store_memory": 10**8}
         patch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)  # its data would be lost
-        nodes = Cluster()
+        nodes = start_nodes(size, folder)
         try:
-            nodes.add_node(**size, temp_dir=folder)
-            nodes.add_node(**size)
             connect_driver(nodes.address)
             yield nodes
         finally:
             ray.shutdown()
             nodes.shutdown()
+
+
+def start_nodes(size, folder):
+    """Start two nodes, for which Ray waits 30 seconds; a busy machine may need longer."""
+    from ray.cluster_utils import Cluster
+
+    for attempts_left in (2, 1, 0):
+        nodes = Cluster()
+        try:
+            nodes.add_node(**size, temp_dir=folder)
+            nodes.add_node(**size)
+        except Exception:  # the one that Ray raises has no class of its own
+            nodes.shutdown()
+            if not attempts_left:
+                raise
+        else:
+            return nodes
+    raise AssertionError
 
 
 def connect_driver(address):
