@@ -118,13 +118,21 @@ def check_folder(path: str | Path, *, of: Callable[[Path], bool], what: str) -> 
 def _find_folder(path: str | Path, of: Callable[[Path], bool], what: str) -> Path:
     target = _resolve(path)
     _restore(target)
-    is_empty = target.is_dir() and not any(target.iterdir())
-    if target.exists() and not (is_empty or of(target)):
-        raise InvalidInput(
-            f"{printable(path)} must be a new folder or {what}. It exists and is neither; nothing "
-            "was written. Choose another path."
-        )
-    if target.is_mount() or (target.is_dir() and target in (Path.cwd(), *Path.cwd().parents)):
+    while True:  # until no other process has replaced the folder during the check
+        seen = _identity(target)
+        try:
+            is_empty = target.is_dir() and not any(target.iterdir())
+            is_allowed = seen is None or is_empty or of(target)
+        except FileNotFoundError:
+            continue
+        if is_allowed:
+            break
+        if _identity(target) == seen:
+            raise InvalidInput(
+                f"{printable(path)} must be a new folder or {what}. It exists and is neither; "
+                "nothing was written. Choose another path."
+            )
+    if os.path.ismount(target) or (target.is_dir() and target in (Path.cwd(), *Path.cwd().parents)):
         raise InvalidInput(
             f"{printable(path)} must be a folder that can be replaced. It is the current folder, "
             "or one where a disk is mounted. Name a folder inside it."
@@ -188,9 +196,19 @@ def _resolve(path: str | Path) -> Path:
     target = Path(os.path.realpath(path))
     if target.is_symlink():
         raise InvalidInput(f"{printable(path)} must not be a link to itself.")
-    if target.exists() and not os.access(target, os.W_OK):
+    seen = _identity(target)
+    if seen is not None and not os.access(target, os.W_OK) and _identity(target) == seen:
         raise InvalidInput(f"{printable(path)} must be writable. It is read-only.")
     return target
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Return numbers that tell a file or folder from one that takes its place; None if missing."""
+    try:
+        found = path.stat()
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
+    return found.st_dev, found.st_ino
 
 
 @contextmanager
