@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from naysay import ComplementaryClassifier, InvalidData, InvalidInput, TransitionMatrix
 from naysay._base.mapped import find_pages
 from naysay.cli import app
-from naysay.datasets.own import read_own
+from naysay.datasets.own import read_features, read_own
 from naysay.workflows import predict
 from naysay.workflows.check import check_file
 from naysay.workflows.estimate import estimate_own
@@ -185,3 +185,5 @@ def test_predictions_for_an_array_are_those_for_a_table(tmp_path):
         done = invoke("predict", tmp_path / "model", tmp_path / source, "--out", tmp_path / "w.csv")
         assert done.exit_code == 1
         assert "must have 4 columns, as the data that the model was trained on" in done.output
+        with pytest.raises(InvalidData, match="must have 4 columns"):
+            read_features(tmp_path / source, read_own(tmp_path / "data.npz").recipe)

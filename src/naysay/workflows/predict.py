@@ -19,14 +19,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from naysay._base.cluster import Executor, InProcess
-from naysay._base.errors import InvalidData, InvalidInput, InvalidModelFile, NaysayError
+from naysay._base.errors import InvalidInput, InvalidModelFile, NaysayError
 from naysay._base.files import check_target, printable, replacing
 from naysay.classifier import ComplementaryClassifier
 from naysay.datasets.own import read_features
-from naysay.datasets.own.arrays import find_array, read_arrays, split_features
 from naysay.datasets.own.batches import counting_from, read_batches
 from naysay.datasets.own.images import ImageRecipe, find_images, resolve_paths
 from naysay.datasets.own.partitions import MappedArray, find_parts, kind_of_folder
+from naysay.datasets.own.read import open_features
 from naysay.datasets.own.recipe import Recipe
 from naysay.datasets.own.tables import (
     find_column,
@@ -208,21 +208,15 @@ def _read_arrays(
     if example_id is not None:
         raise InvalidInput("id must be left out for an array file, whose rows have no name.")
     if isinstance(recipe, Recipe):
-        source = source_name(path)
-        X = find_array(read_arrays(path, source), "X", source)
-        n_columns = len(recipe.columns) + len(recipe.dropped)
-        if X.ndim == 2 and X.shape[1] > n_columns:
-            raise InvalidData(
-                f"X of {source} must have {n_columns} columns, as the data that the model was "
-                f"trained on. Got {X.shape[1]}."
-            )
-        rows = split_features(X, source)
+        rows = open_features(path, recipe)
         if isinstance(rows, MappedArray):
             for first, table in rows.batches(n_rows):
                 with counting_from(first):
                     yield {}, recipe.apply(table, source=rows.source), None
             return
-    X = read_features(path, recipe)
+        X = recipe.apply(rows, source=source_name(path))
+    else:
+        X = read_features(path, recipe)
     for start in range(0, len(X), n_rows):
         yield {}, X[start : start + n_rows], None
 

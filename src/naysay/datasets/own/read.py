@@ -41,7 +41,12 @@ from naysay.datasets.own.images import (
     resolve_paths,
 )
 from naysay.datasets.own.label_studio import read_export
-from naysay.datasets.own.partitions import ParquetFolder, Partitioned, kind_of_folder
+from naysay.datasets.own.partitions import (
+    MappedArray,
+    ParquetFolder,
+    Partitioned,
+    kind_of_folder,
+)
 from naysay.datasets.own.recipe import Recipe, fit_recipe
 from naysay.datasets.own.tables import (
     LONGEST_NAME,
@@ -454,18 +459,14 @@ def read_features(
     if kind == "parquet" and isinstance(recipe, Recipe):
         return ParquetFolder(Path(data)).apply(recipe, most_bytes=_MEMORY)
     if kind == "arrays" or _is_array_file(data):
+        if isinstance(recipe, Recipe):
+            rows = open_features(Path(data), recipe)
+            if isinstance(rows, Partitioned):
+                check_columns(rows.head, ((each.name, None) for each in recipe.columns), name)
+                return rows.apply(recipe, most_bytes=_MEMORY)
+            return recipe.apply(rows, source=name)
         X = find_array(read_arrays(Path(data), name), "X", name)
         features = split_features(X, name)
-        if isinstance(recipe, Recipe):
-            if isinstance(features, np.ndarray):
-                raise InvalidData(
-                    f"X of {name} must be a table of numbers, like the training data. It has "
-                    f"images of shape {features.shape[1:]}."
-                )
-            if isinstance(features, Partitioned):
-                check_columns(features.head, ((each.name, None) for each in recipe.columns), name)
-                return features.apply(recipe, most_bytes=_MEMORY)
-            return recipe.apply(features, source=name)
         if not isinstance(features, np.ndarray) or features.shape[1:] != recipe.shape:
             raise InvalidData(
                 f"X of {name} must contain images of shape {recipe.shape}, like the training data. "
@@ -483,6 +484,25 @@ def read_features(
     table = read_table(data, text=[images], delimiter=delimiter, decimal=decimal)
     cells = _read_text(table, images, "images", name).to_pylist()
     return recipe.apply(resolve_paths(cells, range(len(cells)), data, name))
+
+
+def open_features(path: Path, recipe: Recipe) -> pa.Table | MappedArray:
+    """Open X of array files, whose columns are those of the training data by their position."""
+    name = source_name(path)
+    X = find_array(read_arrays(path, name), "X", name)
+    features = split_features(X, name)
+    if isinstance(features, np.ndarray):
+        raise InvalidData(
+            f"X of {name} must be a table of numbers, like the training data. It has images of "
+            f"shape {features.shape[1:]}."
+        )
+    n_columns = len(recipe.columns) + len(recipe.dropped)
+    if X.shape[1] > n_columns:
+        raise InvalidData(
+            f"X of {name} must have {n_columns} columns, as the data that the model was trained "
+            f"on. Got {X.shape[1]}."
+        )
+    return features
 
 
 def recipe_from_dict(
