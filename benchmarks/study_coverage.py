@@ -7,9 +7,14 @@ true labels of 5 or 10 random examples of each class. The settings vary at rando
 balanced or not, how labels were chosen (uniform, without0, with0), how many are mistakes. One line
 of JSON per fit; fits that are on record are not repeated, and `--summary` prints what they show.
 Trials with seeds below 200 were used while the estimates were developed.
+
+``--others`` fits other tables, on which nothing was developed: a different simulated table for
+each seed, of 3 to 8 classes that overlap little or much, and tables that scikit-learn provides.
+Labels are then also chosen with matrices that concentrate on one or two classes (skewed).
 """
 
 import platform
+import sys
 import time
 import warnings
 from pathlib import Path
@@ -17,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
-from sklearn.datasets import make_classification
+from sklearn.datasets import load_digits, make_classification
 
 from naysay import TransitionMatrix, __version__, datasets
 from naysay.datasets.own import read_own
@@ -26,8 +31,10 @@ from naysay.workflows.fit import fit_own
 from record import run_study
 
 TABLES = ("usps", "satimage", "letter", "pendigits", "waveform1", "overlapping")
-HABITS = ("uniform", "without0", "with0")
+OTHERS = ("simulated", "mixture", "digits", "waveform2")
+HABITS = ("uniform", "without0", "with0", "skewed")
 N_EXAMPLES = 1500
+N_SIMULATED = 9000
 
 
 def load(name: str, folder: Path, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -43,6 +50,28 @@ def load(name: str, folder: Path, rng: np.random.Generator) -> tuple[np.ndarray,
             class_sep=0.8,
             random_state=5,
         )
+    elif name == "simulated":
+        n_classes, n_clusters = int(rng.integers(3, 9)), int(rng.integers(1, 4))
+        n_informative = int(rng.integers(6, 13))
+        X, y = make_classification(
+            N_SIMULATED,
+            n_informative + int(rng.integers(0, 20)),
+            n_informative=n_informative,
+            n_redundant=0,
+            n_classes=n_classes,
+            n_clusters_per_class=n_clusters,
+            class_sep=rng.uniform(0.4, 1.6),
+            random_state=int(rng.integers(2**31)),
+        )
+    elif name == "mixture":  # each class is a Gaussian cloud with a shape of its own
+        n_classes, n_features = int(rng.integers(3, 9)), int(rng.integers(4, 17))
+        y = rng.integers(n_classes, size=N_SIMULATED)
+        centres = rng.normal(0, rng.uniform(0.5, 1.5), (n_classes, n_features))
+        shapes = rng.normal(0, 1, (n_classes, n_features, n_features)) / np.sqrt(n_features)
+        noise = rng.standard_t(5, (N_SIMULATED, n_features))
+        X = centres[y] + np.einsum("nij,nj->ni", shapes[y], noise)
+    elif name == "digits":
+        X, y = load_digits(return_X_y=True)
     else:
         data = datasets.load(name, data_dir=folder)
         parts = [each for each in (data.train, data.test) if each is not None]
@@ -61,20 +90,22 @@ def make_matrix(kind: str, n_classes: int, mistakes: float, rng: np.random.Gener
             values[off] = 1 / (n_classes - 1)
         elif kind == "without0":
             values[off] = rng.dirichlet(np.full(n_classes - 1, 1.5), n_classes).ravel()
+        elif kind == "skewed":
+            values[off] = rng.dirichlet(np.full(n_classes - 1, 0.4), n_classes).ravel()
         else:
             n_possible = min(3, n_classes - 2)
             for row in range(n_classes):
                 others = rng.permutation(np.flatnonzero(off[row]))[:n_possible]
                 values[row, others] = rng.dirichlet(np.full(n_possible, 4.0))
         values = (1 - mistakes) * values + mistakes * np.eye(n_classes)
-        most = 15 + n_classes if kind == "without0" or n_classes <= 10 else 1e4
+        most = 15 + n_classes if kind != "with0" or n_classes <= 10 else 1e4
         if values.any(axis=0).all() and np.linalg.cond(values) < most:
             return values
 
 
 def fit(name: str, kind: str, seed: int, folder: Path) -> dict:
     """Make one table, fit it, and compare what is stated with the truth."""
-    rng = np.random.default_rng([seed, TABLES.index(name), HABITS.index(kind)])
+    rng = np.random.default_rng([seed, (TABLES + OTHERS).index(name), HABITS.index(kind)])
     mistakes = float(rng.choice([0.0, 0.03]))
     n_anchors = int(rng.choice([5, 10]))
     is_balanced = bool(rng.integers(2))
@@ -202,8 +233,16 @@ def table(records: list[dict]) -> str:
 
 
 def jobs(seeds: range) -> list[tuple[str, str, int]]:
-    return [(name, kind, seed) for seed in seeds for name in TABLES for kind in HABITS]
+    return [(name, kind, seed) for seed in seeds for name in TABLES for kind in HABITS[:3]]
+
+
+def other_jobs(seeds: range) -> list[tuple[str, str, int]]:
+    return [(name, kind, seed) for seed in seeds for name in OTHERS for kind in HABITS]
 
 
 if __name__ == "__main__":
-    run_study(__doc__, fit, jobs, ("table", "habit", "seed"), table, seeds="200:212")
+    others = "--others" in sys.argv
+    if others:
+        sys.argv.remove("--others")
+    wanted = other_jobs if others else jobs
+    run_study(__doc__, fit, wanted, ("table", "habit", "seed"), table, seeds="200:212")
