@@ -98,7 +98,8 @@ def make_matrix(kind: str, n_classes: int, mistakes: float, rng: np.random.Gener
                 others = rng.permutation(np.flatnonzero(off[row]))[:n_possible]
                 values[row, others] = rng.dirichlet(np.full(n_possible, 4.0))
         values = (1 - mistakes) * values + mistakes * np.eye(n_classes)
-        most = 15 + n_classes if kind != "with0" or n_classes <= 10 else 1e4
+        is_random = kind in ("without0", "skewed")
+        most = 15 + n_classes if is_random or n_classes <= 10 else 1e4
         if values.any(axis=0).all() and np.linalg.cond(values) < most:
             return values
 

@@ -431,7 +431,8 @@ def test_how_much_of_table_3_is_there_is_that_of_the_records():
     records = RecordFile(ROOT / "benchmarks" / "results" / "reproduction.jsonl").read()
     wanted = {spec for _, spec in SUITES["table3"].specs("best")}
     made = [each for each in records if each.spec in wanted]
-    assert f"**Of its {len(wanted)} runs, {len(made)} have been made" in page
+    assert len(made) == len(wanted)
+    assert f"All of its {len(wanted)} runs have been made" in page
     best = min(made[0].history, key=lambda each: each["held_out_loss"])["epoch"]
     assert f"lowest after {best:.0f} of the {made[0].spec.options['epochs']} epochs" in page
     found = defaultdict(list)
@@ -443,6 +444,18 @@ def test_how_much_of_table_3_is_there_is_that_of_the_records():
         for name in ("uniform", "without0", "with0")
     ]
     assert "LM/E is {}, {} and {} points below TL".format(*below) in page
+
+
+def test_accuracies_with_real_labels_are_those_of_the_records():
+    page = " ".join((ROOT / "docs" / "lab" / "results.md").read_text("utf-8").split())
+    records = RecordFile(ROOT / "benchmarks" / "results" / "reproduction.jsonl").read()
+    found = {
+        each.spec.labels: f"{100 * each.accuracy:.2f} %"
+        for each in records
+        if each.spec.setting == "aclcifar10" and each.spec.knows == "estimated Q"
+    }
+    assert f"LM/E reaches {found[1]} with one of them per image, {found[3]} with three" in page
+    assert f"and {found[9]} with nine" in page
 
 
 def test_what_crops_and_flips_are_needed_for_is_that_of_the_records():
