@@ -162,6 +162,19 @@ def test_a_run_with_real_labels_is_recorded_without_label_free_accuracy(tmp_path
     assert set(record.estimates) == {"held_out_loss"}
 
 
+def test_runs_without_complementary_labels_learn_from_the_anchors():
+    options = {**OPTIONS, "epochs": 15, "learn_from_anchors": 20}
+    common = {"setting": "none", "anchors": 10, "options": options}
+    accuracies = {}
+    for knows in ("anchors", "anchors and images"):
+        spec = make_spec(knows=knows, **common)
+        outcome = train_one(spec, load_run_data(spec), device=torch.device("cpu"))
+        accuracies[knows] = outcome.accuracy
+        assert outcome.transition is None or not len(load_run_data(spec).comp_labels_test)
+        assert all("held_out_loss" not in each for each in outcome.history)
+    assert min(accuracies.values()) > 0.5  # 100 true labels of ten classes
+
+
 def test_every_class_is_named_even_where_chance_would_leave_one_out():
     for trial in range(20):  # 40 examples: some of 10 classes are often named by none of them
         data = load_run_data(make_spec(setting="without0", n_train=40, trial=trial))

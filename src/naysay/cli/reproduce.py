@@ -33,7 +33,7 @@ def reproduce(
         typer.Argument(
             metavar="NAME...",
             help="table1 … table7, figure-convergence, figure-q, or all for these; beyond the "
-            "paper: real-labels, habits, methods (with --recipe best).",
+            "paper: real-labels, anchors, habits, methods (with --recipe best).",
         ),
     ],
     recipe: Annotated[

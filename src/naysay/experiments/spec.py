@@ -11,7 +11,7 @@ from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput
 
 #: Information that a method has besides the examples and their complementary labels.
-KNOWS = ("true labels", "true Q", "estimated Q", "no Q")
+KNOWS = ("true labels", "true Q", "estimated Q", "no Q", "anchors", "anchors and images")
 
 _HASH_LENGTH = 16  # hex digits; a million runs have a collision with probability 3e-8
 
@@ -33,9 +33,10 @@ class RunSpec:
         a matrix or the labels themselves; or ``"none"`` if no such labels are used (TL).
     method : str
         A key of `naysay.methods.METHODS`.
-    knows : {"true labels", "true Q", "estimated Q", "no Q"}
+    knows : {"true labels", "true Q", "estimated Q", "no Q", "anchors", "anchors and images"}
         Information that the method has: the true labels (TL), the transition matrix of the labels
-        (LM/T), some anchors to estimate it from (LM/E), or nothing.
+        (LM/T), some anchors to estimate it from (LM/E), or nothing. The last two have no
+        complementary labels: the anchors are all examples, or the others have no label.
     recipe : {"paper", "best", "quick"}
         Name of the recipe that the options come from.
     trial : int, default=0

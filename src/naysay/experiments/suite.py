@@ -149,6 +149,14 @@ METHOD_FIELDS: dict[str, dict[str, Any]] = {
     "LM": {"method": "forward", "knows": "true Q"},
     "LM/T": {"method": "forward", "knows": "true Q"},
     "LM/E": {"method": "forward", "knows": "estimated Q", "anchors": 10},
+    "LM/E + anchors": {"method": "forward", "knows": "estimated Q", "anchors": 10},
+    "anchors": {"method": "forward", "knows": "anchors", "setting": "none", "anchors": 10},
+    "anchors + images": {
+        "method": "forward",
+        "knows": "anchors and images",
+        "setting": "none",
+        "anchors": 10,
+    },
 }
 
 

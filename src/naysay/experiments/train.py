@@ -58,7 +58,7 @@ _NAMED = {
 
 #: Options that are passed on as the parameter of the same name, and those that are converted.
 _PASSED_ON = {
-    *("epochs", "estimation_epochs", "batch_size", "lr", "weight_decay"),
+    *("epochs", "estimation_epochs", "batch_size", "lr", "weight_decay", "learn_from_anchors"),
     *("allow_diagonal", "match_prior", "max_norm", "patience", "restarts"),
 }
 _CONVERTED = {*_NAMED, "iterations", "steps", "grid", "refine", "compile"}
@@ -121,7 +121,7 @@ def training_labels_and_matrix(
     if spec.knows == "estimated Q":
         return data.comp_labels, None
     uniform = TransitionMatrix.uniform(data.n_classes)
-    return data.comp_labels, uniform if spec.knows == "no Q" else data.Q
+    return data.comp_labels, data.Q if spec.knows == "true Q" else uniform
 
 
 def matrix_for_evaluation(
@@ -142,30 +142,47 @@ def _wants_compiled(spec: RunSpec, device: torch.device) -> bool:
     return bool(spec.options.get("compile", False)) and device.type == "cuda"
 
 
+def _given(spec: RunSpec, data: RunData, repeats: int) -> tuple[NDArray[Any], Any, Any]:
+    """Select the examples, the answers about them, and the anchors of a run."""
+    anchors = data.X[data.anchors], data.y[data.anchors]
+    if spec.knows not in ("anchors", "anchors and images"):
+        answers, Q = training_labels_and_matrix(spec, data)
+        if answers.ndim == 2:
+            example = np.arange(len(answers)).repeat(answers.shape[1])
+            answers = Observations(example=example, label=answers.ravel())
+        return data.X, answers, anchors if Q is None else None
+    X, y, rows = data.X, anchors[1], data.anchors
+    if spec.knows == "anchors":
+        n = len(y) * max(1, repeats)
+        X, y, rows = np.resize(anchors[0], (n, *X.shape[1:])), np.resize(y, n), np.arange(n)
+        anchors = None
+    are_these = np.ones(len(y), dtype=np.int8)
+    answers = Observations(example=rows, label=y, accepted=are_these, n_examples=len(X))
+    return X, answers, anchors
+
+
 def train_one(spec: RunSpec, data: RunData, *, device: torch.device) -> Outcome:
     """Train and test one spec with `ComplementaryClassifier`."""
     start = time.perf_counter()
-    arguments = classifier_arguments(spec, len(data.X))
-    labels, Q = training_labels_and_matrix(spec, data)
+    arguments = {"learn_from_anchors": False, **classifier_arguments(spec, len(data.X))}
+    if spec.setting == "none" and spec.anchors:
+        # there are no labels to hold out, and none that show the shares of the classes
+        arguments |= {"validation_fraction": 0.0, "match_prior": 0.0}
+    X, answers, anchors = _given(spec, data, int(arguments["learn_from_anchors"]))
+    _, Q = training_labels_and_matrix(spec, data)
     clf = ComplementaryClassifier(
         **arguments,
         method=spec.method,
         transition="estimate" if Q is None else Q,
         classes=range(data.n_classes) if Q is None else None,
         learner="network",
-        learn_from_anchors=False,
         mistakes=0,  # the loss of the paper
         refine=bool(spec.options.get("refine", False)),
         compile=_wants_compiled(spec, device),
         device=device,
         random_state=spec.trial,
     )
-    anchors = (data.X[data.anchors], data.y[data.anchors]) if Q is None else None
-    answers: Any = labels
-    if labels.ndim == 2:
-        example = np.arange(len(labels)).repeat(labels.shape[1])
-        answers = Observations(example=example, label=labels.ravel())
-    clf.fit(data.X, answers, anchors=anchors, anchors_are="picked")
+    clf.fit(X, answers, anchors=anchors, anchors_are="picked")
     predictions = np.asarray(clf.predict(data.X_test)).astype(np.int64)
     matrices = {}
     if clf.transition_estimate_ is not None:

@@ -9,7 +9,7 @@ only.
 
 from naysay._base.errors import InvalidInput
 from naysay.experiments.suite import Suite
-from naysay.experiments.suites.beyond import ALL_METHODS, HABITS, REAL_LABELS
+from naysay.experiments.suites.beyond import ALL_METHODS, ANCHORS, HABITS, REAL_LABELS
 from naysay.experiments.suites.cifar import FIGURE_CONVERGENCE, TABLE3, TABLE4
 from naysay.experiments.suites.mnist import FIGURE_Q, TABLE2, TABLE5, TABLE6, TABLE7
 from naysay.experiments.suites.table1 import TABLE1
@@ -21,7 +21,7 @@ SUITES: dict[str, Suite] = {
     for suite in (
         *(TABLE1, TABLE2, TABLE3, TABLE4, TABLE5, TABLE6, TABLE7),
         *(FIGURE_CONVERGENCE, FIGURE_Q),
-        *(REAL_LABELS, HABITS, ALL_METHODS),
+        *(REAL_LABELS, ANCHORS, HABITS, ALL_METHODS),
     )
 }
 
