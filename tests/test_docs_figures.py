@@ -456,6 +456,17 @@ def test_accuracies_with_real_labels_are_those_of_the_records():
     }
     assert f"LM/E reaches {found[1]} with one of them per image, {found[3]} with three" in page
     assert f"and {found[9]} with nine" in page
+    path = ROOT / "benchmarks" / "results" / "real_labels.jsonl"
+    results = json.loads(path.read_text("utf-8").splitlines()[-1])["results"]
+    for name in (
+        "bits_between_labels_given_class",
+        "bits_between_labels_shuffled",
+        "bits_label_and_cluster_given_class",
+        "bits_label_and_cluster_shuffled",
+        "bits_about_class",
+        "bits_of_a_label_given_class",
+    ):
+        assert str(results[name]) in page
 
 
 def test_what_crops_and_flips_are_needed_for_is_that_of_the_records():
