@@ -74,9 +74,11 @@ def cluster():
     ):
         patch.setenv("PYTHONPATH", f"{SOURCE}:{SUPPORT}")
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("RAY_TMPDIR", folder)  # a cluster writes its address to the folder ray in it
+        Path(folder, "ray").mkdir()
         size = {"num_cpus": 1, "object_store_memory": 10**8}
         patch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)  # its data would be lost
-        nodes = start_nodes(size, folder)
+        nodes = start_nodes(size)
         try:
             connect_driver(nodes.address)
             yield nodes
@@ -85,15 +87,15 @@ def cluster():
             nodes.shutdown()
 
 
-def start_nodes(size, folder):
+def start_nodes(size):
     """Start two nodes, for which Ray waits 30 seconds; a busy machine may need longer."""
     from ray.cluster_utils import Cluster
 
     for attempts_left in (2, 1, 0):
         nodes = Cluster()
         try:
-            nodes.add_node(**size, temp_dir=folder)
-            nodes.add_node(**size)
+            for _ in range(2):
+                nodes.add_node(**size)
         except Exception:  # the one that Ray raises has no class of its own
             nodes.shutdown()
             if not attempts_left:
