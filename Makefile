@@ -5,6 +5,9 @@ BIN    := $(VENV)/bin
 MINIMUMS := .venv-minimums
 CORE_TESTS := tests/cli/test_help.py tests/cli/test_commands.py tests/_base tests/transition \
 	tests/datasets/own tests/classifier/test_model_files.py
+EXTRA_TESTS := tests/annotation/test_answers.py tests/annotation/test_postgres.py \
+	tests/annotation/test_server.py tests/annotation/test_serving.py tests/annotation/test_store.py \
+	tests/classifier/test_boosting.py tests/workflows/test_export.py tests/test_ray.py
 DIST_TESTS := $(CORE_TESTS) tests/test_package.py tests/compatibility
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
@@ -34,14 +37,16 @@ layers: $(VENV)/installed-test
 unit: $(VENV)/installed-test
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --cov --cov-report=term --cov-fail-under=97
 
-test-minimums: ## the core tests with the oldest versions that are allowed, but for torch
+# The extra "text" needs transformers, which needs newer versions of the others than naysay does.
+test-minimums: ## tests with the oldest versions that are allowed, of extras too, but for torch
 	$(PYTHON) -m venv $(MINIMUMS)
-	sed -nE 's/^.*"([a-z0-9-]+)>=([0-9.]+)".*$$/\1==\2/p' pyproject.toml \
+	sed -nE 's/^.*"([a-z0-9-]+)(\[[a-z]+\])?>=([0-9.]+)".*$$/\1==\3/p' pyproject.toml \
 		| grep -v '^torch==' | sort -u > $(MINIMUMS)/constraints.txt
 	grep '^torch==' constraints.txt >> $(MINIMUMS)/constraints.txt
 	$(MINIMUMS)/bin/python -m pip install --quiet --disable-pip-version-check \
-		-c $(MINIMUMS)/constraints.txt -e '.[excel]' pytest hypothesis pandas polars
-	$(MINIMUMS)/bin/python -m pytest -W default $(CORE_TESTS)
+		-c $(MINIMUMS)/constraints.txt -e '.[annotate,boosting,excel,export,ray]' \
+		httpx hypothesis onnxruntime pandas polars psutil pytest pytest-xdist
+	$(MINIMUMS)/bin/python -m pytest -W default $(CORE_TESTS) $(EXTRA_TESTS)
 
 fix: $(VENV)/installed-test ## format and mend what ruff can mend
 	$(BIN)/ruff format .
