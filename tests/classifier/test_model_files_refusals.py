@@ -1,6 +1,7 @@
 """Model files that are damaged, foreign or do not fit together are refused."""
 
 import copy
+import os
 import time
 
 import pytest
@@ -80,6 +81,15 @@ def test_a_file_that_claims_huge_sizes_takes_no_memory(tmp_path, arguments):
     save(tmp_path / "model")
     change_facts(tmp_path / "model", lambda facts: facts["network"]["arguments"].update(arguments))
     with pytest.raises(InvalidModelFile, match="do not fit together"):
+        load_model(tmp_path / "model")
+
+
+@pytest.mark.parametrize("name", ["model.json", "model.safetensors"])
+def test_a_pipe_in_place_of_a_file_is_refused(tmp_path, name):
+    save(tmp_path / "model")
+    (tmp_path / "model" / name).unlink()
+    os.mkfifo(tmp_path / "model" / name)
+    with pytest.raises(NaysayError, match="must be an ordinary file"):
         load_model(tmp_path / "model")
 
 

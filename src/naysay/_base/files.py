@@ -53,6 +53,19 @@ def check_memory(n_bytes: int, source: str) -> None:
         )
 
 
+def check_ordinary(path: Path) -> Path:
+    """Refuse a pipe or device where a file is not read from its start to its end.
+
+    To open a pipe that nothing is written to would take for ever.
+    """
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise InvalidData(
+            f"{printable(path)} must be an ordinary file. It is a pipe or a device: save its "
+            "content to a file first."
+        )
+    return path
+
+
 def check_target(path: str | Path, *, usual: str = "file") -> Path:
     """Check that a file can be written at `path`, before a long computation; resolve links.
 

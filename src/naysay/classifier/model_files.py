@@ -18,7 +18,13 @@ from torch import Tensor, nn
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidInput, InvalidModelFile
-from naysay._base.files import check_folder, printable, replacing_folder, restored
+from naysay._base.files import (
+    check_folder,
+    check_ordinary,
+    printable,
+    replacing_folder,
+    restored,
+)
 from naysay.classifier.preparation import Preparation
 from naysay.losses.protocol import as_training_loss
 from naysay.methods import METHODS, Method, Setting
@@ -115,7 +121,7 @@ def _is_model_folder(folder: Path) -> bool:
     if not folder.is_dir() or {file.name for file in folder.iterdir()} - _FILES:
         return False
     try:
-        facts = json.loads((folder / "model.json").read_text("utf-8"))
+        facts = json.loads(check_ordinary(folder / "model.json").read_text("utf-8"))
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(facts, dict) and facts.get("format") == _FORMAT
@@ -247,7 +253,7 @@ def _rebuild_samples(tensors: dict[str, Tensor], n_classes: int) -> NDArray[np.f
 
 def _read_facts(folder: Path) -> dict[str, Any]:
     try:
-        facts = json.loads((folder / "model.json").read_text("utf-8"))
+        facts = json.loads(check_ordinary(folder / "model.json").read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise InvalidModelFile(
@@ -267,7 +273,7 @@ def _read_facts(folder: Path) -> dict[str, Any]:
 def _read_tensors(folder: Path, sha256: str | None) -> dict[str, Tensor]:
     """Read the weights, and compare their checksum, which reveals any other damage."""
     try:
-        path = folder / "model.safetensors"
+        path = check_ordinary(folder / "model.safetensors")
         with path.open("rb") as content:
             if sha256 not in (None, hashlib.file_digest(content, "sha256").hexdigest()):
                 raise OSError("its content is not what was written")

@@ -15,7 +15,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from naysay._base.errors import InvalidModelFile
-from naysay._base.files import replacing
+from naysay._base.files import check_ordinary, replacing
 from naysay.training import processes
 from naysay.training.batches import Examples
 from naysay.training.early_stopping import History
@@ -138,7 +138,7 @@ def read_checkpoint(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]
     if not Path(path).exists():
         return None
     try:
-        with safe_open(path, framework="pt") as file:
+        with safe_open(check_ordinary(Path(path)), framework="pt") as file:
             metadata = file.metadata() or {}
             if metadata.get("format") != _FORMAT:
                 raise ValueError("it is a file of another kind")

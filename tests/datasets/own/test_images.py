@@ -1,4 +1,5 @@
 import json
+import os
 import struct
 import zlib
 
@@ -202,6 +203,14 @@ def test_a_damaged_image_is_left_out_if_asked_for(photos):
     assert own.label.tolist() == [0, 1, 3, 3]
     assert_array_equal(own.X[0], np.asarray(Image.open(photos / own.ids[0])).transpose(2, 0, 1))
     assert any("'cat/1.png', 'dog/2.png': left out" in each for each in summarise(own).warnings)
+
+
+def test_a_pipe_and_a_link_to_nothing_are_damaged_images(photos):
+    os.mkfifo(photos / "cat/pipe.png")
+    (photos / "dog/link.png").symlink_to("nowhere")
+    with pytest.raises(InvalidData, match=r"must be an image\. It is a pipe, or a link to nothing"):
+        read_own(photos)
+    assert read_own(photos, strict=False).skipped == ("cat/pipe.png", "dog/link.png")
 
 
 def test_images_that_are_all_damaged_are_refused(tmp_path):

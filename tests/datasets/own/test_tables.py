@@ -1,5 +1,6 @@
 import contextlib
 import io
+import os
 import sys
 import time
 
@@ -246,6 +247,17 @@ def test_small_files_that_would_fill_the_memory_are_refused_before(tmp_path, mon
     monkeypatch.setenv("NAYSAY_MAX_GB", "much")
     with pytest.raises(InvalidInput, match="NAYSAY_MAX_GB must be a number of gigabytes"):
         read_own(path, label="a")
+
+
+@pytest.mark.parametrize(
+    "name", ["t.parquet", "t.xlsx", "t.npz", "parts/1.parquet", "arrays/X.npy"]
+)
+def test_a_pipe_is_refused_where_a_file_is_not_read_from_start_to_end(tmp_path, name):
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    os.mkfifo(path)  # nothing is ever written to it
+    with pytest.raises(InvalidData, match=r"must be an ordinary file\. It is a pipe or a device"):
+        read_own(tmp_path / name.partition("/")[0], label="a")
 
 
 @pytest.mark.parametrize("kind", ["dictionary", "list", "map", "structure", "one length"])

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput
-from naysay._base.files import check_memory, printable
-from naysay.datasets.own.partitions import MappedArray
+from naysay._base.files import check_memory, check_ordinary, printable
+from naysay.datasets.own.partitions import MappedArray, as_columns
 
 _USUAL_NAMES = {
     "suggested": "suggested",
@@ -71,7 +71,7 @@ def read_arrays(path: Path, source: str) -> dict[str, NDArray[Any]]:
         return {"X": map_array(path)}
     if path.is_dir():
         return {file.stem: map_array(file) for file in sorted(path.glob("*.npy"))}
-    with path.open("rb") as file:  # raises the usual OSError if the file is missing
+    with check_ordinary(path).open("rb") as file:  # raises the usual OSError if it is missing
         try:
             with np.load(file, allow_pickle=False) as archive:
                 check_memory(sum(each.file_size for each in archive.zip.infolist()), source)
@@ -91,9 +91,12 @@ def read_arrays(path: Path, source: str) -> dict[str, NDArray[Any]]:
 
 def map_array(path: Path) -> NDArray[Any]:
     """Open an .npy file without reading it."""
+    check_ordinary(path)
     try:
         return np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError) as error:
+    except OSError:
+        raise
+    except Exception as error:  # numpy raises many types for damaged headers
         raise InvalidData(
             f"{printable(path)} must be an .npy file of numbers or text. It is damaged, in another "
             f"format, or holds objects: {shorten(str(error))}."

@@ -11,7 +11,7 @@ import pyarrow.json as pa_json
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput, NaysayError
-from naysay._base.files import check_memory
+from naysay._base.files import check_memory, check_ordinary
 
 
 def parse_json_lines(data: bytes, source: str, *, longest: int) -> pa.Table:
@@ -47,7 +47,7 @@ def read_excel(path: Path, source: str) -> pa.Table:
             f"{source} is an Excel file. To read it, install openpyxl: pip install "
             '"naysay[excel]". Or save the sheet as CSV.'
         ) from None
-    with path.open("rb") as file:  # raises the usual OSError if the file is missing
+    with check_ordinary(path).open("rb") as file:  # raises the usual OSError if it is missing
         try:
             with zipfile.ZipFile(file) as archive:
                 check_memory(sum(each.file_size for each in archive.infolist()), source)

@@ -166,9 +166,12 @@ def resolve_paths(
 
 def digest_files(paths: Sequence[Path]) -> list[str]:
     """Compute a digest of the content of each file, which finds equal files."""
-    return _in_threads(
-        lambda path: hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest(), paths
-    )
+
+    def digest(path: Path) -> str:
+        content = path.read_bytes() if path.is_file() else os.fsencode(path)
+        return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+    return _in_threads(digest, paths)
 
 
 def plan_images(
@@ -217,6 +220,8 @@ def plan_images(
 def _open(path: Path, use: Callable[[Image.Image], T]) -> T:
     """Open an image and apply a function to it, with errors that name the file."""
     if not path.is_file():
+        if path.is_symlink() or path.exists():
+            raise InvalidData(f"{path} must be an image. It is a pipe, or a link to nothing.")
         raise FileNotFoundError(f"There is no image file {path}.")
     try:
         with Image.open(path) as image:

@@ -26,7 +26,13 @@ from numpy.typing import NDArray
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput, NaysayError
-from naysay._base.files import DATABASE_URLS, SQLITE_MAGIC, check_memory, printable
+from naysay._base.files import (
+    DATABASE_URLS,
+    SQLITE_MAGIC,
+    check_memory,
+    check_ordinary,
+    printable,
+)
 from naysay.datasets.own.formats import parse_json_lines, read_excel, refuse_long_row, text_reader
 
 pc: Any = pyarrow.compute  # its functions are created at import, so type checkers do not know them
@@ -270,7 +276,7 @@ def open_parquet(path: Path, source: str, *, encoded: bool = False) -> Iterator[
     `encoded` text is read as dictionaries, which show how much memory it takes; batches of them
     would keep those of earlier batches.
     """
-    with path.open("rb") as file:  # raises the usual OSError if the file is missing
+    with check_ordinary(path).open("rb") as file:  # raises the usual OSError if it is missing
         try:
             text = _text_columns(pq.read_metadata(file)) if encoded else None
             # With a buffer, a row group is not read as a whole.
