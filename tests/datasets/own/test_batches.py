@@ -131,6 +131,33 @@ def test_only_the_columns_that_are_needed_are_read_from_parquet(tmp_path):
     assert table.column_names == ["a", "b", "c"]  # so that an error can list them
 
 
+@pytest.mark.parametrize("kind", ["plain", "encoded"])
+def test_text_that_is_stored_once_for_many_rows_comes_in_short_batches(tmp_path, monkeypatch, kind):
+    text = pa.array(["x" * 1000, "y"] * 100)
+    table = pa.table({"a": range(200), "b": text if kind == "plain" else text.dictionary_encode()})
+    path = tmp_path / "t.parquet"
+    pq.write_table(table, path, compression="zstd")
+    monkeypatch.setattr(batches, "_MOST_TEXT", 10_000)
+    parts = [part for _, part in read_batches(path, n_rows=100, columns=["a", "b"])]
+    assert max(map(len, parts)) <= (100 if kind == "plain" else 10)
+    assert pa.concat_tables(parts).to_pydict() == table.to_pydict()
+    read = []
+    monkeypatch.setattr(
+        batches, "_joined", lambda found, _: read.extend(map(len, found)) or iter(())
+    )
+    assert list(read_batches(path, n_rows=100, columns=["a", "b"])) == []
+    assert max(read) <= (10 if kind == "plain" else 100)
+
+
+def test_lists_are_read_as_a_whole(tmp_path, monkeypatch):
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"a": [["x" * 1000] * 50] * 50}), path)
+    assert len(joined(path, n_rows=100, columns=["a"])["a"]) == 50
+    monkeypatch.setenv("NAYSAY_MAX_GB", "0.001")
+    with pytest.raises(InvalidData, match=r"must contain at most 0\.001 GB"):
+        joined(path, n_rows=100, columns=["a"])
+
+
 @pytest.mark.parametrize("share", [0.3, 0.9])
 def test_damaged_parquet_is_refused(tmp_path, share):
     path = tmp_path / "t.parquet"

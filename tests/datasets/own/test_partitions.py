@@ -2,6 +2,8 @@
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from naysay import InvalidData, InvalidInput
@@ -68,7 +70,7 @@ def test_rows_of_one_example_may_be_in_several_files(tmp_path):
         read_own(folder, **named)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.longdouble, ">f4"])
 def test_a_folder_of_arrays_is_an_array_file(dtype, tmp_path):
     rng = np.random.default_rng(0)
     arrays = {"X": rng.normal(size=(40, 3)).astype(dtype), "labels": rng.integers(3, size=40)}
@@ -93,6 +95,17 @@ def test_images_in_an_array_stay_on_disk(tmp_path):
     assert find_pages(own.X) is not None
 
 
+def test_text_that_is_stored_once_for_many_rows_counts_before_it_is_expanded(tmp_path, monkeypatch):
+    table = pa.table({"a": np.arange(50.0), "not": ["cat", "dog"] * 25, "b": ["x" * 100_000] * 50})
+    (tmp_path / "parts").mkdir()
+    for part in ("1", "2"):
+        pq.write_table(table, tmp_path / f"parts/{part}.parquet")
+    monkeypatch.setenv("NAYSAY_MAX_GB", "0.008")
+    with pytest.raises(InvalidData, match=r"2\.parquet must contain at most 0\.008 GB"):
+        read_own(tmp_path / "parts", label="not")
+    assert read_own(tmp_path / "parts", label="not", features=["a"]).n_examples == 100
+
+
 def test_refusals_say_which_file_is_odd(tmp_path):
     frame = make_frame()
     folder = write_parts(frame, tmp_path / "parts", 30)
@@ -108,6 +121,10 @@ def test_refusals_say_which_file_is_odd(tmp_path):
     with pytest.raises(InvalidData, match=r"part-9\.parquet must be a Parquet file"):
         read_own(folder, label="not")
     (tmp_path / "X.npy").write_bytes(b"damaged")
+    with pytest.raises(InvalidData, match=r"X\.npy must be an \.npy file"):
+        read_own(tmp_path)
+    start = b"\x93NUMPY\x01\x00\x05\x00{(((\n"  # numpy tries to read this as Python 2 does
+    (tmp_path / "X.npy").write_bytes(start)
     with pytest.raises(InvalidData, match=r"X\.npy must be an \.npy file"):
         read_own(tmp_path)
     np.save(tmp_path / "X.npy", np.array([{}], dtype=object), allow_pickle=True)

@@ -122,10 +122,7 @@ def split_features(X: NDArray[Any], source: str) -> pa.Table | MappedArray | NDA
             )
         if isinstance(X, np.memmap):
             return MappedArray(X, source)
-        # Arrow has neither long doubles nor the byte order of another machine
-        columns = np.ascontiguousarray(X.T, dtype=np.float64 if X.dtype.kind == "f" else None)
-        columns = columns.astype(columns.dtype.newbyteorder("="), copy=False)
-        return pa.table({f"x{index}": column for index, column in enumerate(columns)})
+        return pa.table({f"x{index}": column for index, column in enumerate(as_columns(X))})
     if X.dtype != np.uint8:
         raise InvalidData(
             f"Images in {source} must be of type uint8, with values from 0 to 255. Got {X.dtype}. "

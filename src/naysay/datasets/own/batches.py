@@ -3,11 +3,12 @@
 import codecs
 import contextlib
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
+import pyarrow.compute
 
 from naysay._base.errors import InvalidData
 from naysay.datasets.own.formats import refuse_long_row
@@ -17,16 +18,22 @@ from naysay.datasets.own.tables import (
     check_table,
     find_format,
     is_frame,
+    is_text,
+    longest_row,
     open_parquet,
     open_text,
     parse_text,
     quoted_cell,
     read_header,
+    read_parquet,
     read_table,
     source_name,
 )
 
+pc: Any = pyarrow.compute
+
 _BATCH_BYTES = 1 << 23  # of a text file; more only if one row is longer
+_MOST_TEXT = 1 << 28  # bytes of text that rows of a Parquet file which are read at once may have
 _PLACE = re.compile(
     r"(?P<what>Data row|Row|that row|Line) (?P<number>\d+)(?= has| holds| \(| opens)"
 )
@@ -150,11 +157,47 @@ def parquet_batches(
     with open_parquet(path, source) as file:
         names = file.schema_arrow.names
         if not file.metadata.num_rows or len(set(names)) != len(names):
-            check_table(file.read(), source)
+            check_table(file.schema_arrow.empty_table(), source)
         chosen = [name for name in names if name in columns]
-        whole = set(columns) - set(names)  # an error will list all columns
-        batches = file.iter_batches(n_rows, columns=None if whole or not chosen else chosen)
-        for batch in batches:
-            batch.validate(full=True)
-            if len(batch):
-                yield check_table(pa.Table.from_batches([batch]), source)
+        if set(columns) - set(names) or not chosen:  # an error will list all columns
+            chosen = names
+        kinds = {name: file.schema_arrow.field(name).type for name in chosen}
+        if any(map(pa.types.is_nested, kinds.values())):
+            yield check_table(read_parquet(path, source, columns=chosen), source)
+            return
+        plain = [name for name, kind in kinds.items() if not pa.types.is_dictionary(kind)]
+        n_at_once = _MOST_TEXT // max(1, longest_row(file.metadata, plain))
+        batches = file.iter_batches(max(1, min(n_rows, n_at_once)), columns=chosen)
+        for table in _joined(batches, n_rows):
+            table.validate(full=True)
+            n_at_once = _MOST_TEXT // max(1, _longest_encoded(table))
+            for start in range(0, len(table), max(1, n_at_once)):
+                yield check_table(table.slice(start, max(1, n_at_once)), source)
+
+
+def _joined(batches: Iterable[pa.RecordBatch], n_rows: int) -> Iterator[pa.Table]:
+    """Join small batches to tables of at most `n_rows` rows, as long as they take little memory."""
+    parts: list[pa.RecordBatch] = []
+    n_joined = n_bytes = 0
+    for batch in batches:
+        if parts and (n_joined + len(batch) > n_rows or n_bytes > _BATCH_BYTES):
+            yield pa.Table.from_batches(parts)
+            parts, n_joined, n_bytes = [], 0, 0
+        if len(batch):
+            parts.append(batch)
+            n_joined += len(batch)
+            n_bytes += sum(
+                cells.nbytes for cells in batch.columns if not pa.types.is_dictionary(cells.type)
+            )
+    if parts:
+        yield pa.Table.from_batches(parts)
+
+
+def _longest_encoded(table: pa.Table) -> int:
+    """Compute how many bytes the text of a row can have in columns that are encoded."""
+    total = 0
+    for column in table.columns:
+        if pa.types.is_dictionary(column.type) and is_text(column.type):
+            lengths = [pc.max(pc.binary_length(each.dictionary)).as_py() for each in column.chunks]
+            total += max(length or 0 for length in lengths)
+    return total

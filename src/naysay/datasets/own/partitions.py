@@ -16,11 +16,17 @@ from numpy.typing import NDArray
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData
-from naysay._base.files import check_memory, printable
+from naysay._base.files import printable
 from naysay._base.mapped import limit_pages, new_array
 from naysay.datasets.own.batches import counting_from, parquet_batches
 from naysay.datasets.own.recipe import NumericColumn, Recipe
-from naysay.datasets.own.tables import is_frame, open_parquet, without_index
+from naysay.datasets.own.tables import (
+    is_frame,
+    open_parquet,
+    read_parquet,
+    text_bytes,
+    without_index,
+)
 
 _SUFFIXES = (".parquet", ".pq")
 _BATCH_BYTES = 1 << 25  # of the features of a batch
@@ -154,12 +160,9 @@ class ParquetFolder(Partitioned):
         """Read some columns of all rows into memory."""
         parts, n_bytes = [], 0
         for path in self.files:
-            with open_parquet(path, printable(path), encoded=True) as file:
-                part = file.read(columns=list(names)).replace_schema_metadata()
-                part.validate(full=True)
-            n_bytes += part.nbytes
-            check_memory(n_bytes, self.source)
-            parts.append(part)
+            part = read_parquet(path, printable(path), columns=list(names), n_bytes=n_bytes)
+            n_bytes += part.nbytes + text_bytes(part.columns)
+            parts.append(part.replace_schema_metadata())
         return pa.concat_tables(parts).select(list(names))
 
     def batches(self, n_rows: int) -> Iterator[tuple[int, pa.Table]]:
@@ -208,8 +211,14 @@ class MappedArray(Partitioned):
 
     def _table(self, rows: slice, names: Collection[str]) -> pa.Table:
         places = [int(name[1:]) for name in names]
-        part = np.ascontiguousarray(self.X[rows][:, places].T)
+        part = as_columns(self.X[rows][:, places])
         return pa.table(dict(zip(names, part, strict=True)))
+
+
+def as_columns(X: NDArray[Any]) -> NDArray[Any]:
+    """Transpose an array for Arrow, which lacks long doubles and other machines' byte order."""
+    kind = np.dtype(np.float64) if X.dtype.kind == "f" else X.dtype
+    return np.ascontiguousarray(X.T, dtype=kind.newbyteorder("="))
 
 
 def _is_finite(X: NDArray[Any]) -> bool:

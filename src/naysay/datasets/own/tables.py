@@ -78,7 +78,7 @@ def read_table(
         return check_table(_from_frame(data, source), source)
     kind, delimiter = find_format(data, delimiter)
     if kind == "parquet":
-        return check_table(_read_parquet(Path(data), source), source)
+        return check_table(read_parquet(Path(data), source), source)
     if kind == "excel":
         table = _with_numbers(read_excel(Path(data), source), text, decimal)
         return check_table(table, source)
@@ -258,12 +258,15 @@ def _from_frame(frame: Any, source: str) -> pa.Table:
         ) from None
 
 
-def _read_parquet(path: Path, source: str) -> pa.Table:
+def read_parquet(
+    path: Path, source: str, *, columns: Sequence[str] | None = None, n_bytes: int = 0
+) -> pa.Table:
+    """Read all rows of a Parquet file, if they fit into memory besides `n_bytes`."""
     with open_parquet(path, source, encoded=True) as file:
-        n_bytes = _number_bytes(file.metadata)
+        n_bytes += _number_bytes(file.metadata, columns)
         check_memory(n_bytes, source)
-        table = file.read()
-        check_memory(n_bytes + _text_bytes(table.columns), source)
+        table = file.read(columns=columns)
+        check_memory(n_bytes + text_bytes(table.columns), source)
         table.validate(full=True)  # finds text that is not UTF-8, among others
         _ = table.column_names  # raises an error if a name is not UTF-8
         return table
@@ -299,41 +302,70 @@ def open_parquet(path: Path, source: str, *, encoded: bool = False) -> Iterator[
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4}  # bytes; 8 for other types
 
 
+def longest_row(facts: pq.FileMetaData, names: Collection[str]) -> int:
+    """Compute how many bytes the text of a row in some columns can have, at most.
+
+    One long text may be stored once for many rows, but it is never longer than its column is in the
+    file, before compression.
+    """
+    places = [
+        place
+        for place in _places_of(facts, names)
+        if facts.schema.column(place).physical_type.endswith("BYTE_ARRAY")
+    ]
+    return max(
+        sum(facts.row_group(group).column(place).total_uncompressed_size for place in places)
+        for group in range(facts.num_row_groups)
+    )
+
+
+def _places_of(facts: pq.FileMetaData, names: Collection[str]) -> list[int]:
+    """Find the parts of columns: a list, for instance, is stored as ``name.list.element``."""
+    known = set(names)
+    paths = [facts.schema.column(place).path.split(".") for place in range(facts.num_columns)]
+    return [
+        place
+        for place, path in enumerate(paths)
+        if any(".".join(path[:end]) in known for end in range(1, len(path) + 1))
+    ]
+
+
 def _text_columns(facts: pq.FileMetaData) -> list[str]:
     columns = map(facts.schema.column, range(facts.num_columns))
     return [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
 
 
-def _number_bytes(facts: pq.FileMetaData) -> int:
-    """Compute how much memory a Parquet file takes without the text."""
+def _number_bytes(facts: pq.FileMetaData, names: Sequence[str] | None) -> int:
+    """Compute how much memory columns of a Parquet file take, by default all, without the text."""
     columns = map(facts.schema.column, range(facts.num_columns))
     widths = [  # values of one length, such as decimals, state it
         column.length if column.length > 0 else _WIDTHS.get(column.physical_type, 8)
         for column in columns
     ]
+    places = range(facts.num_columns) if names is None else _places_of(facts, names)
     return sum(
-        facts.row_group(group).column(place).num_values * width
+        facts.row_group(group).column(place).num_values * widths[place]
         for group in range(facts.num_row_groups)
-        for place, width in enumerate(widths)
+        for place in places
     )
 
 
-def _text_bytes(arrays: Iterable[Any]) -> int:
+def text_bytes(arrays: Iterable[Any]) -> int:
     """Compute how many bytes the text of encoded columns has, also inside lists and structures."""
     total = 0
     for array in arrays:
         kind = array.type
         if isinstance(array, pa.ChunkedArray):
-            total += _text_bytes(array.chunks)
+            total += text_bytes(array.chunks)
         elif pa.types.is_dictionary(kind):
             lengths = np.asarray(pc.fill_null(pc.binary_length(array.dictionary), 0))
             total += int(lengths[np.asarray(array.indices.drop_null())].sum())
         elif pa.types.is_map(kind):
-            total += _text_bytes([array.keys, array.items])
+            total += text_bytes([array.keys, array.items])
         elif pa.types.is_struct(kind):
-            total += _text_bytes(array.flatten())
+            total += text_bytes(array.flatten())
         elif pa.types.is_nested(kind):  # lists of any kind
-            total += _text_bytes([array.flatten()])
+            total += text_bytes([array.flatten()])
     return total
 
 
