@@ -20,7 +20,9 @@ import naysay
 from naysay import ComplementaryClassifier, InvalidInput
 from naysay.cli import app
 from naysay.cli._shared import class_list, parse_size
+from naysay.datasets.own import read_own
 from naysay.workflows.files import write_example
+from naysay.workflows.fit import explain_learner
 
 fit_command = import_module("naysay.cli.fit")  # naysay.cli.fit is the function
 reproduce_command = import_module("naysay.cli.reproduce")
@@ -146,6 +148,8 @@ def test_fit_has_the_cures_for_troubles_as_options(flowers, tmp_path):
     assert done.exit_code == 0, done.output
     saved = ComplementaryClassifier.load(tmp_path / "model").get_params()
     assert {name: saved[name] for name in options} == options
+    about = "because of restarts (--restarts) and match_prior (--match-prior), only networks are"
+    assert about in done.stderr
     done = run("fit", flowers, "--label=not", "--lr=0", "--out", tmp_path / "other")
     assert done.exit_code == 1
     assert "lr must" in done.output
@@ -157,10 +161,28 @@ def test_estimate_trains_with_the_options(flowers, tmp_path):
     done = run(*estimate, "--lr=0.1", "--batch-size=8", "--max-norm=1", "--checkpoint", state)
     assert done.exit_code == 0, done.output
     assert list(state.glob("*.safetensors"))
+    assert "because of checkpoint (--checkpoint), only networks are trained" in done.stderr
     for wrong in ("lr", "max_norm"):
         done = run(*estimate, f"--{wrong.replace('_', '-')}=0")
         assert done.exit_code == 1
         assert f"{wrong} must" in done.output
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"learner": "network"}, {"network": "mlp"}, {"method": "pc"}]
+)
+def test_that_a_network_is_the_learner_is_said_only_if_it_may_be_unexpected(flowers, options):
+    own = read_own(flowers, label="not", features=["petal_length"])
+    if options:
+        options["checkpoint"] = "state"
+    assert explain_learner(own, **options) == ()
+
+
+def test_labels_that_are_nearly_all_distinct_give_no_warning_of_scikit_learn(tmp_path):
+    rows = [f"{n / 7:.2f},c{n},c{n * 7 % 20}" for n in range(20)]
+    (tmp_path / "t.csv").write_text("\n".join(["a,not,is", *rows]))
+    done = run("estimate", tmp_path / "t.csv", "--label=not", "--true-label=is", "--epochs=1")
+    assert done.exit_code == 0, done.exception  # warnings are errors in tests
 
 
 def test_an_earlier_model_is_replaced_only_by_force(flowers, tmp_path):

@@ -64,7 +64,8 @@ def read_labels(
                 f"y must be about the {n_examples} examples of X. Got {y.n_examples}."
             )
         _check_no_gaps(y.label, "y")
-        check_classification_targets(y.label)
+        if classes is None:  # it warns if most labels differ, as they may with given classes
+            check_classification_targets(y.label)
         offered = [each for each in y.offered if each is not None] if y.offered is not None else []
         named = np.concatenate([y.label, *offered])
         found = _check_classes(_find_classes(named, Q) if classes is None else classes)

@@ -426,6 +426,35 @@ def _describe(found: list[Candidate], weights: Floats) -> list[dict[str, Any]]:
     return table
 
 
+def parameters_of_networks(parameters: Mapping[str, Any], method: Method) -> list[str]:
+    """List the parameters of a classifier that are set and that only networks have."""
+    only_for_networks = {
+        name: parameters[name] not in (None, False, 0) for name in _ONLY_FOR_NETWORKS
+    }
+    only_for_networks |= {
+        "method": method is not METHODS["forward"],
+        "learn_from_anchors": parameters["learn_from_anchors"] not in (True, False),
+    }
+    return [name for name, is_used in only_for_networks.items() if is_used]
+
+
+def explain_network(parameters: Mapping[str, Any], method: Method, X: NDArray[Any]) -> str | None:
+    """Explain that a network takes the place of a mixture of models, if parameters cause it.
+
+    `parameters` are those of the classifier. None is returned if a network was asked for.
+    """
+    if parameters["learner"] != "auto" or X.ndim != 2 or len(X) < _FEWEST:
+        return None
+    causes = parameters_of_networks(parameters, method)
+    if not causes or {"network", "method"} & set(causes):  # both say that a network is wanted
+        return None
+    listed = " and ".join(f"{name} (--{name.replace('_', '-')})" for name in causes)
+    return (
+        f"because of {listed}, only networks are trained. Other kinds of models, which are fitted "
+        "too by default, may be more accurate on tables"
+    )
+
+
 def choose_learner(
     parameters: Mapping[str, Any], method: Method, X: NDArray[Any], *, has_weights: bool
 ) -> str:
@@ -437,17 +466,13 @@ def choose_learner(
     if learner not in LEARNERS:
         raise InvalidInput(f"learner must be one of {', '.join(LEARNERS)}. Got {learner!r}.")
     only_for_networks = {
-        name: parameters[name] not in (None, False, 0) for name in _ONLY_FOR_NETWORKS
-    }
-    only_for_networks |= {
-        "method": method is not METHODS["forward"],
         "sample_weight": has_weights,
-        "learn_from_anchors": parameters["learn_from_anchors"] not in (True, False),
         "images as X": X.ndim != 2,
         f"fewer than {_FEWEST} examples": len(X) < _FEWEST,
         "several processes": processes.count() > 1,
     }
-    reasons = [name for name, is_used in only_for_networks.items() if is_used]
+    reasons = parameters_of_networks(parameters, method)
+    reasons += [name for name, is_used in only_for_networks.items() if is_used]
     if learner == "auto":
         return "network" if reasons else "auto"
     if learner != "network" and reasons:

@@ -74,7 +74,9 @@ def estimate(
     print_warnings(summarise(inputs.own).warnings)
 
     from naysay.workflows.estimate import estimate_own  # loads torch, after the quick checks
+    from naysay.workflows.fit import explain_learner
 
+    print_warnings(explain_learner(inputs.own, **training))
     report = estimate_own(
         inputs.own,
         anchors=inputs.anchors,

@@ -16,6 +16,7 @@ from naysay.cli._shared import (
     AsJson,
     DataFile,
     print_json,
+    print_warnings,
     read_data,
     reads_data,
     trains,
@@ -138,12 +139,14 @@ def fit(
 
     from naysay.networks import find_network
     from naysay.report.fit import render_fit_page
-    from naysay.workflows.fit import fit_own  # loads torch, after the quick checks
+    from naysay.workflows.fit import explain_learner, fit_own  # loads torch, after quick checks
 
     try:
         find_network(network or "mlp")
     except InvalidInput as problem:
         raise typer.BadParameter(str(problem)) from None
+    chosen = {"learner": learner, "method": method, "network": network}
+    print_warnings(explain_learner(inputs.own, **chosen, **training))
     clf, report = fit_own(
         inputs.own,
         anchors=inputs.anchors,
@@ -151,9 +154,7 @@ def fit(
         anchors_are=anchors_are,
         allow_diagonal=allow_diagonal,
         mistakes=mistakes,
-        method=method,
-        learner=learner,
-        network=network,
+        **chosen,
         epochs=epochs,
         held_out=held_out,
         seed=seed,

@@ -19,6 +19,7 @@ from naysay.cli._shared import (
     RayAddress,
     print_json,
     print_warning,
+    print_warnings,
     read_data,
     reads_data,
     trains,
@@ -86,7 +87,8 @@ def sweep(
 
         naysay sweep flowers.csv --label not --learner network --grid lr=0.001,0.01 --out model
     """
-    from naysay.workflows.sweep import parse_grid, sweep_own  # loads torch
+    from naysay.workflows.fit import explain_learner  # loads torch
+    from naysay.workflows.sweep import parse_grid, sweep_own
 
     values = parse_grid(grid)
     check_model_target(out, force=force)
@@ -98,6 +100,8 @@ def sweep(
         transition=transition,
         allow_diagonal=allow_diagonal,
     )
+    if "learner" not in values:
+        print_warnings(explain_learner(inputs.own, learner=learner, **training))
     parameters = {
         "transition": inputs.transition,
         "allow_diagonal": allow_diagonal,

@@ -18,6 +18,7 @@ from naysay._base.checks import check_number, check_seed, shorten
 from naysay._base.errors import InvalidData
 from naysay._base.mapped import take_rows, window_for
 from naysay.classifier import ComplementaryClassifier
+from naysay.classifier.learner import explain_network
 from naysay.classifier.model_files import NetworkFactory
 from naysay.classifier.targets import allow_mistakes
 from naysay.datasets.own import OwnData
@@ -168,6 +169,16 @@ def _show(
         for index in ranked
         if error[index] > above
     )
+
+
+def explain_learner(own: OwnData, **parameters: Any) -> tuple[str, ...]:
+    """Explain before training why the model is a network alone, if this may be unexpected.
+
+    The parameters are those of `ComplementaryClassifier`.
+    """
+    parameters = ComplementaryClassifier(**parameters).get_params(deep=False)
+    found = explain_network(parameters, find_method(parameters["method"]), own.X)
+    return () if found is None else (found,)
 
 
 def fit_own(
