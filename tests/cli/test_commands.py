@@ -4,12 +4,13 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 
 import pytest
 from typer.testing import CliRunner
 
 from naysay import InvalidTransitionMatrix, TransitionMatrix, __version__
-from naysay.cli import app
+from naysay.cli import app, main
 from naysay.methods import METHODS, markdown_references, markdown_table
 
 
@@ -50,6 +51,39 @@ def test_methods_are_listed_as_a_table_as_json_and_as_markdown():
     assert listed[0]["needs_transition"] is True
     assert "doi.org/10.1007/978-3-030-01246-5_5" in listed[0]["references"][0]
     assert run("methods", "--markdown").stdout == f"{markdown_table()}\n{markdown_references()}"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError("malloc of size 9 failed"),
+        RuntimeError(
+            "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried 9 bytes"
+        ),
+        RuntimeError("CUDA out of memory. Tried 9\nmore lines"),
+        RuntimeError("a mistake in the program"),
+    ],
+)
+def test_a_lack_of_memory_is_one_line_but_other_errors_of_the_program_are_not(monkeypatch, error):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr("naysay.workflows.inspect.inspect_file", fail)
+    done = run("inspect", "Q.csv")
+    if "mistake" in str(error):
+        assert done.exception is error
+    else:
+        text = str(error).splitlines()[0]
+        assert done.stderr.rstrip(".\n") == f"error: There is not enough memory. {text}".rstrip(".")
+
+
+def test_a_warning_of_a_library_is_one_line(monkeypatch, capsys):
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+    monkeypatch.setattr("naysay.cli.app", lambda: warnings.warn("of\na library", stacklevel=1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        main()
+    assert capsys.readouterr().err == "warning: of. a library.\n"
 
 
 def test_error_is_one_line_and_exit_code_1_and_a_traceback_only_with_debug(tmp_path):

@@ -136,8 +136,9 @@ def test_bytes_that_are_no_checkpoint_are_refused(tmp_path_factory, content):
 def test_other_files_are_refused(tmp_path):
     (tmp_path / "folder").mkdir()
     assert refused(tmp_path / "folder")
-    os.mkfifo(tmp_path / "pipe")
-    assert refused(tmp_path / "pipe")
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / "pipe")
+        assert refused(tmp_path / "pipe")
     save_file(TENSORS, tmp_path / "model.safetensors")
     assert refused(tmp_path / "model.safetensors")
     torch.save(TENSORS, tmp_path / "pickle.pt")

@@ -3,7 +3,9 @@
 import codecs
 import io
 import os
+import re
 import sys
+import warnings
 from typing import Annotated, Any
 
 import typer
@@ -11,7 +13,7 @@ from typer.core import TyperGroup
 
 from naysay import __version__
 from naysay._base.errors import NaysayError
-from naysay.cli._shared import Command, as_sentences
+from naysay.cli._shared import Command, as_sentences, print_warning
 from naysay.cli.annotate import app as annotate
 from naysay.cli.check import check
 from naysay.cli.data import app as data
@@ -37,14 +39,25 @@ class _OneLineErrors(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except (NaysayError, OSError) as error:
-            if ctx.params["debug"] or isinstance(error, BrokenPipeError):
+        except (NaysayError, OSError, MemoryError, RuntimeError) as error:
+            is_reported = isinstance(error, NaysayError | OSError) or _is_lack_of_memory(error)
+            if ctx.params["debug"] or isinstance(error, BrokenPipeError) or not is_reported:
                 raise  # click ends silently on a closed pipe, as in `naysay predict … | head`
             text = str(error)
+            if not isinstance(error, NaysayError | OSError):
+                text = f"There is not enough memory. {text.splitlines()[0] if text else ''}"
             if isinstance(error, OSError) and error.errno is not None:
                 text = text.removeprefix(f"[Errno {error.errno}] ")
             typer.echo(f"error: {as_sentences(text)}", err=True)
             raise typer.Exit(1) from None
+
+
+def _is_lack_of_memory(error: Exception) -> bool:
+    """Recognise a lack of memory; that of torch is a `RuntimeError`."""
+    return isinstance(error, MemoryError) or bool(_LACK_OF_MEMORY.search(str(error)))
+
+
+_LACK_OF_MEMORY = re.compile("allocate memory|out of memory")
 
 
 app = typer.Typer(
@@ -102,6 +115,7 @@ def main() -> None:
     if os.environ.get("NO_COLOR"):
         os.environ["TERM"] = "dumb"  # no escape codes at all: no bold text and no progress bars
     codecs.register_error("naysay", _spell_out)
+    warnings.showwarning = _show_warning
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="naysay")
@@ -113,6 +127,11 @@ def main() -> None:
     except OSError as error:  # outside of the commands, which report their own: --version
         print(f"error: {error.strerror}.", file=sys.stderr)
         os._exit(1)  # Python would try to write the rest again
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Print a warning of a library in one line, without the line of code that it is about."""
+    print_warning(as_sentences(str(message)))
 
 
 # Symbols in what is printed, for terminals that do not have them.

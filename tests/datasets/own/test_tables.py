@@ -252,6 +252,7 @@ def test_small_files_that_would_fill_the_memory_are_refused_before(tmp_path, mon
 @pytest.mark.parametrize(
     "name", ["t.parquet", "t.xlsx", "t.npz", "parts/1.parquet", "arrays/X.npy"]
 )
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes")
 def test_a_pipe_is_refused_where_a_file_is_not_read_from_start_to_end(tmp_path, name):
     path = tmp_path / name
     path.parent.mkdir(exist_ok=True)
