@@ -1,6 +1,8 @@
 """Arrays in temporary files hold what arrays in memory do, and give their pages back."""
 
+import errno
 import gc
+import os
 import time
 from pathlib import Path
 
@@ -19,6 +21,16 @@ def test_small_arrays_are_in_memory_and_large_ones_in_a_file_that_vanishes(tmp_p
     large[:] = np.arange(30).reshape(10, 3)
     assert large.sum() == 435
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="space cannot be reserved")
+def test_a_full_disk_is_an_error_before_anything_is_written(monkeypatch):
+    def fail(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", fail)
+    with pytest.raises(OSError, match=r"room for a file of 1\.2e-07 GB: No space.*in TMPDIR"):
+        mapped.new_array((10, 3), np.float32, most_bytes=0)
 
 
 def test_rows_of_a_file_are_taken_as_those_of_an_array():

@@ -34,6 +34,16 @@ def new_array(shape: tuple[int, ...], dtype: DTypeLike, *, most_bytes: float) ->
         return np.empty(shape, dtype)
     with tempfile.TemporaryFile(prefix="naysay-") as file:
         file.truncate(n_bytes)
+        if hasattr(os, "posix_fallocate"):  # without the space, writing would kill the process
+            try:
+                os.posix_fallocate(file.fileno(), 0, n_bytes)
+            except OSError as error:
+                raise OSError(
+                    error.errno,
+                    f"The temporary folder {tempfile.gettempdir()} must have room for a file of "
+                    f"{n_bytes / 1e9:.3g} GB: {error.strerror}. Name another one in TMPDIR, or "
+                    "raise memory (--memory), so that the features stay in memory.",
+                ) from None
         pages = mmap.mmap(file.fileno(), n_bytes)  # keeps the file until the array is gone
     array = np.frombuffer(pages, dtype).reshape(shape)
     limit_pages(array, most_bytes)
