@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from naysay import InvalidModelFile, NaysayError, TransitionMatrix
 from naysay.classifier.model_files import load_model
+from naysay.networks import MLP, Forest
 from saved_models import change_facts, change_tensors, save
 
 
@@ -234,6 +235,55 @@ def test_a_network_of_very_many_layers_is_refused_at_once(tmp_path, is_nested):
     with pytest.raises(InvalidModelFile, match="an argument of the network has 100000 entries"):
         load_model(tmp_path / "model")
     assert time.process_time() - start < 2
+
+
+def forest():
+    """A tree that compares the first input with 0."""
+    network = Forest((6,), 3, n_trees=1, n_nodes=3, depth=1)
+    network.left.copy_(torch.tensor([1, 1, 2]))
+    network.right.copy_(torch.tensor([2, 1, 2]))
+    return network.eval()
+
+
+@pytest.mark.parametrize(
+    "name, place, value",
+    [("feature", 0, 6), ("left", 2, 2**50), ("right", 2, -1), ("root", 0, 3), ("feature", 1, -9)],
+)
+def test_a_tree_with_a_node_that_does_not_exist_is_refused(tmp_path, name, place, value):
+    save(tmp_path / "model", network=forest())
+    load_model(tmp_path / "model")
+
+    def change(tensors):
+        tensors[f"network.{name}"][place] = value
+
+    change_tensors(tmp_path / "model", change)
+    with pytest.raises(InvalidModelFile, match="parts do not fit together"):
+        load_model(tmp_path / "model")
+
+
+def test_a_tree_of_enormous_depth_is_refused_at_once(tmp_path):
+    save(tmp_path / "model", network=forest())
+
+    def change(facts):
+        facts["network"]["arguments"]["depth"] = 10**12
+
+    change_facts(tmp_path / "model", change)
+    with pytest.raises(InvalidModelFile, match="depth must be at most n_nodes, 3"):
+        load_model(tmp_path / "model")
+
+
+def test_a_model_of_a_table_is_tried_out_without_the_compiler_of_torch(tmp_path, monkeypatch):
+    """To run a network without weights, torch loads its compiler, which takes a second."""
+    save(tmp_path / "model")
+    devices = []
+
+    def note(self, inputs):
+        devices.append(inputs.device.type)
+        return torch.zeros(1, 3)
+
+    monkeypatch.setattr(MLP, "forward", note)
+    load_model(tmp_path / "model")
+    assert devices == ["cpu"]
 
 
 def test_weights_are_mapped_and_not_read_whole(tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ import copy
 import hashlib
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +29,7 @@ from naysay._base.files import (
 from naysay.classifier.preparation import Preparation
 from naysay.losses.protocol import as_training_loss
 from naysay.methods import METHODS, Method, Setting
-from naysay.networks import NETWORKS
+from naysay.networks import NETWORKS, Forest
 from naysay.transition import TransitionMatrix
 
 if TYPE_CHECKING:
@@ -339,13 +340,23 @@ def _rebuild_network(
     positional = arguments.pop("input_shape"), arguments.pop("n_classes")
     with torch.device("meta"):  # shapes only: a damaged file cannot demand huge memory
         rebuilt = NETWORKS[about["name"]](*positional, **arguments).eval()
-        scores = rebuilt(torch.empty((1, *input_shape)))
+    expected = rebuilt.state_dict()
+    for name in expected.keys() | state.keys():
+        if name not in state or name not in expected:
+            raise ValueError(f"the weights {name} are missing, or of another network")
+        if state[name].shape != expected[name].shape or state[name].dtype != expected[name].dtype:
+            raise ValueError(f"the weights {name} are of another shape or type than the network's")
+    is_flat = len(input_shape) == 1
+    if is_flat:  # as small as the weights; shapes alone would make torch load its compiler
+        rebuilt.load_state_dict(state, assign=True)
+    with torch.no_grad(), nullcontext() if is_flat else torch.device("meta"):
+        scores = rebuilt(torch.zeros(()).expand((1, *input_shape)))
     if scores.shape != (1, len(facts["transition"]["names"])):
         raise ValueError(f"the network gives scores of shape {tuple(scores.shape)}")
-    kinds = {name: value.dtype for name, value in rebuilt.state_dict().items()}
     rebuilt.load_state_dict(state, assign=True)
-    if {name: value.dtype for name, value in rebuilt.state_dict().items()} != kinds:
-        raise TypeError("the weights are of another type than the network's")
+    for part in rebuilt.modules():
+        if isinstance(part, Forest):
+            part.check()
     return rebuilt.requires_grad_(True)
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from naysay._base.checks import check_count, check_n_classes
+from naysay._base.errors import InvalidInput
 
 _FLOOR = 1e-3  # least probability
 
@@ -56,6 +57,8 @@ class Forest(nn.Module):
             "n_nodes": check_count(n_nodes, "n_nodes"),
             "depth": depth,
         }
+        if depth > n_nodes:
+            raise InvalidInput(f"depth must be at most n_nodes, {n_nodes}. Got {depth}.")
         for name in ("feature", "left", "right"):  # the children of a leaf are the leaf
             self.register_buffer(name, torch.zeros(n_nodes, dtype=torch.int64))
         self.register_buffer("threshold", torch.zeros(n_nodes))
@@ -95,6 +98,16 @@ class Forest(nn.Module):
             values = np.concatenate([tree.value[:, :, 0] for tree in trees])
             forest.values.copy_(torch.as_tensor(values))
         return forest.eval()
+
+    def check(self) -> None:
+        """Check that all nodes name features and nodes that exist, as in a file they may not."""
+        n_nodes, n_inputs = len(self.threshold), self.n_inputs
+        for name, end in (("feature", n_inputs), ("left", n_nodes), ("right", n_nodes)):
+            found = getattr(self, name)
+            if ((found < 0) | (found >= end)).any():
+                raise InvalidInput(f"{name} must be from 0 to {end - 1} for each node.")
+        if ((self.root < 0) | (self.root >= n_nodes)).any():
+            raise InvalidInput(f"root must be from 0 to {n_nodes - 1} for each tree.")
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Compute the logits, shape (N, n_classes)."""
