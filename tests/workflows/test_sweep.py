@@ -79,5 +79,7 @@ def test_refusals(flowers):
     own = read_own(flowers, label="not", ignore=["is"])
     with pytest.raises(InvalidInput, match=r"Every candidate .* lr must be .*-1"):
         sweep_own(own, {"lr": [-1]}, folds=2, **QUICK)
+    with pytest.raises(InvalidInput, match=r"folds \(--folds\) must be at most \d+"):
+        sweep_own(own, {"lr": [0.1]}, folds=2000, **QUICK)
     with pytest.raises(InvalidInput, match="at least one parameter"):
         sweep_own(own, {})

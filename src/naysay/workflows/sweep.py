@@ -142,9 +142,14 @@ def sweep_own(
     if not grid:
         raise InvalidInput("grid (--grid) must have at least one parameter, such as lr=0.001,0.01.")
     if check_count(folds, "folds") < 2:
-        raise InvalidInput("folds must be at least 2. Got 1.")
+        raise InvalidInput("folds (--folds) must be at least 2. Got 1.")
     is_training = ~hold_out(own, held_out, check_seed(seed)) & (own.labels_per_example > 0)
     training = np.flatnonzero(is_training)
+    if folds > len(training):
+        raise InvalidInput(
+            f"folds (--folds) must be at most {len(training)}, the number of examples to train on. "
+            f"Got {folds}."
+        )
     X_anchor, y_anchor = anchors_without_label(own, anchors)
     has_anchors = len(y_anchor) or (own.true_labels[training] >= 0).any()
     given = transition
