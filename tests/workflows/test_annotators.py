@@ -13,7 +13,7 @@ from naysay.datasets.own import read_own
 from naysay.design import propose
 from naysay.report.fit import render_fit_page
 from naysay.transition.folder import file_name, read_matrices, write_matrices
-from naysay.workflows.annotators import check_matrices
+from naysay.workflows.annotators import check_matrices, find_wrong_answers
 from naysay.workflows.estimate import estimate_own
 from naysay.workflows.fit import fit_own
 from places import ROOT
@@ -259,6 +259,16 @@ def test_check_uses_and_compares_the_matrix_of_each_annotator(folder, fitted, tm
     assert "The model has no matrix for 'eve'" in run(*arguments).stdout
     refused = run(*arguments, "--transition", tmp_path / "swapped")
     assert "'eve' has none" in refused.stderr
+
+
+def test_wrong_answers_are_not_looked_for_if_none_was_held_out():
+    own = read_own(make_frame(20)[0], **ROLES)
+    values = 0.9 * np.asarray(HABITS["ann"]) + 0.1 * np.eye(3)
+    erring = TransitionMatrix(values, CLASSES, allow_diagonal=True)
+    matrices = dict.fromkeys(HABITS, erring)
+    probs = np.full((20, 3), 1 / 3)
+    assert find_wrong_answers(own, probs, matrices, held_out=np.zeros(20, dtype=bool)) is None
+    assert find_wrong_answers(own, probs, matrices, held_out=np.arange(20) < 5) is not None
 
 
 def test_only_the_annotator_who_errs_is_suspected():

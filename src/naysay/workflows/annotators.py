@@ -167,7 +167,7 @@ def find_wrong_answers(
     held_out: NDArray[np.bool_] | None = None,
     mistakes: float = 0.0,
 ) -> WrongLabels | None:
-    """Rank all answers by the probability that they are wrong; None if no matrix allows for it.
+    """Rank all answers by the probability that they are wrong; None if this cannot be said.
 
     `matrices` has the matrix of each annotator who answered, `held_out` says which examples the
     model was not trained on, if not all, and `mistakes` is the rate of mistaken answers to
@@ -177,11 +177,13 @@ def find_wrong_answers(
     may_err = any(np.asarray(Q).diagonal().any() for Q in matrices.values())
     if not len(ranked) or not (may_err or (mistakes and own.accepted is not None)):
         return None
+    example = own.example[ranked]
+    if held_out is not None and not held_out[example].any():  # nothing says how far to trust probs
+        return None
     names, which = np.unique(annotator_names(own), return_inverse=True)
     totals = probs.sum(axis=1, keepdims=True)
     if np.abs(totals - 1).max() > _ROUNDING:  # the scores of some methods are not probabilities
         probs = probs / totals
-    example = own.example[ranked]
     found = rank_labels(
         probs,
         own.label[ranked],
