@@ -1,5 +1,6 @@
 """The queue of questions, and the answers: leased, never doubled, never lost."""
 
+import os
 import sqlite3
 import subprocess
 import sys
@@ -308,6 +309,22 @@ def test_a_copy_has_all_and_goes_on_by_itself(tmp_path):
                 assert copy.answer(one, new_answer(question)) == "saved"
         with pytest.raises(InvalidInput, match="exists already"):
             task.copy_to(tmp_path / "copy.db")
+
+
+def test_a_copy_that_fails_leaves_nothing_behind(tmp_path, monkeypatch):
+    with make_task(tmp_path) as task:
+        before = sorted(os.listdir(tmp_path))
+
+        def fail(engine):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(sa, "inspect", fail)
+        with pytest.raises(KeyboardInterrupt):
+            task.copy_to(tmp_path / "copy.db")
+        monkeypatch.undo()
+        assert sorted(os.listdir(tmp_path)) == before
+        assert task.copy_to(tmp_path / "copy.db")["naysay_item"] == 6
+        assert not list(tmp_path.glob("copy.db-*"))
 
 
 def test_a_task_of_many_items_has_all_of_them(tmp_path):

@@ -24,6 +24,7 @@ from sqlalchemy.exc import OperationalError
 
 from naysay import __version__
 from naysay._base.errors import InvalidData, InvalidInput, NaysayError
+from naysay._base.files import replacing
 from naysay._base.task_tables import (
     ANSWERED,
     APPLICATION_ID,
@@ -97,16 +98,19 @@ def create(target: str | Path, settings: Settings, items: Sequence[Item]) -> Non
         raise InvalidInput(f"{path} exists already. Name another file.")
     if path is not None and not path.parent.is_dir():
         raise InvalidInput(f"There is no folder {path.parent}: create it first.")
+    with nullcontext(target) if path is None else replacing(path, usual="task.db") as part:
+        _fill(part, name_of(url), settings, items)
+
+
+def _fill(target: str | Path, name: str, settings: Settings, items: Sequence[Item]) -> None:
     values = {"version": VERSION, "settings": {**settings.to_dict(), "written_by": __version__}}
-    # A file is written under another name first, so that a killed process leaves no half of it.
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}") if path is not None else target
-    engine = connect(part, writes=True, creates=True)
+    engine = connect(target, writes=True, creates=True)
     try:
-        with clear_errors(name_of(url)), engine.begin() as connection:
+        with clear_errors(name), engine.begin() as connection:
             if sa.inspect(connection).has_table(task_table.name):
                 raise InvalidInput(
-                    f"{name_of(url)} has a task already. To go on with it, leave out DATA: "
-                    f"naysay annotate {name_of(url)}"
+                    f"{name} has a task already. To go on with it, leave out DATA: "
+                    f"naysay annotate {name}"
                 )
             tables.create_all(connection)
             connection.execute(
@@ -116,17 +120,10 @@ def create(target: str | Path, settings: Settings, items: Sequence[Item]) -> Non
             rows = item_rows(items, settings)
             while batch := list(islice(rows, _BATCH)):
                 connection.execute(item_table.insert(), batch)
-            if path is not None:
+            if engine.dialect.name == "sqlite":
                 connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
-        engine.dispose()
-        if path is not None:
-            os.rename(part, path)
     finally:
         engine.dispose()
-        if path is not None:
-            for suffix in ("", "-wal", "-shm"):
-                with suppress(FileNotFoundError):
-                    os.unlink(f"{part}{suffix}")
 
 
 def has_task(target: str | Path) -> bool:
@@ -483,14 +480,21 @@ class Task:
     def copy_to(self, target: str | Path) -> dict[str, int]:
         """Copy the whole task to another database, in one transaction; count the rows."""
         url = database_url(target)
-        is_file = url.get_backend_name() == "sqlite"
-        if is_file and Path(str(url.database)).exists():
-            raise InvalidInput(f"{url.database} exists already. Name another file.")
+        if url.get_backend_name() != "sqlite":
+            return self._copy_to(target, name_of(url))
+        path = Path(str(url.database))
+        if path.exists():
+            raise InvalidInput(f"{path} exists already. Name another file.")
+        with replacing(path, usual="task.db") as part:
+            return self._copy_to(part, name_of(url))
+
+    def _copy_to(self, target: str | Path, name: str) -> dict[str, int]:
         engine, counts = connect(target, writes=True, creates=True), {}
+        is_file = engine.dialect.name == "sqlite"
         try:
-            with clear_errors(name_of(url)), engine.begin() as new:
+            with clear_errors(name), engine.begin() as new:
                 if sa.inspect(new).has_table(task_table.name):
-                    raise InvalidInput(f"{name_of(url)} has a task already. Name another database.")
+                    raise InvalidInput(f"{name} has a task already. Name another database.")
                 tables.create_all(new)
                 with self._reader.connect().execution_options(yield_per=_BATCH) as old:
                     for table in tables.sorted_tables:
