@@ -54,6 +54,7 @@ def test_answers_are_read_with_what_was_offered(answered):
     own = read_own(answered.name)
     assert own.classes == CLASSES
     assert own.annotators == ("me",)
+    np.testing.assert_array_equal(read_own(answered.name, recipe=own.recipe).X, own.X)
     assert own.n_examples == 4  # "don't know" says nothing; the known example is an anchor
     assert (own.true_labels >= 0).sum() == 1
     rows = list(answered.answers())

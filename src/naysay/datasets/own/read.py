@@ -205,7 +205,7 @@ def read_own(
     }
     columns = {role: column for role, column in columns.items() if column is not None}
     if is_database(data):
-        for role, given in {**columns, "features": features, "recipe": recipe}.items():
+        for role, given in {**columns, "features": features}.items():
             if given is not None:
                 raise InvalidInput(
                     f"{role} must be omitted for the database of a task, which has all roles. "
@@ -214,6 +214,7 @@ def read_own(
         return _task_reader()(
             data,
             classes=classes,
+            recipe=recipe,
             categorical=categorical,
             text=text,
             text_model=text_model,

@@ -24,7 +24,7 @@ from naysay._base.task_tables import (
 )
 from naysay.datasets.own.data import OwnData, gather_answers
 from naysay.datasets.own.images import ImageRecipe, plan_images
-from naysay.datasets.own.recipe import fit_recipe
+from naysay.datasets.own.recipe import Recipe, fit_recipe
 
 _SIDE = 32  # pixels; images of different sizes are resized to it, unless a size is given
 
@@ -33,6 +33,7 @@ def read_task(
     data: str | Path,
     *,
     classes: Sequence[str] | None = None,
+    recipe: Recipe | None = None,
     categorical: Sequence[str] = (),
     text: Sequence[str] = (),
     text_model: str | Path | None = None,
@@ -44,7 +45,7 @@ def read_task(
     """Read the answers of an annotation task, with the examples they are about, and their ids.
 
     Answers "don't know" are left out. "None of these" excludes all classes that were offered. The
-    ids are in the order of ``answer_row``.
+    ids are in the order of ``answer_row``. The parameters are those of `read_own`.
     """
     engine, name = connect(data), name_of(database_url(data))
     try:
@@ -65,6 +66,7 @@ def read_task(
                     "text_model": text_model,
                     "standardise": standardise,
                 },
+                recipe=recipe,
                 size=size,
                 mode=mode,
                 strict=strict,
@@ -79,6 +81,7 @@ def _read(
     name: str,
     converting: Mapping[str, Any],
     *,
+    recipe: Recipe | None,
     size: tuple[int, int] | None,
     mode: str | None,
     strict: bool,
@@ -142,18 +145,21 @@ def _read(
     places = [of_row[each] for each in first_row]
     item_names = [rows["name"][each] for each in places]
     damaged: dict[int, str] | None = None if strict else {}
-    recipe: Any
+    used: Any
     if settings["kind"] == "images":
         paths = [Path(settings["root"], each) for each in item_names]
-        recipe = _image_recipe(paths, size, mode, damaged)
-        X, texts = recipe.apply(paths, damaged=damaged), None
+        used = _image_recipe(paths, size, mode, damaged)
+        X, texts = used.apply(paths, damaged=damaged), None
     else:
         table = pa.Table.from_pylist([json.loads(rows["cells"][each]) for each in places])
-        recipe = fit_recipe(table, source=name, **converting)
-        X, texts = recipe.apply(table, source=name), table.select(recipe.text)
+        if recipe is None:
+            used = fit_recipe(table, source=name, **converting)
+        else:
+            used = recipe.with_text_model(converting["text_model"])
+        X, texts = used.apply(table, source=name), table.select(used.text)
     own = OwnData(
         X=X,
-        recipe=recipe,
+        recipe=used,
         source=name,
         row=first_row,
         ids=tuple(item_names),
