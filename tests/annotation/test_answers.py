@@ -191,6 +191,7 @@ def test_other_forms_of_label_studio(tmp_path):
     assert read_own(tmp_path / "two.json", label="not", classes=CLASSES).n_examples == 2
     for bad, match in (
         ("{", "must be JSON"),
+        ("[" * 100_000, "must be JSON"),
         ("[]", "list of tasks"),
         ('{"a": 1}', "list of tasks"),
         ('[{"data": 3}]', "'data'"),
@@ -381,9 +382,17 @@ def test_items_are_found_in_folders_and_tables(tmp_path):
     assert [item.known for item in items] == ["ash", None]
     (tmp_path / "known.csv").write_text("item,class\na.txt,ash\n")
     assert find_items(tmp_path / "texts", known=tmp_path / "known.csv")[2][0].known == "ash"
-    (tmp_path / "known.csv").write_text("item,class\nb.txt,ash\n")
-    with pytest.raises(InvalidData, match=r"'b.txt', which is none"):
-        find_items(tmp_path / "texts", known=tmp_path / "known.csv")
+    for content, match in (
+        (b"item,class\nb.txt,ash\n", r"'b.txt', which is none"),
+        (b"item,kind\na.txt,ash\n", "must be a table with the columns item and class. It has"),
+        (b"item,class\na.txt\n", "every row must have 2 cells"),
+        (b"item,class\na.txt,\n", "Data row 1 does not"),
+        (b"item,class\na.txt,\xff\n", "must be text in UTF-8"),
+        (b'item,class\n"a.txt,ash\n', "every row must have 2 cells"),
+    ):
+        (tmp_path / "known.csv").write_bytes(content)
+        with pytest.raises(InvalidData, match=match):
+            find_items(tmp_path / "texts", known=tmp_path / "known.csv")
     (tmp_path / "empty").mkdir()
     with pytest.raises(InvalidData, match="must contain images"):
         find_items(tmp_path / "empty")

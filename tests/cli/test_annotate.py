@@ -10,6 +10,7 @@ import sys
 import time
 import urllib.request
 import uuid
+from contextlib import closing
 
 import pytest
 from typer.testing import CliRunner
@@ -151,6 +152,48 @@ def test_bad_input_is_one_clear_line(served, table, tmp_path, words, match):
     assert printed.count("\n") == 1
     assert not (tmp_path / "task.db").exists()
     assert not served
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE naysay_task SET value = '\"1\"' WHERE key = 'version'",
+        "UPDATE naysay_task SET value = '5' WHERE key = 'settings'",
+        "UPDATE naysay_task SET value = replace(hex(zeroblob(50000)), '00', '[')",
+        "UPDATE naysay_task SET value = replace(value, 'classes', 'names')",
+        "UPDATE naysay_deal SET offered = '{'",
+        "UPDATE naysay_deal SET offered = '[99]'",
+        "UPDATE naysay_answer SET label = 'elm'",
+        "UPDATE naysay_item SET cells = x'ff00'",
+        "ALTER TABLE naysay_answer RENAME TO lost",
+    ],
+)
+def test_a_damaged_database_is_one_clear_line(served, table, tmp_path, damage):
+    out = tmp_path / "task.db"
+    run(table, "--classes", "ash,elm,fir", "--out", out)
+    with Task(out) as task:
+        who = task.local_person("me").id
+        for question in task.deal(who, 12):
+            given = {"id": str(uuid.uuid4()), "deal": question.deal, "said": "not"}
+            task.answer(who, {**given, "label": question.offered[0]})
+    with closing(sqlite3.connect(out)) as connection:
+        connection.execute(damage)
+        connection.commit()
+    for words in (["annotate", "export", out, tmp_path / "ls.json"], ["data", "info", out]):
+        done = CliRunner().invoke(app, [*map(str, words)])
+        assert isinstance(done.exception, SystemExit | None), done.exception
+        if "offered" not in damage or words[0] == "annotate":
+            assert done.exit_code == 1
+            assert done.stderr.startswith("error: ")
+            assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "ls.json").exists()
+
+
+def test_an_output_that_cannot_be_written_is_found_before_the_data_are_read(served, tmp_path):
+    words = (tmp_path / "missing.csv", "--classes", "a,b,c", "--out")
+    assert "there is no folder" in run(*words, tmp_path / "none/task.db", code=1)
+    printed = run(*words, tmp_path / f"{'x' * 300}.db", code=1)
+    assert "File name too long" in printed
 
 
 def start_server(task):

@@ -15,7 +15,8 @@ import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 
-from naysay._base.errors import InvalidData, InvalidInput
+from naysay._base.checks import shorten
+from naysay._base.errors import InvalidData, InvalidInput, NaysayError
 from naysay._base.files import DATABASE_URLS
 
 VERSION = 1  # of the tables
@@ -181,6 +182,10 @@ def connect(target: str | Path, *, writes: bool = False, creates: bool = False) 
     return engine
 
 
+# Errors that values raise which no task has.
+_MISFITS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+
+
 def _foreign(name: str, why: str) -> InvalidData:
     return InvalidData(
         f"{name} must be the database of an annotation task, which naysay annotate writes. It is "
@@ -190,9 +195,16 @@ def _foreign(name: str, why: str) -> InvalidData:
 
 @contextmanager
 def clear_errors(name: str) -> Iterator[None]:
-    """Turn errors of a database into one clear line."""
+    """Turn errors of a database, and of values in it that no task has, into one clear line."""
     try:
         yield
+    except NaysayError:
+        raise
+    except _MISFITS as error:
+        raise InvalidData(
+            f"The database {name} must be as naysay annotate wrote it. It is damaged, or was "
+            f"changed by another program: {type(error).__name__}: {shorten(str(error))}."
+        ) from error
     except DBAPIError as error:
         reason = str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else "no reason"
         raise InvalidData(f"The database {name} cannot be used: {reason}.") from None
@@ -207,10 +219,12 @@ def read_settings(connection: sa.Connection, name: str) -> dict[str, Any]:
         version, settings = values["version"], values["settings"]
     except OperationalError:
         raise  # the server cannot be reached, for example
-    except (KeyError, ValueError, SQLAlchemyError) as error:
+    except (KeyError, ValueError, TypeError, RecursionError, SQLAlchemyError) as error:
         is_other = isinstance(error, DBAPIError) and "not a database" in str(error.orig)
         why = "it is not an SQLite database" if is_other else "it has no table of a task"
         raise _foreign(name, why) from None
+    if type(version) is not int or not isinstance(settings, dict):
+        raise _foreign(name, "its version or its settings are damaged")
     if version > VERSION:
         raise InvalidData(
             f"{name} was written by a newer version of naysay (tables of version {version}, this "

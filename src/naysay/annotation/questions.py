@@ -4,7 +4,6 @@ Which classes are offered is drawn at random for each example and person, indepe
 example, so that all answers to one kind of question have one transition matrix.
 """
 
-import csv
 import json
 import os
 import random
@@ -14,6 +13,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput
 from naysay._base.files import printable
 
@@ -238,15 +238,22 @@ def _in_table(data: str | Path, true_label: str | None) -> list[Item]:
 
 
 def _known_classes(path: Path) -> Iterator[tuple[str, str]]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.DictReader(file)
-        if not {"item", "class"} <= set(reader.fieldnames or ()):
+    from naysay.datasets.own.tables import read_table, to_text  # loads pyarrow
+
+    names, source = ("item", "class"), printable(path)
+    table = read_table(path, text=names)
+    if not {*names} <= {*table.column_names}:
+        raise InvalidData(
+            f"{source} must be a table with the columns item and class. It has "
+            f"{shorten(table.column_names)}."
+        )
+    found = [to_text(table[name], name, source, longest=4096) for name in names]
+    for row, (item, known) in enumerate(zip(*(each.to_pylist() for each in found), strict=True), 1):
+        if item is None or known is None:
             raise InvalidData(
-                f"{path} must be a table (CSV) with the columns item and class. It has "
-                f"{', '.join(reader.fieldnames or ['none'])}."
+                f"Every row of {source} must have an item and its class. Data row {row} does not."
             )
-        for row in reader:
-            yield row["item"], row["class"].strip()
+        yield item, known
 
 
 def item_rows(items: Sequence[Item], settings: Settings) -> Iterator[dict[str, Any]]:

@@ -3,6 +3,8 @@
 import getpass
 import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from naysay._base.errors import InvalidInput
-from naysay._base.files import DATABASE_URLS
+from naysay._base.files import DATABASE_URLS, check_target
 from naysay.cli._shared import AsJson, class_list, print_json
 
 if TYPE_CHECKING:
@@ -38,14 +40,17 @@ TaskFile = Annotated[
 ]
 
 
-def _open(target: str) -> "Task":
+@contextmanager
+def _open(target: str) -> "Iterator[Task]":
     try:
+        from naysay._base.task_tables import clear_errors, database_url, name_of
         from naysay.annotation.store import Task
     except ModuleNotFoundError as error:
         raise InvalidInput(
             f"naysay annotate needs {error.name}. Install it: pip install 'naysay[annotate]'"
         ) from None
-    return Task(target)
+    with clear_errors(name_of(database_url(target))), Task(target) as task:
+        yield task
 
 
 @app.command()
@@ -268,6 +273,8 @@ def _create_or_check(
     if classes is None:
         raise InvalidInput("--classes must list all classes, at least 3: --classes cat,dog,owl")
     Settings.of(classes, **options)  # before the data are read
+    if not target.startswith(DATABASE_URLS):
+        check_target(target, usual="task.db")
     kind, root, items = find_items(data, **finding)
     create(target, Settings.of(classes, kind=kind, root=root, **options), items)
     n_known = sum(item.known is not None for item in items)

@@ -111,7 +111,7 @@ def _load(path: Path, label: str | None) -> list[dict[str, Any]]:
     check_memory(4 * path.stat().st_size, str(path))
     try:
         tasks = json.loads(path.read_text("utf-8-sig"))
-    except (UnicodeDecodeError, ValueError) as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidData(f"{path} must be JSON in UTF-8. It cannot be read: {error}.") from None
     if isinstance(tasks, dict) and "data" in tasks:  # one task
         tasks = [tasks]
