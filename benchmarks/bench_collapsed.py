@@ -4,7 +4,8 @@
 
 Appends one line to results/collapsed.jsonl. Predictions are right in 80 % of cases and other
 classes otherwise. A merged model never predicts class 1, but class 0 instead; in a mixed one, what
-is predicted as 0 or 1 is either at random. Matrices of "biased" are drawn anew in each run.
+is predicted as 0 or 1 is either at random. Matrices that are not uniform are drawn anew in each
+run; those of "three labels" have three labels for each class.
 """
 
 import time
@@ -20,6 +21,7 @@ N_RUNS, FIRST_SEED, ACCURACY = 50, 9_000, 0.8
 MATRICES = {
     "uniform": lambda n_classes, seed: TransitionMatrix.uniform(n_classes),
     "biased": lambda n_classes, seed: TransitionMatrix.without_zeros(n_classes, seed=seed),
+    "three labels": lambda n_classes, seed: TransitionMatrix.with_zeros(n_classes, seed=seed),
 }
 
 
@@ -58,7 +60,7 @@ def main() -> None:
     with ProcessPoolExecutor(2) as pool:
         for (n_classes, kind, n), shares in zip(cases, pool.map(run, cases), strict=True):
             results[f"{n_classes} classes, {kind}, {n} labels"] = shares
-            print(f"{n_classes:>3} classes, {kind:<8}{n:>6} labels", shares, flush=True)
+            print(f"{n_classes:>3} classes, {kind:<12}{n:>6} labels", shares, flush=True)
     seconds = round(time.perf_counter() - start, 1)
     write_record("collapsed", results, n_runs=N_RUNS, seconds=seconds)
 

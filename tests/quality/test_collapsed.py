@@ -141,6 +141,22 @@ def test_a_class_lost_among_ten_is_found_with_few_labels():
     assert found["absent"] <= 1
 
 
+def test_classes_that_are_mixed_at_random_are_found_with_few_labels():
+    rng = np.random.default_rng(13)
+    found = {"mixed": 0, "at the limit": 0}
+    for seed in range(12):
+        Q = TransitionMatrix.with_zeros(10, seed=seed)
+        true = rng.integers(10, size=2000)
+        labels = Q.sample(true, seed=rng)
+        either = np.where(true < 2, rng.integers(2, size=2000), true)
+        a_fifth = np.where(rng.random(2000) < 0.2, true ^ 1, true)  # in all five pairs
+        for name, predictions in (("mixed", either), ("at the limit", a_fifth)):
+            findings = quality.find_collapsed_classes(np.eye(10)[predictions], labels, Q).findings
+            found[name] += any({*each.classes} == {"0", "1"} for each in findings)
+    assert found["mixed"] >= 9
+    assert found["at the limit"] == 0
+
+
 def test_the_figures_are_shares_of_the_true_classes():
     Q = animals(4)
     probs, labels, true = draw(Q, 200_000, sharpness=2, seed=4)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import nnls
-from scipy.special import ndtri
+from scipy.special import chdtrc, ndtri
 
 from naysay._base.checks import check_number, check_probabilities, row_slices
 from naysay._base.errors import InvalidTransitionMatrix
@@ -19,6 +19,11 @@ WHAT_TO_DO = "Estimate Q again from anchors (naysay estimate), and check the ord
 _DEAD = 0.2  # limit of the ratio of predicted share and class share
 _MERGED = 0.2  # share of another class among the predictions of one
 _SWAPPED = 0.5
+_NEARLY_ALL = 0.75  # mean of both estimates beyond which a pair is swapped rather than merged
+_ADVICE = {
+    "swapped": "Check the order of the classes, or give a few anchors of both.",
+    "merged": "Collect labels that tell them apart, or train again with another seed.",
+}
 _ROUNDING = 1e-9
 _N_SIMULATED = 199
 _MAX_CLASSES = 30  # with more, simulation takes minutes
@@ -96,8 +101,9 @@ def find_collapsed_classes(
     group. With up to 30 classes, a more powerful test looks for classes that are hardly predicted:
     it compares the labels in the predictions of each other class with those expected if the class
     occurred at most five times as often as it is predicted, and the largest statistic with
-    simulated ones. Each test has half of the level, so the probability of any finding for a healthy
-    model is at most 1 - `confidence`.
+    simulated ones. A third test adds the evidence of both directions for two classes that each seem
+    to make up over a fifth of the predictions of the other. Each test has a third of the level, so
+    the probability of any finding for a healthy model is at most 1 - `confidence`.
 
     If Q is badly conditioned (``Q.diagnose()``), many labels are needed to find anything; a
     singular Q, with which some classes have the same distribution of labels, is an error.
@@ -136,19 +142,19 @@ def find_collapsed_classes(
         predictions[rows] = array[rows].argmax(axis=1)
         total += array[rows].sum(axis=0, dtype=np.float64)
     counts = joint_counts(labels, predictions, matrix.n_classes)
-    level = (1 - confidence) / 2  # of each of two tests
+    level = (1 - confidence) / 3  # of each of three tests
     z = float(ndtri(1 - level / matrix.n_classes**2))  # K classes, K (K - 1) pairs
     composition, at_least = _class_shares(counts.T, inverse, z)
     _, prior_at_least = _class_shares(counts.sum(axis=1)[None], inverse, z)
     shares = counts.sum(axis=0) / len(array)
     findings = _findings(shares, prior_at_least[0], at_least, matrix.classes)
     if not any(each.kind == "matrix" for each in findings):
-        found = {each.classes[0] for each in findings}
-        findings += [
-            each
-            for each in _lost_classes(counts.T, np.asarray(matrix), level, matrix.classes)
-            if each.classes[0] not in found
-        ]
+        given = (counts.T, np.asarray(matrix), level, matrix.classes)
+        lost = {each.classes[0] for each in findings}
+        findings += [each for each in _lost_classes(*given) if each.classes[0] not in lost]
+        pairs = [{*each.classes} for each in findings]
+        mixed = _mixed_pairs(*given, composition)
+        findings += [each for each in mixed if {*each.classes} not in pairs]
     return CollapsedClasses(
         findings=tuple(findings),
         classes=matrix.classes,
@@ -225,22 +231,18 @@ def _confused(k: int, other: int, others: Floats, classes: tuple[str, ...]) -> F
     """Describe how two classes are confused; None if the pair in the other order reports it."""
     pair = (classes[k], classes[other])
     there, back = others[k, other], others[other, k]
-    advice = "Check the order of the classes, or give a few anchors of both."
     if there > _SWAPPED >= back:
         text = (
             f"{pair[0]!r} is misnamed: at least {there:.0%} of what is predicted as it is "
-            f"{pair[1]!r}. {advice}"
+            f"{pair[1]!r}. {_ADVICE['swapped']}"
         )
         return Finding("misnamed", pair, text)
     if k > other or back <= _MERGED or back > _SWAPPED >= there:
         return None
-    kind = "swapped"
-    if there <= _SWAPPED:
-        kind = "merged"
-        advice = "Collect labels that tell them apart, or train again with another seed."
+    kind = "merged" if there <= _SWAPPED else "swapped"
     text = (
         f"{pair[0]!r} and {pair[1]!r} are {kind}: at least {there:.0%} of what is predicted as "
-        f"{pair[0]!r} is {pair[1]!r}, and {back:.0%} the other way round. {advice}"
+        f"{pair[0]!r} is {pair[1]!r}, and {back:.0%} the other way round. {_ADVICE[kind]}"
     )
     return Finding(kind, pair, text)
 
@@ -287,6 +289,35 @@ def _lost_classes(
                     "of both."
                 )
                 found.append(Finding("merged", (classes[k], classes[holder]), text))
+    return found
+
+
+def _mixed_pairs(
+    counts: NDArray[np.int64],
+    Q: Floats,
+    level: float,
+    classes: tuple[str, ...],
+    composition: Floats,
+) -> list[Finding]:
+    """Find pairs of classes of which each makes up over a fifth of the predictions of the other.
+
+    The statistics of both directions are added. If both shares are at the limit, each statistic is
+    0 in half of all cases, and χ² with one degree of freedom in the other half.
+    """
+    n_classes, found = len(Q), []
+    seems_mixed = np.triu(np.minimum(composition, composition.T) > _MERGED, 1)
+    for k, other in np.argwhere(seems_mixed).tolist():
+        statistic = sum(_excess(counts[i], Q, j, _MERGED)[0] for i, j in ((k, other), (other, k)))
+        p_value = chdtrc(1, statistic) / 2 + chdtrc(2, statistic) / 4
+        if p_value < level / (n_classes * (n_classes - 1) / 2):
+            there, back = np.minimum((composition[k, other], composition[other, k]), 1)
+            kind = "swapped" if (there + back) / 2 > _NEARLY_ALL else "merged"
+            text = (
+                f"{classes[k]!r} and {classes[other]!r} are {kind}: about {there:.0%} of what is "
+                f"predicted as {classes[k]!r} is {classes[other]!r}, and {back:.0%} the other way "
+                f"round. {_ADVICE[kind]}"
+            )
+            found.append(Finding(kind, (classes[k], classes[other]), text))
     return found
 
 
