@@ -4,7 +4,8 @@
 
 Appends one line to results/error_rates.jsonl. In each run, annotators with true error rates of 0,
 5, 30 and 100 % give 10, 30, 100 or 300 answers each, and one with 5 % gives 2,000. The class
-probabilities are certain, or calibrated and right in 80 % of cases.
+probabilities are certain, calibrated and right in 80 % of cases, or the same but too sure (their
+fourth power).
 """
 
 import numpy as np
@@ -14,13 +15,14 @@ from naysay.observations import Observations
 from naysay.quality import annotators
 from record import write_record
 
-N_RUNS, FIRST_SEED, N_CLASSES = 200, 7_000, 10
+N_RUNS, FIRST_SEED, N_CLASSES = 100, 7_000, 10
 RATES, NUMBERS = (0.0, 0.05, 0.3, 1.0), (10, 30, 100, 300)
 SHARPNESS = 2.47  # noise of 1 at this distance: 80 % of the largest probabilities are right
 MATRICES = {
     "uniform": lambda seed: TransitionMatrix.uniform(N_CLASSES),
     "without0": lambda seed: TransitionMatrix.without_zeros(N_CLASSES, seed=seed),
 }
+MODELS = ("certain", "80 % accurate", "80 % accurate, too sure")
 
 
 def predict(true: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -38,7 +40,7 @@ def main() -> None:
     rates = np.array([rate for rate in RATES for _ in NUMBERS] + [0.05])
     accuracies = []
     for kind, make in MATRICES.items():
-        for certain in (True, False):
+        for model in MODELS:
             found: dict[str, list[list[float]]] = {name: [] for name in who}
             for seed in range(FIRST_SEED, FIRST_SEED + N_RUNS):
                 rng = np.random.default_rng(seed)
@@ -46,9 +48,11 @@ def main() -> None:
                 true = rng.integers(N_CLASSES, size=sizes.sum())
                 is_wrong = rng.random(len(true)) < np.repeat(rates, sizes)
                 labels = np.where(is_wrong, true, Q.sample(true, seed=rng))
-                probs = np.eye(N_CLASSES)[true] if certain else predict(true, rng)
-                if not certain:
+                probs = np.eye(N_CLASSES)[true] if model == "certain" else predict(true, rng)
+                if model == "80 % accurate":
                     accuracies.append((probs.argmax(axis=1) == true).mean())
+                if model.endswith("too sure"):
+                    probs = probs**4 / (probs**4).sum(axis=1, keepdims=True)
                 answers = Observations(
                     example=np.arange(len(true)),
                     label=labels,
@@ -65,9 +69,9 @@ def main() -> None:
             for name, figures in found.items():
                 mean, inside, width = np.mean(figures, axis=0).round(3).tolist()
                 rate, n = name.split()
-                case = f"{kind}, {'certain' if certain else '80 % accurate'}, {n} answers, {rate}"
+                case = f"{kind}, {model}, {n} answers, {rate}"
                 results[case] = {"mean": mean, "covered": inside, "width": width}
-                print(f"{case:<45}{mean:>7.3f}{inside:>7.3f}{width:>7.3f}", flush=True)
+                print(f"{case:<55}{mean:>7.3f}{inside:>7.3f}{width:>7.3f}", flush=True)
     write_record(
         "error_rates", results, n_runs=N_RUNS, accuracy=round(float(np.mean(accuracies)), 3)
     )

@@ -16,6 +16,7 @@ from naysay._base.errors import InvalidInput
 from naysay._base.frames import make_frame
 from naysay.estimation.mixture import Probs
 from naysay.observations import Observations
+from naysay.quality.wrong_labels import Habit, calibrate_by_labels
 from naysay.transition import TransitionMatrix, as_transition_matrix
 from naysay.transition.algebra import Floats
 
@@ -23,12 +24,15 @@ _MAX_STEPS = 20  # EM steps
 _MANY_CLASSES, _FEWER_STEPS = 200, 6  # with more classes, steps take long and change less
 _TOLERANCE = 1e-4
 _INITIAL_ERROR_RATE = 0.02  # start of the diagonal if Q has none
+# To calibrate the probabilities: limits of the error rates, and pseudo-answers of each class.
+_FIRST_RATES, _FIRST_STRENGTH = (0.005, 0.995), 100.0
 _IMPOSSIBLE = 1e-30  # answers with a smaller probability under the model are ignored
 _BISECTIONS = 24
 _RATE_STEPS = 2  # between the error rate and the other entries of the matrix
 # Limit of the likelihood ratio of a 95 % interval. For large samples it is 3.84; with few answers,
 # whose number of mistakes is discrete, intervals of that width contain the rate too rarely.
 _LIMIT = 4.3
+_Z = 1.96  # standard errors from the middle to the ends of a 95 % interval
 _SHOWN = 20  # annotators in the printed table
 _MAX_THREADS = 8  # each needs memory for some matrices
 _SLICE = 2**18  # probabilities at once: what stays in the cache of a core
@@ -128,8 +132,10 @@ def annotators(
     .. math:: P(ȳ \mid x) = e \, p_ȳ(x) + (1 - e) \sum_{k ≠ ȳ} p_k(x) M_{kȳ}
 
     where M has the other entries of the matrix, and its interval contains the rates whose
-    likelihood is not much smaller. The probabilities should be calibrated and out of sample:
-    mistakes of an overconfident model look like mistakes of the annotators.
+    likelihood is not much smaller. The probabilities should be out of sample. Mistakes of an
+    overconfident model look like mistakes of the annotators. With up to 200 classes the
+    probabilities are therefore calibrated first, as in `find_wrong_labels`, by the answers and a
+    first estimate of each error rate.
 
     To train with a matrix per annotator, prefer ``ComplementaryClassifier(transition="estimate")``,
     which applies `estimation.refine` to the answers of each annotator: it calibrates the
@@ -189,6 +195,10 @@ def annotators(
         _Answers(array, observations.example[part], indices[part]) for part in np.split(order, ends)
     ]
     with ThreadPoolExecutor(min(_MAX_THREADS, os.cpu_count() or 1)) as pool:
+        if matrix.n_classes <= _MANY_CLASSES and start.diagonal().any():
+            habits = list(pool.map(partial(_first_habit, Q=first), of_each))
+            array = calibrate_by_labels(array, indices, habits, codes, observations.example)
+            every, *of_each = (replace(each, probs=array) for each in (every, *of_each))
         pooled, counts = _fit(every, first, 0, pool.map)
         # few answers determine the common matrix poorly, so it is shrunk too, towards Q
         common = _without_diagonal(counts + strength * first)
@@ -275,6 +285,20 @@ def _describe(
     }
 
 
+def _first_habit(answers: _Answers, Q: Probs) -> Habit:
+    """Estimate how one annotator answers with probabilities that are not calibrated yet.
+
+    A rate or a matrix common to all would not do: the answers of one who always errs, or who
+    chooses otherwise, would show that the probabilities are worthless. Nor would a matrix from few
+    answers, which describes the errors of the model as well.
+    """
+    values, _ = _fit(answers.copied(), Q, _FIRST_STRENGTH * Q)
+    others = _without_diagonal(values)
+    wrong, correct = _likelihoods(answers, others)
+    rate = _most_likely_rate(wrong, correct) if len(wrong) else _INITIAL_ERROR_RATE
+    return Habit(float(np.clip(rate, *_FIRST_RATES)), others)
+
+
 def _estimate(
     answers: _Answers, pooled: Probs, strength: float, classes: tuple[str, ...], may_err: bool
 ) -> TransitionMatrix:
@@ -314,9 +338,9 @@ def _error_rate(
 
     With w_i the probability that answer i is wrong, the observed information about the rate e
     is Σ (w_i - e)² / (e (1 - e))². If all w_i are 0 or 1 the standard error is the binomial one; it
-    grows up to 1 as the model is less informative. It is at least the binomial standard error with
-    two pseudo-answers, one correct and one wrong, so that a few answers of one kind do not give a
-    standard error of zero.
+    grows up to 1 as the model is less informative. It is at least that of the interval, and the
+    binomial standard error with two pseudo-answers, one correct and one wrong, so that a few
+    answers of one kind do not give a standard error of zero.
     """
     rate, wrong, correct = 0.0, np.empty(0), np.empty(0)
     for step in range(_RATE_STEPS):
@@ -342,7 +366,8 @@ def _error_rate(
     variance = rate * (1 - rate)
     smoothed = (n * rate + 1) / (n + 2)
     least = float(np.sqrt(smoothed * (1 - smoothed) / (n + 2)))
-    error = max(least, variance / max(root, variance) if variance else 0.0)
+    of_interval = (high - low) / (2 * _Z)
+    error = max(least, of_interval, variance / max(root, variance) if variance else 0.0)
     return rate, error, (low, high)
 
 

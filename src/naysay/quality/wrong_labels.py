@@ -183,9 +183,7 @@ def rank_labels(
     if accepted is not None:
         which = np.where(accepted == CHOSEN, which, len(split) + accepted)
         split += [_Answer(mistakes, NO), _Answer(mistakes, YES)]
-    chosen = np.arange(len(labels)) if held_out is None else np.flatnonzero(held_out)
-    if len(chosen) > _MAX_ROWS:
-        chosen = np.random.default_rng(0).choice(chosen, _MAX_ROWS, replace=False)
+    chosen = _at_most(np.arange(len(labels)) if held_out is None else np.flatnonzero(held_out))
     weights, scales, shares_of_classes = _posterior(
         probs[example[chosen]], labels[chosen], split, which[chosen]
     )
@@ -216,6 +214,54 @@ def rank_labels(
             float(min(expected * factor, len(labels))),
         ),
     )
+
+
+def calibrate_by_labels(
+    probs: Probs,
+    labels: NDArray[np.int64],
+    habits: "Sequence[Habit]",
+    which: NDArray[np.int64],
+    example: NDArray[np.int64],
+) -> Probs:
+    """Calibrate probabilities by labels, with the mean temperature and the mean share ε.
+
+    Label i is about row ``example[i]`` of `probs`, and was given by ``habits[which[i]]``.
+    """
+    chosen = _at_most(np.arange(len(labels)))
+    weights, _, _ = _posterior(probs[example[chosen]], labels[chosen], habits, which[chosen])
+    temperature = float(np.exp(weights.sum(axis=(1, 2)) @ np.log(_TEMPERATURES)))
+    share = float(weights.sum(axis=(0, 2)) @ _SHARES)
+    calibrated = Calibration(temperature)(probs)
+    mean = calibrated.mean(axis=0, dtype=np.float64).astype(probs.dtype)
+    return (1 - share) * calibrated + share * mean
+
+
+def _at_most(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Draw rows at random if there are more than the posterior needs."""
+    if len(rows) <= _MAX_ROWS:
+        return rows
+    return np.random.default_rng(0).choice(rows, _MAX_ROWS, replace=False)
+
+
+@dataclass(frozen=True)
+class Habit:
+    """How one annotator answers: the rate of mistakes, and the correct labels of each class."""
+
+    rate: float
+    columns: Probs  # of the distributions of correct labels, by label
+
+    @property
+    def rates(self) -> Floats:
+        """The rate, as those of a matrix."""
+        return np.array([self.rate])
+
+    def terms(self, probs: Probs, labels: NDArray[np.int64]) -> tuple[Floats, Floats, Floats]:
+        """Compute the terms of `_terms`, for one row of probabilities or one for each label."""
+        if probs.ndim == 1:
+            right = (self.columns @ probs)[labels]
+        else:
+            right = np.einsum("ik,ik->i", probs, self.columns[labels])
+        return right, self.rate * right, self.rate * _of_labels(probs, labels)
 
 
 @dataclass(frozen=True)
@@ -269,7 +315,7 @@ def _of_labels(probs: Probs, labels: NDArray[np.int64]) -> Floats:
 def _terms(
     probs: Probs,
     labels: NDArray[np.int64],
-    split: "Sequence[_SplitMatrix | _Answer]",
+    split: "Sequence[_SplitMatrix | _Answer | Habit]",
     which: NDArray[np.int64],
     example: NDArray[np.int64] | None = None,
     calibration: Calibration | None = None,
@@ -297,7 +343,7 @@ def _terms(
 def _posterior(
     probs: Probs,
     labels: NDArray[np.int64],
-    split: "Sequence[_SplitMatrix | _Answer]",
+    split: "Sequence[_SplitMatrix | _Answer | Habit]",
     which: NDArray[np.int64],
 ) -> tuple[Floats, Floats, Floats]:
     """Compute the weight of each temperature, share and scale; the scales; the class shares."""
