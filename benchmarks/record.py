@@ -117,7 +117,7 @@ def run_study(
     for job in jobs(range(*map(int, given.seeds.split(":"))))[part::parts]:
         if job in done or given.only not in (None, job[0]):
             continue
-        record = fit(*job, given.data)
+        record = {**fit(*job, given.data), "git_commit": _git_commit()}
         with given.records.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
 

@@ -494,6 +494,14 @@ def test_the_study_of_the_default_is_that_of_the_records():
     ]
     n_behind = sum(each > 0.01 for each in behind)
     assert f"{n_behind} of {len(behind)} fits (largest distance {100 * max(behind):.1f}" in page
+    (commit,) = {each["git_commit"] for each in records}
+    assert f"made at commit {commit})" in " ".join(page.split())
+    inside = [
+        each["interval"][0] <= each["accuracy"] <= each["interval"][1]
+        for each in records
+        if each["anchors_alone"]
+    ]
+    assert f"Accuracy covered in {statistics.mean(inside):.1%}," in page
     cells = defaultdict(list)
     for each in records:
         key = each["table"], each["setting"], each["balanced"], each["anchors_per_class"]
