@@ -194,6 +194,19 @@ def test_matrix_is_estimated_from_anchors(blobs, given):
     assert clf.transition_samples_.shape[1:] == (6, 6)
 
 
+def test_a_class_that_is_never_named_is_learned_from_anchors(iris):
+    X, y, _ = iris
+    Q = TransitionMatrix([[0, 1, 0], [1, 0, 0], [0.5, 0.5, 0]])  # nobody says "not 2"
+    not_y = Q.sample(y, seed=0)
+    known = np.where(np.arange(150) % 5 == 0, y, np.nan)
+    clf = wrap(transition="estimate", classes=[0, 1, 2], max_rounds=3)
+    assert accuracy(clf.fit(X, not_y, true_labels=known), X, y) > 0.8
+    with pytest.raises(InvalidLabels, match="never says 'not 2'"):
+        clf.set_params(transition="uniform").fit(X, not_y, true_labels=known)
+    with pytest.raises(InvalidLabels, match=r"Got also 2\. If .* no label names, pass classes="):
+        clf.set_params(transition="estimate", classes=None).fit(X, not_y, true_labels=known)
+
+
 def test_annotators_who_differ_get_a_matrix_each_from_anchors(blobs):
     X, y, Q = blobs
     other = TransitionMatrix.with_zeros(6, 2, seed=5)

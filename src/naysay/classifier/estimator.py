@@ -522,7 +522,7 @@ class ComplementaryClassifier(ComplementaryEstimator):
             X.shape[0],
             self.classes_.tolist() if again else self.classes,
             given,
-            has_anchors=self._is_estimated and not (anchors is None and true_labels is None),
+            is_estimated=self._is_estimated,
         )
         if again:
             self._check_shape(X)

@@ -45,12 +45,12 @@ def read_labels(
     classes: Sequence[Any] | None,
     given: Transitions | None,
     *,
-    has_anchors: bool = False,
+    is_estimated: bool = False,
 ) -> tuple[Observations, NDArray[Any], Transitions | None]:
     """Turn labels into indices, find all classes, and put the matrix in their order.
 
-    Anchors show classes that no label names; without them and without a matrix that is an error.
-    The classes are those given, else those of the matrix, else those among the labels, sorted.
+    The classes are those given, else those of the matrix, else those among the labels, sorted. A
+    class that no label names is an error, unless a matrix is given or estimated from anchors.
     """
     if not isinstance(y, Observations) and not is_ruled_out(y):
         label = column_or_1d(y, warn=True)
@@ -87,7 +87,7 @@ def read_labels(
         if n_rows != n_examples:
             raise InvalidLabels(f"y must be about the {n_examples} examples of X. Got {n_rows}.")
         labels = Observations.from_ruled_out(y)
-    if given is None and has_anchors:
+    if given is None and is_estimated:
         return labels, found, None
     if given is None:
         _check_all_named(labels, found)
@@ -307,6 +307,7 @@ def _encode(labels: NDArray[Any], classes: NDArray[Any], *, name: str) -> NDArra
         raise InvalidLabels(
             f"{name} must contain only the classes {shorten(classes.tolist())}. "
             f"Got also {shorten(unknown.tolist())}."
+            + ("" if name == "y" else " If they are classes that no label names, pass classes=.")
         )
     return order[np.searchsorted(classes, labels, sorter=order)].astype(np.int64)
 

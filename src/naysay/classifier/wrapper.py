@@ -266,7 +266,9 @@ class ComplementaryWrapper(MetaEstimatorMixin, ComplementaryEstimator):
             validate_data(self, X, y, skip_check_array=True)
             y = column_or_1d(y, warn=True)
             assert_all_finite(y, input_name="y")
-        labels, self.classes_, given = read_labels(y, _num_samples(X), self.classes, given)
+        labels, self.classes_, given = read_labels(
+            y, _num_samples(X), self.classes, given, is_estimated=self._is_estimated
+        )
         return labels, given
 
     def _join_anchors(
