@@ -133,7 +133,7 @@ def test_five_anchors_of_each_class_are_enough_for_silence():
 
 
 def test_a_class_without_anchors_is_refused_by_name():
-    message = r"Every class needs at least one anchor.*None was given for 'dog', 'emu'\. Pass"
+    message = r"Every class needs at least one anchor.*None was given for 'dog', 'emu'\. Add"
     with pytest.raises(NoAnchorPoints, match=message):
         estimation.from_anchors(
             np.full((2, 4), 0.25), ["cat", "owl"], 4, classes=["cat", "dog", "owl", "emu"]

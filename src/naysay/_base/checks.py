@@ -259,7 +259,8 @@ def check_anchor_counts(counts: NDArray[np.int64], classes: Sequence[str]) -> No
         raise NoAnchorPoints(
             "Every class needs at least one anchor, an example whose true class is known "
             f"(5 or 10 are usual). None was given for {shorten(missing)}. "
-            "Pass such examples in anchors=."
+            "Add such examples to the anchors or true labels (--true-label, --anchors), or do not "
+            "estimate Q: transition='uniform' (--transition uniform)."
         )
 
 

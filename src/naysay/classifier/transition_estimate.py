@@ -24,7 +24,7 @@ from scipy.special import softmax
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from naysay._base.checks import shorten
+from naysay._base.checks import check_anchor_counts, shorten
 from naysay.classifier.inputs import Anchors
 from naysay.classifier.learner import Pool
 from naysay.classifier.targets import RobustHeldOut, add_prior_matching, make_targets
@@ -122,6 +122,7 @@ def estimate_transition(
                 trainer, evidence, anchors, Q, None, seed=seed, name="predicting anchors"
             )
         return TransitionEstimate(Q, Q, None, probs, out_of_fold, {})
+    check_anchor_counts(np.bincount(anchors.y, minlength=len(names)), names)  # before training
     trained, held_out = trainer.split(*_label_shares(answers, len(names)))
     equal = replace(trainer, weights=None)  # Q is about all labels, whatever their weights
     network, _ = equal.train(cross_entropy, trained, held_out, "estimating Q")
