@@ -1,4 +1,4 @@
-"""Convert formulas of docstrings to MathML, which browsers render without a script or a request."""
+"""Convert formulas to MathML, which browsers render without a script or a request."""
 
 import re
 
@@ -10,7 +10,7 @@ INLINE = re.compile(r":math:`(.*?)`", re.DOTALL)
 
 
 class Formulas(griffe.Extension):
-    """Convert LaTeX to MathML before Markdown interprets its underscores as emphasis."""
+    """Convert LaTeX in docstrings, before Markdown interprets its underscores as emphasis."""
 
     def on_object(self, *, obj, **_):
         if obj.docstring:

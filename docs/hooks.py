@@ -1,11 +1,13 @@
-"""Hooks of MkDocs: inline pictures that follow the theme, and links that leave docs/."""
+"""Hooks of MkDocs: formulas, inline pictures that follow the theme, and links that leave docs/."""
 
 import re
 from pathlib import Path
 
+from formulas import draw
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).parent.parent
+FORMULA = re.compile(r"^\$\$\n(.*?)\n\$\$$", re.DOTALL | re.MULTILINE)
 PICTURE = re.compile(r'<img [^>]*src="[^"]*pictures/([\w-]+\.svg)"[^>]*>')
 
 
@@ -24,7 +26,8 @@ def link_out(file):
 
 
 def on_page_markdown(markdown, page, **_):
-    """Let links into and out of docs/ lead to the copies in the site."""
+    """Convert formulas, and let links into and out of docs/ lead to the copies in the site."""
+    markdown = FORMULA.sub(lambda found: draw(found[1], "block"), markdown)
     if not (ROOT / "docs" / page.file.src_uri).exists():  # a page from above docs/: CONTRIBUTING
         return markdown.replace("](docs/", "](")
     up = "../" * page.file.src_uri.count("/")
