@@ -21,4 +21,5 @@ class Formulas(griffe.Extension):
 def draw(latex, display):
     # wrapped in an element, a formula at the start of a line does not end the paragraph
     element = "div" if display == "block" else "span"
-    return f"<{element}>{convert(' '.join(latex.split()), display=display)}</{element}>"
+    formula = convert(" ".join(latex.split()), display=display)
+    return f'<{element} class="formula">{formula}</{element}>'

@@ -14,11 +14,14 @@ import pytest
 from typer.testing import CliRunner
 
 import naysay
+from naysay import functional
 from naysay.cli import app
+from naysay.methods import METHODS
 from places import ROOT
 
 pytestmark = pytest.mark.unmeasured
 DOCS = ROOT / "docs"
+FAMILIES = sorted((DOCS / "methods").glob("*.md"))
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
@@ -101,6 +104,29 @@ def test_every_block_is_of_a_kind_that_is_run():
         fences = re.findall(r"^```(.*)$", page.read_text("utf-8"), re.MULTILINE)
         assert set(fences[::2]) <= {"python", "sh", "text"}, name  # text: the expected output
         assert not any(fences[1::2]), name
+
+
+def test_every_method_is_on_the_page_of_one_family():
+    families = [page.read_text("utf-8").splitlines()[2] for page in FAMILIES]
+    listed = [name for family in families for name in re.findall(r"`([\w-]+)`", family)]
+    assert sorted(listed) == sorted(METHODS)
+    table = (DOCS / "methods.md").read_text("utf-8").partition("## Families")[2]
+    for page, family in zip(FAMILIES, families, strict=True):
+        (row,) = [line for line in table.splitlines() if f"(methods/{page.name})" in line]
+        assert set(re.findall(r"`[\w-]+`", row)) == set(re.findall(r"`[\w-]+`", family))
+
+
+def test_formulas_of_families_are_those_of_the_functions():
+    texts = [each.__doc__ or "" for each in vars(functional).values() if callable(each)]
+    documented = {
+        " ".join(formula.split())
+        for text in texts
+        for formula in re.findall(r"\.\. math:: (.*?)(?=\n\s*\n|\Z)", text, re.S)
+    }
+    for page in FAMILIES:
+        formulas = re.findall(r"^\$\$\n(.*?)\n\$\$$", page.read_text("utf-8"), re.S | re.M)
+        assert formulas, page.name
+        assert {" ".join(formula.split()) for formula in formulas} <= documented, page.name
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])

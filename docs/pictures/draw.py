@@ -300,8 +300,8 @@ def wilson(hits, n, z=1.96):
     return share, middle - half, middle + half
 
 
-def draw_methods():
-    """Draw the recorded accuracies of all methods, in two settings."""
+def draw_methods(family=None):
+    """Draw the recorded accuracies in two settings: of all methods, or of a family and forward."""
     found = {"uniform": {}, "strong bias": {}}
     for record in records_of("methods"):  # a later line counts
         for setting, of_methods in record["results"].items():
@@ -310,9 +310,11 @@ def draw_methods():
         setting: {name: each["accuracy_mean"] / 100 for name, each in of_methods.items()}
         for setting, of_methods in found.items()
     }
-    names = sorted(mean["uniform"], key=lambda name: -mean["strong bias"].get(name, 0))
+    shown = mean["uniform"] if family is None else {"forward", *family}
+    names = sorted(shown, key=lambda name: (-mean["strong bias"][name], name))
     bottom = 34 + 18 * len(names)
-    parts, at = scale_lines(120, 290, bottom, (0, 0.25, 0.5, 0.75, 1), 0, 1)
+    width = 290 if family is None else 210  # a family has room for its figures
+    parts, at = scale_lines(120, width, bottom, (0, 0.25, 0.5, 0.75, 1), 0, 1)
     parts += [
         text(0, 14, "test accuracy in %:", kind="strong"),
         dot(150, 10, kind="line"),
@@ -329,9 +331,14 @@ def draw_methods():
             dot(uniform, y, kind="line"),
             dot(biased, y),
         ]
-    return svg(
-        bottom + 20, "Test accuracy of all methods with uniform and with biased labels", *parts
-    )
+        if family is not None:
+            figures = (f"{100 * mean[setting][name]:.1f}" for setting in found)
+            parts += [
+                text(x, y + 4, figure, anchor="end", kind="small")
+                for x, figure in zip((374, 416), figures, strict=True)
+            ]
+    whose = "all methods" if family is None else ", ".join(names)
+    return svg(bottom + 20, f"Test accuracy of {whose} with uniform and with biased labels", *parts)
 
 
 def draw_gallery(script):
@@ -352,9 +359,16 @@ def draw_gallery(script):
     return svg(24 * len(shares) + 6, "Right predictions, in per cent", *parts)
 
 
+def methods_of(page):
+    """Read which methods a page is about, from the line below its heading."""
+    return page.read_text("utf-8").splitlines()[2].replace("`", "").split(" · ")
+
+
+FAMILIES = sorted((FOLDER.parent / "methods").glob("*.md"))
 GALLERY = [*records_of("gallery")[-1]["results"], "13_cifar_on_a_gpu"]
 PICTURES = {
     **{f"gallery-{script[:2]}.svg": partial(draw_gallery, script) for script in GALLERY},
+    **{f"methods-{page.stem}.svg": partial(draw_methods, methods_of(page)) for page in FAMILIES},
     "tree.svg": draw_tree,
     "coverage.svg": draw_coverage,
     "methods.svg": draw_methods,
