@@ -27,10 +27,10 @@ from places import SHARED
 from small_table import FILES
 
 # Hypothesis tries the same examples in every run, so that a test that fails in CI fails here too.
-# With NAYSAY_EXPLORE=1 it draws new examples.
-settings.register_profile("repeatable", derandomize=True, database=None)
-if "NAYSAY_EXPLORE" not in os.environ:
-    settings.load_profile("repeatable")
+# With NAYSAY_EXPLORE=1 it draws new examples. No example has a deadline: machines may be busy.
+settings.register_profile("repeatable", derandomize=True, database=None, deadline=None)
+settings.register_profile("exploring", deadline=None)
+settings.load_profile("exploring" if "NAYSAY_EXPLORE" in os.environ else "repeatable")
 
 # A file of tests runs in one process, so that its fixtures are made once. The slowest come first,
 # so that no process is left with one of them at the end.

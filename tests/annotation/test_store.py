@@ -53,7 +53,7 @@ def valid(task):
 ACTIONS = st.sampled_from(["deal", "deal", "answer", "answer", "again", "undo", "later", "wait"])
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(st.tuples(ACTIONS, st.integers(0, 2), st.integers(0, 3)), min_size=10, max_size=60),
     st.integers(1, 3),

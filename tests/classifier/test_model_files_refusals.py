@@ -176,7 +176,6 @@ def test_tensors_that_do_not_fit_together_are_refused(tmp_path, change):
 
 @settings(
     max_examples=100,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(

@@ -75,7 +75,7 @@ def vars_of(scheme):
 
 
 @given(st.integers(3, 14), st.data())
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 def test_lists_have_distinct_labels_offered_and_first_equally_often(n_classes, data):
     n_offered = data.draw(st.integers(2, n_classes))
     scheme = propose(n_classes, n_offered, seed=data.draw(st.integers(0, 99)))

@@ -190,7 +190,7 @@ def test_a_number_of_classes_or_names_that_cannot_be_are_refused():
         estimation.from_anchors([[0, 1], [1, 0]], [0, 1], 2, classes=["cat"])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     probs=hnp.arrays(
         np.float64, st.tuples(st.integers(0, 6), st.integers(1, 3)), elements=st.floats(-1, 2)

@@ -291,7 +291,7 @@ def test_probabilities_that_say_nothing_leave_the_estimate_nearly_as_it_is():
         assert error(found, Q) < error(initial, Q) + 0.05
 
 
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=4)
 @given(order=st.permutations(range(4)), seed=st.integers(0, 100))
 @pytest.mark.unmeasured
 def test_property_renaming_classes_renames_the_result(order, seed):

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from naysay import InvalidInput, InvalidLabels, TransitionMatrix, datasets
@@ -90,7 +90,6 @@ def test_too_few_examples_are_an_error_that_names_the_class():
         draw_per_class([0, 0, 0, 0, 1, 1, 1], (2, 2), seed=0)
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(st.integers(2, 300), st.floats(0.01, 0.99), st.integers(0, 5))
 def test_validation_is_a_partition_that_needs_no_label(n_samples, fraction, seed):
     train, validation = split_validation(n_samples, fraction=fraction, seed=seed)

@@ -222,7 +222,7 @@ def test_theorem_1_the_minimiser_recovers_the_class_probabilities(loss, biased):
     torch.testing.assert_close(table.detach().softmax(1), true, rtol=1e-4, atol=1e-5)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data(), n_classes=st.integers(2, 5), single=st.booleans())
 def test_property_losses_and_gradients_are_finite_and_bounded(data, n_classes, single):
     weights = st.just(0.0) | st.floats(1e-12, 1)

@@ -64,7 +64,7 @@ def test_it_is_zero_at_the_prior_and_where_nothing_counts():
 
 
 @given(seed=st.integers(0, 2**31), n=st.integers(1, 20), n_classes=st.integers(2, 8))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_it_is_never_negative_and_knows_no_order_of_classes_or_examples(seed, n, n_classes):
     generator = torch.Generator().manual_seed(seed)
     logits = 5 * torch.randn(n, n_classes, generator=generator, dtype=torch.float64)

@@ -65,7 +65,7 @@ def test_the_estimate_is_that_of_a_plain_loop(Q):
 
 
 @given(n_classes=st.integers(2, 12), seed=st.integers(0, 1000))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_property_a_uniform_matrix_has_a_closed_form_and_wilsons_interval(n_classes, seed):
     rng = np.random.default_rng(seed)
     n = 5000
@@ -82,7 +82,7 @@ def test_property_a_uniform_matrix_has_a_closed_form_and_wilsons_interval(n_clas
 
 
 @given(seed=st.integers(0, 1000))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_property_relabelling_the_classes_changes_nothing(seed):
     rng = np.random.default_rng(seed)
     Q = MATRICES["without0"]

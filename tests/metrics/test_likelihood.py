@@ -162,7 +162,7 @@ def test_the_scorer_scores_a_classifier_by_its_own_classes_and_matrix():
     assert found == metrics.log_likelihood(log_probs, indices, Q)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     log_probs=hnp.arrays(
         np.float64, (2, 3), elements=st.floats(-1e6, 0.0) | st.sampled_from([-np.inf, np.nan, 1.0])

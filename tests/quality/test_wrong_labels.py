@@ -175,7 +175,7 @@ def test_wrong_labels_come_first_and_their_probabilities_are_calibrated():
 
 
 @given(seed=st.integers(0, 10_000), mistakes=st.floats(0.001, 0.9))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_property_probabilities_are_ordered_and_between_0_and_1(seed, mistakes):
     Q = animals(mistakes=mistakes)
     probs, labels, _ = draw(Q, 20, sharpness=20, seed=seed)

@@ -41,7 +41,7 @@ def test_what_is_written_is_read_again_numbers_to_the_last_bit(tmp_path):
     assert_same(read_checkpoint(path), TENSORS, FACTS)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.floats(allow_nan=False), max_size=5))
 def test_any_number_survives(tmp_path_factory, numbers):
     path = tmp_path_factory.mktemp("numbers") / "run.safetensors"
@@ -125,7 +125,7 @@ def test_a_flipped_bit_anywhere_is_refused_or_changes_nothing(good, tmp_path):
     assert n_refused > 140
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.binary(max_size=200))
 def test_bytes_that_are_no_checkpoint_are_refused(tmp_path_factory, content):
     path = tmp_path_factory.mktemp("bytes") / "run"

@@ -54,7 +54,7 @@ def transition_matrices(draw, max_classes=6):
     return TransitionMatrix(values, allow_diagonal=allow_diagonal)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(values=ANY_ARRAY | NESTED, allow_diagonal=st.booleans())
 def test_property_any_values_make_a_matrix_or_a_clear_refusal(values, allow_diagonal):
     try:
@@ -72,7 +72,7 @@ def test_property_any_values_make_a_matrix_or_a_clear_refusal(values, allow_diag
     np.testing.assert_allclose(array.sum(axis=1), 1, atol=2e-6)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(Q=transition_matrices(), labels=ANY_ARRAY | NESTED)
 def test_property_any_labels_are_sampled_or_clearly_refused(Q, labels):
     try:
@@ -82,7 +82,7 @@ def test_property_any_labels_are_sampled_or_clearly_refused(Q, labels):
     assert drawn.shape == np.shape(labels)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(Q=transition_matrices(), seed=st.integers(0, 2**32), data=st.data())
 def test_property_samples_are_possible_labels(Q, seed, data):
     labels = data.draw(
@@ -92,7 +92,7 @@ def test_property_samples_are_possible_labels(Q, seed, data):
     assert (np.asarray(Q)[labels, drawn] > 0).all()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(Q=transition_matrices(), data=st.data())
 def test_property_a_diagnosis_is_never_nan(Q, data):
     weights = data.draw(
@@ -108,7 +108,7 @@ def test_property_a_diagnosis_is_never_nan(Q, data):
     assert "nan" not in str(d)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(Q=transition_matrices(max_classes=4), names=st.data())
 def test_property_csv_gives_back_any_matrix_with_any_names(tmp_path_factory, Q, names):
     encodable = st.characters(codec="utf-8")
@@ -126,7 +126,7 @@ def test_property_csv_gives_back_any_matrix_with_any_names(tmp_path_factory, Q, 
     assert TransitionMatrix.read(file) == named
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(text=st.text(st.sampled_from("01.,;\n\"'ab -e"), max_size=30) | st.binary(max_size=30))
 def test_property_any_file_is_read_or_clearly_refused(tmp_path_factory, text):
     file = tmp_path_factory.mktemp("csv") / "Q.csv"

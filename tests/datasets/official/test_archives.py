@@ -212,7 +212,7 @@ def test_other_data_are_refused(data, problem):
         decompress(data, at_most=1000)
 
 
-@settings(max_examples=60, deadline=None)  # the machine may be busy
+@settings(max_examples=60)
 @given(st.binary(max_size=200), st.sampled_from([0x90, 0x10, 0x8A]))
 def test_any_bytes_give_bytes_or_a_value_error(data, flags):
     try:

@@ -166,13 +166,12 @@ def test_what_is_no_idx_file_is_refused(tmp_path, found, content, problem):
         parse_idx(content, found(tmp_path / "file"))
 
 
-@settings(max_examples=30, deadline=None)  # the machine may be busy
+@settings(max_examples=30)
 @given(hnp.arrays(np.uint8, hnp.array_shapes(max_dims=4, max_side=5)))
 def test_parse_is_the_inverse_of_write(array):
     np.testing.assert_array_equal(parse_idx(as_idx(array), MADE), array)
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(st.binary(max_size=64))
 def test_any_bytes_give_an_array_or_invalid_data(content):
     try:

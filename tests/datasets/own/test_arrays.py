@@ -103,7 +103,7 @@ def test_a_wrong_array_file_is_refused(tmp_path, arrays, error, problem):
         read_own(tmp_path / "t.npz")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_an_altered_array_file_gives_data_or_a_clear_error(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("altered") / "t.npz"

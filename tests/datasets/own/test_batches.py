@@ -45,7 +45,7 @@ def test_batches_of_a_csv_file_are_the_table(tmp_path, ends, header):
     assert joined(path)["a"] == [1, 2, 3, 4, 5]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.lists(st.tuples(*[st.text('ab,"\n; ', max_size=12)] * 2), min_size=1, max_size=8),
     st.sampled_from([",", ";", "\t"]),
@@ -61,7 +61,7 @@ def test_any_csv_file_can_be_split_at_its_rows(tmp_path_factory, rows, mark, siz
         assert joined(path, n_rows=2, text=["a", "x\ny"]) == wanted
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.binary(max_size=200) | st.text('a1,;\t\n\r" .\x00é', max_size=60).map(str.encode))
 def test_random_bytes_give_batches_or_a_clear_error(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("random") / "t.csv"

@@ -292,7 +292,7 @@ rows = st.lists(
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "frame"])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(rows=rows)
 def test_a_table_written_and_read_back_gives_the_same_answers(tmp_path_factory, kind, rows):
     columns = {
@@ -328,7 +328,7 @@ def test_a_table_written_and_read_back_gives_the_same_answers(tmp_path_factory, 
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "npz"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.binary(max_size=300))
 def test_random_bytes_are_never_anything_but_a_clear_error(tmp_path_factory, suffix, data):
     path = tmp_path_factory.mktemp("random") / f"t.{suffix}"

@@ -124,7 +124,7 @@ cells = st.one_of(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.dictionaries(st.text(min_size=1, max_size=5), cells, min_size=1, max_size=4))
 def test_a_saved_recipe_gives_the_same_matrix_again(columns):
     table = pa.table({"always": [1.5, 2, 3, 4]} | columns)

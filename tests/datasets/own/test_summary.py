@@ -107,7 +107,7 @@ answers = st.lists(
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(answers)
 def test_counts_agree_with_plain_loops(answers):
     frame = pd.DataFrame(answers, columns=["id", "not", "who"]).assign(x=1.0)

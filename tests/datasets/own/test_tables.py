@@ -188,14 +188,14 @@ def test_another_delimiter_is_named_in_the_error():
         parse("a|b\n1\n", delimiter="|")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.binary(max_size=200) | st.text('a1,;\t\n\r" .\x00é', max_size=60).map(str.encode))
 def test_random_bytes_give_a_table_or_a_clear_error(data):
     with contextlib.suppress(NaysayError):
         parse_csv(data, "my.csv")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_a_parquet_file_with_altered_bytes_gives_a_table_or_a_clear_error(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("altered") / "t.parquet"
