@@ -1,8 +1,11 @@
 """Settings and fixtures that all tests share."""
 
+import contextlib
 import functools
 import http.server
+import importlib
 import os
+import pkgutil
 import subprocess
 import sys
 import threading
@@ -20,6 +23,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+import naysay
 from naysay.datasets.official import text
 from naysay.datasets.official.entry import Download, FoundFile, OfficialFile
 from naysay.datasets.official.registry import REGISTRY
@@ -52,19 +56,34 @@ def pytest_runtest_setup() -> None:
         sys.modules["torch"].manual_seed(0)
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Let `unmeasured` tests, and the processes that they start, run at full speed."""
-    if not item.get_closest_marker("unmeasured"):
-        return (yield)
+@contextlib.contextmanager
+def unmeasured() -> Iterator[None]:
+    """Let Python, and the processes that are started, run at full speed, unseen by coverage."""
     trace = sys.gettrace()
     sys.settrace(None)
     try:
         with mock.patch.dict(os.environ):
             os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
-            return (yield)
+            yield
     finally:
         sys.settrace(trace)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Leave `unmeasured` tests, with the fixtures that are made for them, to themselves."""
+    with unmeasured() if item.get_closest_marker("unmeasured") else contextlib.nullcontext():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collect at full speed, after coverage has seen all modules being imported."""
+    if sys.gettrace() is not None:
+        for module in pkgutil.walk_packages(naysay.__path__, "naysay."):
+            importlib.import_module(module.name)
+    with unmeasured():
+        return (yield)
 
 
 USERS_DATA = os.environ.get("NAYSAY_DATA")
