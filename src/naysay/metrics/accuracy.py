@@ -123,7 +123,7 @@ def accuracy_without_labels(
     >>> labels = [1, 2, 0, 1, 0, 2, 1, 0, 2, 1]
     >>> found = accuracy_without_labels([0, 0, 1, 2, 2, 1, 1, 1, 0, 0], labels, np.full((3, 3), 0.5)
     ...                                 - 0.5 * np.eye(3))
-    >>> found.value, round(found.standard_error, 3)
+    >>> round(found.value, 3), round(found.standard_error, 3)
     (0.8, 0.2)
     """
     sample = Sample(predictions, comp_labels, Q, confidence, Q_samples, examples)
