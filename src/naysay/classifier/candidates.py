@@ -92,17 +92,16 @@ def fit_kernel(evidence: Evidence, pooled: Pooled) -> tuple[Candidate, list[Floa
 
     def finish() -> list[nn.Module]:
         _, posterior_mean, weights, _ = fits[-1]
-        network = Kernel((evidence.X.shape[1],), n_classes, n_centres=len(centres))
-        values = {
-            "mean": scale.mean,
-            "scale": scale.scale,
-            "centres": centres,
-            "gamma": np.float32(gamma),
-            "weight": solve_triangular(root, weights, lower=True, trans=1),
-            "bias": posterior_mean,
-        }
-        network.load_state_dict({name: torch.as_tensor(each) for name, each in values.items()})
-        return [network.eval()]
+        network = Kernel.of(
+            n_classes,
+            mean=scale.mean,
+            scale=scale.scale,
+            centres=centres,
+            gamma=np.float32(gamma),
+            weight=solve_triangular(root, weights, lower=True, trans=1),
+            bias=posterior_mean,
+        )
+        return [network]
 
     seconds = time.perf_counter() - start
     candidate = Candidate("kernel", probs, calibration, finish, seconds)
@@ -222,20 +221,18 @@ def fit_anchors(evidence: Evidence, pooled: Pooled) -> Candidate | None:
 
     def fit(posterior: Floats, rows: NDArray[Any]) -> nn.Module:
         chosen = np.flatnonzero(np.isin(known, rows))
-        network = Kernel((evidence.X.shape[1],), n_classes, n_centres=len(chosen))
         kernels = np.exp(-gamma * distances[np.ix_(chosen, chosen)].astype(np.float64))
         mean = one_hot[chosen].mean(axis=0)
         kernels[np.diag_indices_from(kernels)] += 0.1
-        values = {
-            "mean": scale.mean,
-            "scale": scale.scale,
-            "centres": scaled[chosen],
-            "gamma": np.float32(gamma),
-            "weight": np.linalg.solve(kernels, one_hot[chosen] - mean),
-            "bias": mean,
-        }
-        network.load_state_dict({name: torch.as_tensor(each) for name, each in values.items()})
-        return network.eval()
+        return Kernel.of(
+            n_classes,
+            mean=scale.mean,
+            scale=scale.scale,
+            centres=scaled[chosen],
+            gamma=np.float32(gamma),
+            weight=np.linalg.solve(kernels, one_hot[chosen] - mean),
+            bias=mean,
+        )
 
     return _by_fold("anchors alone", evidence, pooled.probs, fit, start)
 

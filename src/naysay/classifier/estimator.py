@@ -11,12 +11,11 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
 from naysay import __version__, training
-from naysay._base.checks import check_count, check_number
+from naysay._base.checks import check_count
 from naysay._base.errors import InvalidInput, InvalidModelFile, NaysayWarning
 from naysay.classifier import inputs, learner, model_files
 from naysay.classifier.base import ComplementaryEstimator
@@ -32,7 +31,7 @@ from naysay.classifier.targets import (
     find_prior,
     make_targets,
 )
-from naysay.classifier.trainer import Trainer, find_device, make_network, place, wants_bfloat16
+from naysay.classifier.trainer import Trainer, find_device, make_trainer, place, read_options
 from naysay.classifier.transition_estimate import TransitionEstimate, estimate_transition
 from naysay.estimation import class_prior
 from naysay.losses.protocol import as_training_loss
@@ -482,12 +481,13 @@ class ComplementaryClassifier(ComplementaryEstimator):
 
         There is a pool of evidence unless a network is trained alone.
         """
-        method, options = find_method(self.method), self._training_options()
+        parameters = self.get_params(deep=False)
+        method, options = find_method(self.method), read_options(parameters)
         device = find_device(self.device)
         data = self._read(X, y, **known)
         check_accepted(method, data.labels)
-        trainer = self._make_trainer(data, method, options, device)
-        parameters, has_weights = self.get_params(deep=False), data.weights is not None
+        trainer = make_trainer(parameters, data, method, options, device, len(self.classes_))
+        has_weights = data.weights is not None
         if learner.choose_learner(parameters, method, data.X, has_weights=has_weights) == "network":
             return data, trainer, None
         seed = int(trainer.random.randint(2**31 - 1))
@@ -539,61 +539,10 @@ class ComplementaryClassifier(ComplementaryEstimator):
         unlike = () if anchors is None else inputs.warn_if_unlike(X, anchors[0], len(self.classes_))
         return TrainingData(X, labels, given, found, weights, unlike)
 
-    def _training_options(self) -> training.Options:
-        """Check the parameters of training, and collect them."""
-        if self.validation_fraction != 0:
-            check_number(self.validation_fraction, "validation_fraction", above=0, below=1)
-        if self.match_prior != 0:
-            check_number(self.match_prior, "match_prior", above=0)
-        if self.mistakes != 0:
-            check_number(self.mistakes, "mistakes", above=0, below=0.5)
-        return training.Options(
-            epochs=check_count(self.epochs, "epochs"),
-            batch_size=self.batch_size,
-            lr=self.lr,
-            weight_decay=self.weight_decay,
-            patience=self.patience,
-            optimiser=self.optimiser,
-            schedule=self.schedule,
-            max_norm=self.max_norm,
-            compile=bool(self.compile),
-            window=None if self.window is None else check_count(self.window, "window"),
-        )
-
     def _find_start(self) -> nn.Module | None:
         """Find the network of the previous fit whose training a warm start continues."""
         start = getattr(self, "network_", None) if self.warm_start else None
         return None if start is None else learner.check_can_continue(start)
-
-    def _make_trainer(
-        self, data: TrainingData, method: Method, options: training.Options, device: torch.device
-    ) -> Trainer:
-        """Draw the held-out examples, and prepare the training of networks on the others."""
-        if self.checkpoint is not None and not isinstance(self.random_state, int | np.integer):
-            raise InvalidInput(
-                "checkpoint needs random_state to be a number, so that training can be resumed. "
-                f"Got random_state={self.random_state!r}."
-            )
-        if not isinstance(self.learn_from_anchors, bool):
-            check_count(self.learn_from_anchors, "learn_from_anchors", least=0)
-        random = check_random_state(self.random_state)
-        order = np.argsort(random.permutation(len(data.X)))
-        return Trainer(
-            inputs=place(inputs.as_inputs(data.X), device),
-            order=order,
-            is_held_out=order < round(self.validation_fraction * len(data.X)),
-            options=replace(options, bfloat16=wants_bfloat16(self.bfloat16, data.X, device)),
-            device=device,
-            random=random,
-            make_network=partial(
-                make_network, self.network, len(self.classes_), method, self.augment
-            ),
-            mistakes=self.mistakes,
-            anchor_repeats=int(self.learn_from_anchors),
-            weights=data.weights,
-            progress=self.progress,
-            checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
-        )
 
     def _find_transitions(
         self, data: TrainingData, trainer: Trainer, pool: Pool | None

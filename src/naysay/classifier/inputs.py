@@ -117,6 +117,19 @@ class Anchors(NamedTuple):
         """Select some of the anchors."""
         return Anchors(self.X[chosen], self.y[chosen], self.row[chosen], self.are_random)
 
+    def folds(self, n_folds: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Distribute the anchors of each class over folds.
+
+        The fold is -1, never held out, for anchors that are not a random sample, and for the only
+        anchor of a class.
+        """
+        fold = np.full(len(self.y), -1)
+        for label in np.unique(self.y) if self.are_random else ():
+            members = rng.permutation(np.flatnonzero(self.y == label))
+            if len(members) > 1:
+                fold[members] = (np.arange(len(members)) + rng.integers(n_folds)) % n_folds
+        return fold
+
     def count_pairs(self, answers: Observations, n_classes: int) -> NDArray[np.int64]:
         """Count how often each label (column) was given to anchors of each class (row)."""
         true = np.full(answers.n_examples, -1)

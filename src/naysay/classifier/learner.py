@@ -98,7 +98,7 @@ class Pool:
             _, places = np.unique(order, return_index=True)
             self.chosen = np.sort(order[np.sort(places)[:size]])
         X = X[self.chosen].astype(np.float32)
-        self.labels, self.n = select_examples(labels, self.chosen), len(X)
+        self.labels, self.n = labels[self.chosen], len(X)
         fold = rng.permutation(len(X)) % _N_FOLDS
         self.rows = np.zeros(0, dtype=np.int64)  # of the anchors
         if anchors is not None:
@@ -108,7 +108,7 @@ class Pool:
             self.rows = np.where(is_new, len(X) + np.cumsum(is_new) - 1, rows)
             X = np.concatenate([X, kept.X[is_new].astype(np.float32)])
             fold = np.concatenate([fold, np.full(is_new.sum(), -1)])
-            fold[self.rows] = _fold_anchors(kept, rng)
+            fold[self.rows] = kept.folds(_N_FOLDS, rng)
             _keep_together(X, self.rows, fold)
         self.evidence = Evidence(X, np.ones((len(X), 1)), fold, seed)
 
@@ -164,33 +164,10 @@ class Pool:
         return probs, at_anchors, float(right.mean()) if seen.any() else 1.0
 
 
-def select_examples(labels: Observations, rows: NDArray[np.int64]) -> Observations:
-    """Select the answers about some examples, which are numbered anew."""
-    place = np.full(labels.n_examples, -1)
-    place[rows] = np.arange(len(rows))
-    part = labels.select(place[labels.example] >= 0)
-    return replace(part, example=place[part.example], n_examples=len(rows))
-
-
 def find_likelihood(labels: Observations, transitions: Transitions, mistakes: float) -> Floats:
     """Compute the likelihood of the labels of each example, whose greatest value is 1."""
     logs = log_evidence(labels, transitions, mistakes)
     return np.exp(logs - logs.max(axis=1, keepdims=True))
-
-
-def _fold_anchors(anchors: Anchors, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Distribute the anchors of each class over the folds.
-
-    The fold is -1, never held out, for anchors that are no random sample and for the only one of a
-    class.
-    """
-    fold = np.full(len(anchors.y), -1)
-    if anchors.are_random:
-        for label in np.unique(anchors.y):
-            members = rng.permutation(np.flatnonzero(anchors.y == label))
-            if len(members) > 1:
-                fold[members] = (np.arange(len(members)) + rng.integers(_N_FOLDS)) % _N_FOLDS
-    return fold
 
 
 def _keep_together(X: NDArray[Any], rows: NDArray[np.int64], fold: NDArray[np.int64]) -> None:
@@ -357,9 +334,7 @@ def _learn_from_all(
         seed = int(trainer.random.randint(2**31 - 1))
         rows = np.random.default_rng(seed).permutation(np.flatnonzero(~is_held_out))
         rows = np.sort(rows[: _STEPS * options.batch_size])
-        likelihood = find_likelihood(
-            select_examples(pool.all_labels, rows), transitions, trainer.mistakes
-        )
+        likelihood = find_likelihood(pool.all_labels[rows], transitions, trainer.mistakes)
         posterior = normalised(kinds.predict(learned.network, pool.table[rows]) * likelihood)
         examples = trainer.pick(rows, posterior.astype(np.float32))
         network, augment = trainer.new_network(examples, seed)
@@ -376,9 +351,7 @@ def _learn_from_all(
         probs.append(np.exp(trainer.log_probs(network, trainer.pick(fold, fold))))
         networks.append(network.cpu())
     seconds = time.perf_counter() - start
-    likelihood = find_likelihood(
-        select_examples(pool.all_labels, scored), transitions, trainer.mistakes
-    )
+    likelihood = find_likelihood(pool.all_labels[scored], transitions, trainer.mistakes)
     X = pool.table[scored].astype(np.float32)
     evidence = Evidence(X, likelihood, np.zeros(len(scored), dtype=np.int64), pool.seed)
     found = []

@@ -2,20 +2,24 @@
 
 import copy
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
 from naysay import training
+from naysay._base.checks import check_count, check_number
 from naysay._base.errors import InvalidInput, InvalidTransitionMatrix
 from naysay._base.progress import epoch_bar
-from naysay.classifier.inputs import Anchors
+from naysay.classifier.inputs import Anchors, TrainingData, as_inputs
 from naysay.classifier.model_files import NetworkFactory
 from naysay.classifier.targets import MixedLabelLoss, Targets, WeightedLoss, pair_labels
 from naysay.losses.protocol import as_training_loss
@@ -181,6 +185,67 @@ class Trainer:
         """Compute the log-softmax of a network's logits, in float32 however it was trained."""
         logits = training.predict_logits(network, examples)
         return logits.double().log_softmax(1).cpu().numpy()
+
+
+def read_options(parameters: Mapping[str, Any]) -> Options:
+    """Check the parameters of a classifier that are about training, and collect them."""
+    given = SimpleNamespace(**parameters)
+    if given.validation_fraction != 0:
+        check_number(given.validation_fraction, "validation_fraction", above=0, below=1)
+    if given.match_prior != 0:
+        check_number(given.match_prior, "match_prior", above=0)
+    if given.mistakes != 0:
+        check_number(given.mistakes, "mistakes", above=0, below=0.5)
+    return Options(
+        epochs=check_count(given.epochs, "epochs"),
+        batch_size=given.batch_size,
+        lr=given.lr,
+        weight_decay=given.weight_decay,
+        patience=given.patience,
+        optimiser=given.optimiser,
+        schedule=given.schedule,
+        max_norm=given.max_norm,
+        compile=bool(given.compile),
+        window=None if given.window is None else check_count(given.window, "window"),
+    )
+
+
+def make_trainer(
+    parameters: Mapping[str, Any],
+    data: TrainingData,
+    method: Method,
+    options: Options,
+    device: torch.device,
+    n_classes: int,
+) -> Trainer:
+    """Draw the held-out examples, and prepare the training of networks on the others.
+
+    `parameters` are those of the classifier.
+    """
+    given = SimpleNamespace(**parameters)
+    if given.checkpoint is not None and not isinstance(given.random_state, int | np.integer):
+        raise InvalidInput(
+            "checkpoint needs random_state to be a number, so that training can be resumed. "
+            f"Got random_state={given.random_state!r}."
+        )
+    if not isinstance(given.learn_from_anchors, bool):
+        check_count(given.learn_from_anchors, "learn_from_anchors", least=0)
+    random = check_random_state(given.random_state)
+    order = np.argsort(random.permutation(len(data.X)))
+    return Trainer(
+        inputs=place(as_inputs(data.X), device),
+        order=order,
+        is_held_out=order < round(given.validation_fraction * len(data.X)),
+        options=replace(options, bfloat16=wants_bfloat16(given.bfloat16, data.X, device)),
+        device=device,
+        random=random,
+        make_network=partial(make_network, given.network, n_classes, method, given.augment),
+        mistakes=given.mistakes,
+        anchor_repeats=int(given.learn_from_anchors),
+        weights=data.weights,
+        progress=given.progress,
+        checkpoint=None if given.checkpoint is None else Path(given.checkpoint),
+    )
 
 
 def make_network(

@@ -126,12 +126,11 @@ def estimate_transition(
     trained, held_out = trainer.split(*_label_shares(answers, len(names)))
     equal = replace(trainer, weights=None)  # Q is about all labels, whatever their weights
     network, _ = equal.train(cross_entropy, trained, held_out, "estimating Q")
-    scored = None
+    single = None  # held-out labels one by one, where `held_out` has their shares
     if held_out is not None:
         is_held_out = trainer.is_held_out[answers.example]
-        example, labels = answers.example[is_held_out], answers.label[is_held_out]
-        scored = trainer.log_probs(network, trainer.pick(example, labels)), labels
-    at_anchors = calibrated(score_anchors(trainer, network, anchors.X), scored)
+        single = trainer.pick(answers.example[is_held_out], answers.label[is_held_out])
+    at_anchors = predict_labels(trainer, network, anchors.X, single)
     seed = int(trainer.random.randint(2**31 - 1)) if refining else 0
     by_anchors: Callable[[], Predicted] | None = None
     predict_by: CrossFit
@@ -273,7 +272,9 @@ def cross_fit(
     base_loss = add_prior_matching(base_loss, answers, Q, match_prior, Q_samples)
     rng = np.random.default_rng(seed)
     half = rng.permutation(n_examples) % 2
-    anchor_half = _split_anchors(anchors, half, rng)
+    anchor_half = anchors.folds(2, rng)
+    is_example = (anchors.row >= 0) & (anchor_half >= 0)
+    half[anchors.row[is_example]] = anchor_half[is_example]
     probs = np.empty((n_examples, n_classes))
     out_of_fold = np.full((len(anchors.y), n_classes), np.nan)
     right = []
@@ -336,26 +337,6 @@ def _rate_of_mistakes(estimate: TransitionEstimate, true: NDArray[np.int64]) -> 
     )
 
 
-def _split_anchors(
-    anchors: Anchors, half: NDArray[np.int64], rng: np.random.Generator
-) -> NDArray[np.int64]:
-    """Split random anchors into halves within each class, and change `half` of their examples.
-
-    The half is -1, in neither, for anchors that are no random sample and for the only one of a
-    class, which both networks need.
-    """
-    halves = np.full(len(anchors.y), -1)
-    if not anchors.are_random:
-        return halves
-    for label in np.unique(anchors.y):
-        members = rng.permutation(np.flatnonzero(anchors.y == label))
-        if len(members) > 1:
-            halves[members] = (np.arange(len(members)) + rng.integers(2)) % 2
-    is_example = (anchors.row >= 0) & (halves >= 0)
-    half[anchors.row[is_example]] = halves[is_example]
-    return halves
-
-
 def _count_in(
     pairs: NDArray[np.int64],
     Q: TransitionMatrix,
@@ -379,6 +360,16 @@ def score_anchors(
     """Compute the log-probabilities that a network predicts at anchors."""
     inputs = torch.as_tensor(X, device=trainer.device)
     return trainer.log_probs(network, Examples(inputs, torch.zeros(len(X), device=trainer.device)))
+
+
+def predict_labels(
+    trainer: Trainer, network: nn.Module, X: NDArray[np.generic], held_out: Examples | None
+) -> NDArray[np.float64]:
+    """Predict complementary labels at anchors, calibrated on held-out labels if there are any."""
+    scored = None
+    if held_out is not None:
+        scored = trainer.log_probs(network, held_out), held_out.labels.cpu().numpy()
+    return calibrated(score_anchors(trainer, network, X), scored)
 
 
 def _log_likelihood(

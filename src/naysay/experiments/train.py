@@ -18,7 +18,7 @@ from naysay import networks, training
 from naysay._base.errors import InvalidInput
 from naysay.classifier import ComplementaryClassifier
 from naysay.classifier.trainer import Trainer, wants_bfloat16
-from naysay.classifier.transition_estimate import calibrated, score_anchors
+from naysay.classifier.transition_estimate import predict_labels
 from naysay.ensemble import Member, best_of, fit_many
 from naysay.estimation import from_anchors
 from naysay.experiments.spec import RunSpec
@@ -309,11 +309,7 @@ class _Trial:
     def read_anchors(self, network: nn.Module) -> None:
         """Estimate the matrix from the predictions of a network at the anchors."""
         anchors = self.data.X[self.data.anchors], self.data.y[self.data.anchors]
-        scored = None
-        if self.held_out is not None:
-            labels = self.held_out.labels.cpu().numpy()
-            scored = self.trainer.log_probs(network, self.held_out), labels
-        probs = calibrated(score_anchors(self.trainer, network, anchors[0]), scored)
+        probs = predict_labels(self.trainer, network, anchors[0], self.held_out)
         self.Q = from_anchors(probs, anchors[1], self.data.n_classes)
 
 

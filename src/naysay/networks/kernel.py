@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -53,6 +53,14 @@ class Kernel(nn.Module):
         self.register_buffer("gamma", torch.ones(()))
         self.weight = nn.Parameter(torch.zeros(n_centres, n_classes))
         self.bias = nn.Parameter(torch.full((n_classes,), 1 / n_classes))
+
+    @classmethod
+    def of(cls, n_classes: int, **values: Any) -> Self:
+        """Make a network with these values of all its parameters and buffers."""
+        n_centres, n_inputs = values["centres"].shape
+        network = cls((n_inputs,), n_classes, n_centres=n_centres)
+        network.load_state_dict({name: torch.as_tensor(each) for name, each in values.items()})
+        return network.eval()
 
     def features(self, inputs: Tensor) -> Tensor:
         """Compute the kernels between inputs and centres, shape (N, n_centres)."""

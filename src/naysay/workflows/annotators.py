@@ -41,20 +41,16 @@ def observations(
 
     `mistakes` is the rate of mistaken answers to suggestions.
     """
-    position = np.full(own.n_examples, -1)
-    position[examples] = np.arange(len(examples))
-    example = position[own.example]
-    is_selected = example >= 0
-    answers = Observations(
-        example=np.maximum(example, 0),
+    every = Observations(
+        example=own.example,
         label=own.label,
         annotator=annotator_names(own) if own.annotators else None,
         accepted=own.accepted,
         offered=None if own.offered_at_random else own.offered,
         mistakes=mistakes,
-        n_examples=len(examples),
+        n_examples=own.n_examples,
     )
-    return answers.select(is_selected)
+    return every[examples]
 
 
 def matrix_of_lists(own: OwnData) -> TransitionMatrix:

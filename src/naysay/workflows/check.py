@@ -193,13 +193,12 @@ def check_file(
         path, transition = transition, read_transition(transition, allow_diagonal=True)
         check_order_known(transition, names, path)
     given = {"transition": transition, "anchors_are": anchors_are, "mistakes": mistakes}
-    recipe: Any = getattr(model, "recipe_", None)
-    if not isinstance(recipe, Recipe):
-        if isinstance(recipe, ImageRecipe):
-            reading |= {"size": (recipe.height, recipe.width), "mode": recipe.mode}
-        own = read_own(data, classes=names, **reading)
-        return check_model(model, own, own.X, **given)
-    own = read_own(data, classes=names, recipe=recipe, **reading)
+    recipe = model.recipe_
+    if isinstance(recipe, ImageRecipe):
+        reading |= {"size": (recipe.height, recipe.width), "mode": recipe.mode}
+    if isinstance(recipe, Recipe):
+        reading |= {"recipe": recipe}
+    own = read_own(data, classes=names, **reading)
     return check_model(model, own, own.X, **given)
 
 
