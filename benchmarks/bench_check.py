@@ -59,7 +59,7 @@ def main(folder: str = "") -> None:
                 transition=make_matrix(0.03), classes=names, learner="network", epochs=5
             )
             model.fit(own.X, own.comp_labels)
-            model.recipe_ = own.recipe
+            model.set_origin(recipe=own.recipe)
             model.save(home / "model")
         pq.write_table(make_table(N_EXAMPLES, PER_EXAMPLE, seed=2), home / "answers.parquet")
         figures = run_naysay(

@@ -10,9 +10,7 @@ records what each step of predict takes, in one thread.
 
 import argparse
 import json
-import os
 import shutil
-import sys
 import time
 from pathlib import Path
 
@@ -27,7 +25,7 @@ from naysay.datasets.own import read_own
 from naysay.datasets.own.batches import read_batches
 from naysay.workflows.fit import fit_own
 from naysay.workflows.predict import predict_file, write_tables
-from record import write_record
+from record import run_naysay, write_record
 
 PART = 500_000
 
@@ -54,11 +52,11 @@ def size_gb(folder: Path) -> float:
 
 
 def run(*command: str) -> dict[str, float]:
-    """Run a command: seconds, seconds of cores, and the peak of its memory in GB."""
-    start = time.perf_counter()
-    process = os.posix_spawn(sys.executable, [sys.executable, "-m", "naysay", *command], os.environ)
+    """Measure a command as `run_naysay` does, with the workers of Ray if there are any."""
     most, seconds_of = 0, {}
-    while not (waited := os.wait4(process, os.WNOHANG))[0]:
+
+    def watch(process: int) -> None:
+        nonlocal most
         total = 0
         for each in psutil.Process(process).children(recursive=True):
             try:
@@ -68,17 +66,11 @@ def run(*command: str) -> dict[str, float]:
             except (psutil.NoSuchProcess, psutil.ZombieProcess):
                 continue
         most = max(most, total)
-        time.sleep(0.2)
-    _, status, usage = waited
-    if status:
-        raise SystemExit(f"{command} failed")
-    own = usage.ru_utime + usage.ru_stime
-    return {
-        "seconds": round(time.perf_counter() - start, 1),
-        "cpu_seconds": round(own if not seconds_of else sum(seconds_of.values()), 1),
-        "peak_gb": round(usage.ru_maxrss * 1024 / 1e9, 3),
-        "peak_of_workers_gb": round(most / 1e9, 3),
-    }
+
+    found = run_naysay(*command, watch=watch)
+    seconds = found.pop("processor_seconds")
+    cpu_seconds = round(sum(seconds_of.values()), 1) if seconds_of else seconds
+    return {**found, "cpu_seconds": cpu_seconds, "peak_of_workers_gb": round(most / 1e9, 3)}
 
 
 def stages(model: Path, part: Path) -> dict[str, float]:

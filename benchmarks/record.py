@@ -60,11 +60,18 @@ def write_record(
         file.write(line + "\n")
 
 
-def run_naysay(*command: str) -> dict[str, float]:
-    """Run a command of naysay in a process of its own, and measure its time and peak memory."""
+def run_naysay(*command: str, watch: Callable[[int], None] | None = None) -> dict[str, float]:
+    """Run a command of naysay in a process of its own, and measure its time and peak memory.
+
+    While it runs, `watch` is called five times a second with the number of the process.
+    """
     start = time.perf_counter()
     process = os.posix_spawn(sys.executable, [sys.executable, "-m", "naysay", *command], os.environ)
-    _, status, usage = os.wait4(process, 0)
+    ended, status, usage = os.wait4(process, 0 if watch is None else os.WNOHANG)
+    while watch is not None and not ended:
+        watch(process)
+        time.sleep(0.2)
+        ended, status, usage = os.wait4(process, os.WNOHANG)
     if status:
         raise SystemExit(f"{command} failed")
     return {

@@ -17,6 +17,7 @@ from naysay._base.errors import (
     NaysayWarning,
     NoAnchorPoints,
     NotIdentifiable,
+    WorkerLost,
 )
 from naysay._base.versions import MOVED, redirect_moved_modules
 
@@ -37,6 +38,7 @@ __all__ = [
     "NoAnchorPoints",
     "NotIdentifiable",
     "TransitionMatrix",
+    "WorkerLost",
     "__version__",
     "datasets",
     "design",

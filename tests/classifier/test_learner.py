@@ -18,7 +18,7 @@ from naysay import (
 )
 from naysay.classifier import learner
 from naysay.classifier.candidates import Candidate, mix
-from naysay.classifier.inputs import read_anchors
+from naysay.classifier.inputs import gather_anchors
 from naysay.classifier.pooling import Evidence, pool_evidence
 from naysay.networks import MLP, Forest, Kernel, Mixture
 from naysay.observations import Observations
@@ -192,7 +192,7 @@ def test_a_large_table_is_learned_from_a_sample_and_by_networks_on_all(
 def test_the_sample_of_a_large_table_has_the_anchors_and_no_scored_example(digits, small_is_large):
     X, y = digits
     labels = Observations(example=np.arange(600), label=TransitionMatrix.uniform(10).sample(y))
-    anchors = read_anchors(X, None, np.where(np.arange(600) < 60, y, -1), "random", np.arange(10))
+    anchors = gather_anchors(X, None, np.where(np.arange(600) < 60, y, -1), "random", np.arange(10))
     pool = learner.Pool(X, labels, anchors, 0, 10)
     assert len(pool.chosen) == len(np.unique(pool.chosen)) == 250
     assert set(range(60)) <= set(pool.chosen.tolist())

@@ -20,9 +20,9 @@ from torch import nn
 
 from naysay import training
 from naysay.classifier.pooling import (
-    Calibration,
     Evidence,
     Floats,
+    HeldOutCalibration,
     Pooled,
     normalised,
     out_of_fold,
@@ -50,7 +50,7 @@ class Candidate(NamedTuple):
 
     name: str
     probs: Floats  # out-of-fold predictions
-    calibration: Calibration
+    calibration: HeldOutCalibration
     finish: Callable[[], list[nn.Module]]  # models whose mean predicts
     seconds: float
 

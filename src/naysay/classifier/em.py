@@ -16,7 +16,13 @@ from sklearn.utils import _safe_indexing, check_array
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import has_fit_parameter
 
-from naysay.classifier.pooling import Calibration, Evidence, Floats, normalised, pool_evidence
+from naysay.classifier.pooling import (
+    Evidence,
+    Floats,
+    HeldOutCalibration,
+    normalised,
+    pool_evidence,
+)
 from naysay.classifier.preparation import Preparation
 
 _POOLING_ROUNDS = 15
@@ -118,7 +124,7 @@ class Rounds(NamedTuple):
     """The best of the rounds of an EM algorithm, by the likelihood of the evidence."""
 
     probs: Floats  # out-of-fold, calibrated
-    calibration: Calibration
+    calibration: HeldOutCalibration
     number: int
     history: list[dict[str, float]]
 

@@ -534,7 +534,7 @@ class ComplementaryClassifier(ComplementaryEstimator):
             X_anchor = validate_data(self, X_anchor, **_ACCEPTED, reset=False)
             anchors = self.preparation_.apply(X_anchor), y_anchor
         weights = inputs.read_weights(sample_weight, X, labels)
-        found = inputs.read_anchors(X, anchors, true_labels, anchors_are, self.classes_)
+        found = inputs.gather_anchors(X, anchors, true_labels, anchors_are, self.classes_)
         inputs.require_anchors(found, self.transition)
         unlike = () if anchors is None else inputs.warn_if_unlike(X, anchors[0], len(self.classes_))
         return TrainingData(X, labels, given, found, weights, unlike)

@@ -152,7 +152,7 @@ class TrainingData(NamedTuple):
     warnings: tuple[str, ...]
 
 
-def read_anchors(
+def gather_anchors(
     X: NDArray[Any],
     anchors: tuple[NDArray[Any], Any] | None,
     true_labels: Any,

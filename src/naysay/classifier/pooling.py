@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-Floats = NDArray[np.float64]
+from naysay.transition.algebra import Floats
 
 _K = 10  # neighbours
 _ROUNDS = 8  # of spreading
@@ -119,7 +119,7 @@ def spread(graph: Graph, likelihood: Floats, prior: Floats | None) -> list[Float
     return found
 
 
-class Calibration(NamedTuple):
+class HeldOutCalibration(NamedTuple):
     """The calibration under which held-out evidence is most likely, and how likely it is."""
 
     scores: Floats  # log-likelihood of the evidence of each row that was held out
@@ -196,7 +196,7 @@ class Evidence:
             else (self.likelihood)
         )
 
-    def fit_calibration(self, probs: Floats) -> Calibration:
+    def fit_calibration(self, probs: Floats) -> HeldOutCalibration:
         """Calibrate out-of-fold predictions on the evidence that was held out, and score them."""
         rows = np.flatnonzero(self.is_scored)
         some = rows[:: max(1, len(rows) // _MOST_JUDGED)]
@@ -209,7 +209,7 @@ class Evidence:
                 logs = np.log((1 - share) * chances + share * flat + 1e-300)
                 total = float(logs.sum() if self.weight is None else logs @ self.weight[some])
                 best = max(best, (total, temperature, 1 - share))
-        found = Calibration(np.zeros(0), *best[1:])
+        found = HeldOutCalibration(np.zeros(0), *best[1:])
         chances = (found.calibrate(probs[rows]) * self.likelihood[rows]).sum(axis=1)
         scores = np.log(chances + 1e-300)
         return found._replace(scores=scores if self.weight is None else scores * self.weight[rows])
@@ -221,7 +221,7 @@ class Pooled(NamedTuple):
     scale: int  # number of the scale of the inputs
     probs: list[Floats]  # for all rows, without the evidence of each fold; the last with all
     out_of_fold: Floats
-    calibration: Calibration
+    calibration: HeldOutCalibration
 
 
 def out_of_fold(evidence: Evidence, by_fold: list[Floats]) -> Floats:

@@ -36,15 +36,15 @@ from naysay.classifier.inputs import (
     Anchors,
     check_anchor_pair,
     check_transition,
+    gather_anchors,
     is_ruled_out,
-    read_anchors,
     read_labels,
     read_weights,
     require_anchors,
     warn_if_unlike,
 )
 from naysay.classifier.learner import find_likelihood
-from naysay.classifier.pooling import Calibration, Evidence, Floats
+from naysay.classifier.pooling import Evidence, Floats, HeldOutCalibration
 from naysay.classifier.scoring import accuracy_at_anchors
 from naysay.classifier.targets import find_prior
 from naysay.classifier.transition_estimate import (
@@ -287,7 +287,7 @@ class ComplementaryWrapper(MetaEstimatorMixin, ComplementaryEstimator):
             X = _join(X, X_anchor)
             pair = np.zeros((_num_samples(X_anchor), 0)), y_anchor
         # classes and rows are all that is needed of the anchors, so they are read without features
-        found = read_anchors(
+        found = gather_anchors(
             np.zeros((n_examples, 0)), pair, true_labels, anchors_are, self.classes_
         )
         require_anchors(found, self.transition)
@@ -323,7 +323,7 @@ class ComplementaryWrapper(MetaEstimatorMixin, ComplementaryEstimator):
         """Predict log P(Y | x)."""
         check_is_fitted(self)
         fitted = Fitted(self.estimator_, self._positions)
-        calibration = Calibration(np.zeros(0), self.temperature_, self._share)
+        calibration = HeldOutCalibration(np.zeros(0), self.temperature_, self._share)
         return np.log(calibration.calibrate(fitted.predict(X, len(self.classes_))))
 
 

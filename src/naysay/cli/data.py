@@ -173,9 +173,9 @@ def info(file: DataFile, reading: dict[str, Any], as_json: AsJson = False) -> No
         print_summary(summary)
 
 
-def print_summary(summary: "Summary", *, stderr: bool = False) -> None:
+def print_summary(summary: "Summary") -> None:
     """Print the figures and warnings of a summary."""
-    console = Console(stderr=stderr)
+    console = Console()
     facts = Table.grid(padding=(0, 2))
     for name, value in summary.facts().items():
         facts.add_row(Text(name, style="dim"), Text(value))
@@ -186,11 +186,11 @@ def print_summary(summary: "Summary", *, stderr: bool = False) -> None:
     if summary.annotators:
         console.print(_count_table("annotator", summary.annotators))
     for warning in summary.warnings:
-        print_warning(console, warning)
+        show_warning(console, warning)
 
 
-def print_warning(console: Console, warning: str) -> None:
-    """Print a warning on one line, so that a program can find it."""
+def show_warning(console: Console, warning: str) -> None:
+    """Print a warning among the results, on one line, so that a program can find it."""
     console.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
 
 

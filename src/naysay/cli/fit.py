@@ -21,7 +21,7 @@ from naysay.cli._shared import (
     reads_data,
     trains,
 )
-from naysay.cli.data import print_summary, print_warning
+from naysay.cli.data import print_summary, show_warning
 
 if TYPE_CHECKING:
     from naysay.metrics import Estimate
@@ -64,6 +64,18 @@ AllowDiagonal = Annotated[
 Mistakes = Annotated[
     float, typer.Option(min=0, help="Rate of mistaken answers to suggestions, below 0.5.")
 ]
+Target = Annotated[Path, typer.Option(metavar="MODEL", help="The model folder to write.")]
+HeldOut = Annotated[
+    float, typer.Option(help="Fraction of the examples held out to estimate the accuracy.")
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace an earlier model without asking.")]
+Learner = Annotated[
+    str,
+    typer.Option(
+        metavar="auto|network|kernel|trees|linear",
+        help="Kind of model; auto mixes those under which held-out labels are most likely.",
+    ),
+]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of all randomness.")]
 Epochs = Annotated[int, typer.Option(min=1, help="Maximum number of passes over the data.")]
 
@@ -72,7 +84,7 @@ Epochs = Annotated[int, typer.Option(min=1, help="Maximum number of passes over 
 @trains()
 def fit(
     data: DataFile,
-    out: Annotated[Path, typer.Option(metavar="MODEL", help="The model folder to write.")],
+    out: Target,
     reading: dict[str, Any],
     training: dict[str, Any],
     anchors: AnchorFile = None,
@@ -84,13 +96,7 @@ def fit(
     method: Annotated[
         str, typer.Option(help="Learning method; naysay methods lists them.")
     ] = "forward",
-    learner: Annotated[
-        str,
-        typer.Option(
-            metavar="auto|network|kernel|trees|linear",
-            help="Kind of model; auto mixes those under which held-out labels are most likely.",
-        ),
-    ] = "auto",
+    learner: Learner = "auto",
     network: Annotated[
         str | None,
         typer.Option(
@@ -98,13 +104,9 @@ def fit(
         ),
     ] = None,
     epochs: Epochs = 100,
-    held_out: Annotated[
-        float, typer.Option(help="Fraction of the examples held out to estimate the accuracy.")
-    ] = 0.2,
+    held_out: HeldOut = 0.2,
     seed: Seed = 0,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace an earlier model without asking.")
-    ] = False,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a model on your data, and write it to a folder with a report.
@@ -159,7 +161,7 @@ def fit(
         held_out=held_out,
         seed=seed,
         progress=True,
-        command=printable(shlex.join(["naysay", *sys.argv[1:]])),
+        command=this_command(),
         summary=summary,
         memory=reading.get("memory", 1.0),
         **training,
@@ -171,6 +173,11 @@ def fit(
     else:
         _print(report)
         typer.echo(f"{report.seconds:.0f} seconds. The model: {out}  The page: {page}")
+
+
+def this_command() -> str:
+    """Write the command line as it was given, which the model file keeps."""
+    return printable(shlex.join(["naysay", *sys.argv[1:]]))
 
 
 def check_model_target(out: Path, *, force: bool) -> None:
@@ -194,7 +201,7 @@ def ask_to_replace(out: Path) -> None:
 def _print(report: "FitReport") -> None:
     console = Console()
     for warning in report.fit_warnings:
-        print_warning(console, warning)
+        show_warning(console, warning)
     table = Table("class", box=None, pad_edge=False)
     for heading in ("predicted", "correct when predicted", "95 % interval"):
         table.add_column(heading, justify="right")

@@ -1,9 +1,6 @@
 """``naysay sweep``: choose parameters without true labels, and fit a model with the best."""
 
-import shlex
-import sys
 from contextlib import nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,7 +8,6 @@ from rich.console import Console
 from rich.table import Table
 
 from naysay._base.cluster import RayExecutor, connect
-from naysay._base.files import printable
 from naysay._base.progress import waiting
 from naysay.cli._shared import (
     AsJson,
@@ -30,10 +26,15 @@ from naysay.cli.fit import (
     AnchorLabel,
     AnchorsAre,
     Epochs,
+    Force,
+    HeldOut,
+    Learner,
     Seed,
+    Target,
     Transition,
     check_model_target,
     describe_accuracy,
+    this_command,
 )
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 @trains("lr", "batch_size", "max_norm", "match_prior", "restarts")
 def sweep(
     data: DataFile,
-    out: Annotated[Path, typer.Option(metavar="MODEL", help="The model folder to write.")],
+    out: Target,
     grid: Annotated[
         list[str],
         typer.Option(
@@ -61,19 +62,12 @@ def sweep(
     anchors_are: AnchorsAre = "random",
     transition: Transition = None,
     allow_diagonal: AllowDiagonal = False,
-    learner: Annotated[
-        str,
-        typer.Option(metavar="auto|network|kernel|trees|linear", help="Kind of model."),
-    ] = "auto",
+    learner: Learner = "auto",
     epochs: Epochs = 100,
-    held_out: Annotated[
-        float, typer.Option(help="Fraction of the examples held out to estimate the accuracy.")
-    ] = 0.2,
+    held_out: HeldOut = 0.2,
     seed: Seed = 0,
     ray: RayAddress = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace an earlier model without asking.")
-    ] = False,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Choose parameters by held-out complementary labels, and fit a model with the best.
@@ -123,13 +117,12 @@ def sweep(
             seed=seed,
             memory=reading.get("memory", 1.0),
             executor=None if ray is None else RayExecutor(on_lost=print_warning),
-            command=printable(shlex.join(["naysay", *sys.argv[1:]])),
+            command=this_command(),
             **parameters,
         )
 
-    from naysay.report.fit import render_fit_page
+    from naysay.report.fit import render_fit_page, render_sweep_page
     from naysay.report.page import write_page
-    from naysay.report.sweep import render_sweep_page
 
     clf.save(out, report=render_fit_page(report.fit))
     page = write_page(render_sweep_page(report), out / "sweep.html")

@@ -10,10 +10,9 @@ from naysay._base.answers import CHOSEN, YES, read_accepted
 from naysay._base.checks import check_number
 from naysay._base.errors import InvalidInput
 from naysay.metrics.accuracy import Estimate
+from naysay.transition.algebra import Floats
 
 __all__ = ["accuracy_from_log"]
-
-Floats = NDArray[np.float64]
 
 
 def accuracy_from_log(

@@ -1,4 +1,4 @@
-"""The page of `naysay fit`: the data, the estimated accuracy, and what to collect next."""
+"""The pages of a model: the report of `naysay fit`, and the comparison of `naysay sweep`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from naysay.report.pictures import HeatMap, make_heat_map_cells, make_heat_maps,
 if TYPE_CHECKING:
     from naysay.metrics import Estimate
     from naysay.workflows.fit import FitReport, ShownExample
+    from naysay.workflows.sweep import SweepReport
 
 _MOST_CLASSES = 30  # in a heat map; with more classes, the largest entries are listed
 _MOST_ENTRIES = 20
@@ -49,6 +50,11 @@ def render_fit_page(report: "FitReport") -> str:
 def write_fit_page(report: "FitReport", path: str | Path) -> Path:
     """Write the page about a model and return its path."""
     return write_page(render_fit_page(report), path)
+
+
+def render_sweep_page(report: "SweepReport") -> str:
+    """Render the report of `naysay.workflows.sweep.sweep_own` as one page that loads nothing."""
+    return render("sweep.html.j2", report=report, versions=used_versions())
 
 
 def _shares(estimate: "Estimate") -> dict[str, Any]:

@@ -16,8 +16,6 @@ from torch import Tensor
 
 _BLOCKS = 64  # of a window
 
-Batch = tuple[Tensor, Tensor]  # inputs and labels, on the device
-
 
 @dataclass(frozen=True)
 class Examples:
@@ -59,7 +57,7 @@ class Examples:
         others = self.more.index_select(0, beyond.clamp(min=0))
         return torch.where((beyond >= 0).reshape(-1, *[1] * (inputs.ndim - 1)), others, inputs)
 
-    def batch(self, index: Tensor) -> Batch:
+    def batch(self, index: Tensor) -> tuple[Tensor, Tensor]:
         """Copy the inputs, on the device of X, and the labels of these examples."""
         return self.pick(self.rows_of(index)), self.labels[index]
 
@@ -120,8 +118,8 @@ def epoch_order(n: int, total: int, seed: int, epoch: int, window: int | None = 
     return order.repeat(math.ceil(total / n))[:total]
 
 
-def batches(examples: Examples, order: Tensor, size: int) -> Iterator[Batch]:
-    """Yield the batches of an epoch on the device.
+def batches(examples: Examples, order: Tensor, size: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield the batches of an epoch, inputs and labels, on the device.
 
     If the inputs are stored elsewhere, the next batch is copied while the current one is used.
     """

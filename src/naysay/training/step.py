@@ -15,7 +15,7 @@ from naysay._base.errors import NaysayWarning
 from naysay.losses.protocol import TrainingLoss
 from naysay.networks.randomness import drawing_privately, generator, may_draw
 from naysay.training.augmentation import Augments, is_built_in, of_each_view
-from naysay.training.batches import Batch, Examples, batches
+from naysay.training.batches import Examples, batches
 
 Work = Callable[[], None]
 
@@ -284,7 +284,9 @@ class CapturedStep(Step):
     def __init__(self, *arguments: Any, recorder: Any = None, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.tables = Tables()
-        self.batch: Batch | None = None  # buffer for inputs that are stored elsewhere
+        self.batch: tuple[Tensor, Tensor] | None = (
+            None  # buffer for inputs that are stored elsewhere
+        )
         self.replay = Captured(self.next_step, recorder or CudaRecorder(self.examples.device))
 
     def run_epoch(self, order: Tensor, rates: Sequence[float], shares: Sequence[float]) -> None:

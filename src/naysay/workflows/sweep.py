@@ -34,7 +34,7 @@ _NOT_SWEPT = {  # parameters that are no plain values, or do not change the mode
 
 
 @dataclass(frozen=True, kw_only=True)
-class Candidate:
+class Combination:
     """A combination of parameters, and how well it predicts labels that it was not trained on."""
 
     parameters: dict[str, Any]
@@ -49,7 +49,7 @@ class Candidate:
 class SweepReport:
     """The candidates, the best first, and the model that was fitted with the best."""
 
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[Combination, ...]
     n_folds: int
     n_examples: int  # on which the candidates were compared
     fit: FitReport
@@ -232,7 +232,7 @@ def _try(
 
 def _rank(
     combined: Sequence[dict[str, Any]], scores: NDArray[np.float64], seconds: NDArray[np.float64]
-) -> tuple[Candidate, ...]:
+) -> tuple[Combination, ...]:
     """List the candidates, the best first; those that failed in some fold come last."""
     means = scores.mean(axis=1)
     order = np.argsort(-means, kind="stable")  # NaN is last
@@ -243,7 +243,7 @@ def _rank(
         return found if math.isfinite(found) else None
 
     return tuple(
-        Candidate(
+        Combination(
             parameters=dict(combined[place]),
             score=float(means[place]) if math.isfinite(means[place]) else None,
             standard_error=error(scores[place]),
