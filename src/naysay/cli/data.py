@@ -1,16 +1,13 @@
 """``naysay data``: official data sets, a summary of your data, and an example file."""
 
 import shlex
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich import box
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from naysay import datasets
 from naysay.cli._shared import AsJson, DataFile, print_json, read_data, reads_data
@@ -153,9 +150,6 @@ def example(
     typer.echo(f"naysay fit {quoted} --label not --true-label is{more} --out flowers-model")
 
 
-_MOST_ROWS = 20  # classes or annotators that are listed before the rest is only counted
-
-
 @reads_data()
 def info(file: DataFile, reading: dict[str, Any], as_json: AsJson = False) -> None:
     r"""Summarise your data: classes, labels per class, annotators, and problems.
@@ -174,34 +168,14 @@ def info(file: DataFile, reading: dict[str, Any], as_json: AsJson = False) -> No
 
 
 def print_summary(summary: "Summary") -> None:
-    """Print the figures and warnings of a summary."""
-    console = Console()
-    facts = Table.grid(padding=(0, 2))
-    for name, value in summary.facts().items():
-        facts.add_row(Text(name, style="dim"), Text(value))
-    console.print(Text(summary.source, style="bold"))
-    console.print(facts)
-    for title, counts in summary.counts.items():
-        console.print(_count_table(title, counts))
-    if summary.annotators:
-        console.print(_count_table("annotator", summary.annotators))
-    for warning in summary.warnings:
-        show_warning(console, warning)
+    """Print the figures of a summary, and its warnings, each on one line."""
+    for line in str(summary).splitlines():
+        if line.startswith("warning: "):
+            show_warning(line)
+        else:
+            typer.echo(line)
 
 
-def show_warning(console: Console, warning: str) -> None:
-    """Print a warning among the results, on one line, so that a program can find it."""
-    console.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
-
-
-def _count_table(title: str, counts: Mapping[str, int]) -> Table:
-    """Build a table of names and counts, for the most frequent names."""
-    table = Table(title, "answers", "", box=box.SIMPLE_HEAD)
-    table.columns[1].justify = "right"
-    shown = sorted(counts, key=lambda name: -counts[name])[:_MOST_ROWS]
-    most = max(counts.values(), default=0) or 1
-    for name in counts if len(counts) <= _MOST_ROWS else shown:
-        table.add_row(Text(name), f"{counts[name]:,}", "█" * round(20 * counts[name] / most))
-    if len(counts) > _MOST_ROWS:
-        table.add_row(Text(f"… and {len(counts) - _MOST_ROWS:,} more", style="dim"))
-    return table
+def show_warning(line: str) -> None:
+    """Print a warning among the results, in colour on a terminal."""
+    typer.secho(line, fg="yellow")

@@ -201,7 +201,7 @@ def ask_to_replace(out: Path) -> None:
 def _print(report: "FitReport") -> None:
     console = Console()
     for warning in report.fit_warnings:
-        show_warning(console, warning)
+        show_warning(f"warning: {warning}")
     table = Table("class", box=None, pad_edge=False)
     for heading in ("predicted", "correct when predicted", "95 % interval"):
         table.add_column(heading, justify="right")

@@ -215,7 +215,7 @@ class Summary:
             parts += [f"  answers by {title}:", *_bars(counts)]
         if self.annotators:
             parts += ["  answers by annotator:", *_bars(self.annotators)]
-        parts += [f"  warning: {warning}" for warning in self.warnings]
+        parts += [f"warning: {warning}" for warning in self.warnings]
         return "\n".join(parts)
 
 
