@@ -79,7 +79,7 @@ def window_for(X: NDArray[Any], memory: float) -> int | None:
 def limit_pages(array: NDArray[Any], most_bytes: float) -> None:
     """Give the pages of an array in a file back when the process has more than `most_bytes`.
 
-    A thread looks after it for as long as the array exists. Without Linux, nothing is done.
+    A thread checks the memory for as long as the array exists. Without Linux, nothing is done.
     """
     pages = find_pages(array)
     if pages is None or not _STATM.exists() or not hasattr(mmap, "MADV_DONTNEED"):

@@ -1,4 +1,4 @@
-"""What both classifiers share: a transition matrix, and predictions from log-probabilities."""
+"""The base class of both classifiers: a transition matrix, predictions and a score."""
 
 import warnings
 from abc import abstractmethod

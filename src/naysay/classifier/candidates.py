@@ -1,4 +1,4 @@
-"""Train several kinds of models on pooled evidence, and combine those that predict it well.
+"""Train several kinds of models on pooled evidence, and mix those that predict it best.
 
 Each candidate learns from posteriors: the prediction of `naysay.classifier.pooling` for an example
 times the likelihood of its labels.

@@ -139,9 +139,9 @@ def run_rounds(
     patience: int,
     n_jobs: int | None,
 ) -> Rounds:
-    """Alternate between weights and out-of-fold predictions, from predictions to start with.
+    """Alternate between weights and out-of-fold predictions, starting from predictions.
 
-    Classifiers that were fitted on uncertain classes are far too unsure of their predictions. They
+    Classifiers that were fitted on uncertain classes are strongly underconfident. They
     are therefore calibrated on the evidence; without this, each round would make the weights less
     certain than the last. The rounds end when `patience` of them in a row have not made the
     evidence more likely.
@@ -171,10 +171,10 @@ def run_rounds(
 
 
 def start_from_neighbours(X: Any, evidence: Evidence, prior: Floats | None) -> Floats:
-    """Predict classes from the evidence about neighbours, if this is better than nothing.
+    """Predict classes from the evidence about neighbours, if this beats the class shares.
 
-    Of a data frame its columns of numbers are compared. Text cannot be, and neighbours may not be
-    alike; the predictions are then the shares of the classes among all examples. At most 6,000
+    Only the numeric columns of a data frame are compared. Where there are none, or where neighbours
+    are not alike, the predictions are the shares of the classes among all examples. At most 6,000
     examples are pooled, drawn at random; the rows of the others are NaN.
     """
     n, rng = len(evidence.likelihood), np.random.default_rng(evidence.seed)

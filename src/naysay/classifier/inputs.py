@@ -142,7 +142,7 @@ class Anchors(NamedTuple):
 
 
 class TrainingData(NamedTuple):
-    """What a classifier learns from: checked, and with classes as indices."""
+    """The data that a classifier learns from: checked, and with classes as indices."""
 
     X: NDArray[Any]
     labels: Observations
@@ -250,10 +250,10 @@ def read_weights(
 def warn_if_unlike(X: NDArray[Any], X_anchor: NDArray[Any], n_classes: int) -> tuple[str, ...]:
     """Return a warning if the anchors were not transformed as X was, for instance scaled.
 
-    A value of an anchor is strange if X has a few values only in its column and this is none of
-    them, if it is far outside the range of X, or if the anchors have less than half of the ranks
-    of X between them. Anchors that were drawn from the same source as X, balanced or not, have few
-    strange values; the warning is given if the median anchor has more than a tenth.
+    A value of an anchor is unusual if it is far outside the range of X, if its column of X has only
+    a few different values and it is none of them, or if the anchors cover less than half of the
+    ranks of X. Anchors from the same source as X, balanced or not, have few unusual values; the
+    warning is given if more than a tenth of the values of the median anchor are unusual.
     """
     rows, columns = (
         np.linspace(0, size - 1, min(size, most)).astype(int)
@@ -261,7 +261,7 @@ def warn_if_unlike(X: NDArray[Any], X_anchor: NDArray[Any], n_classes: int) -> t
     )
     inputs = X[rows].reshape(len(rows), -1)[:, columns].astype(np.float64)
     anchors = X_anchor.reshape(len(X_anchor), -1)[:, columns].astype(np.float64)
-    is_strange = np.zeros(anchors.shape, dtype=bool)
+    is_unusual = np.zeros(anchors.shape, dtype=bool)
     for column, values in enumerate(anchors.T):
         known, counts = np.unique(inputs[:, column], return_counts=True)
         after = np.searchsorted(known, values)
@@ -270,12 +270,12 @@ def warn_if_unlike(X: NDArray[Any], X_anchor: NDArray[Any], n_classes: int) -> t
                 np.abs(values - known[after.clip(max=len(known) - 1)]),
                 np.abs(values - known[(after - 1).clip(min=0)]),
             )
-            is_strange[:, column] = nearest > 1e-5 * np.abs(known).max()  # float32 rounds
+            is_unusual[:, column] = nearest > 1e-5 * np.abs(known).max()  # float32 rounds
         else:
             margin = 0.1 * (known[-1] - known[0])
-            is_strange[:, column] = (values < known[0] - margin) | (values > known[-1] + margin)
-            is_strange[:, column] |= len(values) >= 20 and np.ptp(after) < len(known) / 2
-    share = float(np.median(is_strange.mean(axis=1)))
+            is_unusual[:, column] = (values < known[0] - margin) | (values > known[-1] + margin)
+            is_unusual[:, column] |= len(values) >= 20 and np.ptp(after) < len(known) / 2
+    share = float(np.median(is_unusual.mean(axis=1)))
     if share <= 0.1 + 2 * n_classes / len(rows):
         return ()
     return (
@@ -353,7 +353,7 @@ def _check_no_gaps(labels: NDArray[Any], name: str) -> None:
 def _check_all_named(labels: Observations, classes: NDArray[Any]) -> None:
     """Check that every class is named, except one if there are acceptances and rejections.
 
-    An example that is of none of the suggested classes is of the one that is never suggested.
+    An example of none of the suggested classes belongs to the one that is never suggested.
     """
     never = classes[np.bincount(labels.label, minlength=len(classes)) == 0].tolist()
     if len(never) > (labels.accepted is not None):

@@ -54,7 +54,7 @@ _MOST_HELD_OUT = 10_000  # examples, for each of these networks
 
 
 class Learned(NamedTuple):
-    """A network or a mixture of models, and predictions for what it did not learn from.
+    """A network or a mixture of models, and predictions for examples that were held out.
 
     Either ``held_out`` has the numbers of examples and the predictions for them, or ``out_of_fold``
     has predictions for all examples of the pool, and for its anchors.
@@ -249,7 +249,7 @@ def learn_mixture(
 def fit_networks(
     evidence: Evidence, posteriors: list[Floats], trainer: Trainer
 ) -> tuple[list[Candidate], list[dict[str, float]]]:
-    """Train networks on posteriors, and on from there by forward correction.
+    """Train networks on posteriors, and then by forward correction.
 
     Each candidate has a network for each fold, and predicts by their mean.
     """
@@ -308,7 +308,7 @@ def _learn_from_all(
     loss: nn.Module,
     transitions: Transitions,
 ) -> Learned:
-    """Train networks on a large table, and mix them with what was learned from a sample of it.
+    """Train networks on a large table, and mix them with the models of a sample of it.
 
     Each network starts at the posteriors that the sample gives, and continues by forward correction
     on all examples that are not held out for it. The weights make labels most likely that are
@@ -370,13 +370,13 @@ def _learn_from_all(
 
 
 def bound_steps(options: training.Options, n_examples: int, n_steps: int) -> training.Options:
-    """Lower the number of epochs so that there are about as many steps at most."""
+    """Lower the number of epochs so that there are at most about `n_steps` steps."""
     n_batches = math.ceil(n_examples / options.batch_size)
     return replace(options, epochs=min(options.epochs, math.ceil(n_steps / n_batches)))
 
 
 def _describe(found: list[Candidate], weights: Floats) -> list[dict[str, Any]]:
-    """List the candidates, the best first, with how far each is behind it."""
+    """List the candidates, the best first, with the difference of each from the best."""
     order = sorted(range(len(found)), key=lambda number: -found[number].calibration.total)
     best = found[order[0]].calibration.scores
     n = max(1, len(best))
@@ -431,7 +431,7 @@ def explain_network(parameters: Mapping[str, Any], method: Method, X: NDArray[An
 def choose_learner(
     parameters: Mapping[str, Any], method: Method, X: NDArray[Any], *, has_weights: bool
 ) -> str:
-    """Decide what the learner ``"auto"`` is, and check that others can do what is asked for.
+    """Choose the learner for ``"auto"``, and check that other learners support the parameters.
 
     `parameters` are those of the classifier.
     """

@@ -23,7 +23,7 @@ _CHUNK = 2**24  # distances computed at a time
 _MOST_FEATURES = 256  # projected to so many for distances
 _TEMPERATURES = (0.1, 0.15, 0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0)
 _UNIFORM = (0.01, 0.05, 0.15, 0.3)  # share of the uniform distribution
-_MOST_JUDGED = 5_000  # rows, to choose a temperature
+_MOST_SCORED = 5_000  # rows, to choose a temperature
 
 
 def normalised(values: Floats) -> Floats:
@@ -145,7 +145,7 @@ def at_temperature(probs: Floats, temperature: float) -> Floats:
 
 
 class Evidence:
-    """What is known about the class of each row: a likelihood over the classes.
+    """The evidence about the class of each row: a likelihood over the classes.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ class Evidence:
     def fit_calibration(self, probs: Floats) -> HeldOutCalibration:
         """Calibrate out-of-fold predictions on the evidence that was held out, and score them."""
         rows = np.flatnonzero(self.is_scored)
-        some = rows[:: max(1, len(rows) // _MOST_JUDGED)]
+        some = rows[:: max(1, len(rows) // _MOST_SCORED)]
         n_classes = probs.shape[1]
         flat = self.likelihood[some].sum(axis=1) / n_classes
         best = (-np.inf, 1.0, 0.99)

@@ -1,4 +1,4 @@
-"""How good a classifier is: the likelihood of complementary labels, and the accuracy at anchors."""
+"""Scores of a classifier: the likelihood of complementary labels, and the accuracy at anchors."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -6,7 +6,7 @@
 3. Other networks predict the true classes by cross-fitting, and the matrix is refined on these
    out-of-fold predictions.
 4. Anchors that have a complementary label too are pairs drawn from the matrix. They are counted,
-   and the estimate from predictions gets the weight that it earns by predicting them.
+   and the estimate from predictions is weighted by how well it predicts them.
 5. Where the annotators are known, the matrix of each is refined in the same way, starting from
    the common matrix.
 """
@@ -111,7 +111,7 @@ def estimate_transition(
         cross_fit, match_prior=match_prior, method=method if can_cross_fit else METHODS["forward"]
     )
     evidence, answers = answers, answers.comp_labels
-    if not len(answers.label):  # nobody chose a class to exclude: there is no matrix to estimate
+    if not len(answers.label):  # no annotator chose a class to exclude: there is no matrix
         Q = TransitionMatrix.uniform(len(names), classes=names)
         probs = out_of_fold = None
         if pool is not None:
@@ -174,7 +174,7 @@ def estimate_from_predictions(
     seed: int,
     by_anchors: Callable[[], Predicted] | None = None,
 ) -> TransitionEstimate:
-    """Do steps 2 to 5 with predictions of any model.
+    """Estimate Q by steps 2 to 5 from the predictions of any model.
 
     The answers are complementary labels, and `at_anchors` has predictions of them at the anchors.
     `cross_fit` predicts true classes out of fold, given Q and samples of it, which `resampling`
@@ -300,9 +300,9 @@ def cross_fit(
 
 
 def least_right(n_classes: int) -> float:
-    """Share of anchors that were not learned from which reliable models classify correctly.
+    """Compute the share of held-out anchors that a reliable model must classify correctly.
 
-    It is clearly more than by chance. Half of them would be too many where classes overlap.
+    It is clearly above chance, and at most one half, because classes may overlap.
     """
     return min(0.5, 1 / n_classes + 0.2)
 
@@ -384,7 +384,7 @@ def _log_likelihood(
 
 
 def _make_labels_possible(Q: TransitionMatrix) -> TransitionMatrix:
-    """Mix in the uniform matrix if a label has probability 0: it may occur but at the anchors."""
+    """Mix in the uniform matrix if a label has probability 0: it may occur at other examples."""
     values = np.asarray(Q)
     if values.any(axis=0).all():
         return Q

@@ -104,8 +104,8 @@ class ComplementaryWrapper(MetaEstimatorMixin, ComplementaryEstimator):
         The fitted classifier. Its classes are positions in `classes_`.
     temperature_ : float
         The logarithms of its predictions are divided by this number in `predict_proba`, which mixes
-        in 1 to 30 % of equal probabilities: fitted on uncertain classes, classifiers are too unsure
-        of their predictions.
+        in 1 to 30 % of equal probabilities: classifiers that were fitted on uncertain classes are
+        underconfident.
     transition_ : TransitionMatrix
         The matrix that was assumed, given or estimated; the common one, or the mean weighted by
         the number of answers, where each annotator has a matrix.
@@ -258,7 +258,7 @@ class ComplementaryWrapper(MetaEstimatorMixin, ComplementaryEstimator):
         return self
 
     def _read_examples(self, X: Any, y: Any) -> tuple[Observations, Transitions | None]:
-        """Turn labels into indices, and align the matrix with the classes; X is not looked into."""
+        """Turn labels into indices, and align the matrix with the classes; X is not checked."""
         given = check_transition(self.transition)
         if isinstance(y, Observations) or is_ruled_out(y):
             validate_data(self, X, skip_check_array=True)
@@ -329,7 +329,7 @@ class ComplementaryWrapper(MetaEstimatorMixin, ComplementaryEstimator):
 
 @dataclass(frozen=True)
 class _EM:
-    """A classifier, examples and anchors in one X, and what is known about them."""
+    """A classifier, examples and anchors in one X, and the evidence about them."""
 
     estimator: Any
     X: Any

@@ -59,7 +59,7 @@ def check(
     from naysay.workflows.predict import check_table_path, write_tables
 
     if out is not None:
-        check_table_path(out)  # before the work, not after it
+        check_table_path(out)  # before the computation
 
     from naysay.classifier import ComplementaryClassifier
     from naysay.workflows.check import check_file

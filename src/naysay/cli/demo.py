@@ -40,7 +40,7 @@ def demo(
     from naysay.report import check_page_path, write_demo_page
     from naysay.workflows.demo import SHOWN, run_demo
 
-    check_page_path(out)  # before training, not after it
+    check_page_path(out)  # before the computation
     with run_bar("naysay demo", len(SHOWN)) as on_run:
         result = run_demo(setting, seed=seed, on_run=on_run)
     page = write_demo_page(result, out)

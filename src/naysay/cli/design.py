@@ -55,7 +55,7 @@ def design(
     from naysay.workflows.files import read_classes, read_prior
 
     if out is not None:
-        check_scheme_folder(out)  # before the work, not after it
+        check_scheme_folder(out)  # before the computation
     n_classes, names = read_classes(classes)
     instruction = FIRST_WRONG if in_order else ANY_WRONG
     scheme = propose(

@@ -65,7 +65,7 @@ def estimate(
 
     for target in (out, intervals):
         if target is not None and str(target) != "-":
-            check_target(target, usual="Q.csv")  # before training, not after it
+            check_target(target, usual="Q.csv")  # before the computation
     if by_annotator is not None:
         if "annotator" not in reading:
             raise typer.BadParameter("--by-annotator needs --annotator, the column of annotators.")

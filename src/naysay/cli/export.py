@@ -28,7 +28,7 @@ def export(
     """
     from naysay._base.files import check_target
 
-    check_target(out, usual="model.onnx")  # before the work, not after it
+    check_target(out, usual="model.onnx")  # before the computation
 
     from naysay.classifier import ComplementaryClassifier
     from naysay.workflows.export import describe_input

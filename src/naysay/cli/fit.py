@@ -181,7 +181,7 @@ def this_command() -> str:
 
 
 def check_model_target(out: Path, *, force: bool) -> None:
-    """Check that a model can be written, before training and not after it."""
+    """Check before training that a model can be written."""
     from naysay.classifier.model_files import check_model_path
 
     check_model_path(out)
@@ -190,7 +190,7 @@ def check_model_target(out: Path, *, force: bool) -> None:
 
 
 def ask_to_replace(out: Path) -> None:
-    """Ask whether to replace a model, or stop if there is nobody to ask."""
+    """Ask whether to replace a model; it is an error where no person can answer."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise InvalidInput(
             f"{out} already contains a model. Pass --force to replace it, or name another folder."

@@ -77,7 +77,7 @@ def predict(
             )
         _print_counts(counts, out, as_json=as_json)
         return
-    check_table_path(out)  # before predicting, not after it
+    check_table_path(out)  # before the computation
 
     from naysay.classifier import ComplementaryClassifier
     from naysay.workflows.predict import as_dicts, predict_file, write_tables

@@ -144,9 +144,10 @@ def choose_anchors(
 
 
 def describe_few_anchors(labels: NDArray[np.int64], names: Sequence[str]) -> str | None:
-    """Describe which class has few anchors; None when none has.
+    """Describe which class has few anchors; None if no class has.
 
-    How far its row is off cannot be told from them: predictions that agree may all be wrong.
+    The anchors do not show how large the error of its row is: predictions that agree may all be
+    wrong.
     """
     counts = np.bincount(labels, minlength=len(names))
     fewest = int(counts.argmin())

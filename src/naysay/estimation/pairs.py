@@ -37,16 +37,16 @@ def combine_with_pairs(
 ) -> Combined:
     r"""Combine an estimate of Q with counted pairs of a true class and a complementary label.
 
-    A pair is a draw from the row of its class, whatever the model that gave the estimate is worth.
+    A pair is a draw from the row of its class, however good the model behind the estimate is.
     The rows have Dirichlet priors around the estimate,
 
     .. math:: Q_k \sim \text{Dirichlet}(s \hat Q_k), \qquad
               Q_k \mid \text{pairs} \sim \text{Dirichlet}(s \hat Q_k + N_k)
 
-    and the weight s is weighted by the marginal likelihood of the pairs: an estimate that predicts
-    the pairs is worth many of them, a biased one few. With probability 0.3 beforehand the estimate
-    has no error beyond that of its samples. It is returned unchanged if the pairs do not make this
-    less probable.
+    and each weight s counts by the marginal likelihood of the pairs: an estimate that predicts the
+    pairs well gets a large weight, and a biased one a small weight. A priori, the estimate has no
+    error beyond that of its samples with probability 0.3. It is returned unchanged if the pairs do
+    not make this less probable.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ _MOST_APART = 1.0  # percentage points between figures that are called equal
 class Comparison:
     """Our mean minus the published mean, in percentage points, with its 95 % interval.
 
-    `interval` is None if we have one trial only, which tells nothing about its own variation.
+    `interval` is None if we have a single trial, whose variation is unknown.
     """
 
     difference: float

@@ -276,7 +276,7 @@ SETTINGS: dict[str, Callable[[int, int], TransitionMatrix]] = {
     "human": lambda n_classes, seed: _human(),
 }
 
-#: Settings that are files in the data folder, which nobody downloads: a matrix for each data set,
+#: Settings that are files in the data folder, which are not downloaded: a matrix for each data set,
 #: or labels that a model gave to the training images of CIFAR-10, in their order.
 FILES = {"llava": "habits/llava-{}.csv", "aclcifar10": "machine-labels-aclcifar10.npz"}
 

@@ -28,7 +28,7 @@ class Batch(NamedTuple):
         return values.gather(1, self.labels[:, None]).squeeze(1)
 
     def included_as_float(self) -> Tensor:
-        """Give 1 for each included example and 0 for ignored ones, shape (n,)."""
+        """Compute a mask that is 1 for included examples and 0 for ignored ones, shape (n,)."""
         ones = torch.ones_like(self.logits[:, 0])
         return ones if self.included is None else ones.where(self.included, 0)
 
@@ -148,7 +148,7 @@ def _check_range(labels: Tensor, n_classes: int, ignore_index: int) -> tuple[Ten
 
 
 def _assert_range(labels: Tensor, n_classes: int, ignore_index: int) -> tuple[Tensor, Tensor]:
-    """Do the same with an assertion on the device, where Python cannot read the labels."""
+    """Check labels by an assertion on the device, where Python cannot read them."""
     included = labels != ignore_index
     in_range = (labels >= 0) & (labels < n_classes)
     rule = f"comp_labels must be integers 0..{n_classes - 1} or ignore_index"

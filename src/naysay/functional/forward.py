@@ -273,7 +273,7 @@ def negative_log_q(columns: Columns, logits: Tensor, labels: Tensor) -> Tensor:
 def fused_mean_or_none(
     logits: Tensor, labels: Tensor, Q: TransitionMatrix, ignore_index: int
 ) -> Tensor | None:
-    """Compute the mean of -log q_ȳ in the most common case, and give None in any other.
+    """Compute the mean of -log q_ȳ in the most common case, and return None in any other.
 
     Labels are not checked beforehand: looking one up that is out of range, because it is wrong or
     to be ignored, raises an error. After None the caller checks everything.

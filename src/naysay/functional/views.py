@@ -112,7 +112,7 @@ def two_views(
 
     References
     ----------
-    naysay's own: the target of both views is the mean of their posteriors given ȳ, under any Q.
+    New in naysay: the target of both views is the mean of their posteriors given ȳ, under any Q.
     With ``target="first"`` it is close to Wang et al. 2021 and, with a weakly augmented first and a
     strongly augmented second view, to Sohn et al. 2020, whose examples have no label:
     https://doi.org/10.48550/arXiv.2001.07685
@@ -155,7 +155,7 @@ def two_views_likelihood(
 
     References
     ----------
-    naysay's own, as `two_views`; it is close to Wang et al. 2021,
+    New in naysay, as `two_views`; it is close to Wang et al. 2021,
     https://doi.org/10.24963/ijcai.2021/423 and to Berthelot et al. 2019,
     https://doi.org/10.48550/arXiv.1905.02249
 

@@ -319,7 +319,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             name="two-views",
-            summary="naysay's own: like forward, with the mean posterior of two views as target.",
+            summary="Like forward, with the mean posterior of two views as target; new in naysay.",
             when="Like forward, for images, without dropout. Needs many epochs of twice the time.",
             source="Wang et al. 2021; Berthelot et al. 2019",
             make_evidence_loss=losses.TwoViewsLikelihood,

@@ -1,4 +1,4 @@
-"""Random numbers from a generator of one's own, so that trainings in threads do not interfere.
+"""Private generators of random numbers, so that trainings in threads do not interfere.
 
 Torch draws from one generator of the whole process unless it is given another. Inside
 `private_generator`, `Dropout` and the augmentations of naysay draw from one that belongs to the

@@ -16,7 +16,7 @@ from naysay._base.errors import InvalidInput
 from naysay._base.frames import make_frame
 from naysay.estimation.mixture import Probs
 from naysay.observations import Observations
-from naysay.quality.wrong_labels import Habit, calibrate_by_labels
+from naysay.quality.wrong_labels import AnnotatorModel, calibrate_by_labels
 from naysay.transition import TransitionMatrix, as_transition_matrix
 from naysay.transition.algebra import Floats
 
@@ -196,8 +196,8 @@ def annotators(
     ]
     with ThreadPoolExecutor(min(_MAX_THREADS, os.cpu_count() or 1)) as pool:
         if matrix.n_classes <= _MANY_CLASSES and start.diagonal().any():
-            habits = list(pool.map(partial(_first_habit, Q=first), of_each))
-            array = calibrate_by_labels(array, indices, habits, codes, observations.example)
+            models = list(pool.map(partial(_first_model, Q=first), of_each))
+            array = calibrate_by_labels(array, indices, models, codes, observations.example)
             every, *of_each = (replace(each, probs=array) for each in (every, *of_each))
         pooled, counts = _fit(every, first, 0, pool.map)
         # few answers determine the common matrix poorly, so it is shrunk too, towards Q
@@ -285,18 +285,18 @@ def _describe(
     }
 
 
-def _first_habit(answers: _Answers, Q: Probs) -> Habit:
-    """Estimate how one annotator answers with probabilities that are not calibrated yet.
+def _first_model(answers: _Answers, Q: Probs) -> AnnotatorModel:
+    """Fit the model of one annotator with probabilities that are not calibrated yet.
 
-    A rate or a matrix common to all would not do: the answers of one who always errs, or who
-    chooses otherwise, would show that the probabilities are worthless. Nor would a matrix from few
-    answers, which describes the errors of the model as well.
+    A rate or a matrix common to all annotators would not do: the answers of one who always errs, or
+    who chooses differently, would make the probabilities appear uninformative. Nor would a matrix
+    from few answers, which describes the errors of the classifier as well.
     """
     values, _ = _fit(answers.copied(), Q, _FIRST_STRENGTH * Q)
     others = _without_diagonal(values)
     wrong, correct = _likelihoods(answers, others)
     rate = _most_likely_rate(wrong, correct) if len(wrong) else _INITIAL_ERROR_RATE
-    return Habit(float(np.clip(rate, *_FIRST_RATES)), others)
+    return AnnotatorModel(float(np.clip(rate, *_FIRST_RATES)), others)
 
 
 def _estimate(

@@ -107,8 +107,8 @@ def find_wrong_labels(
     .. math:: P(Y = ȳ \mid x, ȳ) = Q_{ȳȳ} \, p_ȳ(x) \;/\; \sum_k Q_{kȳ} \, p_k(x)
 
     This depends on probabilities and a rate of mistakes that are seldom exact: a model that is
-    confident and wrong contradicts many correct labels. The labels themselves show how far the
-    model can be trusted. The probabilities p are therefore replaced by
+    confident and wrong contradicts many correct labels. The labels themselves show how reliable the
+    model is. The probabilities p are therefore replaced by
 
     .. math:: (1 - ε) \, p^{1/T} / \textstyle\sum_k p_k^{1/T} + ε \, π
 
@@ -219,16 +219,16 @@ def rank_labels(
 def calibrate_by_labels(
     probs: Probs,
     labels: NDArray[np.int64],
-    habits: "Sequence[Habit]",
+    models: "Sequence[AnnotatorModel]",
     which: NDArray[np.int64],
     example: NDArray[np.int64],
 ) -> Probs:
     """Calibrate probabilities by labels, with the mean temperature and the mean share ε.
 
-    Label i is about row ``example[i]`` of `probs`, and was given by ``habits[which[i]]``.
+    Label i is about row ``example[i]`` of `probs`, and was given as ``models[which[i]]`` describes.
     """
     chosen = _at_most(np.arange(len(labels)))
-    weights, _, _ = _posterior(probs[example[chosen]], labels[chosen], habits, which[chosen])
+    weights, _, _ = _posterior(probs[example[chosen]], labels[chosen], models, which[chosen])
     temperature = float(np.exp(weights.sum(axis=(1, 2)) @ np.log(_TEMPERATURES)))
     share = float(weights.sum(axis=(0, 2)) @ _SHARES)
     calibrated = Calibration(temperature)(probs)
@@ -244,8 +244,8 @@ def _at_most(rows: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 @dataclass(frozen=True)
-class Habit:
-    """How one annotator answers: the rate of mistakes, and the correct labels of each class."""
+class AnnotatorModel:
+    """Model of one annotator: the rate of mistakes, and the correct labels of each class."""
 
     rate: float
     columns: Probs  # of the distributions of correct labels, by label
@@ -315,7 +315,7 @@ def _of_labels(probs: Probs, labels: NDArray[np.int64]) -> Floats:
 def _terms(
     probs: Probs,
     labels: NDArray[np.int64],
-    split: "Sequence[_SplitMatrix | _Answer | Habit]",
+    split: "Sequence[_SplitMatrix | _Answer | AnnotatorModel]",
     which: NDArray[np.int64],
     example: NDArray[np.int64] | None = None,
     calibration: Calibration | None = None,
@@ -343,7 +343,7 @@ def _terms(
 def _posterior(
     probs: Probs,
     labels: NDArray[np.int64],
-    split: "Sequence[_SplitMatrix | _Answer | Habit]",
+    split: "Sequence[_SplitMatrix | _Answer | AnnotatorModel]",
     which: NDArray[np.int64],
 ) -> tuple[Floats, Floats, Floats]:
     """Compute the weight of each temperature, share and scale; the scales; the class shares."""

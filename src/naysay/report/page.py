@@ -1,4 +1,4 @@
-"""Code that all pages share: templates, formatting of numbers, and writing the file."""
+"""Functions of all pages: templates, formatting of numbers, and writing the file."""
 
 from functools import cache
 from pathlib import Path

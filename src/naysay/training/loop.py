@@ -143,16 +143,18 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
     On a CPU, threads do not disturb each other, and the state of torch's generator is not changed.
     On other devices, the global generators are seeded, and restored afterwards.
     """
-    own = torch.Generator() if device.type == "cpu" else None
-    with _seeded_epoch(seed, device, own), drawing_privately():
+    private = torch.Generator() if device.type == "cpu" else None
+    with _seeded_epoch(seed, device, private), drawing_privately():
         yield
 
 
 @contextmanager
-def _seeded_epoch(seed: int, device: torch.device, own: torch.Generator | None) -> Iterator[None]:
-    """Seed a generator of one's own, from which the `Objective` draws, or the global ones."""
-    if own is not None:
-        with private_generator(own.manual_seed(seed)):
+def _seeded_epoch(
+    seed: int, device: torch.device, private: torch.Generator | None
+) -> Iterator[None]:
+    """Seed a private generator, from which the `Objective` draws, or the global ones."""
+    if private is not None:
+        with private_generator(private.manual_seed(seed)):
             yield
         return
     devices = [device] if device.type == "cuda" else []
@@ -240,7 +242,7 @@ def fit(
 
     n_batches, size = batch_size_of(len(examples), options.batch_size, n_processes)
     # on a GPU and in compiled code, only the global generators can be used
-    own_generator = None if on_gpu or options.compile else torch.Generator()
+    private_source = None if on_gpu or options.compile else torch.Generator()
     state = State(objective, optimiser, averages)
     if checkpoint is not None:
         state.read(checkpoint, fingerprint)
@@ -260,7 +262,7 @@ def fit(
             flags = torch.backends.cudnn.flags
             fastest = flags(enabled=True, benchmark=True) if on_gpu else nullcontext()
             seed = derive_seed(options.seed, epoch, 1 + rank)
-            with _seeded_epoch(seed, device, own_generator), fastest:
+            with _seeded_epoch(seed, device, private_source), fastest:
                 step.run_epoch(order_here, rates, shares)
             record = {"epoch": epoch + 1, "loss": processes.mean(step.total) / n_batches}
             step.total.zero_()

@@ -56,14 +56,13 @@ def from_first(read: Callable[[], T]) -> T:
 
 
 def check_same(facts: dict[str, Any]) -> None:
-    """Check that all processes were given the same; otherwise they could wait forever."""
+    """Check that all processes have the same arguments; otherwise they could wait forever."""
     if count() == 1:
         return
     of_all: list[Any] = [None] * count()
     distributed.all_gather_object(of_all, facts)
     if different := [name for name in facts if any(each[name] != facts[name] for each in of_all)]:
         raise InvalidInput(
-            "Processes that train together must all be given the same; they differ in "
-            f"{', '.join(different)}. Give all of them the same data and the same seed "
-            "(random_state)."
+            "Processes that train together must have the same arguments. They differ in "
+            f"{', '.join(different)}. Pass the same data and the same seed (random_state) to all."
         )

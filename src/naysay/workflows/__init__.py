@@ -1,1 +1,1 @@
-"""The jobs of the commands, from files to results, without printing."""
+"""The work of each command, from files to results, without printing."""

@@ -123,7 +123,7 @@ class DemoData:
         }
 
     def title(self, method: str) -> str:
-        """Return a few words about a method."""
+        """Look up the short description of a method."""
         return self._methods[method][0]
 
     def train(self, method: str) -> tuple[Any, DemoRun]:

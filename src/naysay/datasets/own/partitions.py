@@ -33,7 +33,7 @@ _BATCH_BYTES = 1 << 25  # of the features of a batch
 
 
 def kind_of_folder(data: Any) -> str | None:
-    """Tell what a folder holds, ``"parquet"``, ``"arrays"`` or ``"images"``; None for no folder."""
+    """Find the kind of a folder: ``"parquet"``, ``"arrays"`` or ``"images"``; None for a file."""
     if is_frame(data) or str(data) == "-" or not Path(data).is_dir():
         return None
     if any(Path(data).glob("*.npy")):
