@@ -153,7 +153,7 @@ class ComplementaryClassifier(ComplementaryEstimator):
         Folder for the state of training after each epoch. If `fit` is called again with the same
         data and parameters, training resumes from there; `random_state` must be an integer. The
         files remain when training is done; remove the folder to train from the start. A network is
-        then the learner, because only networks are trained for so long.
+        then trained in place of the mixture, because only networks have checkpoints.
     warm_start : bool, default=False
         Whether `fit` starts from the network of the previous call, for a stream of new answers:
         call it again with all answers so far. Early stopping then sees old and new answers

@@ -203,8 +203,8 @@ _TRAINING = (
     ),
     _train(
         "checkpoint",
-        "Folder for the state of training. If the command is stopped, the same command goes on "
-        "from there. A network is then the learner.",
+        "Folder for the state of training. If the command is stopped, the same command continues "
+        "from there. A network is then trained, not the default mixture.",
         kind=Path | None,
         metavar="FOLDER",
     ),

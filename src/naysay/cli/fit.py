@@ -100,7 +100,7 @@ def fit(
     network: Annotated[
         str | None,
         typer.Option(
-            help="linear, or a class of naysay.networks, by default mlp. It is then the learner."
+            help="linear, or a class of naysay.networks (default: mlp), in place of the mixture."
         ),
     ] = None,
     epochs: Epochs = 100,

@@ -34,7 +34,7 @@ def predict(
             metavar="FILE|FOLDER",
             help="CSV or Parquet file, by its suffix; - is stdout. For a folder of Parquet files, "
             "also a new folder, with a file of predictions for each of them; if the command is "
-            "stopped, the same command goes on.",
+            "stopped, the same command continues.",
         ),
     ] = "-",
     example_id: Annotated[
