@@ -11,7 +11,7 @@ from html_reader import Page
 from naysay import TransitionMatrix
 from naysay.datasets.own import read_own
 from naysay.estimation import MistakeRate
-from naysay.report import render_fit_page, write_fit_page
+from naysay.report import render_fit_page
 from naysay.report.pictures import make_thumbnail
 from naysay.workflows.fit import fit_own
 
@@ -145,8 +145,3 @@ def test_many_classes_get_a_list_in_place_of_a_map():
     text = render_fit_page(fit_own(read_own(frame, label="not"), learner="network", epochs=1)[1])
     assert "the largest entries" in text
     assert "--heat" not in re.sub(r"<style>.*?</style>", "", text, flags=re.S)
-
-
-def test_the_page_is_written_whole(report, tmp_path):
-    assert write_fit_page(report, tmp_path / "page.html") == tmp_path / "page.html"
-    assert (tmp_path / "page.html").read_text("utf-8") == render_fit_page(report)

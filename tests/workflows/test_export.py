@@ -14,7 +14,7 @@ from naysay.datasets.own import read_own
 from naysay.datasets.own.images import ImageRecipe
 from naysay.datasets.own.recipe import CategoricalColumn, NumericColumn, Recipe
 from naysay.networks import MLP, Forest, Kernel, Mixture
-from naysay.workflows.export import TableEncoder, describe_input, encode_columns, export
+from naysay.workflows.export import TableEncoder, describe_input, export
 
 rng = np.random.default_rng(0)
 RECIPE = Recipe(
@@ -39,6 +39,18 @@ ROWS = [
     {name: None if pd.isna(cell) else cell for name, cell in row.items()}
     for row in FRAME.to_dict("records")
 ]
+
+
+def encode_columns(recipe, rows):
+    """Encode rows as docs/command-line.md tells the user of an exported model to."""
+    encoded = np.full((len(rows), len(recipe.columns)), np.nan, dtype=np.float32)
+    for row, cells in zip(encoded, rows, strict=True):
+        for place, column in enumerate(recipe.columns):
+            value = cells[column.name]
+            if isinstance(column, CategoricalColumn) and value is not None:
+                value = column.categories.index(value) if value in column.categories else -1
+            row[place] = np.nan if value is None else value
+    return encoded
 
 
 def fit(X, method="forward", recipe=None):

@@ -1,7 +1,7 @@
 """Render results as one self-contained HTML page, without network, scripts or torch."""
 
 from naysay.report.demo import render_demo_page, write_demo_page
-from naysay.report.fit import render_fit_page, write_fit_page
+from naysay.report.fit import render_fit_page
 from naysay.report.page import check_page_path
 from naysay.report.reproduction import (
     count_runs,
@@ -18,6 +18,5 @@ __all__ = [
     "render_fit_page",
     "render_report_page",
     "write_demo_page",
-    "write_fit_page",
     "write_report_page",
 ]

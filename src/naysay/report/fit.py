@@ -1,12 +1,11 @@
 """The pages of a model: the report of `naysay fit`, and the comparison of `naysay sweep`."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from naysay._base.versions import used_versions
-from naysay.report.page import render, write_page
+from naysay.report.page import render
 from naysay.report.pictures import HeatMap, make_heat_map_cells, make_heat_maps, make_thumbnail
 
 if TYPE_CHECKING:
@@ -45,11 +44,6 @@ def render_fit_page(report: "FitReport") -> str:
         suspects=[_shown(each) for each in report.suspects or ()],
         versions=used_versions(),
     )
-
-
-def write_fit_page(report: "FitReport", path: str | Path) -> Path:
-    """Write the page about a model and return its path."""
-    return write_page(render_fit_page(report), path)
 
 
 def render_sweep_page(report: "SweepReport") -> str:

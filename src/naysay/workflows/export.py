@@ -15,7 +15,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -144,29 +143,6 @@ def describe_input(model: ComplementaryClassifier) -> dict[str, Any]:
     ]
     form = "columns, float32, (N, columns): numbers, positions of categories, NaN where missing"
     return {**about, "input": form, "columns": columns}
-
-
-def encode_columns(recipe: Recipe, rows: list[dict[str, Any]]) -> np.ndarray[Any, Any]:
-    """Encode rows of a table as inputs of an exported model.
-
-    Examples
-    --------
-    >>> column = CategoricalColumn(name="coat", categories=("long", "short"))
-    >>> encode_columns(Recipe(columns=(column,)), [{"coat": "short"}, {"coat": None}])
-    array([[ 1.],
-           [nan]], dtype=float32)
-    """
-    encoded = np.full((len(rows), len(recipe.columns)), np.nan, dtype=np.float32)
-    for row, cells in enumerate(rows):
-        for place, column in enumerate(recipe.columns):
-            value = cells.get(column.name)
-            if value is None or value == "":
-                continue
-            if isinstance(column, CategoricalColumn):
-                listed = column.categories
-                value = listed.index(value) if value in listed else -1
-            encoded[row, place] = value
-    return encoded
 
 
 def export(model: ComplementaryClassifier, path: str | Path) -> None:
