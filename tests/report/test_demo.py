@@ -15,7 +15,7 @@ from sklearn.datasets import load_digits
 from demo_results import NAMES, make_result, make_run
 from html_reader import Page
 from naysay import TransitionMatrix
-from naysay.report import render_demo_page, write_demo_page
+from naysay.report.demo import render_demo_page, write_demo_page
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from html_reader import Page
 from naysay import TransitionMatrix
 from naysay.datasets.own import read_own
 from naysay.estimation import MistakeRate
-from naysay.report import render_fit_page
+from naysay.report.fit import render_fit_page
 from naysay.report.pictures import make_thumbnail
 from naysay.workflows.fit import fit_own
 

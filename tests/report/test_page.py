@@ -11,8 +11,8 @@ import pytest
 
 from demo_results import make_result
 from naysay import InvalidInput
-from naysay.report import check_page_path, render_demo_page, write_demo_page
-from naysay.report.page import percent, with_article
+from naysay.report.demo import render_demo_page, write_demo_page
+from naysay.report.page import check_page_path, percent, with_article
 
 
 def test_write_returns_the_path_and_replaces_what_was_there(tmp_path):

@@ -9,7 +9,7 @@ import pytest
 from demo_results import make_result, make_run
 from html_reader import Page
 from naysay import TransitionMatrix
-from naysay.report import render_demo_page
+from naysay.report.demo import render_demo_page
 from naysay.report.pictures import make_chart, make_heat_maps, make_pixel_paths
 
 

@@ -12,8 +12,8 @@ from html_reader import Page
 from naysay import TransitionMatrix
 from naysay.experiments.records import RunRecord
 from naysay.experiments.suites import SUITES
-from naysay.report import render_report_page, write_report_page
 from naysay.report.pictures import Point, make_convergence
+from naysay.report.reproduction import render_report_page, write_report_page
 
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None

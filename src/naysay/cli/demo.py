@@ -37,7 +37,8 @@ def demo(
 
     Example: naysay demo --setting with0 --seed 1 --out demo.html
     """
-    from naysay.report import check_page_path, write_demo_page
+    from naysay.report.demo import write_demo_page
+    from naysay.report.page import check_page_path
     from naysay.workflows.demo import SHOWN, run_demo
 
     check_page_path(out)  # before the computation

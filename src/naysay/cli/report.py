@@ -32,7 +32,8 @@ def report(
     Example: naysay report naysay-records.jsonl --out report.html
     """
     from naysay.experiments import tables
-    from naysay.report import check_page_path, count_runs, read_results, write_report_page
+    from naysay.report.page import check_page_path
+    from naysay.report.reproduction import count_runs, read_results, write_report_page
 
     if markdown and latex:
         raise typer.BadParameter("choose one of --markdown and --latex.")
