@@ -7,7 +7,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from naysay.ensemble.program import _pool
 from naysay.training.batches import (
     Examples,
     batch_size_of,
@@ -93,13 +92,6 @@ def test_labels_find_their_inputs_by_row(more):
     assert torch.equal(torch.cat([inputs for inputs, _ in found]), expected[order])
     assert torch.equal(torch.cat([labels for _, labels in found]), examples.labels[order])
     assert [len(labels) for _, labels in found] == [3, 3]
-
-
-def test_trainings_at_once_find_the_same_inputs():
-    examples = [make_examples(more=more) for more in (False, True)]
-    pool, places = _pool(examples)
-    for each, place in zip(examples, places, strict=True):
-        assert torch.equal(pool[place], torch.cat(list(each.inputs())))
 
 
 def test_without_rows_label_and_input_have_the_same_place():

@@ -14,7 +14,6 @@ from naysay.cli import app
 from naysay.datasets.own import read_own
 from naysay.datasets.own.images import ImageRecipe
 from naysay.quality import find_collapsed_classes
-from naysay.quality.collapsed import _findings
 from naysay.workflows.check import check_file
 from naysay.workflows.evaluation import evaluate
 
@@ -193,8 +192,9 @@ def test_shares_above_100_percent_are_blamed_on_the_matrix():
     found = find_collapsed_classes(np.eye(3)[true], MISTAKES.sample(true, seed=1), Q)
     assert [each.kind for each in found.findings] == ["matrix"]
     assert str(found).startswith("Q does not describe these labels")
-    half = np.full(3, 0.5)
-    (finding,) = _findings(half, half, np.zeros((3, 3)), tuple(CLASSES))
+    shares = np.array([0.6, 0.6, -0.2]) @ Q.entries  # of labels that Q could not give
+    labels = np.repeat(np.arange(3), (3000 * shares).round().astype(int))
+    (finding,) = find_collapsed_classes(np.eye(3)[0 * labels], labels, Q).findings
     assert "more than 100 % of these examples" in finding.message
 
 
