@@ -3,12 +3,15 @@
 import json
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 from sklearn.datasets import load_digits
 from typer.testing import CliRunner
 
@@ -102,6 +105,24 @@ def test_predictions_for_a_folder_are_those_for_its_files(folder, whole, model, 
         predict_folder(model, folder, folder)
     with pytest.raises(InvalidInput, match="must be a folder of Parquet files"):
         predict_folder(model, model, tmp_path / "new")
+
+
+def test_a_batch_is_read_while_the_one_before_it_is_predicted_for():
+    is_read = Event()
+
+    def batches():
+        yield (0,)
+        is_read.set()
+        yield (1,)
+
+    def work(number):
+        return number, torch.get_num_threads(), is_read.wait(10)
+
+    n_threads = torch.get_num_threads()
+    found = list(predict._beside(work, batches()))
+    assert found == [(number, max(1, n_threads - 1), True) for number in (0, 1)]
+    with ThreadPoolExecutor(1) as thread:
+        assert thread.submit(torch.get_num_threads).result() == n_threads
 
 
 def test_predictions_that_were_stopped_go_on(folder, model, tmp_path, monkeypatch):

@@ -9,6 +9,7 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import IO, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import torch
 
 from naysay._base.cluster import Executor, InProcess
 from naysay._base.errors import InvalidInput, InvalidModelFile, NaysayError
@@ -109,18 +111,43 @@ def predict_file(
         batches = _read_arrays(Path(data), recipe, example_id, n_rows)
     else:
         batches = _read_rows(data, recipe, images, example_id, damaged, n_rows, delimiter, decimal)
-    is_empty = True
     classes = pa.array(model.classes_.astype(str))
-    for columns, X, is_missing in batches:
-        is_empty = False
+
+    def predict(columns: dict[str, Any], X: Any, is_missing: Any) -> pa.Table:
         probs = model.predict_proba(X)
         best = pa.array(probs.argmax(axis=1), mask=is_missing)
         columns["prediction"] = classes.take(best)
         for index, name in enumerate(model.classes_):
             columns[f"P({name})"] = pa.array(probs[:, index], mask=is_missing)
-        yield pa.table(columns)
+        return pa.table(columns)
+
+    is_empty = True
+    for table in _beside(predict, batches):
+        is_empty = False
+        yield table
     if is_empty:
         raise InvalidInput(f"{source_name(data)} must contain examples. It has none.")
+
+
+def _beside(predict: Callable[..., pa.Table], batches: _Batches) -> Iterator[pa.Table]:
+    """Predict for each batch in a thread, while the next one is read and the last one written.
+
+    The thread leaves one core to this one, because threads that share a core wait for each other.
+    """
+    n_threads = torch.get_num_threads()
+    of_network = max(1, n_threads - 1)
+    with ThreadPoolExecutor(1, initializer=torch.set_num_threads, initargs=(of_network,)) as pool:
+        try:
+            before = None
+            for batch in batches:
+                submitted = pool.submit(predict, *batch)
+                if before is not None:
+                    yield before.result()
+                before = submitted
+            if before is not None:
+                yield before.result()
+        finally:
+            torch.set_num_threads(n_threads)  # for threads to come; this one has kept its number
 
 
 def _read_rows(
