@@ -8,13 +8,17 @@ from mkdocs.structure.files import File
 
 ROOT = Path(__file__).parent.parent
 FORMULA = re.compile(r"^\$\$\n(.*?)\n\$\$$", re.DOTALL | re.MULTILINE)
+LINK_BESIDE = re.compile(r"\]\((?!docs/)([\w.-]+)(?=[)#])")
 PICTURE = re.compile(r'<img [^>]*src="[^"]*pictures/([\w-]+\.svg)"[^>]*>')
 
 
 def on_files(files, config):
-    """Add the files of the repository that pages link to."""
+    """Add the files of the repository that pages link to, and those that these link to."""
     pages = files.documentation_pages()
-    for name in {name for page in pages for name in link_out(page).findall(page.content_string)}:
+    names = {name for page in pages for name in link_out(page).findall(page.content_string)}
+    for name in [name for name in names if name.endswith(".md")]:
+        names.update(LINK_BESIDE.findall((ROOT / name).read_text("utf-8")))
+    for name in names:
         files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
     return files
 

@@ -1,8 +1,10 @@
 """Run every block of README and docs, and every example."""
 
 import contextlib
+import inspect
 import io
 import os
+import pkgutil
 import re
 import runpy
 import shlex
@@ -168,6 +170,22 @@ def test_the_reference_has_every_public_name_where_users_import_it():
     assert not [name for name in listed if name.startswith("_")]
     named = {name.rpartition(".")[2] for name in listed}
     assert set(naysay.__all__) - {"__version__"} <= named
+
+
+def test_the_reference_shows_examples_as_code():
+    page = (DOCS / "reference.md").read_text("utf-8")
+    for name in re.findall(r"^::: ([\w.]+)", page, re.MULTILINE):
+        text = inspect.getdoc(pkgutil.resolve_name(name)) or ""
+        # outside of a section, Markdown takes >>> for quotes in quotes
+        assert ">>>" not in text.partition("Examples\n--------")[0], name
+
+
+def test_files_that_a_page_links_to_come_along_with_what_they_link_to():
+    linked = {"CHANGELOG.md", "CONTRIBUTING.md"}  # by pages of docs/
+    hooks = (DOCS / "hooks.py").read_text("utf-8")
+    (pattern,) = re.findall(r'LINK_BESIDE = re.compile\(r"(.*)"\)', hooks)
+    found = {name for page in linked for name in re.findall(pattern, (ROOT / page).read_text())}
+    assert found == {"CONTRIBUTING.md", "SECURITY.md"}
 
 
 # Warnings of Lightning about its own code, or about machines with more than two cores.

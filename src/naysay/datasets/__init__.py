@@ -1,5 +1,7 @@
 """Official data sets in their published formats, and readers for the user's data.
 
+Examples
+--------
 >>> from naysay import datasets
 >>> "mnist" in datasets.names()
 True

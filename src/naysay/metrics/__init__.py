@@ -1,5 +1,7 @@
 """Scores that need no true labels, for the predictions of any model as plain arrays.
 
+Examples
+--------
 >>> import numpy as np
 >>> from naysay import TransitionMatrix, metrics
 >>> Q = TransitionMatrix.uniform(4)

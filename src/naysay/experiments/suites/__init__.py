@@ -3,6 +3,8 @@
 Yu, Liu, Gong, Tao: Learning with Biased Complementary Labels, ECCV 2018. These modules contain data
 only.
 
+Examples
+--------
 >>> list(SUITES)[:2]
 ['table1', 'table2']
 """
