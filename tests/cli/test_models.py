@@ -62,7 +62,7 @@ def test_fit_says_what_it_understood_and_how_good_the_model_is(flowers):
     assert "answers per example  150 with 1" in done.stdout
     assert "ann" in done.stdout
     assert "Estimated accuracy" in done.stdout
-    assert "true labels, by networks that were not trained on them" in done.stdout
+    assert "true labels, by models that were not trained on them" in done.stdout
     assert sorted(os.listdir(folder / "model")) == [
         "model.json",
         "model.safetensors",

@@ -239,7 +239,7 @@ def describe_accuracy(report: "FitReport") -> str:
         line = f"Accuracy: between {_interval(accuracy).replace(' to ', ' and ')} (95 % bounds)\n"
     if accuracy.n_true_labels:
         return (
-            f"{line}from {accuracy.n_true_labels:,} true labels, by networks that were not trained "
+            f"{line}from {accuracy.n_true_labels:,} true labels, by models that were not trained "
             f"on them (assumed: they are a random sample; otherwise --anchors-are picked)"
         )
     if accuracy.n_answers:
