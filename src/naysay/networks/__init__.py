@@ -11,10 +11,8 @@ from typing import Any, Protocol, runtime_checkable
 from torch import Tensor, nn
 
 from naysay._base.errors import InvalidInput
-from naysay.networks.forest import Forest
-from naysay.networks.kernel import Kernel
 from naysay.networks.lenet import LeNet5
-from naysay.networks.mixture import Mixture
+from naysay.networks.mixture import Forest, Kernel, Mixture
 from naysay.networks.mlp import MLP
 from naysay.networks.resnet import ResNet18, ResNet34
 
