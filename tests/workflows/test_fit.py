@@ -244,7 +244,7 @@ def test_warnings_of_the_fit_come_after_those_of_the_data():
     own = read_own(frame.assign(c=1.0), label="not", true_label="is")
     _, report = fit_own(own, transition="estimate", epochs=1)  # no Python warning is issued
     assert report.summary.warnings == (
-        "'c': the same value in all examples, which teaches nothing",
+        "'c': the same value in all examples, which carries no information",
     )
     assert any("Q was estimated from 2 anchors" in each for each in report.fit_warnings)
     assert report.warnings == (*report.summary.warnings, *report.fit_warnings)

@@ -1,7 +1,7 @@
 """Arrays in temporary files, for data larger than memory.
 
 The pages of a file that a process has read count as its memory until the operating system needs
-them for something else. A limit makes the process give them back earlier; they stay in the cache of
+them for something else. A limit makes the process release them earlier; they stay in the cache of
 the operating system, so that this costs little, and no result depends on it.
 """
 
@@ -77,7 +77,7 @@ def window_for(X: NDArray[Any], memory: float) -> int | None:
 
 
 def limit_pages(array: NDArray[Any], most_bytes: float) -> None:
-    """Give the pages of an array in a file back when the process has more than `most_bytes`.
+    """Release the pages of an array in a file when the process has more than `most_bytes`.
 
     A thread checks the memory for as long as the array exists. Without Linux, nothing is done.
     """

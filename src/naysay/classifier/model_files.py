@@ -370,7 +370,7 @@ def _longest_list(value: Any) -> int:
 
 
 def rebuild_loss(method: str | Method, model: SavedModel, path: str | Path) -> nn.Module:
-    """Rebuild the trained loss of a saved model; a method of the user's has none in its file."""
+    """Rebuild the trained loss of a saved model; that of a custom method is not in its file."""
     known = METHODS.get(str(method))
     if known is None:
         return nn.Identity()

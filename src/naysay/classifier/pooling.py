@@ -4,7 +4,7 @@ One complementary label says little about its example, but neighbours mostly hav
 For each example the labels of its nearest neighbours are explained by one distribution over the
 classes (an EM algorithm), its own label left out. Then posterior distributions spread over the
 graph of neighbours: the prediction for an example is the mean posterior of its neighbours, and its
-posterior is the prediction times the likelihood of its own label.
+posterior is the prediction times the likelihood of its label.
 """
 
 from functools import cached_property

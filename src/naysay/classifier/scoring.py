@@ -18,7 +18,7 @@ from naysay.transition import TransitionMatrix
 _LEAST_SHARE = 1e-3  # of a class that has anchors
 _AVOIDED = (0.04, 0.04)  # share of errors that the last fifth of the data avoids, and its deviation
 _FEWEST_RANDOM_ANCHORS = 10  # with fewer, the interval of the accuracy spans most of 0 to 100 %
-_FEWEST_AGREEING = 20  # labels that are the predicted class; fewer are no reason for a warning
+_FEWEST_AGREEING = 20  # labels that are the predicted class; fewer do not justify a warning
 _LEAST_MISTAKES = 0.01  # of answers to suggestions
 _TEMPERATURES = tuple(2 ** (step / 2) for step in range(-2, 11))  # from 0.5 to 32
 
@@ -49,7 +49,7 @@ def score_labels(
             "classes, compute sklearn.metrics.accuracy_score(y, clf.predict(X))."
         )
     # As in training: answers to suggestions that contradict each other, or a confident model, would
-    # otherwise decide alone.
+    # otherwise dominate.
     answers = replace(answers, mistakes=np.maximum(answers.mistakes, _LEAST_MISTAKES))
     evidence = log_likelihoods(answers, used)
 
@@ -73,10 +73,10 @@ def accuracy_at_anchors(
 
     The classifier was trained on all examples and all anchors, so it should be better than these
     networks. The difference is estimated on `held_out`, the numbers of examples that it was not
-    trained on and its predictions for them. Without these, the predictions come from folds, and
-    the share of errors that the last fold of the data avoids is taken from what is usual: of five,
-    between 0, if more data do not help, and 10 %, if errors fall with the square root of the number
-    of examples.
+    trained on and its predictions for them. Without these, the predictions come from folds, and a
+    share of the errors is assumed to be avoided by the last fold of the data. With five folds this
+    is between 0, if more data do not help, and 10 %, if errors fall with the square root of the
+    number of examples.
     """
     probs, at_anchors, Q = estimate.predictions, estimate.at_anchors, estimate.transition
     if probs is None or at_anchors is None:

@@ -240,9 +240,9 @@ class _MixedEach(LossWrapper):
 class WeightedLoss(LossWrapper):
     """A loss as the weighted mean over examples.
 
-    Labels are positions in ``labels`` and ``weights``, or in those of the held-out examples: so
-    labels of any type have a weight beside them. The weights are scaled to mean 1, and a batch is
-    not normalised by its own weights, which would count an example less in a batch of heavy ones.
+    Labels are positions in ``labels`` and ``weights``, or in those of the held-out examples, so
+    that labels of any type can be weighted. The weights are scaled to mean 1, and a batch is not
+    normalised by its weights, which would count an example less in a batch of large weights.
     """
 
     labels: Tensor

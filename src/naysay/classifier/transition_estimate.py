@@ -102,7 +102,7 @@ def estimate_transition(
     `refining` is whether to do steps 3 and 4. Step 5 is done if `method`, by which the classifier
     will learn, accepts likelihoods as evidence. The networks of step 3 learn by it too if it also
     has a strong view, else by ``forward``. Answers of other kinds than complementary labels are
-    evidence for them, and say nothing about Q. With a `pool`, kernels take the place of these
+    evidence for them, but not about Q. With a `pool`, kernels take the place of these
     networks, and a first refinement is on predictions that anchors alone give.
     """
     trainer = replace(trainer, anchor_repeats=max(1, trainer.anchor_repeats))
@@ -312,7 +312,7 @@ def _calibrate_at_anchors(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Calibrate predictions on the anchors that their networks have not seen, if there are any.
 
-    Complementary labels alone hardly tell a network that is too sure from annotators who err.
+    Complementary labels alone hardly distinguish an overconfident network from annotators who err.
     """
     seen = ~np.isnan(out_of_fold[:, 0])
     if not seen.any():
@@ -450,7 +450,7 @@ def _refine_by_annotator(
 
     `refine` changes a matrix only where the answers show a significant difference, so annotators
     who answer alike share one matrix. (`naysay.quality.annotators`, which describes annotators,
-    gives everybody a matrix of their own, and with it the noise of their few answers.) The second
+    gives each annotator a separate matrix, which is noisy where answers are few.) The second
     value returned warns about annotators who gave too few answers.
     """
     names, codes = np.unique(np.asarray(answers.annotator), return_inverse=True)

@@ -343,7 +343,7 @@ class _EM:
 
     @property
     def at_anchors(self) -> NDArray[np.int64]:
-        """Rows of the anchors. Those that are no examples are the last rows, in their order."""
+        """Rows of the anchors. Those that are not examples are the last rows, in order."""
         if self.anchors is None:
             return np.zeros(0, dtype=np.int64)
         is_added = self.anchors.row < 0

@@ -101,7 +101,7 @@ def uncertainty(
     variance, with the ranks of the normal draws. With one-hot probabilities the result is the
     Dirichlet posterior.
 
-    The estimate is information too. If its distance from the mode is no larger than chance
+    The estimate carries information too. If its distance from the mode is not larger than chance
     explains, labels and estimate together have a smaller variance than the labels alone; if it is
     larger, the labels dominate. Each interval is centred on the entry of Q, cut off at 0 and 1,
     and contains `level` of the combined distribution.

@@ -198,8 +198,8 @@ def estimate_improvement(
 ) -> tuple[float, float]:
     """Estimate how much more accurate a model is than an earlier one, with a standard error.
 
-    Both predict the same examples, on which neither was trained. Each would say by its own
-    probabilities that it is the better one, and the more so, the more it is overconfident. Mixtures
+    Both predict the same examples, on which neither was trained. By its probabilities alone each
+    model would appear to be the better one, the more so the more overconfident it is. Mixtures
     of both, with the probabilities of the model at several temperatures, are weighted by the
     likelihood of the labels, and by a prior for the model (Beta(4, 1) for its share in the
     mixture). The estimate is the mean over them; half of it is added to their standard deviation.

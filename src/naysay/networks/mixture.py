@@ -190,7 +190,7 @@ MEMBERS: dict[str, type[nn.Module]] = {"MLP": MLP, "Kernel": Kernel, "Forest": F
 
 
 class Mixture(nn.Module):
-    """Weighted mean of the class probabilities of networks, each at a temperature of its own.
+    """Weighted mean of the class probabilities of networks, each with its temperature.
 
     What the weights lack to 1 is the weight of the uniform distribution.
 

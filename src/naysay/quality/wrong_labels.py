@@ -169,8 +169,8 @@ def rank_labels(
     Label i is about row ``example[i]`` of `probs`, by default row i. Rows are not copied for all
     labels at once, since there may be many more labels than rows.
 
-    With `held_out`, only these labels decide how far the model is trusted: those that it was
-    trained on would say too far. With `accepted`, some labels are suggestions that were accepted
+    With `held_out`, only these labels determine how far the model is trusted: labels that it was
+    trained on would overstate this. With `accepted`, some labels are suggestions that were accepted
     (1) or rejected (0), with a rate of `mistakes`.
     """
     example = np.arange(len(labels)) if example is None else example
@@ -194,7 +194,7 @@ def rank_labels(
         for e, s in np.argwhere(weights[t]):
             right, lost, mistaken = (1 - _SHARES[e]) * own + _SHARES[e] * common
             likelihood = right + scales[s] * (mistaken - lost)
-            # a label that is impossible under the model is no evidence of a mistake
+            # a label that is impossible under the model is not evidence of a mistake
             each = np.zeros(len(labels))
             np.divide(scales[s] * mistaken, likelihood, out=each, where=likelihood > 0)
             wrong += weights[t, e, s] * each

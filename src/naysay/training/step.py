@@ -24,7 +24,7 @@ _WARM_UPS = 3
 
 
 class CudaRecorder:  # pragma: no cover - needs a GPU
-    """Recorder of work, to replay it: of CUDA graphs, on a stream of its own.
+    """Recorder of work, to replay it: of CUDA graphs, on a separate stream.
 
     Torch does not reuse the memory of one stream for another, so a new stream for each call would
     allocate the memory of a step anew each time. In tests another class takes its place.
@@ -136,7 +136,7 @@ class Objective(nn.Module):
         self.loss = loss
         # nullcontext ignores its argument and takes less time than an autocast that is disabled
         self.precision = partial(torch.autocast, dtype=torch.bfloat16) if bfloat16 else nullcontext
-        # a tuple, so that augmentations which are modules are no part of the state
+        # a tuple, so that augmentations which are modules are not part of the state
         self.augments = of_each_view(augment, loss.n_views)
         # what naysay provides draws from the private generator by itself, and faster
         draws = may_draw(network) or may_draw(loss) or not all(map(is_built_in, self.augments))

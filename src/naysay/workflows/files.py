@@ -59,8 +59,8 @@ def read_fit_inputs(
     anchors : path or data frame, optional
         As in `naysay.datasets.own.read_anchors`.
     anchor_label : str, optional
-        Column of true classes in `anchors`. A column of `data` with this name is no feature,
-        unless `reading` lists it as one.
+        Column of true classes in `anchors`. A column of `data` with this name is not a
+        feature, unless `reading` lists it as one.
     transition : path, "uniform", "estimate" or None
         As in `read_transition`; words are returned as they are.
     """

@@ -105,7 +105,7 @@ def agreement(own: OwnData) -> dict[str, Any]:
 
     Two labels are compared if both were offered to both people, and two answers "yes" or "no" if
     they are about the same class. The agreement by chance is that of people who choose among the
-    classes that both were offered, each as often as usual for them.
+    classes that both were offered, each as often as in all of their answers.
     """
     questions: dict[Any, list[tuple[int, int, Any]]] = defaultdict(list)
     shares: dict[Any, Counter[int]] = defaultdict(Counter)

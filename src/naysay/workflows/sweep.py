@@ -27,7 +27,7 @@ from naysay.workflows.annotators import (
 )
 from naysay.workflows.fit import FitReport, fit_own, hold_out
 
-_NOT_SWEPT = {  # parameters that are no plain values, or do not change the model
+_NOT_SWEPT = {  # parameters that are not plain values, or do not change the model
     *("augment", "checkpoint", "classes", "device", "mistakes", "optimiser", "progress"),
     *("random_state", "schedule", "warm_start", "window"),
 }

@@ -228,10 +228,9 @@ def gather_answers(
     """Turn cells into answers, and drop examples with neither an answer nor a true class.
 
     A cell is text or null; a cell of `label` or `offered` may also be a list of texts. Either
-    `label` or both `suggested` and `accepted` are given, or all of them; suggestions that were all
-    rejected are refused if it `needs_acceptances`. The result is the first
-    row of each example, the example of each row (-1 if it is dropped), and the fields of `OwnData`
-    that hold the answers.
+    `label` or both `suggested` and `accepted` are given, or all of them. With `needs_acceptances`,
+    suggestions that were all rejected are an error. The result is the first row of each example,
+    the example of each row (-1 if it is dropped), and the fields of `OwnData` for the answers.
     """
     n_rows = next(len(each) for each in (label, suggested) if each is not None)
     group, first_row = _group_rows(example_id, n_rows, source)

@@ -2,8 +2,8 @@
 
 An export is a list of tasks with ``data``, the fields of an example, and ``annotations``. Each
 annotation has ``result``, the choices made. A choice is a complementary label, or, where the data
-name a class as ``suggested``, yes or no to it. Cancelled annotations, drafts and predictions say
-nothing.
+name a class as ``suggested``, yes or no to it. Cancelled annotations, drafts and predictions are
+ignored.
 """
 
 import json
@@ -23,10 +23,10 @@ from naysay._base.files import check_memory
 
 _IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff")
 _ANSWERS = ("not", "offered", "suggested", "accepted", "annotator", "task")  # columns added
-# Fields that naysay writes for the page of Label Studio, which are no features.
+# Fields that naysay writes for the page of Label Studio, which are not features.
 _NO_FEATURES = ("question", "offered", "suggested", "naysay_item", "naysay_deal")
 _META = {"id", "annotation_id", "annotator", "created_at", "updated_at", "lead_time"}  # JSON-MIN
-_ABOUT = ("item", "seconds", "made")  # keys of `read_rows` that are no columns
+_ABOUT = ("item", "seconds", "made")  # keys of `read_rows` that are not columns
 NO_DATA = frozenset({*_ANSWERS, *_ABOUT})  # keys of `read_rows` that are not fields of the task
 _UPLOADED = re.compile(r"^[0-9a-f]{8}-")
 

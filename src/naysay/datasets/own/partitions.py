@@ -1,4 +1,4 @@
-"""Tables that are larger than memory: Parquet files in a folder, and arrays in files of their own.
+"""Tables that are larger than memory: Parquet files in a folder, and arrays in separate files.
 
 Columns are read one at a time, to fit a recipe, and rows in batches, to apply it.
 """

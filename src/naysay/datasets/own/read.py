@@ -119,7 +119,7 @@ def read_own(
         that ``007`` stays ``007``.
     suggested, accepted : str, optional
         For a log of suggestions: the column of the class that was suggested, and the column of the
-        answer, such as yes or no. Rows without an answer say nothing. See
+        answer, such as yes or no. Rows without an answer are ignored. See
         `naysay.observations.from_log`.
     offered : str, optional
         Column of the classes that could be chosen for `label`, as in ``cat|dog|owl``, for answers

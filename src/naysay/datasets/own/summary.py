@@ -42,7 +42,7 @@ _PROBLEMS = {
     "(--decimal ,)",
     "id_columns": "a feature that counts the rows, like an id; leave it out (--ignore), or group "
     "rows by it (--id)",
-    "constant_features": "the same value in all examples, which teaches nothing",
+    "constant_features": "the same value in all examples, which carries no information",
     "dropped_columns": "not used as a feature, because every value is missing",
 }
 

@@ -545,7 +545,7 @@ def _parse(data: bytes, names: list[str], delimiter: str, *, use_threads: bool) 
 
 
 def quoted_cell(delimiter: str) -> bytes:
-    """Write a pattern for a quoted cell, which may be cut off; 5" pipe is no quoted cell."""
+    """Write a pattern for a quoted cell, which may be cut off; 5" pipe is not a quoted cell."""
     return rb'(?<![^%b\r\n])"[^"]*+(?:""[^"]*+)*+"?' % re.escape(delimiter.encode())
 
 

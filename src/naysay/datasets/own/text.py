@@ -3,8 +3,8 @@
 TF-IDF counts words and pairs of words, with a weight that falls with the number of texts that have
 the word. A truncated singular value decomposition reduces these counts, of which there may be
 20,000, to a few features (latent semantic analysis): words that occur in the same texts count as
-similar. Their number is the square root of that of the texts, from 16 to 128, because many features
-of few examples with weak labels are learned by heart.
+similar. The number of features is the square root of that of the texts, from 16 to 128, because
+models overfit many features of few examples with weak labels.
 """
 
 import hashlib
