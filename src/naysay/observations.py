@@ -114,7 +114,7 @@ class Observations:
         if accepted is not None and (accepted == CHOSEN).all():
             accepted = None
         # the dataclass is frozen
-        object.__setattr__(self, "example", example.astype(np.int64))
+        object.__setattr__(self, "example", example.astype(np.int64, copy=False))
         object.__setattr__(self, "label", label)
         object.__setattr__(self, "annotator", annotator)
         object.__setattr__(self, "accepted", None if accepted is None else accepted.astype(np.int8))
@@ -185,7 +185,8 @@ class Observations:
         columns = ("example", "label", "annotator", "accepted", "offered")
         chosen = {name: getattr(self, name) for name in columns}
         chosen = {name: None if each is None else each[answers] for name, each in chosen.items()}
-        mistakes = np.broadcast_to(self.mistakes, self.example.shape)[answers]
+        is_one = np.ndim(self.mistakes) == 0
+        mistakes = self.mistakes if is_one else np.asarray(self.mistakes)[answers]
         return replace(self, **chosen, mistakes=mistakes)
 
     @property

@@ -42,7 +42,7 @@ def new_array(shape: tuple[int, ...], dtype: DTypeLike, *, most_bytes: float) ->
                     error.errno,
                     f"The temporary folder {tempfile.gettempdir()} must have room for a file of "
                     f"{n_bytes / 1e9:.3g} GB: {error.strerror}. Name another one in TMPDIR, or "
-                    "raise memory (--memory), so that the features stay in memory.",
+                    "raise memory (--memory), so that it is not needed.",
                 ) from None
         pages = mmap.mmap(file.fileno(), n_bytes)  # keeps the file until the array is gone
     array = np.frombuffer(pages, dtype).reshape(shape)

@@ -217,9 +217,14 @@ def read_known_classes(
             f"true_labels must have one entry for each of the {n_examples} examples of X, NaN, "
             f"None or -1 where the class is not known. Got shape {labels.shape}."
         )
-    is_known = np.array([each is not None and each == each for each in labels.tolist()], dtype=bool)
-    if -1 not in classes.tolist():
-        is_known &= np.array([each != -1 for each in labels.tolist()], dtype=bool)
+    gap = -1 if -1 not in classes.tolist() else None  # what a missing class is beside NaN and None
+    if labels.dtype.kind in "iuf":
+        is_known = ~np.isnan(labels) & (gap is None or labels != gap)
+    else:
+        every = labels.tolist()
+        is_known = np.array(
+            [each is not None and each == each != gap for each in every], dtype=bool
+        )
     known = np.full(n_examples, -1)
     if is_known.any():
         given = labels[is_known]

@@ -176,7 +176,7 @@ def rank_labels(
     example = np.arange(len(labels)) if example is None else example
     distinct = {id(matrix): matrix for matrix in matrices}  # annotators often share one
     places = {key: place for place, key in enumerate(distinct)}
-    which = np.array([places[id(matrix)] for matrix in matrices])[which]
+    which = np.array([places[id(matrix)] for matrix in matrices], dtype=np.int32)[which]
     split: list[_SplitMatrix | _Answer] = [
         _SplitMatrix.of(matrix, probs.dtype) for matrix in distinct.values()
     ]
@@ -188,18 +188,20 @@ def rank_labels(
         probs[example[chosen]], labels[chosen], split, which[chosen]
     )
     wrong, counts = np.zeros(len(labels)), np.zeros(weights.shape)
-    for t in np.flatnonzero(weights.any(axis=(1, 2))):
-        own = _terms(probs, labels, split, which, example, Calibration(_TEMPERATURES[t]))
-        common = _terms(shares_of_classes[t], labels, split, which)
-        for e, s in np.argwhere(weights[t]):
-            right, lost, mistaken = (1 - _SHARES[e]) * own + _SHARES[e] * common
-            likelihood = right + scales[s] * (mistaken - lost)
-            # a label that is impossible under the model is not evidence of a mistake
-            each = np.zeros(len(labels))
-            np.divide(scales[s] * mistaken, likelihood, out=each, where=likelihood > 0)
-            wrong += weights[t, e, s] * each
-            counts[t, e, s] = each.sum()
-    wrong = np.clip(wrong, 0, 1)
+    for rows in row_slices(len(labels), 64):  # some numbers for each label
+        these = labels[rows], split, which[rows]
+        for t in np.flatnonzero(weights.any(axis=(1, 2))):
+            own = _terms(probs, *these, example[rows], Calibration(_TEMPERATURES[t]))
+            common = _terms(shares_of_classes[t], *these)
+            for e, s in np.argwhere(weights[t]):
+                right, lost, mistaken = (1 - _SHARES[e]) * own + _SHARES[e] * common
+                likelihood = right + scales[s] * (mistaken - lost)
+                # a label that is impossible under the model is not evidence of a mistake
+                each = np.zeros(len(likelihood))
+                np.divide(scales[s] * mistaken, likelihood, out=each, where=likelihood > 0)
+                wrong[rows] += weights[t, e, s] * each
+                counts[t, e, s] += each.sum()
+    np.clip(wrong, 0, 1, out=wrong)
     order = np.argsort(-wrong, kind="stable")
     expected = wrong.sum()
     variance = (weights * (counts - expected) ** 2).sum() + (wrong * (1 - wrong)).sum() / _WEIGHT

@@ -106,16 +106,17 @@ def epoch_order(n: int, total: int, seed: int, epoch: int, window: int | None = 
     if window is None or window >= n:
         order = torch.randperm(n, generator=generator)
     else:
-        blocks = torch.randperm(
-            math.ceil(n / (size := max(1, window // _BLOCKS))), generator=generator
-        )
-        parts = []
-        for some in blocks.split(_BLOCKS):
-            inside = (some[:, None] * size + torch.arange(size)).flatten()
-            inside = inside[inside < n]
-            parts.append(inside[torch.randperm(len(inside), generator=generator)])
-        order = torch.cat(parts)
-    return order.repeat(math.ceil(total / n))[:total]
+        order = torch.cat([*_windows(n, window, generator)])
+    return torch.cat([order] * (total // n) + [order[: total % n]])
+
+
+def _windows(n: int, window: int, generator: torch.Generator) -> Iterator[Tensor]:
+    """Draw the order of the examples of each window."""
+    size = max(1, window // _BLOCKS)
+    for blocks in torch.randperm(math.ceil(n / size), generator=generator).split(_BLOCKS):
+        inside = (blocks[:, None] * size + torch.arange(size)).flatten()
+        inside = inside[inside < n]
+        yield inside[torch.randperm(len(inside), generator=generator)]
 
 
 def batches(examples: Examples, order: Tensor, size: int) -> Iterator[tuple[Tensor, Tensor]]:

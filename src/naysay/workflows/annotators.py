@@ -27,11 +27,21 @@ _ROUNDING = 1e-5  # of sums of float32 probabilities
 UNKNOWN_ANNOTATOR = ""  # the name for answers whose annotator is not in the data
 
 
-def annotator_names(own: OwnData) -> NDArray[np.str_]:
-    """List the name of the annotator of each answer."""
+def annotator_names(own: OwnData, answers: Any = slice(None)) -> NDArray[np.str_]:
+    """List the name of the annotator of each answer, or of some answers."""
     if own.annotator is None:
-        return np.full(len(own.label), UNKNOWN_ANNOTATOR)
-    return np.array([*own.annotators, UNKNOWN_ANNOTATOR])[own.annotator]  # index -1 is the last
+        return np.full(len(own.label[answers]), UNKNOWN_ANNOTATOR)
+    names = np.array([*own.annotators, UNKNOWN_ANNOTATOR])
+    return names[own.annotator[answers]]  # index -1 is the last
+
+
+def count_answers(own: OwnData) -> dict[str, int]:
+    """Count the answers of each annotator who gave any, in the order of their names."""
+    if own.annotator is None:
+        return {UNKNOWN_ANNOTATOR: len(own.label)}
+    names = (UNKNOWN_ANNOTATOR, *own.annotators)
+    counts = np.bincount(own.annotator + 1, minlength=len(names)).tolist()
+    return {name: count for name, count in sorted(zip(names, counts, strict=True)) if count}
 
 
 def observations(
@@ -76,7 +86,7 @@ def check_consistent(own: OwnData, transition: Any, allow_diagonal: bool) -> Non
     matrices = transition.values() if isinstance(transition, Mapping) else [transition]
     if allow_diagonal or any(getattr(Q, "allow_diagonal", False) for Q in matrices):
         return
-    if own.accepted is not None:
+    if own.accepted is not None or own.labels_per_example.max(initial=0) < own.n_classes:
         return
     excluded = np.flatnonzero(own.ruled_out.all(axis=1))
     if len(excluded):
@@ -169,25 +179,34 @@ def find_wrong_answers(
     model was not trained on, if not all, and `mistakes` is the rate of mistaken answers to
     suggestions. Choices out of some classes are left out.
     """
-    ranked = np.flatnonzero(own.is_label | own.is_yes_no)
+    ranked: Any = np.flatnonzero(own.is_label | own.is_yes_no)
     may_err = any(np.asarray(Q).diagonal().any() for Q in matrices.values())
     if not len(ranked) or not (may_err or (mistakes and own.accepted is not None)):
         return None
+    if len(ranked) == len(own.label):
+        ranked = slice(None)  # copies nothing
     example = own.example[ranked]
     if held_out is not None and not held_out[example].any():  # nothing says how far to trust probs
         return None
-    names, which = np.unique(annotator_names(own), return_inverse=True)
+    names = list(count_answers(own))
+    which = np.zeros(len(own.label), dtype=np.int8)
+    if own.annotator is not None:
+        places = {name: place for place, name in enumerate(names)}
+        every = (*own.annotators, UNKNOWN_ANNOTATOR)  # index -1 is the last
+        which = np.array([places.get(name, 0) for name in every])[own.annotator]
     totals = probs.sum(axis=1, keepdims=True)
     if np.abs(totals - 1).max() > _ROUNDING:  # the scores of some methods are not probabilities
         probs = probs / totals
     found = rank_labels(
         probs,
         own.label[ranked],
-        [matrices[name] for name in names.tolist()],
+        [matrices[name] for name in names],
         which[ranked],
         None if held_out is None else held_out[example],
         example=example,
         accepted=None if own.accepted is None else own.accepted[ranked],
         mistakes=mistakes,
     )
+    if isinstance(ranked, slice):
+        return found
     return replace(found, indices=ranked[found.indices])

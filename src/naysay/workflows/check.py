@@ -75,7 +75,7 @@ class ModelCheck:
         own, ranked = self.own, self.wrong_labels
         n = 0 if ranked is None else int((ranked.probabilities >= 0.5).sum())
         answers = np.zeros(0, dtype=np.int64) if ranked is None else ranked.indices[:n]
-        who = annotator_names(own)[answers].tolist()
+        who = annotator_names(own, answers).tolist()
         classes = np.array(own.classes, dtype=object)
         columns = {
             "row": pa.array(own.answer_row[answers] + 1),
@@ -192,7 +192,12 @@ def check_file(
     if isinstance(transition, str | Path):
         path, transition = transition, read_transition(transition, allow_diagonal=True)
         check_order_known(transition, names, path)
-    given = {"transition": transition, "anchors_are": anchors_are, "mistakes": mistakes}
+    given: dict[str, Any] = {
+        "transition": transition,
+        "anchors_are": anchors_are,
+        "mistakes": mistakes,
+        "memory": reading.get("memory", 1.0),
+    }
     recipe = model.recipe_
     if isinstance(recipe, ImageRecipe):
         reading |= {"size": (recipe.height, recipe.width), "mode": recipe.mode}
@@ -210,6 +215,7 @@ def check_model(
     transition: Transitions | None = None,
     anchors_are: str = "random",
     mistakes: float = 0.0,
+    memory: float = 1.0,
 ) -> ModelCheck:
     """Check a model against answers, given the features X of their examples.
 
@@ -234,7 +240,7 @@ def check_model(
     if own.skipped:
         notes.append(f"{shorten(own.skipped)}: left out, because these images are damaged.")
     matrices = matrix_of_each(np.unique(annotators).tolist(), by_annotator, Q)
-    probs = predict_in_parts(model, X, np.float32)
+    probs = predict_in_parts(model, X, memory=memory)
     predicted = probs.argmax(axis=1)
     labels = own.label[is_label[first]]
     is_estimate = transition is None and model.transition == "estimate"

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naysay._base.checks import row_slices
+from naysay._base.mapped import new_array
 from naysay.classifier import ComplementaryClassifier
 from naysay.datasets.own import OwnData
 from naysay.metrics import Estimate
@@ -135,10 +136,14 @@ def unknown(estimate: Estimate, reason: str) -> Estimate:
 
 
 def predict_in_parts(
-    model: ComplementaryClassifier, X: NDArray[Any], dtype: type[np.floating[Any]] = np.float64
-) -> NDArray[Any]:
-    """Predict in slices, because float64 scores of all examples at once take several copies."""
-    probs = np.empty((X.shape[0], len(model.classes_)), dtype=dtype)
-    for rows in row_slices(*probs.shape, 2**24):
+    model: ComplementaryClassifier, X: NDArray[Any], *, memory: float
+) -> NDArray[np.float32]:
+    """Predict in slices, because float64 scores of all examples at once take several copies.
+
+    The result is in a temporary file if it takes more than `memory` GB.
+    """
+    shape = X.shape[0], len(model.classes_)
+    probs = new_array(shape, np.float32, most_bytes=memory * 1e9)
+    for rows in row_slices(*shape, 2**22):
         probs[rows] = model.predict_proba(X[rows])
     return probs

@@ -40,6 +40,7 @@ from naysay.workflows.annotators import (
     check_consistent,
     check_matrices,
     check_mistakes,
+    count_answers,
     find_wrong_answers,
     matrix_of_each,
     matrix_of_lists,
@@ -290,9 +291,9 @@ def fit_own(
     estimate = clf.transition_estimate_
     uncertainty = None if estimate is None else estimate.uncertainty
     Q_samples = clf.transition_samples_ if diagnosis.identifiable else None
-    annotators = annotator_names(own)
-    matrices = matrix_of_each(np.unique(annotators).tolist(), clf.transitions_, Q)
-    probs = predict_in_parts(clf, own.X)
+    n_answers = count_answers(own)
+    matrices = matrix_of_each(n_answers, clf.transitions_, Q)
+    probs = predict_in_parts(clf, own.X, memory=memory)
     predicted = probs.argmax(axis=1)
     is_used = is_held_out[own.example]
     if own.asked_at_random is not None:
@@ -300,7 +301,8 @@ def fit_own(
     answers = np.flatnonzero(is_used)
     matrix_for_evaluation = Q
     if estimate is None:  # the mean of the given matrices, over exactly the held-out answers
-        matrix_for_evaluation = pool(annotators[answers[own.is_label[answers]]], matrices)
+        who = annotator_names(own, answers[own.is_label[answers]])
+        matrix_for_evaluation = pool(who, matrices)
     evaluation = evaluate_answers(
         predicted,
         own,
@@ -348,8 +350,7 @@ def fit_own(
         is_wrong = np.zeros(own.n_examples)  # probability that some answer about it is wrong
         np.maximum.at(is_wrong, own.example[wrong.indices], wrong.probabilities)
         suspects = _show(own, probs, is_wrong, above=0.5)
-    names, counts = np.unique(annotators[annotators != UNKNOWN_ANNOTATOR], return_counts=True)
-    by_answers = names[np.argsort(-counts, kind="stable")].tolist()
+    by_answers = sorted(n_answers, key=lambda name: -n_answers[name])
     report = FitReport(
         summary=summary,
         method=find_method(method).name,

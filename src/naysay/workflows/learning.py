@@ -17,7 +17,7 @@ from naysay.datasets.own.recipe import Recipe
 from naysay.datasets.own.task import read_task
 from naysay.quality import annotators as describe_annotators
 from naysay.transition import TransitionMatrix
-from naysay.workflows.annotators import annotator_names, find_wrong_answers, observations
+from naysay.workflows.annotators import count_answers, find_wrong_answers, observations
 from naysay.workflows.fit import fit_own
 
 _MOST_SUSPECTS = 24
@@ -52,7 +52,7 @@ def learn_task(
     probs = clf.predict_proba(own.X)
     Q = clf.transition_
     people = _people(own, probs, Q)
-    names = np.unique(annotator_names(own)).tolist()
+    names = list(count_answers(own))
     # Annotators may err, also if no known example showed how often.
     matrices = {name: _with_mistakes(clf.transitions_.get(name, Q)) for name in names}
     wrong = find_wrong_answers(own, probs, matrices, mistakes=_MISTAKES)

@@ -19,7 +19,7 @@ from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput, InvalidLabels
 from naysay.datasets.own.images import ImageRecipe
 from naysay.datasets.own.recipe import Recipe
-from naysay.datasets.own.tables import LONGEST_NAME, codes_of, is_list, pc, to_array
+from naysay.datasets.own.tables import LONGEST_NAME, codes_of, encode, is_list, pc, to_array
 
 Indices = NDArray[np.int64]
 _MOST_SHOWN = 300  # characters of a text
@@ -248,7 +248,7 @@ def gather_answers(
     asked, asked_codes, asked_names, said = _read_suggestions(
         suggested, accepted, source, needs_acceptances=needs_acceptances
     )
-    true_codes, true_names = np.full(n_rows, -1), []
+    true_codes, true_names = np.zeros(0, np.int64), []
     if true_label is not None:
         true_codes, true_names = codes_of(true_label)
     if ignore_case:
@@ -269,11 +269,11 @@ def gather_answers(
     if offered is not None:
         choices = class_indices(offered_codes, offered_names, names, "offered", source)
         lists = _lists_of_offered(row, excluded, offered_row, choices, n_rows, source)
-    row = np.concatenate([row, asked])
-    excluded = np.concatenate(
-        [excluded, class_indices(asked_codes, asked_names, names, "suggested", source)]
-    )
-    said = np.concatenate([np.full(len(row) - len(said), CHOSEN, np.int8), said])
+    if suggested is not None:
+        row = np.concatenate([row, asked])
+        of_class = class_indices(asked_codes, asked_names, names, "suggested", source)
+        excluded = np.concatenate([excluded, of_class])
+        said = np.concatenate([np.full(len(row) - len(said), CHOSEN, np.int8), said])
     if lists is not None:
         lists = np.concatenate([lists, np.full(len(row) - len(lists), None, dtype=object)])
     true_rows = class_indices(true_codes, true_names, names, "true_label", source)
@@ -281,9 +281,12 @@ def gather_answers(
 
     is_kept = true_labels >= 0
     is_kept[group[row]] = True
-    renumbered = np.where(is_kept, np.cumsum(is_kept) - 1, -1)
+    renumbered = np.cumsum(is_kept) - 1
+    renumbered[~is_kept] = -1
     example = renumbered[group[row]]
-    order = np.lexsort((row, example))
+    order = slice(None)  # copies nothing
+    if not _is_sorted(example, row):
+        order = np.lexsort((row, example))
     annotator_indices, annotators = None, ()
     if annotator is not None:
         annotator_codes, annotator_names = codes_of(annotator)
@@ -305,10 +308,17 @@ def gather_answers(
     return first_row[is_kept], renumbered[group], fields
 
 
+def _is_sorted(first: Indices, second: Indices) -> bool:
+    """Check whether pairs are in ascending order."""
+    is_after = (first[1:] > first[:-1]) | ((first[1:] == first[:-1]) & (second[1:] >= second[:-1]))
+    return bool(is_after.all())
+
+
 def _group_rows(example_id: pa.Array | None, n_rows: int, source: str) -> tuple[Indices, Indices]:
     """Find the example of each row, and the first row of each example."""
     if example_id is None:
-        return np.arange(n_rows), np.arange(n_rows)
+        every = np.arange(n_rows)
+        return every, every
     group, names = codes_of(example_id)
     if (group < 0).any():
         raise InvalidData(
@@ -325,12 +335,15 @@ def _split_labels(
     label: pa.Array, separator: str | None, source: str
 ) -> tuple[Indices, Indices, list[str]]:
     """Split cells into labels: the row and the code of each label, and the distinct names."""
-    if separator is not None and not is_list(label.type):
-        if not separator.strip():
-            raise InvalidInput(
-                f"separator must contain visible characters, such as '|'. Got {separator!r}."
-            )
-        label = pc.split_pattern(label, separator)
+    cells = None
+    if not is_list(label.type):
+        cells, label = encode(label)  # only distinct cells are split
+        if separator is not None:
+            if not separator.strip():
+                raise InvalidInput(
+                    f"separator must contain visible characters, such as '|'. Got {separator!r}."
+                )
+            label = pc.split_pattern(label, separator)
     if is_list(label.type):
         row, text = pc.list_parent_indices(label), pc.list_flatten(label)
     else:
@@ -339,6 +352,10 @@ def _split_labels(
     is_filled = pc.fill_null(pc.not_equal(text, ""), False)
     codes, names = codes_of(text.filter(is_filled))
     rows = row.filter(is_filled).to_numpy(zero_copy_only=False).astype(np.int64)
+    if cells is not None:
+        rows, codes = _labels_of_rows(
+            cells, np.searchsorted(rows, np.arange(len(label) + 1)), codes
+        )
     for code, name in enumerate(names):
         if len(name) > LONGEST_NAME:
             raise InvalidLabels(
@@ -347,6 +364,16 @@ def _split_labels(
                 f"{len(name)}.\nCheck that it is the right column."
             )
     return rows, codes, names
+
+
+def _labels_of_rows(cells: Indices, starts: Indices, codes: Indices) -> tuple[Indices, Indices]:
+    """Find row and code of each label; distinct cell c has ``codes[starts[c]:starts[c + 1]]``."""
+    n_labels = np.append(np.diff(starts), 0)[cells]  # an empty cell has the number -1
+    rows = np.repeat(np.arange(len(cells)), n_labels)
+    place = starts[cells[rows]]
+    if n_labels.max(initial=0) > 1:
+        place += np.arange(len(rows)) - np.repeat(np.cumsum(n_labels) - n_labels, n_labels)
+    return rows, codes[place]
 
 
 def _read_suggestions(
@@ -459,6 +486,8 @@ def _true_label_of_examples(
     true_rows: Indices, group: Indices, n_examples: int, names: tuple[str, ...], source: str
 ) -> Indices:
     true_labels = np.full(n_examples, -1)
+    if not len(true_rows):
+        return true_labels
     known = np.flatnonzero(true_rows >= 0)
     true_labels[group[known]] = true_rows[known]
     differing = known[true_labels[group[known]] != true_rows[known]]

@@ -29,7 +29,7 @@ from naysay.datasets.own.tables import (
 )
 
 _SUFFIXES = (".parquet", ".pq")
-_BATCH_BYTES = 1 << 25  # of the features of a batch
+_BATCH_BYTES = 1 << 22  # of the features of a batch
 
 
 def kind_of_folder(data: Any) -> str | None:

@@ -281,6 +281,7 @@ def read_own(
     ids = texts = None
     if "example_id" in cells:
         ids = tuple(cells["example_id"].take(pa.array(row)).to_pylist())
+    cells = labelled = None  # large, and not needed any more
     if is_table:
         examples = rows
         if len(row) != len(rows):
@@ -301,6 +302,7 @@ def read_own(
                 check_rows_agree(rows[name], name, row, example_of_row, source)
         if isinstance(examples, Partitioned):  # its texts are not kept
             X = examples.apply(used, most_bytes=memory * 1e9)
+            pa.default_memory_pool().release_unused()  # Arrow keeps what it has freed
         else:
             X = used.apply(examples, source=source)
             texts = examples.select(used.text)

@@ -636,9 +636,15 @@ def codes_of(text: pa.Array) -> tuple[NDArray[np.int64], list[str]]:
 
     The distinct values are in the order of their first occurrence.
     """
+    codes, values = encode(text)
+    return codes, values.to_pylist()
+
+
+def encode(text: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
+    """Encode the cells as `codes_of` does, and leave the distinct values in an array."""
     encoded = pc.dictionary_encode(text)
     codes = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
-    return codes, encoded.dictionary.to_pylist()
+    return codes, encoded.dictionary
 
 
 def to_array(column: pa.ChunkedArray) -> pa.Array:
