@@ -4,8 +4,10 @@
 
 The data, 20 columns of float64 and 4 classes (--fit: 50 columns, about 4 GB), are written to FOLDER
 first, unless they are there. Appends one JSON line to ``results/large_predict.jsonl``. The peak is
-that of the process of the command; with --ray, also the sum over its workers is recorded. --stages
-records what each step of predict takes, in one thread.
+the resident memory of the process of the command, with the pages of files that it has mapped, and
+``anonymous_gb`` is that without them; with --ray, also the sum over its workers is recorded. --fit
+also checks the model with the same data. --stages records what each step of predict takes, in one
+thread.
 """
 
 import argparse
@@ -51,13 +53,20 @@ def size_gb(folder: Path) -> float:
     return round(sum(path.stat().st_size for path in folder.iterdir()) / 1e9, 2)
 
 
+def anonymous_bytes(process: int) -> int:
+    """Look up the memory of a process that is no page of a file; 0 once it has ended."""
+    found = Path(f"/proc/{process}/status").read_text().partition("RssAnon:")[2].split()
+    return int(found[0]) * 1024 if found else 0
+
+
 def run(*command: str) -> dict[str, float]:
     """Measure a command as `run_naysay` does, with the workers of Ray if there are any."""
-    most, seconds_of = 0, {}
+    most, anonymous, seconds_of = 0, 0, {}
 
     def watch(process: int) -> None:
-        nonlocal most
+        nonlocal most, anonymous
         total = 0
+        anonymous = max(anonymous, anonymous_bytes(process))
         for each in psutil.Process(process).children(recursive=True):
             try:
                 if each.cmdline()[:1] == ["ray::call"]:
@@ -70,7 +79,12 @@ def run(*command: str) -> dict[str, float]:
     found = run_naysay(*command, watch=watch)
     seconds = found.pop("processor_seconds")
     cpu_seconds = round(sum(seconds_of.values()), 1) if seconds_of else seconds
-    return {**found, "cpu_seconds": cpu_seconds, "peak_of_workers_gb": round(most / 1e9, 3)}
+    measured = {
+        "cpu_seconds": cpu_seconds,
+        "anonymous_gb": round(anonymous / 1e9, 3),
+        "peak_of_workers_gb": round(most / 1e9, 3),
+    }
+    return {**found, **measured}
 
 
 def stages(model: Path, part: Path) -> dict[str, float]:
@@ -105,12 +119,15 @@ def main() -> None:
     parser.add_argument("--fit", action="store_true")
     given = parser.parse_args()
     data, out = given.folder / ("fit" if given.fit else "predict"), given.folder / "out"
-    write_folder(data, 10_000_000 if given.fit else given.rows, 50 if given.fit else 20)
+    rows = given.rows // 2 if given.fit else given.rows
+    write_folder(data, rows, 50 if given.fit else 20)
     figures: dict[str, object] = {"data_gb": size_gb(data)}
     if given.fit:
         options = ("--learner", "network", "--epochs", "1", "--batch-size", "4096")
         options += ("--memory", "0.3", "--out", f"{out}-model", "--force")
         figures["fit"] = run("fit", str(data), "--label", "not", *options)
+        read = ("--label", "not", "--memory", "0.3")
+        figures["check"] = run("check", f"{out}-model", str(data), *read)
     for network in () if given.fit else given.networks:
         own = read_own(make_table(5000, 0, 20), label="not")
         fit_own(own, network=network, epochs=5)[0].save(given.folder / network)
@@ -120,11 +137,11 @@ def main() -> None:
         shutil.rmtree(out, ignore_errors=True)
         more = ("--ray",) if given.ray else ()
         found = run("predict", str(given.folder / network), str(data), "--out", str(out), *more)
-        found["rows_per_second"] = round(given.rows / found["seconds"])
-        found["rows_per_cpu_second"] = round(given.rows / found["cpu_seconds"])
+        found["rows_per_second"] = round(rows / found["seconds"])
+        found["rows_per_cpu_second"] = round(rows / found["cpu_seconds"])
         figures[network] = found | {"out_gb": size_gb(out)}
     print(json.dumps(figures), flush=True)
-    write_record("large_predict", figures, n_runs=1, rows=given.rows, ray=given.ray)
+    write_record("large_predict", figures, n_runs=1, rows=rows, ray=given.ray)
 
 
 if __name__ == "__main__":

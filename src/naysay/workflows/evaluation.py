@@ -57,7 +57,7 @@ def evaluate_answers(
     parameters of `evaluate` for complementary labels.
     """
     labels, log = (answers[each[answers]] for each in (own.is_label, own.is_yes_no))
-    n_labelled, n_asked = (len(np.unique(own.example[each])) for each in (labels, log))
+    n_labelled, n_asked = (int(_is_first(own.example[each]).sum()) for each in (labels, log))
     if n_labelled and n_labelled >= n_asked:
         example = own.example[labels]
         return evaluate(
@@ -97,15 +97,22 @@ def evaluate(
 ) -> Evaluation:
     """Test Q by the answers, and estimate accuracy and precision unless they refute it.
 
-    All answers about an example count for the estimates, and one of them for the test, because
-    answers about one example are not independent. `is_exact` is False if Q was estimated and
-    `Q_samples` are not known: more is then needed to call an estimate impossible.
+    Answers are in the order of the examples. All about an example count for the estimates, and one
+    of them for the test, because answers about one example are not independent. `is_exact` is False
+    if Q was estimated and `Q_samples` are not known: more is then needed to call an estimate
+    impossible.
     """
-    _, first = np.unique(example, return_index=True)
+    first = _is_first(example)
+    one_each = first.all()
     agreement = check_matrix(
-        labels[first], Q, predictions=predicted[first], Q_samples=Q_samples, seed=seed
+        labels if one_each else labels[first],
+        Q,
+        predictions=predicted if one_each else predicted[first],
+        Q_samples=Q_samples,
+        seed=seed,
     )
-    sample = Sample(predicted, labels, Q, Q_samples=Q_samples, examples=example)
+    examples = None if one_each else example
+    sample = Sample(predicted, labels, Q, Q_samples=Q_samples, examples=examples)
     accuracy, outside = sample.accuracy()
     precision = sample.precision() if by_class else ()  # slow with many classes
     reason = agreement.reason if is_exact else None
@@ -128,6 +135,11 @@ def evaluate(
         agreement,
         f"{reason[0].upper()}{reason[1:]}. The accuracy cannot be estimated with it. {WHAT_TO_DO}",
     )
+
+
+def _is_first(example: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Mark the first answer about each example, for answers in the order of the examples."""
+    return np.diff(example, prepend=-1) > 0
 
 
 def unknown(estimate: Estimate, reason: str) -> Estimate:

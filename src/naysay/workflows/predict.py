@@ -44,7 +44,7 @@ _SUFFIXES = (".csv", ".parquet", ".pq")
 _NOTE = "_naysay.json"  # what the predictions in a folder are of; readers of Parquet ignore it
 _FORMULA = ("=", "+", "-", "@")
 _MOST_ROWS = 1 << 16  # of a batch
-_BATCH_BYTES = 1 << 25  # of the inputs of a batch
+_BATCH_BYTES = 1 << 25  # of the inputs of a batch, and of its probabilities
 
 # Columns to copy, inputs, and where these are missing.
 _Batches = Iterator[tuple[dict[str, Any], Any, Any]]
@@ -94,7 +94,8 @@ def predict_file(
     if isinstance(recipe, Recipe):
         recipe = recipe.with_text_model(text_model)
     item_size = 4 if isinstance(recipe, Recipe) else 1
-    n_rows = max(1, min(_MOST_ROWS, _BATCH_BYTES // (item_size * math.prod(recipe.shape))))
+    row_bytes = max(item_size * math.prod(recipe.shape), 8 * len(model.classes_))
+    n_rows = max(1, min(_MOST_ROWS, _BATCH_BYTES // row_bytes))
     is_path = isinstance(data, str | Path) and str(data) != "-"
     kind = kind_of_folder(data)
     if kind == "images":
