@@ -42,4 +42,4 @@ print(f"{own.n_examples} images, {len(own.anchors[1])} with a known class: {own.
 clf = ComplementaryClassifier(transition="estimate", learner="linear", random_state=0)
 clf.fit(own.X, own.ruled_out, anchors=own.anchors)
 right = (clf.predict(X[n_asked:]) == y[n_asked:]).mean()
-print(f"images that nobody was asked about: {right:.0%} right")
+print(f"images not asked about: {right:.0%} right")
