@@ -187,7 +187,7 @@ class ComplementaryClassifier(ComplementaryEstimator):
         ``metrics.accuracy_without_labels(…, Q_samples=…)``.
     accuracy_ : naysay.metrics.Estimate or None
         With ``transition="estimate"`` and at least 10 random anchors, the accuracy on new examples.
-        It is estimated from the anchors, by networks that were not trained on them, and does not
+        It is estimated from the anchors, by models that were not trained on them, and does not
         depend on the matrix. See `naysay.metrics.accuracy_with_few_labels`.
     learned_transition_ : TransitionMatrix
         Only with ``method="cpe-t"``: the matrix that was learned, starting from `transition_`.
