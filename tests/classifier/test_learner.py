@@ -117,6 +117,20 @@ def test_the_default_beats_the_anchors_alone_on_digits(digits):
     assert {"network", "anchors alone"} <= {each["name"] for each in clf.candidates_}
 
 
+def test_a_model_that_is_no_better_than_guessing_is_reported():
+    rng = np.random.default_rng(0)
+    y = rng.integers(4, size=200)
+    labels = TransitionMatrix.uniform(4).sample(y, seed=0)
+    clf = ComplementaryClassifier(learner="kernel", random_state=0)
+    found = {
+        name: clf.fit_quietly(X.astype(np.float32), labels)
+        for name, X in {"noise": rng.normal(size=(200, 4)), "classes": np.eye(4)[y]}.items()
+    }
+    assert found["classes"] == ()
+    (message,) = found["noise"]
+    assert "better than guessing" in message
+
+
 def test_learners_that_cannot_do_what_is_asked_say_so():
     X, y = load_iris(return_X_y=True)
     with pytest.raises(InvalidInput, match="learner must be one of auto, network"):

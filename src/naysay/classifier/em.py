@@ -20,12 +20,11 @@ from naysay.classifier.pooling import (
     Evidence,
     Floats,
     HeldOutCalibration,
-    normalised,
     pool_evidence,
+    shares_of_classes,
 )
 from naysay.classifier.preparation import Preparation
 
-_POOLING_ROUNDS = 15
 _POOLING_FOLDS = 5
 _MOST_POOLED = 6_000  # examples: finding neighbours takes quadratic time
 _NEGLIGIBLE = 0.01  # weight of a class of an example; smaller ones are left out
@@ -178,7 +177,7 @@ def start_from_neighbours(X: Any, evidence: Evidence, prior: Floats | None) -> F
     examples are pooled, drawn at random; the rows of the others are NaN.
     """
     n, rng = len(evidence.likelihood), np.random.default_rng(evidence.seed)
-    everyone = np.tile(_shares_of_classes(evidence.likelihood), (n, 1))
+    everyone = np.tile(shares_of_classes(evidence.likelihood), (n, 1))
     shares = evidence.fit_calibration(everyone).calibrate(everyone)
     rows = np.sort(rng.permutation(n)[:_MOST_POOLED])
     if hasattr(X, "select_dtypes"):
@@ -196,11 +195,3 @@ def start_from_neighbours(X: Any, evidence: Evidence, prior: Floats | None) -> F
     probs = np.full(everyone.shape, np.nan)
     probs[rows] = pooled.calibration.calibrate(pooled.out_of_fold)
     return probs
-
-
-def _shares_of_classes(likelihood: Floats) -> Floats:
-    """Find the most likely shares of the classes among all examples, by EM."""
-    shares = np.full(likelihood.shape[1], 1 / likelihood.shape[1])
-    for _ in range(_POOLING_ROUNDS):
-        shares = normalised(likelihood * shares).mean(axis=0)
-    return shares

@@ -457,12 +457,12 @@ class ComplementaryClassifier(ComplementaryEstimator):
         self.history_, self.candidates_ = learned.history, learned.candidates
         self.recipe_ = self.provenance_ = self.accuracy_ = None  # of an earlier fit
         if estimate is None or data.anchors is None:
-            return data.warnings
+            return data.warnings + learned.warnings
         if learned.out_of_fold and trainer.anchor_repeats and estimate.at_anchors is not None:
             probs, at_anchors = learned.out_of_fold
             estimate = estimate._replace(predictions=probs, at_anchors=at_anchors)
         self.accuracy_ = accuracy_at_anchors(estimate, data.labels, data.anchors, learned.held_out)
-        return data.warnings + estimate.warnings
+        return data.warnings + estimate.warnings + learned.warnings
 
     def estimate_transition(self, X: Any, y: Any, **known: Any) -> TransitionEstimate:
         """Estimate Q as ``fit`` does with ``transition="estimate"``, without training on it.

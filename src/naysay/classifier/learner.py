@@ -19,7 +19,13 @@ from naysay._base.errors import InvalidInput
 from naysay.classifier import candidates as kinds
 from naysay.classifier.candidates import Candidate
 from naysay.classifier.inputs import Anchors
-from naysay.classifier.pooling import Evidence, Floats, normalised, pool_evidence
+from naysay.classifier.pooling import (
+    Evidence,
+    Floats,
+    normalised,
+    pool_evidence,
+    shares_of_classes,
+)
 from naysay.classifier.targets import RobustHeldOut, Targets, log_evidence
 from naysay.classifier.trainer import Trainer, accuracy_measure, train_with_restarts
 from naysay.losses import LikelihoodLoss
@@ -51,6 +57,7 @@ _STEPS = 300  # of training on posteriors, and as many on the evidence
 MOST_STEPS = 20_000  # of the networks of large tables, all together
 _MOST_NETWORKS = 100_000  # examples times networks of large tables
 _MOST_HELD_OUT = 10_000  # examples, for each of these networks
+_CLEARLY = 2  # standard errors by which a model must be better than guessing
 
 
 class Learned(NamedTuple):
@@ -65,6 +72,7 @@ class Learned(NamedTuple):
     candidates: Sequence[dict[str, Any]] = ()
     held_out: tuple[NDArray[np.int64], Floats] | None = None
     out_of_fold: tuple[Floats, Floats] | None = None  # NaN for anchors that were never held out
+    warnings: tuple[str, ...] = ()
 
 
 class Pool:
@@ -240,7 +248,13 @@ def learn_mixture(
     found = [each._replace(finish=cache(each.finish)) for each in found]
     weights, mixed = kinds.mix(evidence, found)
     network = kinds.combine(evidence, found, weights)
-    learned = Learned(network, history, _describe(found, weights), out_of_fold=pool.split(mixed))
+    learned = Learned(
+        network,
+        history,
+        _describe(found, weights),
+        out_of_fold=pool.split(mixed),
+        warnings=warn_if_guessing(evidence, mixed),
+    )
     if pool.is_sample and learner == "auto":
         return _learn_from_all(pool, learned, found, trainer, targets, loss, transitions)
     return learned
@@ -366,7 +380,33 @@ def _learn_from_all(
     found.append(Candidate(name, of_networks, calibration, lambda: networks, seconds))
     weights, mixed = kinds.mix(evidence, found)
     network = kinds.combine(evidence, found, weights)
-    return Learned(network, history, _describe(found, weights), held_out=(scored, mixed))
+    return Learned(
+        network,
+        history,
+        _describe(found, weights),
+        held_out=(scored, mixed),
+        warnings=warn_if_guessing(evidence, mixed),
+    )
+
+
+def warn_if_guessing(evidence: Evidence, probs: Floats) -> tuple[str, ...]:
+    """Warn if predictions explain the evidence that they were made without no better than shares.
+
+    The shares are those of the classes among all examples, which are the same for each.
+    """
+    likelihood = evidence.likelihood[evidence.is_scored]
+    if len(likelihood) < 2:
+        return ()
+    by_model = (probs[evidence.is_scored] * likelihood).sum(axis=1)
+    gain = np.log(by_model + 1e-300) - np.log(likelihood @ shares_of_classes(evidence.likelihood))
+    if gain.mean() > _CLEARLY * gain.std() / math.sqrt(len(gain)):
+        return ()
+    return (
+        "the labels do not show that the model is better than guessing: those that were held out "
+        "are no more likely under its predictions than under the shares of the classes. More "
+        "labels, several for each example, or true classes of some would help, and so would "
+        "leaving out features that say nothing about the class",
+    )
 
 
 def bound_steps(options: training.Options, n_examples: int, n_steps: int) -> training.Options:

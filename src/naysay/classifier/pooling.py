@@ -19,6 +19,7 @@ from naysay.transition.algebra import Floats
 _K = 10  # neighbours
 _ROUNDS = 8  # of spreading
 _EM_ROUNDS = 10
+_SHARES_ROUNDS = 15  # of EM for the shares of the classes among all examples
 _CHUNK = 2**24  # distances computed at a time
 _MOST_FEATURES = 256  # projected to so many for distances
 _TEMPERATURES = (0.1, 0.15, 0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0)
@@ -30,6 +31,14 @@ def normalised(values: Floats) -> Floats:
     """Divide rows by their sums."""
     values = np.maximum(values, 1e-12)
     return values / values.sum(axis=1, keepdims=True)
+
+
+def shares_of_classes(likelihood: Floats) -> Floats:
+    """Find the most likely shares of the classes among all examples, by EM."""
+    shares = np.full(likelihood.shape[1], 1 / likelihood.shape[1])
+    for _ in range(_SHARES_ROUNDS):
+        shares = normalised(likelihood * shares).mean(axis=0)
+    return shares
 
 
 class Scale(NamedTuple):
