@@ -5,7 +5,9 @@
 Appends one line to results/collapsed.jsonl. Predictions are right in 80 % of cases and other
 classes otherwise. A merged model never predicts class 1, but class 0 instead; in a mixed one, what
 is predicted as 0 or 1 is either at random. Matrices that are not uniform are drawn anew in each
-run; those of "three labels" have three labels for each class.
+run; those of "three labels" have three labels for each class. "estimated" is a healthy model where
+Q is an estimate from 20 labels of each class and its samples are given, "as exact" where they are
+not.
 """
 
 import time
@@ -27,7 +29,8 @@ MATRICES = {
 
 def run(case: tuple[int, str, int]) -> dict[str, float]:
     n_classes, kind, n = case
-    found = {"healthy": 0, "rare": 0, "merged": 0, "mixed": 0}
+    names = ("healthy", "rare", "merged", "mixed", "estimated", "as exact", "estimated, merged")
+    found = dict.fromkeys(names, 0)
     for seed in range(FIRST_SEED, FIRST_SEED + N_RUNS):
         rng = np.random.default_rng(seed)
         Q = MATRICES[kind](n_classes, seed)
@@ -37,20 +40,36 @@ def run(case: tuple[int, str, int]) -> dict[str, float]:
         labels = Q.sample(true, seed=rng)
         either = np.where(healthy < 2, rng.integers(2, size=n), healthy)
         absent = true != 1  # class 1 does not occur and is not predicted
+        merged = np.where(healthy == 1, 0, healthy)
+        estimate, samples = estimate_from_pairs(np.asarray(Q), rng)
         cases = {
-            "healthy": (healthy, labels),
-            "rare": (np.where(healthy == 1, 0, healthy)[absent], labels[absent]),
-            "merged": (np.where(healthy == 1, 0, healthy), labels),
-            "mixed": (either, labels),
+            "healthy": (healthy, labels, Q, None),
+            "rare": (merged[absent], labels[absent], Q, None),
+            "merged": (merged, labels, Q, None),
+            "mixed": (either, labels, Q, None),
+            "estimated": (healthy, labels, estimate, samples),
+            "as exact": (healthy, labels, estimate, None),
+            "estimated, merged": (merged, labels, estimate, samples),
         }
-        for name, (predictions, given) in cases.items():
+        for name, (predictions, given, matrix, known) in cases.items():
             probs = np.eye(n_classes)[predictions]
-            findings = find_collapsed_classes(probs, given, Q).findings
-            if name in ("healthy", "rare"):
+            findings = find_collapsed_classes(probs, given, matrix, Q_samples=known).findings
+            if name in ("healthy", "rare", "estimated", "as exact"):
                 found[name] += bool(findings)
             else:
                 found[name] += any({"0", "1"} & {*each.classes} for each in findings)
     return {name: number / N_RUNS for name, number in found.items()}
+
+
+def estimate_from_pairs(Q: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Estimate Q from 20 labels of each class, with samples from the posterior."""
+    possible = ~np.eye(len(Q), dtype=bool)
+    estimate, samples = np.zeros_like(Q), np.zeros((50, *Q.shape))
+    for row, free in enumerate(possible):
+        counts = rng.multinomial(20, Q[row, free]) + 0.5
+        estimate[row, free] = counts / counts.sum()
+        samples[:, row, free] = rng.dirichlet(counts, 50)
+    return estimate, samples
 
 
 def main() -> None:

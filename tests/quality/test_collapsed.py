@@ -181,3 +181,46 @@ def test_labels_that_do_not_fit_are_refused():
         quality.find_collapsed_classes(np.eye(6), [0, 1], animals())
     with pytest.raises(InvalidInput, match="row 0 sums to 2"):
         quality.find_collapsed_classes(2 * np.eye(6), np.arange(6), animals())
+
+
+def _estimated(seed, n_pairs=20, n_classes=5):
+    """Draw a matrix, labels of 3,000 predictions, and an estimate from a few pairs per class."""
+    rng = np.random.default_rng(seed)
+    off = ~np.eye(n_classes, dtype=bool)
+    values, estimate = np.zeros((2, n_classes, n_classes))
+    samples = np.zeros((50, n_classes, n_classes))
+    for row in range(n_classes):
+        values[row, off[row]] = rng.dirichlet(np.full(n_classes - 1, 1.5))
+        counts = 1.0 + rng.multinomial(n_pairs, values[row, off[row]])
+        estimate[row, off[row]] = counts / counts.sum()
+        samples[:, row, off[row]] = rng.dirichlet(counts, 50)
+    true = rng.integers(n_classes, size=3000)
+    wrong = (true + rng.integers(1, n_classes, size=3000)) % n_classes
+    predicted = np.where(rng.random(3000) < 0.8, true, wrong)
+    return predicted, TransitionMatrix(values).sample(true, seed=rng), estimate, samples
+
+
+def test_the_error_of_an_estimated_matrix_is_no_finding():
+    healthy = [_estimated(seed) for seed in range(16)]
+    as_exact, as_estimate = (
+        sum(
+            bool(quality.find_collapsed_classes(np.eye(5)[predicted], labels, Q, Q_samples=known))
+            for predicted, labels, Q, samples in healthy
+            for known in [samples if are_given else None]
+        )
+        for are_given in (False, True)
+    )
+    assert as_exact >= 3  # the matrices are far enough off
+    assert as_estimate <= 1
+
+
+def test_swapped_classes_are_found_with_an_estimated_matrix():
+    found = 0
+    for seed in range(8):
+        predicted, labels, Q, samples = _estimated(seed)
+        swapped = np.array([1, 0, 2, 3, 4])[predicted]
+        findings = quality.find_collapsed_classes(
+            np.eye(5)[swapped], labels, Q, Q_samples=samples
+        ).findings
+        found += any({"0", "1"} == {*each.classes} for each in findings)
+    assert found >= 5

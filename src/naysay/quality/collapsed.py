@@ -28,6 +28,8 @@ _ROUNDING = 1e-9
 _N_SIMULATED = 199
 _MAX_CLASSES = 30  # with more, simulation takes minutes
 _LEAST_STATISTIC = 3.0  # a smaller one is never significant, so nothing is simulated
+_MOST_SAMPLES = 50  # of an estimated Q
+_NEARLY_ALL_SAMPLES = 0.95
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,7 @@ def find_collapsed_classes(
     comp_labels: ArrayLike,
     Q: TransitionMatrix | ArrayLike,
     *,
+    Q_samples: ArrayLike | None = None,
     confidence: float = 0.95,
 ) -> CollapsedClasses:
     r"""Find classes that are dead, merged or swapped, from complementary labels alone.
@@ -108,6 +111,9 @@ def find_collapsed_classes(
     If Q is badly conditioned (``Q.diagnose()``), many labels are needed to find anything; a
     singular Q, with which some classes have the same distribution of labels, is an error.
 
+    The errors of an estimated Q look like confused classes. With `Q_samples`, a finding must be
+    significant under nearly all of them.
+
     Parameters
     ----------
     probs : array of shape (n, n_classes)
@@ -115,6 +121,8 @@ def find_collapsed_classes(
     comp_labels : array of shape (n,)
         As indices, or as names if Q has names.
     Q : TransitionMatrix or array of shape (n_classes, n_classes)
+    Q_samples : array of shape (n_samples, n_classes, n_classes), optional
+        Samples of Q if it was estimated, such as ``transition_samples_`` of a classifier.
     confidence : float, default=0.95
 
     Examples
@@ -144,12 +152,13 @@ def find_collapsed_classes(
     counts = joint_counts(labels, predictions, matrix.n_classes)
     level = (1 - confidence) / 3  # of each of three tests
     z = float(ndtri(1 - level / matrix.n_classes**2))  # K classes, K (K - 1) pairs
-    composition, at_least = _class_shares(counts.T, inverse, z)
-    _, prior_at_least = _class_shares(counts.sum(axis=1)[None], inverse, z)
+    samples = None if Q_samples is None else _spread_out(Q_samples)
+    composition, at_least = _class_shares(counts.T, inverse, z, samples)
+    _, prior_at_least = _class_shares(counts.sum(axis=1)[None], inverse, z, samples)
     shares = counts.sum(axis=0) / len(array)
     findings = _findings(shares, prior_at_least[0], at_least, matrix.classes)
     if not any(each.kind == "matrix" for each in findings):
-        given = (counts.T, np.asarray(matrix), level, matrix.classes)
+        given = (counts.T, np.asarray(matrix), level, matrix.classes, samples)
         lost = {each.classes[0] for each in findings}
         findings += [each for each in _lost_classes(*given) if each.classes[0] not in lost]
         pairs = [{*each.classes} for each in findings]
@@ -165,7 +174,15 @@ def find_collapsed_classes(
     )
 
 
-def _class_shares(counts: NDArray[np.int64], inverse: Floats, z: float) -> tuple[Floats, Floats]:
+def _spread_out(Q_samples: ArrayLike) -> Floats:
+    """Select some of the samples of Q, evenly."""
+    samples = np.asarray(Q_samples, dtype=np.float64)
+    return samples[np.linspace(0, len(samples) - 1, min(_MOST_SAMPLES, len(samples))).astype(int)]
+
+
+def _class_shares(
+    counts: NDArray[np.int64], inverse: Floats, z: float, Q_samples: Floats | None
+) -> tuple[Floats, Floats]:
     """Estimate the share of each class in groups with these label counts, and lower bounds.
 
     The last term of the bound, as in Bernstein's inequality, allows for the label that is the
@@ -179,7 +196,11 @@ def _class_shares(counts: NDArray[np.int64], inverse: Floats, z: float) -> tuple
     means = label_shares @ inverse
     variances = np.maximum(label_shares @ inverse**2 - means**2, 0)
     missed = means - inverse.min(axis=0)
-    lower = means - z * np.sqrt(variances / at_least_one) - z**2 * missed / (3 * at_least_one)
+    variances /= at_least_one
+    if Q_samples is not None:
+        inverses = [each for each in map(invert, Q_samples) if each is not None]
+        variances += np.square(label_shares @ np.array(inverses) - means).mean(axis=0)
+    lower = means - z * np.sqrt(variances) - z**2 * missed / (3 * at_least_one)
     empty = sizes == 0
     return np.where(empty, np.nan, means), np.where(empty, 0.0, lower)
 
@@ -248,7 +269,11 @@ def _confused(k: int, other: int, others: Floats, classes: tuple[str, ...]) -> F
 
 
 def _lost_classes(
-    counts: NDArray[np.int64], Q: Floats, level: float, classes: tuple[str, ...]
+    counts: NDArray[np.int64],
+    Q: Floats,
+    level: float,
+    classes: tuple[str, ...],
+    Q_samples: Floats | None,
 ) -> list[Finding]:
     """Find classes that are hardly predicted, but occur in the predictions of another class.
 
@@ -280,8 +305,9 @@ def _lost_classes(
             if n_larger > at_most:
                 break
         else:
-            if at_most >= 0:
-                holder = int(groups[int(np.argmax(statistics))])
+            place = int(np.argmax(statistics))
+            holder, limit = int(groups[place]), float(limits[place])
+            if at_most >= 0 and _is_robust([(holder, k)], counts, limit, Q_samples):
                 text = (
                     f"{classes[k]!r} is predicted for {sizes[k] / sizes.sum():.1%} of the examples,"
                     f" but its labels are significant among those predicted as {classes[holder]!r}:"
@@ -297,6 +323,7 @@ def _mixed_pairs(
     Q: Floats,
     level: float,
     classes: tuple[str, ...],
+    Q_samples: Floats | None,
     composition: Floats,
 ) -> list[Finding]:
     """Find pairs of classes of which each makes up over a fifth of the predictions of the other.
@@ -307,9 +334,11 @@ def _mixed_pairs(
     n_classes, found = len(Q), []
     seems_mixed = np.triu(np.minimum(composition, composition.T) > _MERGED, 1)
     for k, other in np.argwhere(seems_mixed).tolist():
-        statistic = sum(_excess(counts[i], Q, j, _MERGED)[0] for i, j in ((k, other), (other, k)))
+        both = [(k, other), (other, k)]
+        statistic = sum(_excess(counts[i], Q, j, _MERGED)[0] for i, j in both)
         p_value = chdtrc(1, statistic) / 2 + chdtrc(2, statistic) / 4
-        if p_value < level / (n_classes * (n_classes - 1) / 2):
+        is_significant = p_value < level / (n_classes * (n_classes - 1) / 2)
+        if is_significant and _is_robust(both, counts, _MERGED, Q_samples):
             there, back = np.minimum((composition[k, other], composition[other, k]), 1)
             kind = "swapped" if (there + back) / 2 > _NEARLY_ALL else "merged"
             text = (
@@ -319,6 +348,21 @@ def _mixed_pairs(
             )
             found.append(Finding(kind, (classes[k], classes[other]), text))
     return found
+
+
+def _is_robust(
+    pairs: list[tuple[int, int]],
+    counts: NDArray[np.int64],
+    limit: float,
+    Q_samples: Floats | None,
+) -> bool:
+    """Check that the statistics of these groups and classes are large under samples of Q too."""
+    if Q_samples is None:
+        return True
+    statistics = [
+        sum(_excess(counts[group], each, k, limit)[0] for group, k in pairs) for each in Q_samples
+    ]
+    return float(np.mean(np.array(statistics) > _LEAST_STATISTIC)) >= _NEARLY_ALL_SAMPLES
 
 
 def _excess(counts: NDArray[np.int64], Q: Floats, k: int, limit: float) -> tuple[float, Floats]:

@@ -270,7 +270,7 @@ def check_model(
     try:
         if len(labels):
             answered = probs if len(examples) == len(probs) else probs[examples]
-            collapsed = find_collapsed_classes(answered, labels, Q)
+            collapsed = find_collapsed_classes(answered, labels, Q, Q_samples=Q_samples)
     except InvalidTransitionMatrix as problem:
         notes.append(str(problem))
     if wrong_matrix is None and collapsed and collapsed.findings[0].kind == "matrix":
