@@ -215,7 +215,7 @@ def test_a_sample_that_happens_to_hold_no_mistake_proves_nothing():
     true = np.arange(20) % 3
     labels = (true + 1 + np.arange(20) % 2) % 3
     accuracy, *_, warning = evaluate(true, labels, np.arange(20), MISTAKES)
-    assert accuracy.value > 1.1
+    assert accuracy.value == 1  # 1.125 before it is moved to the bound
     assert accuracy.standard_error == pytest.approx(0)
     assert str(accuracy).startswith("100.0 %")
     assert warning is None
@@ -228,6 +228,41 @@ def test_all_answers_about_an_example_count_for_the_accuracy(model, tmp_path):
     found = json.loads(done.stdout)
     assert (found["n_examples"], found["n_answers"]) == (2, 4)
     assert found["accuracy"]["n_labels"] == 4
+
+
+def test_true_labels_drawn_within_each_class_are_weighted(model, tmp_path):
+    rng = np.random.default_rng(4)
+    true = rng.choice(3, size=3000, p=[0.8, 0.1, 0.1])
+    X = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 2.0]])[true] + rng.normal(size=(3000, 2))
+    labels = np.array(CLASSES)[MISTAKES.sample(true, seed=rng)]
+    known = np.full(3000, "", dtype=object)
+    for each in range(3):
+        known[np.flatnonzero(true == each)[:60]] = CLASSES[each]
+    clf = ComplementaryClassifier.load(model)
+    accuracy = (clf.predict(X.astype(np.float32)) == np.array(CLASSES)[true]).mean()
+    path = write_table(tmp_path / "new.csv", X, labels, **{"is": known})
+    found = check_file(clf, path, label="not", true_label="is")
+    stated = found.accuracy_from_true_labels.value
+    assert abs(stated - accuracy) < 0.05  # with equal weights, it would be 9 points lower
+    assert any("drawn within each class" in each for each in found.notes)
+    by_chance = np.array(CLASSES, dtype=object)[true]
+    by_chance[150:] = ""
+    path = write_table(tmp_path / "random.csv", X, labels, **{"is": by_chance})
+    found = check_file(clf, path, label="not", true_label="is")
+    assert not any("drawn within each class" in each for each in found.notes)
+
+
+def test_an_estimate_that_chance_took_out_of_bounds_is_moved_or_unknown():
+    Q = np.array([[0, 0.55, 0.45], [0.5, 0, 0.5], [0.45, 0.55, 0]])
+    true = np.random.default_rng(0).integers(3, size=3000)
+    values = []
+    for seed in range(12):
+        labels = TransitionMatrix(Q).sample(true, seed=seed)
+        for n in (40, 3000):
+            found = evaluate(true[:n], labels[:n], np.arange(n), TransitionMatrix(Q))
+            values += [each.value for each in (found.accuracy, *found.precision)]
+    assert all(each is None or 0 <= each <= 1 for each in values)
+    assert 1.0 in values
 
 
 def test_features_are_made_as_in_training_where_the_model_knows_how(model, tmp_path, monkeypatch):

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from scipy.optimize import nnls
+from scipy.special import chdtrc, xlogy
 
-from naysay import metrics, quality
+from naysay import quality
 from naysay._base.answers import NO, YES
 from naysay._base.checks import row_slices, shorten
 from naysay._base.errors import InvalidInput, InvalidTransitionMatrix
@@ -18,6 +20,7 @@ from naysay.datasets.own import OwnData, read_own
 from naysay.datasets.own.images import ImageRecipe
 from naysay.datasets.own.recipe import Recipe
 from naysay.metrics import Estimate
+from naysay.metrics.few_labels import class_weights, few_labels_estimate
 from naysay.observations import Observations
 from naysay.quality import (
     Agreement,
@@ -40,6 +43,11 @@ from naysay.workflows.evaluation import evaluate_answers, predict_in_parts
 from naysay.workflows.files import check_order_known, read_transition
 
 _N_SHOWN = 20  # annotators, in the text
+_UNLIKE_SHARES = 0.01  # p-value of the classes of examples with true labels
+_DRAWN_WITHIN_CLASSES = (
+    "The true labels do not have the class shares that are predicted for all examples. They were "
+    "taken as drawn within each class, and weighted by the shares that the predictions imply."
+)
 _LEAST_MISTAKES = 0.01  # rate of mistaken answers to suggestions, to find which are
 _N_DOUBTFUL = 5  # answers that are probably wrong, in the text
 
@@ -221,7 +229,8 @@ def check_model(
 
     All answers count for the accuracy. The collapsed classes are found in the first answer about
     each example, because several answers about one example are not independent. Examples whose true
-    class is known score the model directly, unless they were picked (``anchors_are="picked"``).
+    class is known score the model directly, unless they were picked (``anchors_are="picked"``); if
+    equally many of each class were drawn, their classes are weighted by the predicted shares.
     """
     if tuple(map(str, model.classes_)) != own.classes:
         raise InvalidInput(
@@ -259,13 +268,8 @@ def check_model(
     is_known = own.true_labels >= 0
     from_true_labels = None
     if is_known.sum() > 1 and anchors_are == "random":
-        confidence = probs.max(axis=1) / probs.sum(axis=1)
-        from_true_labels = metrics.accuracy_with_few_labels(
-            own.true_labels[is_known],
-            predicted[is_known],
-            scores=confidence[is_known],
-            all_scores=confidence,
-        )
+        from_true_labels, note = _score_by_true_labels(own.true_labels, probs)
+        notes += [] if note is None else [note]
     collapsed = described = None
     try:
         if len(labels):
@@ -322,6 +326,41 @@ def check_model(
         off_their_matrix=distances,
         notes=tuple(notes),
     )
+
+
+def _score_by_true_labels(
+    true: NDArray[np.int64], probs: NDArray[np.floating]
+) -> tuple[Estimate, str | None]:
+    """Score a model by the true classes that are known; they are -1 elsewhere.
+
+    If their classes are not as frequent as what is predicted for all examples, they were drawn
+    within each class. The classes are then weighted by the shares that explain the mean prediction
+    as a mixture of the mean predictions for each class, and half of the difference that this makes
+    is added to the standard error.
+    """
+    known = np.flatnonzero(true >= 0)
+    true, at_known = true[known], probs[known].astype(np.float64)
+    confidence = probs.max(axis=1) / probs.sum(axis=1)
+    mean = np.maximum(probs.mean(axis=0, dtype=np.float64), 1e-6)
+    counts = np.bincount(true, minlength=len(mean))
+    expected = len(true) * mean / mean.sum()
+    p_value = chdtrc(len(mean) - 1, 2 * xlogy(counts, counts / expected).sum())
+    correct = (at_known.argmax(axis=1) == true).astype(np.float64)
+    note, weights_error = None, 0.0
+    weights, strata = class_weights(true, None)
+    if p_value < _UNLIKE_SHARES:
+        note = _DRAWN_WITHIN_CLASSES
+        of_class = np.eye(len(mean))  # mean prediction; the class itself if none is known
+        for each in np.flatnonzero(counts):
+            of_class[each] = at_known[true == each].mean(axis=0)
+        shares, _ = nnls(of_class.T, mean)
+        weights, strata = class_weights(true, shares)
+        by_predictions, _ = class_weights(true, mean)
+        weights_error = abs(float((weights - by_predictions) @ correct)) / 2
+    found = few_labels_estimate(
+        correct, weights, strata, confidence[known], confidence, weights_error=weights_error
+    )
+    return found, note
 
 
 def _choose_matrices(

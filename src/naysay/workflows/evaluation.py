@@ -121,9 +121,9 @@ def evaluate(
         reason = f"{describe_outside(accuracy)} {explained}: Q does not describe these labels"
     if reason is None:
         return Evaluation(
-            accuracy,
+            _within_bounds(accuracy),
             tuple(
-                unknown(each, _WIDE) if np.ptp(each.interval) > _WIDEST else each
+                unknown(each, _WIDE) if np.ptp(each.interval) > _WIDEST else _within_bounds(each)
                 for each in precision
             ),
             agreement,
@@ -145,6 +145,18 @@ def _is_first(example: NDArray[np.int64]) -> NDArray[np.bool_]:
 def unknown(estimate: Estimate, reason: str) -> Estimate:
     """Replace an estimate by the reason why there is none."""
     return replace(estimate, value=None, standard_error=None, interval=(0.0, 1.0), unknown=reason)
+
+
+def _within_bounds(estimate: Estimate) -> Estimate:
+    """Move an unbiased estimate that chance took out of 0 to 100 % to the bound.
+
+    If the interval is wide, the bound would say nothing about the value, which is then unknown.
+    """
+    if estimate.value is None or 0 <= estimate.value <= 1:
+        return estimate
+    if np.ptp(estimate.interval) > _WIDEST:
+        return unknown(estimate, _WIDE)
+    return replace(estimate, value=float(np.clip(estimate.value, 0, 1)))
 
 
 def predict_in_parts(
