@@ -182,6 +182,22 @@ def test_labels_that_are_not_uniform_refute_the_assumption_that_they_are():
     assert report.accuracy.value is None
 
 
+def test_all_labels_test_an_assumed_matrix_not_only_those_held_out():
+    """A model that learned with a wrong matrix hides it from the few labels that are held out."""
+    rng = np.random.default_rng(7)
+    Q = TransitionMatrix.without_zeros(5, (0.55, 0.2, 0.15, 0.1), seed=0)
+    y = rng.integers(5, size=800)
+    frame = pd.DataFrame(y[:, None] + rng.normal(0, 2, size=(800, 3)), columns=list("abc"))
+    frame["not"] = Q.sample(y, seed=rng)
+    own = read_own(frame, label="not", classes=[f"{k}" for k in range(5)])
+    _, report = fit_own(own, learner="kernel")
+    assert report.agreement.n_labels == 800
+    assert report.agreement.refuted
+    assert report.accuracy.unknown is not None
+    _, report = fit_own(own, transition=Q, learner="kernel")
+    assert not report.agreement.refuted
+
+
 def test_random_anchors_show_the_accuracy_and_picked_ones_do_not():
     own = read_own(make_frame(600, n_known=60)[0], label="not", true_label="is")
     _, report = fit_own(own, transition="estimate", learner="network", epochs=15)

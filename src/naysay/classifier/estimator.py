@@ -228,6 +228,7 @@ class ComplementaryClassifier(ComplementaryEstimator):
     """
 
     accuracy_: Estimate | None = None
+    unseen_: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
     network_: nn.Module
     candidates_: Sequence[dict[str, Any]] = ()
     loss_: nn.Module
@@ -456,6 +457,7 @@ class ComplementaryClassifier(ComplementaryEstimator):
         self.network_ = learned.network.to(trainer.device)
         self.history_, self.candidates_ = learned.history, learned.candidates
         self.recipe_ = self.provenance_ = self.accuracy_ = None  # of an earlier fit
+        self.unseen_ = learned.unseen
         if estimate is None or data.anchors is None:
             return data.warnings + learned.warnings
         if learned.out_of_fold and trainer.anchor_repeats and estimate.at_anchors is not None:

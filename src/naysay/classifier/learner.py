@@ -74,6 +74,16 @@ class Learned(NamedTuple):
     out_of_fold: tuple[Floats, Floats] | None = None  # NaN for anchors that were never held out
     warnings: tuple[str, ...] = ()
 
+    @property
+    def unseen(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Numbers and predicted classes of examples whose labels the predictions did not use."""
+        if self.out_of_fold is not None:
+            predicted = self.out_of_fold[0].argmax(axis=1)
+            return np.arange(len(predicted)), predicted
+        if self.held_out is not None and len(self.held_out[1]):
+            return self.held_out[0], self.held_out[1].argmax(axis=1)
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+
 
 class Pool:
     """Examples and anchors together, in folds.

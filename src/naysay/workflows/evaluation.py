@@ -93,6 +93,7 @@ def evaluate(
     by_class: bool = True,
     Q_samples: Any = None,
     is_exact: bool = True,
+    agreement: Agreement | None = None,
     seed: int | np.random.Generator = 0,
 ) -> Evaluation:
     """Test Q by the answers, and estimate accuracy and precision unless they refute it.
@@ -100,17 +101,18 @@ def evaluate(
     Answers are in the order of the examples. All about an example count for the estimates, and one
     of them for the test, because answers about one example are not independent. `is_exact` is False
     if Q was estimated and `Q_samples` are not known: more is then needed to call an estimate
-    impossible.
+    impossible. An `agreement` with more answers takes the place of the test.
     """
     first = _is_first(example)
     one_each = first.all()
-    agreement = check_matrix(
-        labels if one_each else labels[first],
-        Q,
-        predictions=predicted if one_each else predicted[first],
-        Q_samples=Q_samples,
-        seed=seed,
-    )
+    if agreement is None:
+        agreement = check_matrix(
+            labels if one_each else labels[first],
+            Q,
+            predictions=predicted if one_each else predicted[first],
+            Q_samples=Q_samples,
+            seed=seed,
+        )
     examples = None if one_each else example
     sample = Sample(predicted, labels, Q, Q_samples=Q_samples, examples=examples)
     accuracy, outside = sample.accuracy()
@@ -145,6 +147,25 @@ def _is_first(example: NDArray[np.int64]) -> NDArray[np.bool_]:
 def unknown(estimate: Estimate, reason: str) -> Estimate:
     """Replace an estimate by the reason why there is none."""
     return replace(estimate, value=None, standard_error=None, interval=(0.0, 1.0), unknown=reason)
+
+
+def check_by_all_labels(
+    own: OwnData, Q: TransitionMatrix, predicted: NDArray[np.int64], seed: int
+) -> Agreement:
+    """Test a matrix that was not estimated by one label of each example.
+
+    `predicted` has the class of each example by a model that has not seen its label, or -1. The
+    frequencies of labels do not need it.
+    """
+    given = np.flatnonzero(own.is_label)
+    given = given[_is_first(own.example[given])]
+    labels, predicted = own.label[given], predicted[own.example[given]]
+    found = check_matrix(labels, Q, seed=seed)
+    seen = predicted >= 0
+    if not seen.any():
+        return found
+    by_prediction = check_matrix(labels[seen], Q, predictions=predicted[seen], seed=seed)
+    return replace(found, p_predictions=by_prediction.p_predictions)
 
 
 def _within_bounds(estimate: Estimate) -> Estimate:

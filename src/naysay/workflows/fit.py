@@ -46,7 +46,11 @@ from naysay.workflows.annotators import (
     matrix_of_lists,
     observations,
 )
-from naysay.workflows.evaluation import evaluate_answers, predict_in_parts
+from naysay.workflows.evaluation import (
+    check_by_all_labels,
+    evaluate_answers,
+    predict_in_parts,
+)
 
 _FIRST_A_MATRIX = (
     "5 to 10 true labels per class, from which to estimate Q: the present Q does not describe "
@@ -88,8 +92,8 @@ class FitReport:
     complementary labels of the held-out examples; unknown if these refute the matrix."""
     accuracy_without_labels: metrics.Estimate  # from the complementary labels in any case
     precision: tuple[metrics.Estimate, ...]  # how often a prediction of each class is correct
-    agreement: Agreement  # of the held-out labels with the matrix
-    matrix_fits: bool  # whether the held-out labels do not refute the matrix
+    agreement: Agreement  # of the matrix with held-out labels, or with all if it was not estimated
+    matrix_fits: bool  # whether the labels do not refute the matrix
     candidates: tuple[dict[str, Any], ...]
     """The kinds of models that were fitted, as `candidates_`; empty if there was no choice."""
     n_predicted: tuple[int, ...]  # how often each class is predicted among all examples
@@ -299,10 +303,18 @@ def fit_own(
     if own.asked_at_random is not None:
         is_used &= own.asked_at_random
     answers = np.flatnonzero(is_used)
-    matrix_for_evaluation = Q
+    matrix_for_evaluation, agreement = Q, None
     if estimate is None:  # the mean of the given matrices, over exactly the held-out answers
         who = annotator_names(own, answers[own.is_label[answers]])
         matrix_for_evaluation = pool(who, matrices)
+        if own.is_label.any():
+            unseen = np.full(own.n_examples, -1)
+            unseen[is_held_out] = predicted[is_held_out]
+            if clf.unseen_ is not None:
+                rows, classes = clf.unseen_
+                unseen[training[rows]] = classes
+            pooled = pool(annotator_names(own, own.is_label), matrices)
+            agreement = check_by_all_labels(own, pooled, unseen, seed)
     evaluation = evaluate_answers(
         predicted,
         own,
@@ -311,6 +323,7 @@ def fit_own(
         mistakes=mistakes,
         Q_samples=Q_samples,
         is_exact=estimate is None or Q_samples is not None,
+        agreement=agreement,
         seed=seed,
     )
     accuracy = clf.accuracy_ or evaluation.accuracy
