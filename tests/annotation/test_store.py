@@ -7,7 +7,7 @@ import sys
 import threading
 import uuid
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from naysay import InvalidData, InvalidInput
 from naysay._base.task_tables import answer_table, deal_table, item_table
+from naysay.annotation import store
 from naysay.annotation.questions import Item, Settings
 from naysay.annotation.store import LostDatabase, Task, create
 
@@ -50,7 +51,9 @@ def valid(task):
     return rows(task, answer_table, answer_table.c.withdrawn.is_(None))
 
 
-ACTIONS = st.sampled_from(["deal", "deal", "answer", "answer", "again", "undo", "later", "wait"])
+ACTIONS = st.sampled_from(
+    ["deal", "deal", "deal to all", "answer", "answer", "again", "undo", "later", "wait"]
+)
 
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
@@ -72,6 +75,9 @@ def test_no_example_gets_more_answers_than_wanted_and_nobody_gets_one_twice(
                 held[one] = task.deal(one, which + 1, now=now)
                 items = [each.item for each in held[one]]
                 assert len(set(items)) == len(items) >= 0
+            elif action == "deal to all":
+                wants = {each: (number + which + place) % 4 for place, each in enumerate(who)}
+                held = task.submit(task.queue.deal, wants, now).result()
             elif action == "wait":
                 now += 4.0 * which
             elif action == "answer" and held[one]:
@@ -368,3 +374,18 @@ def test_answers_that_are_saved_together_do_not_disturb_each_other(tmp_path):
                 together[place].result()
         assert together[7].result() is None
         assert sorted(row.deal for row in valid(task)) == sorted([first.deal, third.deal])
+
+
+def test_questions_for_all_who_answer_at_once_take_few_statements(tmp_path):
+    with make_task(tmp_path, 200, n_answers=2) as task:
+        who = people(task, 8)
+        first = {one: task.deal(one, 1)[0] for one in who}
+        made = []
+        sa.event.listen(task._writer, "before_cursor_execute", lambda *given: made.append(given[2]))
+        jobs = [store._Answer(Future(), one, new_answer(first[one]), 6, 1.0) for one in who]
+        task._commit(jobs)
+        dealt = [job.future.result() for job in jobs]
+    assert [status for status, _ in dealt] == ["saved"] * 8
+    assert {len(questions) for _, questions in dealt} == {6}
+    assert max(Counter(each.item for _, more in dealt for each in more).values()) == 2
+    assert len(made) <= 20  # each is a round trip to PostgreSQL; one person's take 8

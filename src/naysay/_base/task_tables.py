@@ -153,8 +153,10 @@ def connect(target: str | Path, *, writes: bool = False, creates: bool = False) 
     """
     url = database_url(target)
     if url.get_backend_name() != "sqlite":
-        try:
-            return sa.create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": 10})
+        try:  # who writes tries again; who reads finds out first whether the connection is lost
+            return sa.create_engine(
+                url, pool_pre_ping=not writes, connect_args={"connect_timeout": 10}
+            )
         except ModuleNotFoundError:
             raise InvalidInput(
                 "A PostgreSQL database needs psycopg. Install it: pip install 'naysay[annotate]'"

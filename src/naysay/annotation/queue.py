@@ -7,7 +7,8 @@ example gets more answers than wanted. All of it happens in transactions of the 
 import json
 import random
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -15,6 +16,7 @@ import sqlalchemy as sa
 from naysay._base.errors import InvalidInput
 from naysay._base.task_tables import (
     ANSWERED,
+    IS_VALID,
     LATER,
     LEASED,
     RELEASED,
@@ -29,6 +31,9 @@ item, deal, answer = item_table.c, deal_table.c, answer_table.c
 _SWEEP = 2.0  # seconds between searches for leases that ended
 _REST = 2.0  # seconds before the queue of a person is searched again, when it was empty
 _START = -(2**62)  # before the first place
+
+
+_Rows = dict[int, list[Any]]  # of each person
 
 
 class Question(NamedTuple):
@@ -55,52 +60,68 @@ class Queue:
         self._n_known: int | None = None
 
     def deal(
-        self, connection: sa.Connection, who: int, want: int, now: float | None = None
-    ) -> list[Question]:
-        """Lease questions to a person until they have `want`, and list all that they have."""
+        self, connection: sa.Connection, wants: Mapping[int, int], now: float | None = None
+    ) -> dict[int, list[Question]]:
+        """Lease questions to people until each has as many as wanted, and list all they have.
+
+        For all of them together, because each statement is a round trip to the database.
+        """
         now = time.time() if now is None else now
         if now - self._swept >= _SWEEP or now < self._swept:
             self._sweep(connection, now)
-        until = now + self.settings.lease
-        rows = connection.execute(_HELD, {"who": who, "states": [LEASED, RELEASED], "most": 50})
-        mine = rows.all()
-        held = [row for row in mine if row.state == LEASED]
-        if held and min(row.until for row in held) < until - self.settings.lease / 4:
-            connection.execute(_RENEW, [{"deal_id": row.deal, "until_": until} for row in held])
-        missing = want - len(held)
-        if missing > 0 and now - self._resting.get(who, -_REST) >= _REST:
-            released = [row for row in mine if row.state == RELEASED]
-            held += self._deal_more(connection, who, missing, released, now)
-            if len(held) < want:
-                self._resting[who] = now
-            else:
-                self._resting.pop(who, None)
-        return [_question(row) for row in held]
+        leased, others = self._held(connection, wants)
+        until, soon = now + self.settings.lease, now + 0.75 * self.settings.lease
+        ending = [rows for rows in leased.values() if any(row.until < soon for row in rows)]
+        if ending:
+            numbers = [row.deal for rows in ending for row in rows]
+            connection.execute(_RENEW, {"deals": _padded(numbers), "until_": until})
+        lacking = {
+            who: want - len(leased[who])
+            for who, want in wants.items()
+            if want > len(leased[who]) and now - self._resting.get(who, -_REST) >= _REST
+        }
+        if lacking:
+            self._deal_more(connection, lacking, others, now)
+            leased, _ = self._held(connection, wants)
+            for who in lacking:
+                if len(leased[who]) < wants[who]:
+                    self._resting[who] = now
+                else:
+                    self._resting.pop(who, None)
+        return {who: [_question(row) for row in rows] for who, rows in leased.items()}
+
+    def _held(self, connection: sa.Connection, people: Iterable[int]) -> tuple[_Rows, list[Any]]:
+        """Find the questions that are leased to each person, and those that they may have again."""
+        rows = connection.execute(_HELD, {"people": _padded(people)}).all()
+        leased: _Rows = {who: [] for who in people}
+        for row in rows:
+            if row.state == LEASED:
+                leased[row.person].append(row)
+        return leased, [row for row in rows if row.state != LEASED]
 
     def _deal_more(
-        self, connection: sa.Connection, who: int, want: int, released: list[Any], now: float
-    ) -> list[Any]:
-        found = self._lease_again(connection, released[:want], now)
-        n_known = sum(self._rng.random() < self._known_rate(connection) for _ in range(want))
-        chosen: list[tuple[Any, str]] = []
-        if len(found) < want and n_known:
-            rows = connection.execute(_KNOWN, {"who": who, "most": min(n_known, want - len(found))})
-            chosen += [(row, "known") for row in rows]
-        lacking = want - len(found) - len(chosen)
-        n_random = sum(self._rng.random() < self.settings.random_share for _ in range(lacking))
-        # One pool stands in for the other.
-        for pool, most in ((0, n_random), (1, lacking), (0, lacking)):
-            taken = {row.item for row, _ in chosen}
-            most = min(most, want - len(found) - len(chosen))
-            rows = self._from_pool(connection, who, pool, most + len(taken)) if most else []
-            rows = [row for row in rows if row.item not in taken][:most]
-            chosen += [(row, "model" if row.chosen else "random") for row in rows]
-        if chosen:
-            found += self._lease(connection, who, chosen, now)
-        if len(found) < want:
-            facts = {"who": who, "states": [LATER], "most": want - len(found)}
-            found += self._lease_again(connection, connection.execute(_HELD, facts).all(), now)
-        return found
+        self, connection: sa.Connection, wants: dict[int, int], others: list[Any], now: float
+    ) -> None:
+        """Lease so many more questions to each person, if there are so many."""
+        wants = self._lease_again(connection, others, RELEASED, wants, now)
+        chosen: _Rows = {who: [] for who in wants}
+
+        def lacking() -> dict[int, int]:
+            return {who: want - len(chosen[who]) for who, want in wants.items()}
+
+        if known_rate := self._known_rate(connection):
+            self._choose(connection, _KNOWN, self._draw(wants, known_rate), chosen)
+        draw = self._draw(lacking(), self.settings.random_share)
+        self._choose(connection, 0, draw, chosen)
+        for pool in (1, 0):  # one stands in for the other
+            self._choose(connection, pool, lacking(), chosen)
+        if any(chosen.values()):
+            self._lease(connection, chosen, now)
+        self._lease_again(connection, others, LATER, lacking(), now)
+
+    def _draw(self, numbers: dict[int, int], rate: float) -> dict[int, int]:
+        """Draw how many of so many questions are of a kind that has this rate."""
+        return {who: sum(self._rng.random() < rate for _ in range(n)) for who, n in numbers.items()}
 
     def _known_rate(self, connection: sa.Connection) -> float:
         if self._n_known is None:
@@ -108,58 +129,97 @@ class Queue:
             self._n_known = connection.execute(known).scalar_one()
         return self.settings.known_rate if self._n_known else 0.0
 
-    def _from_pool(
-        self, connection: sa.Connection, who: int, pool: int, most: int
-    ) -> Sequence[Any]:
-        """Find examples that need answers and were never dealt to this person."""
-        after = self._cursors.get((who, pool), _START)
-        facts = {"who": who, "pool": pool, "most": most}
-        rows = connection.execute(_FRESH, {**facts, "after": after}).all()
-        if len(rows) < most and after > _START:  # leases that ended may be before the cursor
-            rows = connection.execute(_FRESH, {**facts, "after": _START}).all()
-        if rows:
-            self._cursors[who, pool] = max(after, rows[0].place - 1)
-        return rows
+    def _choose(
+        self, connection: sa.Connection, pool: int, numbers: dict[int, int], chosen: _Rows
+    ) -> None:
+        """Choose examples of a pool, so many for each person, who was never dealt any of them.
 
-    def _lease(
-        self, connection: sa.Connection, who: int, chosen: list[tuple[Any, str]], now: float
-    ) -> list[Any]:
-        rows = []
-        for row, asked_by in chosen:
-            question, offered = self.settings.draw(row.item, who)
-            rows.append(
-                {
-                    "item": row.item,
-                    "person": who,
-                    "question": question,
-                    "offered": json.dumps(offered),
-                    "asked_by": asked_by,
-                    "dealt": now,
-                    "until": now + self.settings.lease,
-                    "state": LEASED,
-                }
-            )
-        ids = connection.execute(_INSERT_DEALS, rows).scalars().all()
-        taken = [row.item for row, asked_by in chosen if asked_by != "known"]
-        if taken:
-            connection.execute(_TAKE_ALL, {"items": taken})
-        return [
-            _Held(number, each["item"], row.name, row.cells, each["question"], each["offered"])
-            for number, each, (row, _) in zip(ids, rows, chosen, strict=True)
-        ]
+        They are searched for all people together, then for each who lacks some, and at last from
+        the start of the pool: leases that ended may be there.
+        """
+        numbers = {who: n + len(chosen[who]) for who, n in numbers.items() if n}
+        here = {who: self._cursors.get((who, pool), _START) for who in numbers}
+        searches = [([who], after) for who, after in here.items()]
+        searches += [([who], _START) for who, after in here.items() if after > _START]
+        if len(here) > 1:
+            searches.insert(0, ([*here], min(here.values())))
+        for people, after in searches:
+            lacking = {who: n for who in people if (n := numbers[who] - len(chosen[who])) > 0}
+            if not lacking:
+                continue
+            taken = Counter(row.item for rows in chosen.values() for row in rows)
+            facts = {"after": after, "most": sum(lacking.values()) + len(taken)}
+            dealt: set[tuple[int, int]] = set()
+            if len(people) > 1:
+                rows = connection.execute(_FRESH[pool], facts).all()
+                items = [row.item for row in rows]
+                pairs = {"people": _padded(people), "items": _padded(items)}
+                dealt = {(row.person, row.item) for row in connection.execute(_DEALT, pairs)}
+            else:
+                rows = connection.execute(_FRESH_TO_ONE[pool], {**facts, "who": people[0]}).all()
+            for who, n in lacking.items():
+                new = [row for row in rows if (who, row.item) not in dealt]
+                if new:
+                    self._cursors[who, pool] = max(here[who], new[0].place - 1)
+                mine = {row.item for row in chosen[who]}
+                free = [
+                    row
+                    for row in new
+                    if row.item not in mine and (pool == _KNOWN or row.room > taken[row.item])
+                ]
+                chosen[who] += free[:n]
+                taken.update(row.item for row in free[:n])
 
-    def _lease_again(self, connection: sa.Connection, rows: Sequence[Any], now: float) -> list[Any]:
-        """Lease questions again that a person had: those whose lease ended, or put off."""
-        leased = []
+    def _lease(self, connection: sa.Connection, chosen: _Rows, now: float) -> None:
+        new = []
+        for who, rows in chosen.items():
+            for row in rows:
+                question, offered = self.settings.draw(row.item, who)
+                by = "known" if row.known is not None else "model" if row.chosen else "random"
+                new.append(
+                    {
+                        "item": row.item,
+                        "person": who,
+                        "question": question,
+                        "offered": json.dumps(offered),
+                        "asked_by": by,
+                        "dealt": now,
+                        "until": now + self.settings.lease,
+                        "state": LEASED,
+                    }
+                )
+        connection.execute(_INSERT_DEALS, new)
+        taken = Counter(row.item for rows in chosen.values() for row in rows if row.known is None)
+        while taken:  # several people may have taken one example
+            connection.execute(_TAKE_ALL, {"items": _padded(taken)})
+            taken = Counter({number: n - 1 for number, n in taken.items() if n > 1})
+
+    def _lease_again(
+        self,
+        connection: sa.Connection,
+        rows: list[Any],
+        state: int,
+        wants: dict[int, int],
+        now: float,
+    ) -> dict[int, int]:
+        """Lease questions again that people had: those whose lease ended, or put off.
+
+        Return how many each person lacks after it.
+        """
+        wants = dict(wants)
         for row in rows:
-            if row.known is None and not _take(connection, row.item):
-                continue  # others have answered it since
-            connection.execute(
-                _SET_STATE,
-                {"deal_id": row.deal, "to": LEASED, "until_": now + self.settings.lease},
-            )
-            leased.append(row)
-        return leased
+            if row.state != state or wants.get(row.person, 0) <= 0:
+                continue
+            until = now + self.settings.lease
+            leased = {"deal_id": row.deal, "was": state, "until_": until}
+            if not connection.execute(_LEASE_AGAIN, leased).rowcount:
+                continue  # another server has leased it to this person
+            if row.known is None and not _take(connection, row.item):  # others have answered it
+                back = {"deal_id": row.deal, "to": state, "until_": 0.0}
+                connection.execute(_SET_STATE, back)
+                continue
+            wants[row.person] -= 1
+        return wants
 
     def _sweep(self, connection: sa.Connection, now: float) -> None:
         """Give back the questions whose leases have ended."""
@@ -191,10 +251,10 @@ class Queue:
         that does not fit its question.
         """
         deals = sorted({each["deal"] for _, each, _ in given})
-        rows = {row.id: row for row in connection.execute(_TO_ANSWER, {"deals": deals})}
+        rows = {row.id: row for row in connection.execute(_TO_ANSWER, {"deals": _padded(deals)})}
         states = {number: row.state for number, row in rows.items()}
-        keys = {"keys": [each["id"] for _, each, _ in given if _is_key(each["id"])]}
-        saved = {row.id: row.deal for row in connection.execute(_SAVED, keys)}
+        keys = _padded(each["id"] for _, each, _ in given if _is_key(each["id"]))
+        saved = {row.id: row.deal for row in connection.execute(_SAVED, {"keys": keys})}
         found: list[str | InvalidInput] = []
         new: list[dict[str, Any]] = []
         for who, each, now in given:
@@ -221,7 +281,8 @@ class Queue:
             found.append(status)
         if new:
             connection.execute(_INSERT_ANSWER, new)
-            connection.execute(_ARE_ANSWERED, {"deals": [each["deal"] for each in new]})
+            answered = _padded(each["deal"] for each in new)
+            connection.execute(_ARE_ANSWERED, {"deals": answered})
         return found
 
     def _check(
@@ -265,9 +326,9 @@ class Queue:
         n_reopened = 0
         for key in filter(_is_key, keys):
             row = connection.execute(_ANSWERED, {"key": key}).first()
-            if row is None or row.withdrawn is not None:
+            facts = {"key": key, "now": time.time()}
+            if row is None or not connection.execute(_WITHDRAW, facts).rowcount:
                 continue
-            connection.execute(_WITHDRAW, {"key": key, "now": time.time()})
             connection.execute(_SET_STATE, {"deal_id": row.deal, "to": RELEASED, "until_": 0.0})
             if row.known is None:
                 connection.execute(_GIVE_BACK, {"item_id": row.item})
@@ -279,6 +340,12 @@ class Queue:
         """Put items that a model may choose at places in the order of questions."""
         order = [{"item_id": number, "to": place} for number, place in places]
         connection.execute(_RANK, order)
+
+
+def _padded(values: Iterable[Any]) -> list[Any]:
+    """Repeat the last value up to a power of 2: of few statements, each stays prepared."""
+    found = list(values)
+    return found + found[-1:] * ((1 << (len(found) - 1).bit_length()) - len(found))
 
 
 def check_answer(
@@ -318,16 +385,7 @@ def _question(row: Any) -> Question:
 
 
 # The statements, made once.
-class _Held(NamedTuple):
-    deal: int
-    item: int
-    name: str
-    cells: str | None
-    question: str
-    offered: str
-
-
-_who, _most = sa.bindparam("who"), sa.bindparam("most")
+_people, _most = sa.bindparam("people", expanding=True), sa.bindparam("most")
 _HELD = (
     sa.select(
         deal.id.label("deal"),
@@ -338,37 +396,36 @@ _HELD = (
         deal.offered,
         deal.until,
         deal.state,
+        deal.person,
         item.known,
     )
     .join_from(deal_table, item_table, deal.item == item.id)
     .where(
-        deal.person == _who,
-        deal.state.in_(sa.bindparam("states", expanding=True)),
+        deal.person.in_(_people),
+        deal.state.in_([LEASED, RELEASED, LATER]),
         deal.state != ANSWERED,  # for the index
+        sa.or_(deal.state == LEASED, item.room > 0, item.known.is_not(None)),
     )
     .order_by(deal.state, deal.dealt, deal.id)
-    .limit(_most)
 )
-_was_dealt = sa.exists().where(deal.item == item.id, deal.person == _who)
-_FRESH = (
-    sa.select(item.id.label("item"), item.name, item.cells, item.chosen, item.place)
-    .where(
-        item.room > 0,
-        item.pool == sa.bindparam("pool"),
-        item.place > sa.bindparam("after"),
-        ~_was_dealt,
-    )
-    .order_by(item.place)
-    .limit(_most)
-    .with_for_update(skip_locked=True)
-)
-_KNOWN = (
-    sa.select(item.id.label("item"), item.name, item.cells, item.chosen, item.place)
-    .where(item.known.is_not(None), ~_was_dealt)
+_fresh = (
+    sa.select(item.id.label("item"), item.place, item.known, item.room, item.chosen)
+    .where(item.place > sa.bindparam("after"))
     .order_by(item.place)
     .limit(_most)
 )
-_INSERT_DEALS = deal_table.insert().returning(deal.id, sort_by_parameter_order=True)
+_FRESH = [  # for several people, some of whom may know these examples
+    _fresh.where(item.room > 0, item.pool == pool).with_for_update(skip_locked=True)
+    for pool in (0, 1)
+]
+_KNOWN = len(_FRESH)
+_FRESH.append(_fresh.where(item.known.is_not(None)))
+_was_dealt = sa.exists().where(deal.item == item.id, deal.person == sa.bindparam("who"))
+_FRESH_TO_ONE = [statement.where(~_was_dealt) for statement in _FRESH]
+_DEALT = sa.select(deal.person, deal.item).where(
+    deal.person.in_(_people), deal.item.in_(sa.bindparam("items", expanding=True))
+)
+_INSERT_DEALS = deal_table.insert()
 _TAKE_ALL = (
     item_table.update()
     .where(item.id.in_(sa.bindparam("items", expanding=True)), item.room > 0)
@@ -384,13 +441,18 @@ _RANK = (
 )
 _RENEW = (
     deal_table.update()
-    .where(deal.id == sa.bindparam("deal_id"))
+    .where(deal.id.in_(sa.bindparam("deals", expanding=True)))
     .values(until=sa.bindparam("until_"))
 )
 _SET_STATE = (
     deal_table.update()
     .where(deal.id == sa.bindparam("deal_id"))
     .values(state=sa.bindparam("to"), until=sa.bindparam("until_"))
+)
+_LEASE_AGAIN = (
+    deal_table.update()
+    .where(deal.id == sa.bindparam("deal_id"), deal.state == sa.bindparam("was"))
+    .values(state=LEASED, until=sa.bindparam("until_"))
 )
 _PUT_OFF = (
     deal_table.update()
@@ -440,6 +502,6 @@ _ANSWERED = (
 )
 _WITHDRAW = (
     answer_table.update()
-    .where(answer.id == sa.bindparam("key"))
+    .where(answer.id == sa.bindparam("key"), IS_VALID)
     .values(withdrawn=sa.bindparam("now"))
 )

@@ -200,8 +200,8 @@ class Server:
         """Send the questions that are leased to this person, and lease more."""
         who = self.person(request)
         self.allow(who)
-        deal = self.task.submit(self.task.queue.deal, who.id, _AHEAD)
-        questions = await asyncio.wrap_future(deal)
+        deal = self.task.submit(self.task.queue.deal, {who.id: _AHEAD})
+        questions = (await asyncio.wrap_future(deal))[who.id]
         progress = await asyncio.to_thread(self.task.progress, who.id)
         return JSONResponse(
             {

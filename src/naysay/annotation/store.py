@@ -255,11 +255,17 @@ class Task:
         if not answers:
             return [job.work(connection) for job in jobs if isinstance(job, _Work)]
         found = self.queue.answer(connection, [(e.who, e.given, e.now) for e in answers])
+        pairs = list(zip(answers, found, strict=True))
+        wants: dict[int, int] = {}
+        for job, status in pairs:
+            if job.want > 0 and not isinstance(status, Exception):
+                wants[job.who] = max(job.want, wants.get(job.who, 0))
+        dealt = self.queue.deal(connection, wants) if wants else {}
         return [
             status
             if isinstance(status, Exception)
-            else (status, self.queue.deal(connection, job.who, job.want) if job.want > 0 else [])
-            for job, status in zip(answers, found, strict=True)
+            else (status, dealt[job.who] if job.want > 0 else [])
+            for job, status in pairs
         ]
 
     def _files(self) -> list[int]:
@@ -283,7 +289,7 @@ class Task:
 
     def deal(self, who: int, want: int = 6, *, now: float | None = None) -> list[Question]:
         """Lease questions to a person until they have `want`, and list all that they have."""
-        return self.submit(self.queue.deal, who, want, now).result()
+        return self.submit(self.queue.deal, {who: want}, now).result()[who]
 
     def answer(self, who: int, given: dict[str, Any], *, now: float | None = None) -> str:
         """Save an answer once, whatever happens: see `Queue.answer`."""
