@@ -1,4 +1,4 @@
-"""How often `quality.check_matrix` refutes a right matrix, and a uniform one that is wrong.
+"""Measure how often `quality.check_matrix` refutes a right matrix, and a wrong uniform one.
 
     python benchmarks/bench_agreement.py
 

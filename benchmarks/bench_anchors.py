@@ -1,4 +1,4 @@
-"""Accuracy of the anchors alone: what the true labels that LM/E is given would reach by themselves.
+"""Measure the accuracy of the anchors alone: training on the true labels of LM/E only.
 
     python benchmarks/bench_anchors.py
 

@@ -1,9 +1,9 @@
-"""What it is worth to estimate a matrix for each annotator, and what it costs where all are alike.
+"""Compare a matrix for each annotator with a common one, where annotators differ or are alike.
 
     python benchmarks/bench_annotators.py
 
 Digits, one answer each, 5 anchors per class, 3 seeds; accuracy with one estimated matrix for all
-answers and with annotators told apart. Appends one line to results/annotators.jsonl.
+answers and with one for each annotator. Appends one line to results/annotators.jsonl.
 """
 
 import statistics

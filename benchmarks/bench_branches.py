@@ -1,8 +1,8 @@
-"""ResNet-18 whose residual branches start silent or awake: a short training on CIFAR-10.
+"""Compare initial weights of the residual branches of ResNet-18 in a short training on CIFAR-10.
 
     python benchmarks/bench_branches.py DATA_FOLDER
 
-A silent branch has a last batch norm that starts at zero, so that its block starts as its shortcut.
+The last batch norm of a silent branch starts at zero, so that its block starts as the shortcut.
 Width 16, the first 10,000 images, "with0" labels, true Q, 4 epochs, one run of each on a CPU;
 scored on 2,000 test images. Appends to results/branches.jsonl.
 """

@@ -1,4 +1,4 @@
-"""How often merged classes are found, and how often a healthy model is reported.
+"""Measure how often merged classes are found, and how often a healthy model is reported.
 
     python benchmarks/bench_collapsed.py
 

@@ -1,4 +1,4 @@
-"""Speed and memory of the core, each against a baseline measured in the same run.
+"""Measure speed and memory of the core, each with a baseline in the same run.
 
     python benchmarks/bench_core.py
 

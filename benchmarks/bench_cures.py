@@ -1,12 +1,12 @@
-"""Classes that die in training, and what keeps them alive: clipping, prior matching, restarts.
+"""Compare remedies for classes that are lost in training: clipping, prior matching, restarts.
 
     python benchmarks/bench_cures.py [DATA_FOLDER]
 
 LeNet-5 on 6,000 examples of MNIST with labels "with0" (three labels per class), SGD with momentum,
 8 epochs, batch 128, at a learning rate that is too high and at a moderate one. Examples, matrix and
 labels are drawn anew for each seed. True labels of the test set serve for scoring only; a class is
-dead if fewer than 5 % of its test examples are found. Appends a line per learning rate to
-results/cures.jsonl.
+lost if fewer than 5 % of its test examples are predicted correctly. Appends a line per learning
+rate to results/cures.jsonl.
 """
 
 import statistics

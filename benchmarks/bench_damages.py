@@ -1,4 +1,4 @@
-"""Ten thousand randomly damaged files, and what the command line makes of them.
+"""Run the command line on ten thousand randomly damaged files.
 
     python benchmarks/bench_damages.py
 

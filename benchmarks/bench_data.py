@@ -1,4 +1,4 @@
-"""How long official data sets take from disk to torch tensors, against reading them plainly.
+"""Time the loading of official data sets into torch tensors, beside a short script.
 
     python benchmarks/bench_data.py [DATA_FOLDER]
 

@@ -1,4 +1,4 @@
-"""The demo over five seeds in each setting, with the accuracy of every method.
+"""Run the demo with five seeds in each setting, and record the accuracy of every method.
 
     python benchmarks/bench_demo.py [SETTING ...]
 

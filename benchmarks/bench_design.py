@@ -1,4 +1,4 @@
-"""Examples needed for the same accuracy: designed lists against uniform labels, on MNIST.
+"""Compare the examples needed with designed lists and with uniform labels, on MNIST.
 
     python benchmarks/bench_design.py [DATA_FOLDER]
 

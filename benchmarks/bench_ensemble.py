@@ -1,4 +1,4 @@
-"""Many small networks as one program, against the same ones trained one after another.
+"""Time many small networks trained as one program, and one after another.
 
     python benchmarks/bench_ensemble.py [--data-dir FOLDER] [--threads 2]
     python benchmarks/bench_ensemble.py --device cuda [--data-dir FOLDER] [--share 0.1]

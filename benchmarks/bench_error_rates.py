@@ -1,11 +1,11 @@
-"""Bias of the error rates of annotators, and how often their intervals contain the true rate.
+"""Measure the bias of annotators' error rates, and the coverage of their intervals.
 
     python benchmarks/bench_error_rates.py
 
 Appends one line to results/error_rates.jsonl. In each run, annotators with true error rates of 0,
 5, 30 and 100 % give 10, 30, 100 or 300 answers each, and one with 5 % gives 2,000. The class
-probabilities are certain, calibrated and right in 80 % of cases, or the same but too sure (their
-fourth power).
+probabilities are certain, calibrated and right in 80 % of cases, or the same but overconfident
+(their fourth power).
 """
 
 import numpy as np

@@ -1,18 +1,18 @@
-"""How near the estimated Q is to the true one: against anchors per class and examples.
+"""Measure the error of the estimated Q by the number of anchors per class and of examples.
 
     python benchmarks/bench_estimation.py digits
     python benchmarks/bench_estimation.py mnist [DATA_FOLDER [N_EXAMPLES [N_TRIALS]]]
     python benchmarks/bench_estimation.py coverage
     python benchmarks/bench_estimation.py large [N_LOST]
 
-Errors are the mean L1 distance of rows (0 to 2), of the paper's estimate ("anchors") and of what
-the classifier makes of it ("refined"). Matrix, labels and anchors are drawn anew in each trial.
-True labels serve for drawing, as anchors, and for scoring, nowhere else. `digits` varies the number
-of anchors and of examples; `mnist` has 10 anchors per class, an MLP with 256 units and 10 epochs,
-and compares accuracy with that of the true matrix. `coverage` counts how often the interval of an
-entry holds the true one, on simulated predictions. `large` times all of `naysay.estimation` on a
-million examples of 100 classes, N_LOST of which the probabilities name too seldom. Appends a
-line per setting to results/estimation.jsonl.
+Errors are the mean L1 distance of rows (0 to 2), of the paper's estimate ("anchors") and of the
+matrix that the classifier refines it to ("refined"). Matrix, labels and anchors are drawn anew in
+each trial. True labels serve for drawing, as anchors, and for scoring, nowhere else. `digits`
+varies the number of anchors and of examples; `mnist` has 10 anchors per class, an MLP with 256
+units and 10 epochs, and compares accuracy with that of the true matrix. `coverage` counts how often
+the interval of an entry contains the true one, on simulated predictions. `large` times all of
+`naysay.estimation` on a million examples of 100 classes, N_LOST of which are predicted too rarely.
+Appends a line per setting to results/estimation.jsonl.
 """
 
 import resource
@@ -101,10 +101,10 @@ def mnist(folder: Path, n_examples: int, n_trials: int) -> None:
             Q = make_transition(10, seed)
             clf, run = estimate(X, y, Q, 10, seed, **options)
             rng = np.random.default_rng(seed)
-            told = ComplementaryClassifier(transition=Q, random_state=seed, **options)
-            told.fit(X, Q.sample(y, seed=rng))
+            clf = ComplementaryClassifier(transition=Q, random_state=seed, **options)
+            clf.fit(X, Q.sample(y, seed=rng))
             run["accuracy"] = (clf.predict(X_test) == mnist.test.y).mean()
-            run["accuracy_true_Q"] = (told.predict(X_test) == mnist.test.y).mean()
+            run["accuracy_true_Q"] = (clf.predict(X_test) == mnist.test.y).mean()
             runs.append(run)
         print(setting, mean(runs), flush=True)
         size = "" if n_examples == len(mnist.train.y) else f"{n_examples} "
@@ -157,7 +157,7 @@ def coverage(n_simulated: int = 30, n: int = 3000, strength: float = 100.0) -> N
 
 
 def coverage_of_networks(n_trials: int = 10) -> None:
-    """Count what the intervals hold where networks judge, who are not as sure as they should be."""
+    """Measure the coverage of the intervals with miscalibrated predictions of networks."""
     images, labels = load_digits(return_X_y=True)
     off_diagonal = ~np.eye(10, dtype=bool)
     for setting, make_transition in PAPER_SETTINGS.items():

@@ -1,13 +1,12 @@
-"""Learning from human habits on two cores: LeNet-5 on CIFAR-10, three labels per image.
+"""Learn from labels drawn with a matrix of people: LeNet-5 on CIFAR-10, three labels per image.
 
     python benchmarks/bench_human.py [DATA_FOLDER]
 
-The labels are drawn from the published habits of the annotators of CLCIFAR-10, who err and treat
-some classes nearly alike. With the true matrix and with one estimated from 10 anchors per class,
-with and without a pull towards the class prior; one trial each. LeNet-5 is far too small for these
-images: what counts is whether classes die, and what estimating costs. True labels score at the
-end.
-Appends to results/human.jsonl.
+The labels are drawn with the published matrix of the annotators of CLCIFAR-10, who make mistakes
+and treat some classes nearly alike. With the true matrix and with one estimated from 10 anchors per
+class, with and without prior matching; one trial each. LeNet-5 is far too small for these images:
+the question is whether classes are lost, and how much accuracy estimating costs. True labels serve
+for scoring only. Appends to results/human.jsonl.
 """
 
 import sys

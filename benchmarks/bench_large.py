@@ -1,4 +1,4 @@
-"""Compare the default learner with a network on tables of more examples than all kinds learn from.
+"""Compare the default learner with a network on tables larger than its sample.
 
     python benchmarks/bench_large.py --data FOLDER [--seeds 500:503] [--only 0 6]
 

@@ -1,4 +1,4 @@
-"""What is learned from a log of suggestions: yes and no together, and rejections alone.
+"""Compare learning from a whole log of suggestions and from its rejections alone.
 
     python benchmarks/bench_logs.py                # all
     python benchmarks/bench_logs.py "model, 2%"    # some
@@ -6,7 +6,7 @@
 1,400 digits with one suggestion each, seeds that were not tuned on, accuracy on the other digits.
 The suggestions are those of a model trained on 50 other digits, of a rule (a tree trained on them,
 with a random class for 3 of 10 digits), or random, some classes four times as often as others. Up
-to 5 % of the answers are mistakes, and the classifier is told how many. "rejections" are the
+to 5 % of the answers are mistakes, and the classifier is given this rate. "rejections" are the
 rejected suggestions alone as complementary labels, with Q in proportion to the suggestions. The
 bounds of the accuracy are checked on logs about 100 random test digits, with the predictions of the
 classifier. Appends a line for each suggester and rate to results/logs.jsonl.

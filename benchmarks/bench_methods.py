@@ -1,10 +1,10 @@
-"""Every method on MNIST with one MLP: uniform labels and a strong bias, five trials each.
+"""Compare all methods on MNIST with one MLP: uniform labels and a strong bias, five trials each.
 
     python benchmarks/bench_methods.py [--jobs N] [DATA_FOLDER [METHOD ...]]
 
 784-500-10, batch 256, 8 epochs, the same learning rate for all; the matrix and the labels are drawn
-anew in each trial. Every method is told Q; those that cannot use it ignore it. Selection (the epoch
-kept) sees complementary labels only. Appends a line per setting to results/methods.jsonl.
+anew in each trial. Every method is given Q; those that cannot use it ignore it. The epoch that is
+kept is chosen by complementary labels only. Appends a line per setting to results/methods.jsonl.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Mistakes among complementary labels: what they cost, and how well their rate is estimated.
+"""Measure what mistakes among the labels cost, and how well their rate is estimated.
 
 python benchmarks/bench_mistakes.py fits       # accuracy with and without `mistakes=`
 python benchmarks/bench_mistakes.py rates      # coverage of the interval of the rate of mistakes

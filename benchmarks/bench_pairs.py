@@ -1,4 +1,4 @@
-"""What the labels of examples with known classes add to the estimate of Q, where classes overlap.
+"""Measure what the labels of anchors add to the estimate of Q where classes overlap.
 
     python benchmarks/bench_pairs.py [SEED ...]
 

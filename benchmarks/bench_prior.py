@@ -1,9 +1,9 @@
-"""Error of the class shares with and without shrinkage, for equal and unequal shares.
+"""Measure the error of class shares with and without shrinkage.
 
     python benchmarks/bench_prior.py
 
-Appends one line to results/prior.jsonl: the mean of Σ |estimate - share| for every kind of shares,
-of matrix and number of labels. A new matrix is drawn in each run.
+Appends one line to results/prior.jsonl: the mean of Σ |estimate - share| for equal and unequal
+shares, each kind of matrix and number of labels. A new matrix is drawn in each run.
 """
 
 import numpy as np

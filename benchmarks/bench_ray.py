@@ -1,4 +1,4 @@
-"""What Ray costs and what it gains: tasks per second, overhead of a run, speed-up, lost workers.
+"""Measure tasks per second, overhead of a run, speed-up and lost workers with Ray.
 
     python benchmarks/bench_ray.py [--data FOLDER] [--only tasks groups table killed]
 

@@ -1,4 +1,4 @@
-"""How far real complementary labels depend on the image beyond its class.
+"""Measure how far real complementary labels depend on the image beyond its class.
 
     python benchmarks/bench_real_labels.py DATA
 
@@ -7,7 +7,7 @@ vision-language model. If labels depended on the class alone, as a transition ma
 labels of an image would be independent given its class. The mutual information of two labels given
 the class, in bits, is compared with that after the labels of one class are shuffled among its
 images. Images of a class are also clustered by their pixels, to see whether a matrix for each
-cluster would explain what the class does not. The true classes serve this analysis only. Appends a
+cluster would explain the labels better. The true classes serve this analysis only. Appends a
 line to results/real_labels.jsonl.
 """
 

@@ -1,4 +1,4 @@
-"""How much accuracy is lost by choosing among six trainings with complementary labels only.
+"""Measure the accuracy lost by choosing among six trainings with complementary labels only.
 
     python benchmarks/bench_scores.py
 

@@ -3,9 +3,9 @@
     python benchmarks/bench_sizes.py [--only TEXT] [--seed 700]
 
 Tables from 60 to 1,000,000 rows, 4 to 3,000 features and 2 to 200 classes. Each is written to a CSV
-file and fitted by ``naysay fit``. Beside the accuracy on test examples stands that of logistic
+file and fitted by ``naysay fit``. The accuracy on test examples is compared with that of logistic
 regression on true labels of all training examples and, where ten examples per class have true
-labels, that of a support vector machine trained on these alone. Appends one JSON line to
+labels, with that of a support vector machine trained on these alone. Appends one JSON line to
 ``results/sizes.jsonl``.
 """
 

@@ -1,4 +1,4 @@
-"""Time and memory of all statistics without true labels: a million examples of 100 classes.
+"""Measure time and memory of all statistics on a million examples of 100 classes.
 
     python benchmarks/bench_statistics.py
 

@@ -1,9 +1,9 @@
-"""What a second thread is worth in small steps, on cores at rest and on busy ones.
+"""Measure the gain of a second thread in small steps, on idle cores and on busy ones.
 
     python benchmarks/bench_threads.py
 
 Fully connected networks trained by `naysay.training.fit`, with one thread and with two, in turns.
-The least time of a step counts at rest, the median where two other processes keep the cores busy.
+On idle cores the least time of a step is recorded, on busy ones the median.
 Appends one line to results/threads.jsonl.
 """
 
@@ -58,7 +58,7 @@ def keep_busy() -> None:
 
 
 def main() -> None:
-    loop._WORTH_MORE = 0  # threads as told, to compare
+    loop._WORTH_MORE = 0  # never choose a single thread
     results = {"at rest": measure(min)}
     others = [multiprocessing.Process(target=keep_busy, daemon=True) for _ in range(2)]
     for other in others:

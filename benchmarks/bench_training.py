@@ -2,13 +2,13 @@
 
 Three loops train the same network on the same labels in turns: `ComplementaryClassifier.fit`, the
 fastest loop that can be written by hand (tensor indexing, fused Adam), and a loop over a
-`DataLoader(TensorDataset)`, as most people write it. The shortest epoch of each counts; those of
-`fit` have a share of all else that it does. Then steps of a network so small that calls are all
-they take, 4-5-10 with batches of 8, by `training.fit` and by hand.
+`DataLoader(TensorDataset)`, as most people write it. The shortest epoch of each is recorded; those
+of `fit` include a share of its other work. Then steps of a network so small that only calls take
+time, 4-5-10 with batches of 8, by `training.fit` and by hand.
 
     python benchmarks/bench_training.py [DATA_FOLDER]
 
-Where MNIST is not at hand, random bytes of its shape take its place.
+Where MNIST is not available, random bytes of its shape are used.
 """
 
 import sys

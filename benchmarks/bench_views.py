@@ -1,12 +1,12 @@
-"""Two views against one, uniform labels, images moved at random, three trials each.
+"""Compare two views with one: uniform labels, images shifted at random, three trials each.
 
     python benchmarks/bench_views.py [DATA_FOLDER]
 
 5,000 images of MNIST with LeNet-5: ``forward`` is trained as many epochs and twice as many, which
 takes as long as two views do. Then scikit-learn's digits with the default MLP, with and without
-dropout. Every method is told Q. The epoch kept is that of least loss on held-out complementary
-labels; true labels score at the end. Five minutes of one core. Appends a line for each part to
-results/views.jsonl.
+dropout. Every method is given Q. The epoch kept is that of least loss on held-out complementary
+labels; true labels serve for scoring only. Five minutes of one core. Appends a line for each part
+to results/views.jsonl.
 """
 
 import statistics

@@ -1,4 +1,4 @@
-"""Any classifier on complementary labels: accuracy on digits with the true matrix.
+"""Measure the accuracy of wrapped classifiers on digits with the true matrix.
 
 python benchmarks/bench_wrapper.py                      # all classifiers
 python benchmarks/bench_wrapper.py "extra trees"        # one of them

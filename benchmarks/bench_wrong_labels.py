@@ -7,7 +7,7 @@ classifiers on true labels, and networks on complementary labels. Labels of the 
 which 2, 5 or 10 % are wrong, are ranked by their predictions. For labels with a stated probability
 of at least 0.5 and 0.9, the mean stated probability ("claimed") is compared with the share that is
 wrong ("true"), over all labels and as the mean gap over settings with at least 20 such labels.
-"plain" is the formula without calibration. The networks are also judged with half or twice the
+"plain" is the formula without calibration. The networks are also evaluated with half or twice the
 right rate of mistakes in Q, with Q estimated with 10 anchors per class, and on the labels that they
 were trained on ("own training labels"). Appends one line to results/wrong_labels.jsonl.
 """
@@ -116,8 +116,8 @@ def plain(probs: np.ndarray, labels: np.ndarray, Q: np.ndarray) -> np.ndarray:
     return np.divide(joint, likely, out=np.zeros(len(labels)), where=likely > 0)
 
 
-def judge(stated: np.ndarray, is_wrong: np.ndarray) -> list[float]:
-    """Return the precision of half as many labels as are wrong, and of as many; and sums."""
+def evaluate(stated: np.ndarray, is_wrong: np.ndarray) -> list[float]:
+    """Compute precisions at half the number of wrong labels and at that number, and sums."""
     ranked, n = is_wrong[np.argsort(-stated, kind="stable")], int(is_wrong.sum())
     figures = [ranked[: max(n // 2, 1)].mean(), ranked[:n].mean(), stated.sum(), n]
     for least in (0.5, 0.9):
@@ -161,8 +161,8 @@ def main(folder: Path) -> None:
                 found = find_wrong_labels(normalised, labels, matrix)
                 low, high = found.n_expected_interval
                 covered[group].append(bool(low <= is_wrong.sum() <= high))
-                runs[group]["plain"].append(judge(plain(normalised, labels, Q), is_wrong))
-                runs[group]["calibrated"].append(judge(1 - found.weights, is_wrong))
+                runs[group]["plain"].append(evaluate(plain(normalised, labels, Q), is_wrong))
+                runs[group]["calibrated"].append(evaluate(1 - found.weights, is_wrong))
             print(seed, name, flush=True)
     special = ("own training labels", "Q estimated", "rates times 0.5", "rates times 2")
     models = [group for group in runs if group not in special]

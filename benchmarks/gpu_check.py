@@ -1,8 +1,9 @@
-"""Does the classifier do on a GPU what it does on the CPU? Prints both, and fails if they differ.
+"""Check that the classifier gives the same results on a GPU as on the CPU.
 
     python benchmarks/gpu_check.py
 
-CI has no GPU; this is run by hand on a machine that has one, and appends to results/gpu.jsonl.
+Prints both, and fails if they differ. CI has no GPU; run this by hand on a machine that has one. It
+appends to results/gpu.jsonl.
 """
 
 import tempfile

@@ -1,15 +1,16 @@
-"""Accuracy with the estimated Q beside accuracy with the true one, on a GPU.
+"""Compare the accuracy with the estimated Q and with the true one, on a GPU.
 
     python benchmarks/gpu_estimation.py mnist|cifar-10|human DATA [TRIALS]
 
 - ``mnist`` (LeNet-5) and ``cifar-10`` (ResNet-18): uniform, without0 and with0; 10 anchors per
-  class, which both learn from too, so that Q is all that differs.
-- ``human``: three labels per image of CIFAR-10 drawn from the published habits of annotators, who
-  err; everything is estimated. Wrong labels are looked for by the judgements of networks that have
-  not learned them.
+  class, from which both learn too, so that only Q differs.
+- ``human``: three labels per image of CIFAR-10 drawn with the published matrix of annotators, who
+  make mistakes; everything is estimated. Wrong labels are searched for with out-of-fold
+  predictions.
 
 DATA is a folder of the official files, or for CIFAR-10 an .npz. A new Q, labels and anchors in each
-trial. True labels score at the end. Appends a line per setting to results/gpu_estimation.jsonl.
+trial. True labels serve for scoring only. Appends a line per setting to
+results/gpu_estimation.jsonl.
 """
 
 import statistics
@@ -51,8 +52,8 @@ RECIPES: dict[str, dict[str, Any]] = {
         "epochs": 40,
         "patience": 40,
         "estimation_epochs": 30,
-        "match_prior": 0.1,  # habits so much alike let classes die
-        "learn_from_anchors": 64,  # some classes are told apart by little else
+        "match_prior": 0.1,  # classes with nearly equal rows would be lost
+        "learn_from_anchors": 64,  # labels hardly distinguish some classes
         "augment": (WEAK, compose(WEAK, distort, recolour, partial(cutout, size=16))),
     },
 }
@@ -101,15 +102,15 @@ def human(data: dict[str, np.ndarray], Q: TransitionMatrix, seed: int, recipe: d
     clf.fit(X, Observations(example=example, label=labels), anchors=(X[chosen], y[chosen]))
     right = np.asarray(clf.predict(data["X_test"])).astype(int) == data["y_test"]
     assert clf.transition_estimate_ is not None
-    judged = clf.transition_estimate_.predictions
-    assert judged is not None
-    first = quality.find_wrong_labels(judged[example], labels, clf.transition_).indices[:1000]
+    predicted = clf.transition_estimate_.predictions
+    assert predicted is not None
+    first = quality.find_wrong_labels(predicted[example], labels, clf.transition_).indices[:1000]
     return {
         "accuracy": 100 * right.mean(),
         "least_recall": 100 * min(right[data["y_test"] == k].mean() for k in range(10)),
         "error_from_anchors": clf.transition_estimate_.from_anchors.distance(Q),
         "error_refined": clf.transition_.distance(Q),
-        "judges_right": 100 * (judged.argmax(axis=1) == y).mean(),
+        "judges_right": 100 * (predicted.argmax(axis=1) == y).mean(),
         "share_of_wrong_labels": 100 * (labels == y[example]).mean(),
         "precision_first_1000": 100 * (labels[first] == y[example][first]).mean(),
         "held_out_loss": min(record["held_out_loss"] for record in clf.history_),

@@ -1,9 +1,9 @@
-"""Check that networks and augmentations do in a CUDA graph and compiled what they do eagerly.
+"""Check that networks and augmentations give the same results captured, compiled and eagerly.
 
     python benchmarks/gpu_networks.py
 
 Prints milliseconds per training step of 512 images (bfloat16, channels_last) and fails if the
-losses differ. CI has no GPU; this is run by hand, and appends to results/gpu_networks.jsonl.
+losses differ. CI has no GPU; run this by hand. It appends to results/gpu_networks.jsonl.
 """
 
 import copy

@@ -2,9 +2,9 @@
 
     python benchmarks/gpu_plan.py [--data-dir FOLDER] > JOBS
 
-The runs that matter most come first, so that a sitting at a lent machine may end at any time. Each
-line begins with the seconds that the run needs beside another one, so that the queue does not begin
-what it cannot end; they are rough, from runs on one H200.
+The most important runs come first, so that a session on a rented machine may end at any time. Each
+line begins with the seconds that the run needs beside another one, so that the queue does not start
+runs that it cannot finish; they are rough, from runs on one H200.
 """
 
 import argparse

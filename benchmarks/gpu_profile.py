@@ -1,4 +1,4 @@
-"""Where the time of a training step goes: kernels, an idle GPU, or the program between them.
+"""Profile a training step: kernels, an idle GPU, or the program between them.
 
     python benchmarks/gpu_profile.py [--device cpu] [--steps 200] [--compile]
 

@@ -1,12 +1,13 @@
-"""Work through a list of commands, several at a time, on a machine that is lent for a while.
+"""Run a list of commands, several at a time, on a machine that is available for some time.
 
     setsid nohup python benchmarks/gpu_queue.py JOBS LOG [--workers 3] [--until 1500] &
 
 JOBS has a shell command on each line; lines may be added while it runs. ``90: command`` is not
-begun with less than 90 s left before the end, `--until` seconds after the start. The folder LOG
-gets what each line printed, and ``queue.txt``: which worker began and ended what, and when. A line
-that was begun is not begun again, so that another queue on the same LOG goes on where this one was
-stopped. With `setsid` it outlives the call that started it. Needs the standard library only.
+started with less than 90 s left before the end, `--until` seconds after the start. The folder LOG
+receives the output of each line, and ``queue.txt``: which worker started and ended what, and when.
+A line that was started is not started again, so that another queue on the same LOG continues where
+this one was stopped. With `setsid` it outlives the call that started it. Needs the standard library
+only.
 """
 
 import argparse

@@ -1,10 +1,10 @@
-"""Do some runs of the reproduction and print how they go, for the log of a lent machine.
+"""Train some runs of the reproduction and print their progress, for a log.
 
     python benchmarks/gpu_runs.py RECORDS DATA TRIAL SUITE:RECIPE:CELL [...]
 
-A cell is named as ``naysay reproduce --only`` takes it: ``"table3:best:LM/E, with0"``. It is the
-same runner, and writes the same records; only that one trial can be asked for, and that it prints
-seconds since the start, epochs and held-out losses on the way.
+A cell is named as for ``naysay reproduce --only``: ``"table3:best:LM/E, with0"``. The runner and
+the records are the same; in addition, a single trial can be chosen, and seconds since the start,
+epochs and held-out losses are printed.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""The training loop on a GPU: the captured step, its speed and its memory.
+"""Measure the training loop on a GPU: the captured step, its speed and its memory.
 
     python benchmarks/gpu_training.py
 
@@ -6,7 +6,7 @@
 - ResNet-18 on images of CIFAR-10's shape, batch 512, bfloat16: images per second and peak memory,
   as written, captured, and captured and compiled, through `training.fit`.
 
-Appends to results/gpu_training.jsonl. CI has no GPU; this is run by hand.
+Appends to results/gpu_training.jsonl. CI has no GPU; run this by hand.
 """
 
 import gc

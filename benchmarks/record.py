@@ -1,4 +1,4 @@
-"""What every benchmark writes down: one JSON line with the result, the machine and the versions.
+"""Write the record of a benchmark: one JSON line with the result, the machine and the versions.
 
 from record import write_record
 
@@ -35,11 +35,11 @@ def write_record(
     benchmark : str
         Its name, which is also the name of the file.
     results : dict
-        What was measured, in words and numbers that JSON knows.
+        The figures, as values that JSON can represent.
     n_runs : int, optional
-        How many runs each number comes from.
+        Number of runs behind each figure.
     **facts
-        What else a reader must know, such as ``statistic="median"``; further keys of the line.
+        Further keys of the line, such as ``statistic="median"``.
     """
     record = {
         "benchmark": benchmark,
@@ -52,7 +52,7 @@ def write_record(
     }
     taken = sorted(facts.keys() & {*record, "results"})
     if taken:
-        raise ValueError(f"facts must have names of their own. {taken[0]!r} is taken; rename it.")
+        raise ValueError(f"facts must not have the names of other keys. Rename {taken[0]!r}.")
     line = json.dumps({**record, **facts, "results": results}, allow_nan=False)
     path = _HERE / "results" / f"{benchmark}.jsonl"
     path.parent.mkdir(exist_ok=True)
@@ -140,7 +140,7 @@ def _hardware() -> dict[str, Any]:
 
 
 def _git_commit() -> str | None:
-    """Return the short commit, with ``-dirty`` where the files that ran are not those of it."""
+    """Look up the short commit, with ``-dirty`` if files have changed since."""
     try:
         commit = _ask_git("rev-parse", "--short", "HEAD")
         # Results do not count: the first of two benchmarks must not make the second one dirty.
