@@ -101,10 +101,10 @@ def mnist(folder: Path, n_examples: int, n_trials: int) -> None:
             Q = make_transition(10, seed)
             clf, run = estimate(X, y, Q, 10, seed, **options)
             rng = np.random.default_rng(seed)
-            clf = ComplementaryClassifier(transition=Q, random_state=seed, **options)
-            clf.fit(X, Q.sample(y, seed=rng))
+            with_true_Q = ComplementaryClassifier(transition=Q, random_state=seed, **options)
+            with_true_Q.fit(X, Q.sample(y, seed=rng))
             run["accuracy"] = (clf.predict(X_test) == mnist.test.y).mean()
-            run["accuracy_true_Q"] = (clf.predict(X_test) == mnist.test.y).mean()
+            run["accuracy_true_Q"] = (with_true_Q.predict(X_test) == mnist.test.y).mean()
             runs.append(run)
         print(setting, mean(runs), flush=True)
         size = "" if n_examples == len(mnist.train.y) else f"{n_examples} "
