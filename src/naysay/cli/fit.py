@@ -73,7 +73,7 @@ Learner = Annotated[
     str,
     typer.Option(
         metavar="auto|network|kernel|trees|linear",
-        help="Kind of model; auto mixes those under which held-out labels are most likely.",
+        help="Kind of model; auto mixes several kinds, with weights chosen by held-out labels.",
     ),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of all randomness.")]
