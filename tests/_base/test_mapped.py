@@ -59,3 +59,13 @@ def test_pages_beyond_the_limit_are_given_back_and_hold_the_same():
     assert X.sum() == len(X)
     del X
     gc.collect()
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux")
+def test_rows_are_taken_with_the_pages_of_their_source_given_back_first(monkeypatch):
+    monkeypatch.setattr(mapped, "limit_pages", lambda *_: None)  # nothing else gives them back
+    X = mapped.new_array((4 << 20, 1), np.float32, most_bytes=0)  # 16 MB
+    X[:] = 1
+    before = mapped._file_bytes()
+    assert mapped.take_rows(X, np.arange(10), most_bytes=0).sum() == 10
+    assert mapped._file_bytes() < before - X.nbytes / 2

@@ -59,10 +59,12 @@ def find_pages(array: Any) -> mmap.mmap | None:
 
 def take_rows(X: NDArray[Any], rows: NDArray[np.int64], *, most_bytes: float) -> NDArray[Any]:
     """Select rows as ``X[rows]`` does, but those of a file into another file, in parts."""
-    if find_pages(X) is None:
+    pages = find_pages(X)
+    if pages is None:
         return X[rows]
     if len(rows) == len(X) and (np.diff(rows) == 1).all():
         return X
+    _give_back(pages)  # so that they are not among those that the new array may have beside it
     taken = new_array((len(rows), *X.shape[1:]), X.dtype, most_bytes=most_bytes)
     for part in row_slices(len(rows), max(1, X[:1].size)):
         taken[part] = X[rows[part]]
@@ -92,9 +94,14 @@ def limit_pages(array: NDArray[Any], most_bytes: float) -> None:
 def _watch(pages_of: "weakref.ref[mmap.mmap]", most: float) -> None:
     while (pages := pages_of()) is not None:
         if _file_bytes() > most:
-            pages.madvise(mmap.MADV_DONTNEED)
+            _give_back(pages)
         del pages
         time.sleep(_INTERVAL)
+
+
+def _give_back(pages: mmap.mmap) -> None:
+    if hasattr(mmap, "MADV_DONTNEED"):
+        pages.madvise(mmap.MADV_DONTNEED)
 
 
 def _file_bytes() -> int:
