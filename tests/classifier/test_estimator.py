@@ -504,3 +504,20 @@ def test_random_labels_and_parameters_never_give_a_nan_or_a_foreign_traceback():
         except (NaysayError, ValueError):  # scikit-learn's own checks of X and y raise ValueError
             continue
         assert np.isfinite(clf.predict_log_proba(X)).all()
+
+
+def test_labels_that_clearly_refute_the_matrix_are_warned_of():
+    rng = np.random.default_rng(0)
+    y = rng.integers(4, size=300)
+    X = y[:, None] + rng.normal(0, 0.5, size=(300, 2))
+    clf = ComplementaryClassifier(learner="kernel", classes=range(4), random_state=0)
+    with pytest.warns(NaysayWarning, match="refute the transition matrix"):
+        clf.fit(X, y)  # true classes, mistaken for complementary labels
+    often = np.where(rng.random(300) < 0.9, (y + 1) % 4, (y + 2) % 4)
+    with pytest.warns(NaysayWarning, match="refute the transition matrix"):
+        clf.fit(X, often)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clf.fit(X, TransitionMatrix.uniform(4).sample(y, seed=1))
+        clf.set_params(learner="network", epochs=3)
+        clf.fit(X, TransitionMatrix.uniform(4).sample(y, seed=2))

@@ -38,6 +38,7 @@ from naysay.losses.protocol import as_training_loss
 from naysay.methods import Method, Setting, find_method
 from naysay.metrics import Estimate
 from naysay.observations import Observations
+from naysay.quality.agreement import check_by_all_labels
 from naysay.training.augmentation import Augments
 from naysay.training.schedules import Schedule, constant, cosine
 from naysay.transition import TransitionMatrix
@@ -189,6 +190,9 @@ class ComplementaryClassifier(ComplementaryEstimator):
         With ``transition="estimate"`` and at least 10 random anchors, the accuracy on new examples.
         It is estimated from the anchors, by models that were not trained on them, and does not
         depend on the matrix. See `naysay.metrics.accuracy_with_few_labels`.
+    unseen_ : pair of ndarrays
+        Numbers of examples, and the classes predicted for them by models that were not trained on
+        their labels, to test a matrix by, see `naysay.quality.check_matrix`.
     learned_transition_ : TransitionMatrix
         Only with ``method="cpe-t"``: the matrix that was learned, starting from `transition_`.
     network_ : Module
@@ -228,7 +232,7 @@ class ComplementaryClassifier(ComplementaryEstimator):
     """
 
     accuracy_: Estimate | None = None
-    unseen_: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
+    unseen_: tuple[NDArray[np.int64], NDArray[np.int64]]
     network_: nn.Module
     candidates_: Sequence[dict[str, Any]] = ()
     loss_: nn.Module
@@ -323,6 +327,8 @@ class ComplementaryClassifier(ComplementaryEstimator):
     ) -> Self:
         """Learn from complementary labels.
 
+        A warning is given if the labels clearly refute the matrix that is assumed or given.
+
         Parameters
         ----------
         X : array, sparse matrix or DataFrame (n, n_features), or images of shape (n, C, H, W)
@@ -356,14 +362,15 @@ class ComplementaryClassifier(ComplementaryEstimator):
             refuse weights. Anchors that are not among X have the mean weight. Estimates of the
             matrix and of accuracies from labels count all examples equally.
         """
-        for message in self.fit_quietly(
+        labels, messages = self._fit(
             X,
             y,
             anchors=anchors,
             true_labels=true_labels,
             anchors_are=anchors_are,
             sample_weight=sample_weight,
-        ):
+        )
+        for message in self._test_matrix(labels) + messages:
             warnings.warn(message, NaysayWarning, stacklevel=2)
         return self
 
@@ -433,7 +440,14 @@ class ComplementaryClassifier(ComplementaryEstimator):
         return self
 
     def fit_quietly(self, X: Any, y: Any, **known: Any) -> tuple[str, ...]:
-        """Fit the classifier as `fit` does, and return warnings as text instead of issuing them."""
+        """Fit the classifier as `fit` does, and return warnings as text instead of issuing them.
+
+        It is not tested whether the labels refute the matrix.
+        """
+        return self._fit(X, y, **known)[1]
+
+    def _fit(self, X: Any, y: Any, **known: Any) -> tuple[Observations, tuple[str, ...]]:
+        """Fit the classifier, and return the labels and warnings."""
         method, restarts = find_method(self.method), check_count(self.restarts, "restarts", least=0)
         data, trainer, pool = self._prepare(X, y, **known)
         transitions = self._find_transitions(data, trainer, pool)
@@ -459,12 +473,31 @@ class ComplementaryClassifier(ComplementaryEstimator):
         self.recipe_ = self.provenance_ = self.accuracy_ = None  # of an earlier fit
         self.unseen_ = learned.unseen
         if estimate is None or data.anchors is None:
-            return data.warnings + learned.warnings
+            return data.labels, data.warnings + learned.warnings
         if learned.out_of_fold and trainer.anchor_repeats and estimate.at_anchors is not None:
             probs, at_anchors = learned.out_of_fold
             estimate = estimate._replace(predictions=probs, at_anchors=at_anchors)
         self.accuracy_ = accuracy_at_anchors(estimate, data.labels, data.anchors, learned.held_out)
-        return data.warnings + estimate.warnings + learned.warnings
+        return data.labels, data.warnings + estimate.warnings + learned.warnings
+
+    def _test_matrix(self, labels: Observations) -> tuple[str, ...]:
+        """Warn if labels clearly refute the matrix, unless it was estimated from them."""
+        labels = labels.comp_labels
+        if self.transition_estimate_ is not None or not len(labels.label):
+            return ()
+        predicted = np.full(labels.n_examples, -1)
+        rows, classes = self.unseen_
+        predicted[rows] = classes
+        found = check_by_all_labels(
+            labels.label, labels.example, self.transition_, predicted, n_simulated=0
+        )
+        if not found.clearly_refuted:
+            return ()
+        return (
+            f"{found.reason}. Figures that rest on this matrix are wrong. Estimate it from a few "
+            "true labels (transition='estimate'), and make sure that y are classes which examples "
+            "do NOT belong to.",
+        )
 
     def estimate_transition(self, X: Any, y: Any, **known: Any) -> TransitionEstimate:
         """Estimate Q as ``fit`` does with ``transition="estimate"``, without training on it.

@@ -217,9 +217,11 @@ def learn_network(
         trainer, loss, examples, held_out, Q, restarts, measure=measure
     )
     rows, probs = np.flatnonzero(trainer.is_held_out), np.zeros((0, Q.n_classes))
-    if anchors is not None and len(rows):
+    if anchors is None:
+        rows = rows[:_MOST_HELD_OUT]  # enough to test Q
+    if len(rows):
         probs = np.exp(trainer.log_probs(network, trainer.pick(rows, rows)))
-    return Learned(network, history, held_out=(rows[: len(probs)], probs))
+    return Learned(network, history, held_out=(rows, probs))
 
 
 def learn_mixture(

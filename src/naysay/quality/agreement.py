@@ -1,6 +1,6 @@
 """Test whether complementary labels can come from a transition matrix."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,11 @@ class Agreement:
     def refuted(self) -> bool:
         """Whether one of the tests rejects the matrix at the 2 % level."""
         return any(p is not None and p < LEVEL for p in (self.p_frequencies, self.p_predictions))
+
+    @property
+    def clearly_refuted(self) -> bool:
+        """Whether one of the tests rejects the matrix at the 0.1 % level."""
+        return any(p is not None and p < 0.001 for p in (self.p_frequencies, self.p_predictions))
 
     @property
     def reason(self) -> str | None:
@@ -78,6 +83,7 @@ def check_matrix(
     *,
     predictions: ArrayLike | None = None,
     Q_samples: ArrayLike | None = None,
+    n_simulated: int = _N_SIMULATED,
     seed: int | np.random.Generator = 0,
 ) -> Agreement:
     r"""Test whether complementary labels can come from a transition matrix.
@@ -90,8 +96,8 @@ def check_matrix(
     .. math:: G = 2 \sum_{f, j} n_{fj} \log \frac{n_{fj}}{n_f (π_f^\top Q)_j}, \qquad
               π_f \text{ most likely}
 
-    and its p-value is from 199 simulated sets of labels. A p-value below 1/200 is the chi-square
-    bound with the most degrees of freedom possible.
+    and its p-value is from simulated sets of labels. A p-value that simulation cannot show, below
+    1/200, is the chi-square bound with the most degrees of freedom possible.
 
     The tests cannot find every wrong matrix. The frequencies alone refute a matrix only if they
     are outside all mixtures, and a matrix whose mixtures contain those of the right one, as the
@@ -108,6 +114,9 @@ def check_matrix(
     Q_samples : array of shape (n_samples, n_classes, n_classes), optional
         Samples of Q if it was estimated. Labels are then simulated from the samples, so that an
         estimate is refuted only by more than its own uncertainty.
+    n_simulated : int, default=199
+        Number of simulated sets of labels. With 0, all p-values are the bound, which is faster and
+        refutes less.
     seed : int or numpy.random.Generator, default=0
 
     Examples
@@ -137,12 +146,35 @@ def check_matrix(
         group = rng.permutation(n_classes) % min(n_classes, _MAX_GROUPS)
         counts = np.zeros((group.max() + 1, n_classes), dtype=np.int64)
         np.add.at(counts, (group[predicted], labels), 1)
-        p_predictions = p_value_of_mixtures(counts[counts.any(axis=1)], values, rng, samples)
+        counts = counts[counts.any(axis=1)]
+        p_predictions = p_value_of_mixtures(counts, values, rng, samples, n_simulated)
     return Agreement(
         n_labels=len(labels),
-        p_frequencies=p_value_of_mixtures(all_labels, values, rng, samples),
+        p_frequencies=p_value_of_mixtures(all_labels, values, rng, samples, n_simulated),
         p_predictions=p_predictions,
     )
+
+
+def check_by_all_labels(
+    labels: NDArray[np.int64],
+    example: NDArray[np.int64],
+    Q: TransitionMatrix,
+    predicted: NDArray[np.int64],
+    **options: Any,
+) -> Agreement:
+    """Test a matrix that was not estimated by one label of each example.
+
+    `predicted` has the class of each example by a model that has not seen its label, or -1. The
+    frequencies of labels do not need it.
+    """
+    examples, first = np.unique(example, return_index=True)
+    labels, predicted = labels[first], predicted[examples]
+    found = check_matrix(labels, Q, **options)
+    seen = predicted >= 0
+    if not seen.any():
+        return found
+    by_prediction = check_matrix(labels[seen], Q, predictions=predicted[seen], **options)
+    return replace(found, p_predictions=by_prediction.p_predictions)
 
 
 def p_value_of_mixtures(
@@ -150,6 +182,7 @@ def p_value_of_mixtures(
     Q: NDArray[np.float64],
     rng: np.random.Generator,
     Q_samples: NDArray[np.float64] | None = None,
+    n_simulated: int = _N_SIMULATED,
 ) -> float | None:
     """Compute the p-value of label counts, one row per group, if groups are mixtures of rows of Q.
 
@@ -162,13 +195,15 @@ def p_value_of_mixtures(
     mixtures = _nearest_mixtures(observed, Q)
     statistic = float(_deviance(observed, mixtures).sum())
     bound = float(chdtrc(max(len(counts) * (int(possible.sum()) - 1), 1), statistic))
+    if not n_simulated:
+        return bound
     if len(Q) > MAX_CLASSES:
         return bound if bound < LEVEL and Q_samples is None else None
     totals = counts.sum(axis=1)
     if Q_samples is None:
-        expected = np.broadcast_to(mixtures, (_N_SIMULATED, *mixtures.shape))
+        expected = np.broadcast_to(mixtures, (n_simulated, *mixtures.shape))
     else:
-        drawn = Q_samples[rng.integers(len(Q_samples), size=_N_SIMULATED)]
+        drawn = Q_samples[rng.integers(len(Q_samples), size=n_simulated)]
         expected = _nearest_mixtures(
             np.broadcast_to(observed, (len(drawn), *observed.shape)), drawn
         )
@@ -176,7 +211,7 @@ def p_value_of_mixtures(
     statistics = _deviance(simulated, _nearest_mixtures(simulated, Q)).sum(axis=-1)
     # statistics that are equal up to rounding count as equal: exact fits are all near zero
     n_as_far = int((statistics >= statistic * (1 - 1e-9) - 1e-6).sum())
-    p_value = (1 + n_as_far) / (_N_SIMULATED + 1)
+    p_value = (1 + n_as_far) / (n_simulated + 1)
     return min(p_value, bound) if not n_as_far and Q_samples is None else p_value
 
 

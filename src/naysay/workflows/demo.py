@@ -141,7 +141,7 @@ class DemoData:
             options = options | {"classes": range(10), "random_state": self.seed}
             clf = ComplementaryClassifier(**options)
             given = self.y if method == "TL" else self.comp_labels
-            clf.fit(self.X, given, anchors=known if is_estimate else None)
+            clf.fit_quietly(self.X, given, anchors=known if is_estimate else None)
         return clf, DemoRun(
             name=method,
             title=title,

@@ -135,7 +135,14 @@ def evaluate(
         unknown(accuracy, reason),
         tuple(unknown(each, "the labels refute the transition matrix") for each in precision),
         agreement,
-        f"{reason[0].upper()}{reason[1:]}. The accuracy cannot be estimated with it. {WHAT_TO_DO}",
+        describe_refutation(reason),
+    )
+
+
+def describe_refutation(reason: str) -> str:
+    """Describe what refutes the matrix, what follows, and what to do."""
+    return (
+        f"{reason[0].upper()}{reason[1:]}. The accuracy cannot be estimated with it. {WHAT_TO_DO}"
     )
 
 
@@ -147,25 +154,6 @@ def _is_first(example: NDArray[np.int64]) -> NDArray[np.bool_]:
 def unknown(estimate: Estimate, reason: str) -> Estimate:
     """Replace an estimate by the reason why there is none."""
     return replace(estimate, value=None, standard_error=None, interval=(0.0, 1.0), unknown=reason)
-
-
-def check_by_all_labels(
-    own: OwnData, Q: TransitionMatrix, predicted: NDArray[np.int64], seed: int
-) -> Agreement:
-    """Test a matrix that was not estimated by one label of each example.
-
-    `predicted` has the class of each example by a model that has not seen its label, or -1. The
-    frequencies of labels do not need it.
-    """
-    given = np.flatnonzero(own.is_label)
-    given = given[_is_first(own.example[given])]
-    labels, predicted = own.label[given], predicted[own.example[given]]
-    found = check_matrix(labels, Q, seed=seed)
-    seen = predicted >= 0
-    if not seen.any():
-        return found
-    by_prediction = check_matrix(labels[seen], Q, predictions=predicted[seen], seed=seed)
-    return replace(found, p_predictions=by_prediction.p_predictions)
 
 
 def _within_bounds(estimate: Estimate) -> Estimate:

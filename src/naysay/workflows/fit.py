@@ -27,8 +27,9 @@ from naysay.datasets.own.summary import Summary, summarise
 from naysay.estimation import MistakeRate
 from naysay.methods import Method, find_method
 from naysay.quality import Agreement
+from naysay.quality.agreement import check_by_all_labels
 from naysay.transition import TransitionMatrix
-from naysay.transition.alignment import pool
+from naysay.transition.alignment import Transitions, pool
 from naysay.transition.diagnosis import Diagnosis
 from naysay.workflows.advice import find_problems, give_advice, give_log_advice
 from naysay.workflows.annotators import (
@@ -46,11 +47,7 @@ from naysay.workflows.annotators import (
     matrix_of_lists,
     observations,
 )
-from naysay.workflows.evaluation import (
-    check_by_all_labels,
-    evaluate_answers,
-    predict_in_parts,
-)
+from naysay.workflows.evaluation import describe_refutation, evaluate_answers, predict_in_parts
 
 _FIRST_A_MATRIX = (
     "5 to 10 true labels per class, from which to estimate Q: the present Q does not describe "
@@ -176,6 +173,45 @@ def _show(
     )
 
 
+def refuted_at_once(
+    own: OwnData, *, anchors: AnchorPair | None, transition: Any, seed: int = 0
+) -> tuple[str, ...]:
+    """Warn before training if the frequencies of labels refute the matrix assumed or given.
+
+    The parameters are those of `fit_own`.
+    """
+    given, _ = _choose_matrix(own, transition, 0 if anchors is None else len(anchors[1]))
+    if isinstance(given, str):
+        if given != "uniform":
+            return ()
+        given = TransitionMatrix.uniform(own.n_classes, classes=own.classes)
+    found = _test_by_all_labels(own, given, np.full(own.n_examples, -1), seed)
+    return () if found is None or found.reason is None else (describe_refutation(found.reason),)
+
+
+def _choose_matrix(own: OwnData, transition: Any, n_more_anchors: int) -> tuple[Any, str]:
+    """Choose between the given, the uniform and an estimated matrix, and say where it is from."""
+    if isinstance(transition, TransitionMatrix | Mapping):
+        given, origin = check_matrices(own, transition), "given"
+    else:
+        has_anchors = n_more_anchors or (own.true_labels >= 0).any()
+        given = origin = transition or ("estimate" if has_anchors else "uniform")
+        if given == "uniform" and own.offered_at_random and own.offered is not None:
+            given = matrix_of_lists(own)
+    return given, "log" if own.is_yes_no.all() else origin
+
+
+def _test_by_all_labels(
+    own: OwnData, matrices: Transitions, predicted: NDArray[np.int64], seed: int
+) -> Agreement | None:
+    """Test a matrix, or those of annotators, as `check_by_all_labels` does."""
+    used = own.is_label if own.asked_at_random is None else own.is_label & own.asked_at_random
+    if not used.any():
+        return None
+    Q = pool(annotator_names(own, used), matrices)
+    return check_by_all_labels(own.label[used], own.example[used], Q, predicted, seed=seed)
+
+
 def explain_learner(own: OwnData, **parameters: Any) -> tuple[str, ...]:
     """Explain before training why the model is a network alone, if this may be unexpected.
 
@@ -254,22 +290,12 @@ def fit_own(
     """
     start = time.perf_counter()
     rng = check_seed(seed)
-    is_given = isinstance(transition, TransitionMatrix | Mapping)
-    given = check_matrices(own, transition) if is_given else transition
-    check_consistent(own, given, allow_diagonal)
+    X_anchor, y_anchor = anchors_without_label(own, anchors)
+    given, origin = _choose_matrix(own, transition, len(y_anchor))
+    check_consistent(own, transition if isinstance(given, str) else given, allow_diagonal)
     is_held_out = hold_out(own, held_out, rng)
     training = np.flatnonzero(~is_held_out & (own.labels_per_example > 0))
-    X_anchor, y_anchor = anchors_without_label(own, anchors)
     n_anchors = len(y_anchor) + int((own.true_labels[training] >= 0).sum())
-    if given is None:
-        given = "estimate" if n_anchors else "uniform"
-    if given == "uniform" and own.offered_at_random and own.offered is not None:
-        given = matrix_of_lists(own)
-        origin = "uniform"
-    else:
-        origin = given if isinstance(given, str) else "given"
-    if own.is_yes_no.all():
-        origin = "log"
     parameters.setdefault("window", window_for(own.X, memory))
     clf = ComplementaryClassifier(
         method=method,
@@ -307,14 +333,11 @@ def fit_own(
     if estimate is None:  # the mean of the given matrices, over exactly the held-out answers
         who = annotator_names(own, answers[own.is_label[answers]])
         matrix_for_evaluation = pool(who, matrices)
-        if own.is_label.any():
-            unseen = np.full(own.n_examples, -1)
-            unseen[is_held_out] = predicted[is_held_out]
-            if clf.unseen_ is not None:
-                rows, classes = clf.unseen_
-                unseen[training[rows]] = classes
-            pooled = pool(annotator_names(own, own.is_label), matrices)
-            agreement = check_by_all_labels(own, pooled, unseen, seed)
+        unseen = np.full(own.n_examples, -1)
+        unseen[is_held_out] = predicted[is_held_out]
+        rows, classes = clf.unseen_
+        unseen[training[rows]] = classes
+        agreement = _test_by_all_labels(own, matrices, unseen, seed)
     evaluation = evaluate_answers(
         predicted,
         own,
