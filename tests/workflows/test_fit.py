@@ -19,11 +19,15 @@ from naysay import (
 from naysay.cli import app
 from naysay.datasets.own import read_own
 from naysay.workflows.estimate import estimate_own
-from naysay.workflows.fit import fit_own, hold_out
+from naysay.workflows.fit import fit_own, hold_out, refuted_at_once
 
 HABIT = TransitionMatrix([[0, 0.8, 0.2], [0.3, 0, 0.7], [0.9, 0.1, 0]], ["cat", "dog", "owl"])
 NOT_THEIRS = TransitionMatrix(  # these annotators do not err
     [[0.2, 0.6, 0.2], [0.3, 0.2, 0.5], [0.6, 0.2, 0.2]], HABIT.classes, allow_diagonal=True
+)
+
+BIASED = TransitionMatrix(
+    np.asarray(TransitionMatrix.without_zeros(5, (0.55, 0.2, 0.15, 0.1), seed=0)), list("01234")
 )
 
 
@@ -182,20 +186,32 @@ def test_labels_that_are_not_uniform_refute_the_assumption_that_they_are():
     assert report.accuracy.value is None
 
 
-def test_all_labels_test_an_assumed_matrix_not_only_those_held_out():
-    """A model that learned with a wrong matrix hides it from the few labels that are held out."""
-    rng = np.random.default_rng(7)
-    Q = TransitionMatrix.without_zeros(5, (0.55, 0.2, 0.15, 0.1), seed=0)
+def biased_frame(seed):
+    rng = np.random.default_rng(seed)
     y = rng.integers(5, size=800)
     frame = pd.DataFrame(y[:, None] + rng.normal(0, 2, size=(800, 3)), columns=list("abc"))
-    frame["not"] = Q.sample(y, seed=rng)
-    own = read_own(frame, label="not", classes=[f"{k}" for k in range(5)])
+    frame["not"] = [str(each) for each in BIASED.sample(y, seed=rng)]
+    return frame
+
+
+def test_all_labels_test_an_assumed_matrix_not_only_those_held_out():
+    """A model that learned with a wrong matrix hides it from the few labels that are held out."""
+    own = read_own(biased_frame(7), label="not")
     _, report = fit_own(own, learner="kernel")
     assert report.agreement.n_labels == 800
     assert report.agreement.refuted
     assert report.accuracy.unknown is not None
-    _, report = fit_own(own, transition=Q, learner="kernel")
+    _, report = fit_own(own, transition=BIASED, learner="kernel")
     assert not report.agreement.refuted
+
+
+def test_the_first_line_says_that_the_labels_refute_what_is_assumed(tmp_path):
+    biased_frame(8).to_csv(tmp_path / "data.csv", index=False)
+    command = ["fit", tmp_path / "data.csv", "--label=not", "--learner=kernel"]
+    done = CliRunner().invoke(app, [str(each) for each in [*command, "--out", tmp_path / "m"]])
+    assert done.output.startswith("warning: The labels refute the transition matrix")
+    own = read_own(biased_frame(8), label="not")
+    assert not refuted_at_once(own, anchors=None, transition=BIASED)
 
 
 def test_random_anchors_show_the_accuracy_and_picked_ones_do_not():

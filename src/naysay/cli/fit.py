@@ -136,12 +136,20 @@ def fit(
         allow_diagonal=allow_diagonal,
     )
     summary = summarise(inputs.own)
-    if not as_json:
-        print_summary(summary)
 
     from naysay.networks import find_network
     from naysay.report.fit import render_fit_page
-    from naysay.workflows.fit import explain_learner, fit_own  # loads torch, after quick checks
+    from naysay.workflows.fit import (  # loads torch, after quick checks
+        explain_learner,
+        fit_own,
+        refuted_at_once,
+    )
+
+    print_warnings(
+        refuted_at_once(inputs.own, anchors=inputs.anchors, transition=inputs.transition, seed=seed)
+    )
+    if not as_json:
+        print_summary(summary)
 
     try:
         find_network(network or "mlp")
