@@ -13,6 +13,7 @@ from naysay._base.errors import NaysayWarning
 from naysay.classifier.scoring import score_labels
 from naysay.classifier.transition_estimate import TransitionEstimate
 from naysay.observations import Observations
+from naysay.quality.agreement import check_by_all_labels
 from naysay.transition import TransitionMatrix
 from naysay.transition.alignment import Transitions, pool
 
@@ -83,6 +84,29 @@ class ComplementaryEstimator(ClassifierMixin, BaseEstimator):
     def _is_estimated(self) -> bool:
         """Whether the matrix is to be estimated."""
         return isinstance(self.transition, str) and self.transition == "estimate"
+
+    def _test_matrix(
+        self, labels: Observations, rows: NDArray[np.int64], classes: NDArray[np.int64]
+    ) -> tuple[str, ...]:
+        """Warn if labels clearly refute the matrix, unless it was estimated from them.
+
+        `classes` are predicted for the examples `rows` without their labels.
+        """
+        labels = labels.comp_labels
+        if self.transition_estimate_ is not None or not len(labels.label):
+            return ()
+        predicted = np.full(labels.n_examples, -1)
+        predicted[rows] = classes
+        found = check_by_all_labels(
+            labels.label, labels.example, self.transition_, predicted, n_simulated=0
+        )
+        if not found.clearly_refuted:
+            return ()
+        return (
+            f"{found.reason}. Figures that rest on this matrix are wrong. Estimate it from a few "
+            "true labels (transition='estimate'), and make sure that y are classes which examples "
+            "do NOT belong to.",
+        )
 
     def _set_transitions(
         self,

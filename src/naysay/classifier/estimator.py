@@ -38,7 +38,6 @@ from naysay.losses.protocol import as_training_loss
 from naysay.methods import Method, Setting, find_method
 from naysay.metrics import Estimate
 from naysay.observations import Observations
-from naysay.quality.agreement import check_by_all_labels
 from naysay.training.augmentation import Augments
 from naysay.training.schedules import Schedule, constant, cosine
 from naysay.transition import TransitionMatrix
@@ -370,7 +369,7 @@ class ComplementaryClassifier(ComplementaryEstimator):
             anchors_are=anchors_are,
             sample_weight=sample_weight,
         )
-        for message in self._test_matrix(labels) + messages:
+        for message in self._test_matrix(labels, *self.unseen_) + messages:
             warnings.warn(message, NaysayWarning, stacklevel=2)
         return self
 
@@ -479,25 +478,6 @@ class ComplementaryClassifier(ComplementaryEstimator):
             estimate = estimate._replace(predictions=probs, at_anchors=at_anchors)
         self.accuracy_ = accuracy_at_anchors(estimate, data.labels, data.anchors, learned.held_out)
         return data.labels, data.warnings + estimate.warnings + learned.warnings
-
-    def _test_matrix(self, labels: Observations) -> tuple[str, ...]:
-        """Warn if labels clearly refute the matrix, unless it was estimated from them."""
-        labels = labels.comp_labels
-        if self.transition_estimate_ is not None or not len(labels.label):
-            return ()
-        predicted = np.full(labels.n_examples, -1)
-        rows, classes = self.unseen_
-        predicted[rows] = classes
-        found = check_by_all_labels(
-            labels.label, labels.example, self.transition_, predicted, n_simulated=0
-        )
-        if not found.clearly_refuted:
-            return ()
-        return (
-            f"{found.reason}. Figures that rest on this matrix are wrong. Estimate it from a few "
-            "true labels (transition='estimate'), and make sure that y are classes which examples "
-            "do NOT belong to.",
-        )
 
     def estimate_transition(self, X: Any, y: Any, **known: Any) -> TransitionEstimate:
         """Estimate Q as ``fit`` does with ``transition="estimate"``, without training on it.

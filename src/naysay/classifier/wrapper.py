@@ -245,7 +245,8 @@ class ComplementaryWrapper(MetaEstimatorMixin, ComplementaryEstimator):
         self.estimator_, self._positions = fitted
         self.temperature_, self._share = best.calibration.temperature, best.calibration.share
         self.history_, self.accuracy_ = best.history, None
-        found_warnings = unlike
+        rows = np.arange(labels.n_examples)
+        found_warnings = unlike + self._test_matrix(labels, rows, best.probs[rows].argmax(axis=1))
         if self.transition_estimate_ is not None and anchored is not None:
             found_warnings += self.transition_estimate_.warnings
             scored = self.transition_estimate_._replace(
