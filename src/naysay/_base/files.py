@@ -111,9 +111,9 @@ def replacing(path: str | Path, *, usual: str = "file") -> Iterator[Path]:
         new.parent.mkdir()
         yield new
         _keep_modes(target, new)
-        _flush(new)
+        flush(new)
         os.replace(new, target)
-        _flush(target.parent)
+        flush(target.parent)
 
 
 def check_folder(path: str | Path, *, of: Callable[[Path], bool], what: str) -> Path:
@@ -170,9 +170,9 @@ def replacing_folder(path: str | Path, *, of: Callable[[Path], bool], what: str)
         yield new
         _keep_modes(target, new)
         for each in (*new.rglob("*"), new, scratch, target.parent, *(f.parent for f in missing)):
-            _flush(each)
+            flush(each)
         _exchange(new, target, scratch)
-        _flush(target.parent)
+        flush(target.parent)
 
 
 def _exchange(new: Path, target: Path, scratch: Path) -> None:
@@ -248,10 +248,10 @@ def _try_out(target: Path) -> None:
         trial = scratch / "new" / target.name
         trial.parent.mkdir()
         trial.write_bytes(_TRIAL)
-        _flush(trial)
+        flush(trial)
 
 
-def _flush(path: Path) -> None:
+def flush(path: Path) -> None:
     """Wait until a file, or the list of files in a folder, is on disk."""
     is_folder = path.is_dir()
     if is_folder and os.name == "nt":  # Windows cannot open folders
@@ -315,7 +315,7 @@ def _end(scratch: Path, target: Path, lock: int | None) -> None:
 def _put_back(scratch: Path, target: Path) -> None:
     old = scratch / "old"
     if old.exists() and not target.exists() and _rename_unless_taken(old, target):
-        _flush(target.parent)
+        flush(target.parent)
 
 
 def _lock(scratch: Path, *, wait: bool = True) -> int | None:

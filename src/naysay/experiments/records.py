@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData
-from naysay._base.files import check_target
+from naysay._base.files import check_target, flush
 from naysay.experiments.spec import RunSpec
 
 try:
@@ -201,6 +201,8 @@ class RecordFile:
                 while content:
                     content = content[file.write(content) :]
                 os.fsync(file)
+                if not end:  # the file may be new
+                    flush(self.path.parent)
             except OSError:  # the disk may be full: remove the incomplete line
                 file.truncate(end)
                 raise

@@ -6,6 +6,7 @@ probabilities. The file contains a description of its inputs.
 """
 
 import copy
+import io
 import json
 import logging
 import warnings
@@ -168,7 +169,9 @@ def export(model: ComplementaryClassifier, path: str | Path) -> None:
         with _quiet("torch.export"):
             program = torch.export.export(module, (example,), dynamic_shapes=shapes)
         if suffix == ".pt2":
-            torch.export.save(program, part, extra_files={"naysay.json": about})
+            content = io.BytesIO()  # a full disk would be a RuntimeError of the writer in C++
+            torch.export.save(program, content, extra_files={"naysay.json": about})
+            part.write_bytes(content.getvalue())
             return
         with _quiet("torch.onnx"):
             exported = torch.onnx.export(
