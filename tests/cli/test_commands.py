@@ -86,6 +86,16 @@ def test_a_warning_of_a_library_is_one_line(monkeypatch, capsys):
     assert capsys.readouterr().err == "warning: of. a library.\n"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="removes the current folder")
+def test_a_current_folder_that_is_gone_is_one_line(monkeypatch, tmp_path):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(SystemExit, match="error: the current folder no longer exists"):
+        main()
+
+
 def test_error_is_one_line_and_exit_code_1_and_a_traceback_only_with_debug(tmp_path):
     bad = tmp_path / "Q.csv"
     bad.write_text("0,1\n0.5,0.5\n")

@@ -112,6 +112,10 @@ def main() -> None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - for as long as the process lives
     if sys.stdout is None:
         sys.exit("error: standard output must not be closed.")
+    try:
+        os.getcwd()
+    except FileNotFoundError:  # libraries would end the process with messages of their own
+        sys.exit("error: the current folder no longer exists. Change to another one.")
     if os.environ.get("NO_COLOR"):
         os.environ["TERM"] = "dumb"  # no escape codes at all: no bold text and no progress bars
     codecs.register_error("naysay", _spell_out)
