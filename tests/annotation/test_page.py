@@ -150,7 +150,8 @@ def test_a_phone_has_large_buttons_and_no_scrolling(browser, task, serve):
 
 
 def test_nothing_moves_on_a_phone_between_kinds_of_questions(browser, tmp_path, serve):
-    (tmp_path / "t.csv").write_text("x\n" + "\n".join(map(str, range(40))) + "\n")
+    column = "a name of a column that is longer than a phone is wide"
+    (tmp_path / "t.csv").write_text("\n".join([column, *map(str, range(40))]) + "\n")
     kind, root, items = find_items(tmp_path / "t.csv")
     names = ["cat", "dog", "a name that is so long that it needs three lines on a phone", "owl"]
     title = f"table {time.time()}"
@@ -162,6 +163,7 @@ def test_nothing_moves_on_a_phone_between_kinds_of_questions(browser, tmp_path, 
         try:
             browser.get(url)
             until(lambda: browser.find_elements("css selector", "#options button"))
+            assert browser.find_element("css selector", "dd").size["width"] > 150
             places, kinds = set(), set()
             for _ in range(12):
                 kinds.add(browser.execute_script("return waiting[0].question"))

@@ -185,7 +185,10 @@ function showExample(question) {
     image.alt = `Example ${question.name}`;
     image.onload = () => image.classList.toggle("small", image.naturalWidth < 100);
     if (image.complete && image.naturalWidth) image.onload();
-    image.onerror = () => stage.replaceChildren(make("div", "This image cannot be shown. Choose “Don’t know”.", "broken"));
+    image.onerror = () => {
+      $("zoom").hidden = true;
+      stage.replaceChildren(make("div", "This image cannot be shown. Choose “Don’t know”.", "broken"));
+    };
     if (image.complete && !image.naturalWidth) image.onerror(); else stage.replaceChildren(image);
     return;
   }
