@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from naysay import datasets
 from naysay.cli._shared import AsJson, DataFile, print_json, read_data, reads_data
@@ -169,13 +170,7 @@ def info(file: DataFile, reading: dict[str, Any], as_json: AsJson = False) -> No
 
 def print_summary(summary: "Summary") -> None:
     """Print the figures of a summary, and its warnings, each on one line."""
+    console = Console()
     for line in str(summary).splitlines():
-        if line.startswith("warning: "):
-            show_warning(line)
-        else:
-            typer.echo(line)
-
-
-def show_warning(line: str) -> None:
-    """Print a warning among the results, in colour on a terminal."""
-    typer.secho(line, fg="yellow")
+        is_warning = line.startswith("warning: ")
+        console.print(Text(line, style="yellow" if is_warning else ""), soft_wrap=True)

@@ -21,7 +21,7 @@ from naysay.cli._shared import (
     reads_data,
     trains,
 )
-from naysay.cli.data import print_summary, show_warning
+from naysay.cli.data import print_summary
 
 if TYPE_CHECKING:
     from naysay.metrics import Estimate
@@ -209,7 +209,7 @@ def ask_to_replace(out: Path) -> None:
 def _print(report: "FitReport") -> None:
     console = Console()
     for warning in report.fit_warnings:
-        show_warning(f"warning: {warning}")
+        console.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
     table = Table("class", box=None, pad_edge=False)
     for heading in ("predicted", "correct when predicted", "95 % interval"):
         table.add_column(heading, justify="right")
