@@ -82,7 +82,7 @@ class Forest(nn.Module):
             name: [] for name in ("feature", "left", "right", "threshold")
         }
         for tree, start in zip(trees, starts.tolist(), strict=True):
-            nodes = np.arange(tree.node_count)
+            nodes = np.arange(int(tree.node_count))
             is_leaf = tree.children_left < 0
             parts["feature"].append(np.where(is_leaf, 0, tree.feature))
             parts["left"].append(start + np.where(is_leaf, nodes, tree.children_left))
