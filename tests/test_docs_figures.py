@@ -1,5 +1,6 @@
 """Compare the figures of README and docs with the records, and tables with the commands."""
 
+import functools
 import json
 import re
 import statistics
@@ -15,6 +16,7 @@ from naysay.report.reproduction import render_report_page
 from naysay.workflows.demo import SHOWN
 from places import ROOT
 
+pytestmark = pytest.mark.unmeasured
 _SLOWER = ("refine", "uncertainty")  # where classes are lost
 MANY_AT_ONCE = ROOT / "docs" / "many-at-once.md"
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
@@ -29,14 +31,20 @@ def test_figures_of_the_demo_are_those_of_the_record():
         assert f"| {method} | {' | '.join(cells)} |" in page
 
 
+@functools.cache
+def read_records(name):
+    """Read a file of runs once for all tests: that of the reproduction takes a second."""
+    return RecordFile(ROOT / "benchmarks" / "results" / f"{name}.jsonl").read()
+
+
 def shorter_records():
     """Return Table 3 of `best` as it was with fewer epochs, by what is known and the setting."""
-    records = RecordFile(ROOT / "benchmarks" / "results" / "shorter.jsonl").read()
+    records = read_records("shorter")
     return {(each.spec.knows, each.spec.setting): each for each in records}
 
 
 def test_readme_beside_the_paper_is_that_of_the_records():
-    records = RecordFile(ROOT / "benchmarks" / "results" / "reproduction.jsonl").read()
+    records = read_records("reproduction")
     results = {
         (each.suite.name, each.recipe): each for each in summarise_records(SUITES.values(), records)
     }
@@ -288,11 +296,10 @@ def test_accuracies_of_methods_are_those_of_the_record():
 
 def test_accuracies_of_views_of_photos_are_those_of_the_records():
     page = " ".join((ROOT / "docs" / "lab" / "methods.md").read_text("utf-8").split())
-    results = ROOT / "benchmarks" / "results"
     for method, file in (("two-views", "reproduction"), ("weak-to-strong", "shorter")):
         (found,) = [
             (f"{100 * each.accuracy:.2f} %", each.spec.options["epochs"])
-            for each in RecordFile(results / f"{file}.jsonl").read()
+            for each in read_records(file)
             if each.spec.method == method
             and (each.spec.dataset, each.spec.setting) == ("cifar-10", "uniform")
             and each.spec.knows == "true Q"
@@ -407,7 +414,7 @@ def test_times_of_whole_tables_are_those_of_the_record():
 
 
 def test_results_and_report_are_those_of_the_records():
-    records = RecordFile(ROOT / "benchmarks" / "results" / "reproduction.jsonl").read()
+    records = read_records("reproduction")
     page = (ROOT / "docs" / "lab" / "results.md").read_text("utf-8")
     found = page.partition("<!-- results: begin -->\n")[2].partition("<!-- results: end -->")[0]
     assert found == markdown(summarise_records(SUITES.values(), records)), "see docs/lab/results.md"
@@ -428,7 +435,7 @@ def test_table_3_with_fewer_epochs_is_that_of_its_records():
 
 def test_how_much_of_table_3_is_there_is_that_of_the_records():
     page = " ".join((ROOT / "docs" / "lab" / "results.md").read_text("utf-8").split())
-    records = RecordFile(ROOT / "benchmarks" / "results" / "reproduction.jsonl").read()
+    records = read_records("reproduction")
     wanted = {spec for _, spec in SUITES["table3"].specs("best")}
     made = [each for each in records if each.spec in wanted]
     assert len(made) == len(wanted)
@@ -448,7 +455,7 @@ def test_how_much_of_table_3_is_there_is_that_of_the_records():
 
 def test_accuracies_with_real_labels_are_those_of_the_records():
     page = " ".join((ROOT / "docs" / "lab" / "results.md").read_text("utf-8").split())
-    records = RecordFile(ROOT / "benchmarks" / "results" / "reproduction.jsonl").read()
+    records = read_records("reproduction")
     found = {
         each.spec.labels: f"{100 * each.accuracy:.2f} %"
         for each in records
@@ -471,7 +478,7 @@ def test_accuracies_with_real_labels_are_those_of_the_records():
 
 def test_what_crops_and_flips_are_needed_for_is_that_of_the_records():
     page = " ".join((ROOT / "docs" / "lab" / "results.md").read_text("utf-8").split())
-    records = RecordFile(ROOT / "benchmarks" / "results" / "unaugmented.jsonl").read()
+    records = read_records("unaugmented")
     found = {each.spec.setting: each for each in records}
     uniform, biased = (100 * found[name].accuracy for name in ("uniform", "without0"))
     assert f"{uniform:.2f} % with uniform labels and {biased:.2f} % under without0" in page

@@ -81,7 +81,15 @@ def test_pairwise_comparison_compiles_too():
     not any(map(shutil.which, ("c++", "g++", "clang++"))), reason="inductor needs a C++ compiler"
 )
 @pytest.mark.filterwarnings("ignore:Skipping serialization:UserWarning")  # torch 2.6's own
-def test_the_default_compiler_gives_the_same_loss():
+def test_the_default_compiler_gives_the_same_loss(monkeypatch):
+    # A pool of compilers would import torch in each of its processes, and to find the vector
+    # instructions of the processor, torch compiles as much as the loss takes.
+    for name, value in (
+        ("compile_threads", 1),
+        ("cpp.vec_isa_ok", False),
+        ("cpp_cache_precompile_headers", False),
+    ):
+        monkeypatch.setattr(f"torch._inductor.config.{name}", value)
     assert_compiles_with("without zeros", 10, F.forward_cross_entropy, backend="inductor")
 
 
