@@ -13,6 +13,7 @@ def gpu_profile(monkeypatch):
     return importlib.import_module("gpu_profile")
 
 
+@pytest.mark.unmeasured
 def test_a_few_steps_are_profiled_on_a_cpu(gpu_profile, tmp_path):
     options = ["--device=cpu", "--steps=2", "--batch-size=4", f"--folder={tmp_path}"]
     assert gpu_profile.main(options) == tmp_path / "profile_cpu.txt"

@@ -184,6 +184,7 @@ def test_a_lost_database_is_said_and_nothing_is_acknowledged(task, local, tmp_pa
     assert send(local, question).json()["status"] == "saved"
 
 
+@pytest.mark.unmeasured
 def test_the_server_loads_neither_torch_nor_scikit_learn():
     code = (
         "import sys, naysay.annotation.serving, naysay.cli; "

@@ -56,6 +56,7 @@ ACTIONS = st.sampled_from(
 )
 
 
+@pytest.mark.unmeasured
 @settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(st.tuples(ACTIONS, st.integers(0, 2), st.integers(0, 3)), min_size=10, max_size=60),

@@ -94,6 +94,7 @@ def test_the_default_learner_keeps_the_scikit_learn_contract(check):
     check("ComplementaryClassifier", small(learner="auto", epochs=2))
 
 
+@pytest.mark.unmeasured
 def test_classifier_learns_from_biased_labels_what_the_uniform_assumption_misses():
     X, y = make_blobs(600, n_features=5, centers=6, cluster_std=2.0, random_state=0)
     Q = TransitionMatrix.with_zeros(6, 2, seed=0)
@@ -104,6 +105,7 @@ def test_classifier_learns_from_biased_labels_what_the_uniform_assumption_misses
     assert (right.predict(X) == y).mean() > (wrong.predict(X) == y).mean() + 0.3
 
 
+@pytest.mark.unmeasured
 def test_estimated_transition_is_near_the_true_one_and_has_its_names(iris):
     X, y, comp_labels = iris
     names = np.array(["setosa", "versicolor", "virginica"])
@@ -485,6 +487,7 @@ def test_few_anchors_are_warned_of_with_the_class_that_needs_more():
     assert small(epochs=1).fit_quietly(X3, Y3) == ()
 
 
+@pytest.mark.unmeasured
 def test_random_labels_and_parameters_never_give_a_nan_or_a_foreign_traceback():
     rng = np.random.default_rng(0)
     for trial in range(60):

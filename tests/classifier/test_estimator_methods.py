@@ -34,6 +34,7 @@ def small(**options):
     )
 
 
+@pytest.mark.unmeasured
 @NEW
 def test_blobs_are_learned(name, blobs):
     X, y, comp_labels = blobs
@@ -99,6 +100,7 @@ def test_the_nearest_row_decides_not_the_largest_logit(blobs):
     assert (clf.predict(X) != comp_probs.argmax(1)).all()
 
 
+@pytest.mark.unmeasured
 @NEW
 def test_anchors_are_learned_from(name, blobs):
     X, y, _ = blobs

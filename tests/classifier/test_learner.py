@@ -102,6 +102,7 @@ def test_each_learner_learns_and_survives_saving(learner, tmp_path):
     np.testing.assert_array_equal(loaded.predict_proba(X), clf.predict_proba(X))
 
 
+@pytest.mark.unmeasured
 def test_the_default_beats_the_anchors_alone_on_digits(digits):
     X, y = digits
     not_y = TransitionMatrix.with_zeros(10, seed=0).sample(y, seed=0)
@@ -156,6 +157,7 @@ def test_a_class_that_is_never_named_is_learned_from_anchors(learner):
         clf.set_params(transition="uniform").fit(X, not_y, true_labels=known)
 
 
+@pytest.mark.unmeasured
 def test_the_matrix_is_refined_where_classes_overlap():
     rng = np.random.default_rng(0)
     y = rng.integers(5, size=1200)

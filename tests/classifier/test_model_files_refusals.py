@@ -174,6 +174,7 @@ def test_tensors_that_do_not_fit_together_are_refused(tmp_path, change):
         load_model(tmp_path / "model")
 
 
+@pytest.mark.unmeasured
 @settings(
     max_examples=100,
     suppress_health_check=[HealthCheck.function_scoped_fixture],

@@ -65,6 +65,7 @@ def test_infinite_values_and_gaps_in_images_are_refused(blobs):
         small().fit(images, comp_labels)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("kind", [sparse.csr_matrix, sparse.csc_array, sparse.coo_array])
 def test_a_narrow_sparse_matrix_gives_the_result_of_the_dense_one(blobs, kind):
     X, _, comp_labels = blobs

@@ -75,6 +75,7 @@ def test_without_refining_the_matrix_is_that_of_the_anchors(fitted):
     assert plain.transition_estimate_.uncertainty is None
 
 
+@pytest.mark.unmeasured
 def test_a_diagonal_is_estimated_where_annotators_may_err():
     wrong = TransitionMatrix(0.9 * np.asarray(Q) + 0.1 * np.eye(10), allow_diagonal=True)
     clf = classifier(allow_diagonal=True).fit(X, wrong.sample(y), anchors=(X[ANCHORS], y[ANCHORS]))
@@ -94,6 +95,7 @@ def test_uniform_annotators_who_err_do_not_get_a_zero_diagonal():
     assert np.asarray(clf.transition_).diagonal().mean() == pytest.approx(0.1, abs=0.04)
 
 
+@pytest.mark.unmeasured
 def test_known_classes_that_labels_exclude_are_left_out_with_a_warning():
     known = np.full(len(y), -1)
     known[ANCHORS] = y[ANCHORS]
@@ -155,6 +157,7 @@ def test_networks_that_do_not_know_the_anchors_do_not_refine():
     assert (clf.transition_estimate_.predictions.argmax(axis=1) == y).mean() < 0.5
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("more", [{}, {"estimation_epochs": 1}])
 def test_networks_that_estimate_multiply_as_the_classifier_does(monkeypatch, more):
     asked = []
@@ -412,6 +415,7 @@ def test_mistakes_are_those_of_who_makes_them():
     assert mistakes["ann"] < 0.1 < 0.2 < mistakes["bob"] < 0.4
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("options", [{"method": "pc"}, {"refine": False}])
 def test_methods_that_cannot_take_many_matrices_and_the_papers_estimate_use_one(options):
     clf = fit_apart(ask(HABITS, WHO), epochs=2, **options)

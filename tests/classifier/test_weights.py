@@ -69,6 +69,7 @@ def blobs():
     return X, y, TransitionMatrix.uniform(3).sample(y, seed=0)
 
 
+@pytest.mark.unmeasured
 def test_equal_weights_change_nothing(blobs):
     X, _, comp_labels = blobs
     plain, ones, twos = (
@@ -79,6 +80,7 @@ def test_equal_weights_change_nothing(blobs):
     assert_array_equal(plain, twos)
 
 
+@pytest.mark.unmeasured
 def test_examples_of_weight_0_do_not_count(blobs):
     X, y, comp_labels = blobs
     wrong = np.arange(300) % 2 == 0

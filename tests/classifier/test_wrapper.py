@@ -208,6 +208,7 @@ def test_a_class_that_is_never_named_is_learned_from_anchors(iris):
         clf.set_params(transition="estimate", classes=None).fit(X, not_y, true_labels=known)
 
 
+@pytest.mark.unmeasured
 def test_annotators_who_differ_get_a_matrix_each_from_anchors(blobs):
     X, y, Q = blobs
     other = TransitionMatrix.with_zeros(6, 2, seed=5)
@@ -303,6 +304,7 @@ def test_mistakes_are_allowed_for(blobs):
     assert accuracy(wrap(transition=Q).fit(X, labels), X, y) > 0.85
 
 
+@pytest.mark.unmeasured
 def test_sparse_x_tables_and_text_reach_the_classifier_as_they_are(iris):
     X, y, labels = iris
     table = pd.DataFrame(X, columns=list("abcd"))

@@ -81,6 +81,7 @@ def test_errors_pass_through_to_main(run, table):
     assert isinstance(run("gone.csv", "--label=x").exception, FileNotFoundError)
 
 
+@pytest.mark.unmeasured
 def test_the_example_in_the_help_works_as_pasted():
     example = re.search(r"^ *(printf .*)$", inspect.getdoc(info) or "", re.MULTILINE)
     assert example is not None

@@ -54,6 +54,7 @@ def pasted(tmp_path_factory):
     return tmp_path_factory.mktemp("examples"), set()
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("name", sorted(set(ALL) - NEEDS_DOWNLOAD - TESTED_ELSEWHERE))
 def test_the_example_works_as_pasted(name, pasted, monkeypatch):
     folder, lines_done = pasted
@@ -73,6 +74,7 @@ def test_every_command_speaks_json(name):
     assert "--json" in {flag for each in ALL[name].params for flag in each.opts}
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_shell_completes_commands(shell):
     words = {"COMP_WORDS": "naysay ex", "COMP_CWORD": "1", "_TYPER_COMPLETE_ARGS": "naysay ex"}

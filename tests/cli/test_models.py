@@ -136,6 +136,7 @@ def test_json_of_every_command_is_one_document(flowers, tmp_path):
     assert example["label"] == "not"
 
 
+@pytest.mark.unmeasured
 def test_the_matrix_may_be_given_estimated_or_uniform(flowers, tmp_path):
     folder, _ = flowers
     data = folder / "flowers.csv"
@@ -181,6 +182,7 @@ def test_anchors_may_come_in_a_file_of_their_own(flowers, tmp_path):
     assert figures["transition"]["from"] == "estimate"
 
 
+@pytest.mark.unmeasured
 def test_estimate_warns_of_the_data_as_fit_does(flowers, tmp_path):
     folder, _ = flowers
     header, *rows = csv.reader(io.StringIO((folder / "flowers.csv").read_text("utf-8")))
@@ -347,6 +349,7 @@ def test_a_closed_pipe_is_no_error(flowers):
     assert done.stderr == ""
 
 
+@pytest.mark.unmeasured
 def test_ctrl_c_leaves_no_file(flowers):
     folder, _ = flowers
     before = sorted(os.listdir(folder))

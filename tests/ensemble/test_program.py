@@ -38,6 +38,7 @@ from naysay.training.schedules import constant
 ROUNDED = {"forward-gce, two gammas", "different kinds"}
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("name", LOSSES)
 def test_each_member_is_as_if_trained_alone(name):
     atol = 1e-4 if name in ROUNDED else 2e-5

@@ -122,6 +122,7 @@ def test_a_temperature_is_that_of_the_logits():
 # --- it helps -----------------------------------------------------------------------------------
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     "confidence", [0.5, 1.0, 2.5], ids=["underconfident", "calibrated", "overconfident"]
 )
@@ -217,6 +218,7 @@ def test_mistakes_are_found_and_stay_in_bounds():
     assert np.asarray(contrary).diagonal().max() <= 0.5 + 1e-9
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("rate", [0.0, 0.1])
 def test_uniform_annotators_who_err_keep_one_rate_of_mistakes(rate):
     n_classes = 6
@@ -339,6 +341,7 @@ def test_input_that_does_not_fit_is_refused(probs, labels, initial, kind, wordin
         refine(probs, labels, initial)
 
 
+@pytest.mark.unmeasured
 def test_the_right_matrix_is_kept_where_labels_are_few():
     # held-out label frequencies as b would leak labels and favour the uniform matrix
     lost = []

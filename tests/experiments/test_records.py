@@ -125,6 +125,7 @@ def test_a_number_that_json_does_not_know_is_not_half_written(tmp_path):
     assert file.read() == [make_record()]
 
 
+@pytest.mark.unmeasured
 def test_two_processes_append_to_one_file_and_no_line_is_lost(tmp_path):
     path = tmp_path / "records.jsonl"
     program = """
@@ -139,6 +140,7 @@ def test_two_processes_append_to_one_file_and_no_line_is_lost(tmp_path):
     assert sorted(record.spec.trial for record in RecordFile(path).read()) == list(range(80))
 
 
+@pytest.mark.unmeasured
 def test_killed_at_any_moment_every_finished_record_is_there(tmp_path):
     path = tmp_path / "records.jsonl"
     program = """

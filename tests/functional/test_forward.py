@@ -222,6 +222,7 @@ def test_theorem_1_the_minimiser_recovers_the_class_probabilities(loss, biased):
     torch.testing.assert_close(table.detach().softmax(1), true, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.unmeasured
 @settings(max_examples=60)
 @given(data=st.data(), n_classes=st.integers(2, 5), single=st.booleans())
 def test_property_losses_and_gradients_are_finite_and_bounded(data, n_classes, single):
@@ -274,6 +275,7 @@ def test_losses_on_a_gpu_equal_those_on_the_cpu(loss, kind, n_classes):
         torch.testing.assert_close(gradient.cpu(), slopes)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the peak from /proc")
 def test_100000_classes_take_less_than_a_gigabyte_and_a_half():
     # In a process of its own, since the peak of this one is that of all tests; and not from

@@ -235,6 +235,7 @@ def test_annotators_have_matrices_of_their_own(tmp_path):
     np.testing.assert_array_equal(loaded.predict_proba(X), clf.predict_proba(X))
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("method", ["two-views", "weak-to-strong", "pocr"])
 def test_a_restarted_training_goes_on_from_its_checkpoint(method, tmp_path):
     # the second training must not remember how far the first one came

@@ -139,6 +139,7 @@ def classifier(**options):
     return ComplementaryClassifier(**{**defaults, "random_state": 0, "device": "cpu", **options})
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("dtype", [np.uint8, np.float64])
 def test_images_are_learned_by_the_views_of_the_default(dtype):
     matrix = TransitionMatrix.without_zeros(10, (0.6, 0.3, 0.1), seed=0)
@@ -147,6 +148,7 @@ def test_images_are_learned_by_the_views_of_the_default(dtype):
     assert (clf.predict(X) == y).mean() > 0.85
 
 
+@pytest.mark.unmeasured
 def test_cross_fitting_with_this_method_predicts_better_than_with_forward():
     matrix = TransitionMatrix.without_zeros(10, (0.6, 0.3, 0.1), seed=0)
     options = {"transition": "estimate", "epochs": 1, "estimation_epochs": 10, "batch_size": 32}

@@ -92,6 +92,7 @@ def test_the_table_has_a_row_for_each():
     assert [row.split("`")[1] for row in rows] == list(METHODS)
 
 
+@pytest.mark.unmeasured
 @EVERY
 def test_every_method_learns_iris_from_uniform_labels_and_is_saved_by_its_name(
     name, iris, tmp_path
@@ -123,6 +124,7 @@ def test_methods_that_invert_the_matrix_refuse_a_singular_one(name, iris):
         small(method=name, transition=SINGULAR, epochs=1).fit(X, SINGULAR.sample(y))
 
 
+@pytest.mark.unmeasured
 def test_the_other_methods_take_a_singular_matrix(iris):
     X, y, _ = iris
     for name in METHODS.keys() - {"backward", "nn", "ga"}:

@@ -222,6 +222,7 @@ def test_image_networks_run_in_bfloat16_and_with_channels_last(images_and_networ
         assert weights.grad.any(), name
 
 
+@pytest.mark.unmeasured
 def test_weights_and_statistics_can_be_averaged(images_and_network):
     X, network = images_and_network
     average = AveragedModel(network, use_buffers=True)

@@ -80,6 +80,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("options", SETTINGS.values(), ids=SETTINGS)
 def test_fits_in_threads_are_those_of_one_thread(options):
     serial = [fit_one(seed % 3, **options) for seed in range(4)]

@@ -259,6 +259,7 @@ def test_slices_of_answers_give_what_plain_loops_give(monkeypatch, dtype, copied
         assert each.error_rate == pytest.approx(rate, abs=1e-4)
 
 
+@pytest.mark.unmeasured
 def test_many_answers_about_many_classes_take_little_memory():
     rng = np.random.default_rng(0)
     n_classes, n_examples, n = 300, 2_000, 20_000

@@ -265,6 +265,7 @@ def test_labels_about_shared_rows_are_ranked_like_labels_with_rows_of_their_own(
     assert single.weights == pytest.approx(copied.weights, abs=1e-4)
 
 
+@pytest.mark.unmeasured
 def test_many_labels_of_few_examples_take_little_memory(monkeypatch):
     monkeypatch.setattr(wrong_labels, "_MAX_ROWS", 500)
     rng = np.random.default_rng(0)

@@ -185,6 +185,7 @@ def test_page_needs_no_examples_no_history_and_no_known_method():
     assert page.all("ul") == []
 
 
+@pytest.mark.unmeasured
 def test_python_on_the_page_runs(text, tmp_path, monkeypatch, capsys):
     code = html.unescape(re.search(r"<pre[^>]*><code>(from .*?)</code>", text, re.S)[1])
     assert "random_state=0)" in code

@@ -85,29 +85,34 @@ class LossContract:
             assert value.item() == pytest.approx(expected, rel=rtol, abs=atol)
             np.testing.assert_allclose(gradient.double(), slopes, rtol=rtol, atol=atol)
 
+    @pytest.mark.unmeasured
     @CASES
     def test_value_and_gradient_equal_the_reference(self, kind, n_classes):
         n = 8 if n_classes < 100 else 2
         logits = make_logits(n, n_classes)
         self.assert_equals_reference(kind, n_classes, logits, rtol=1e-6, atol=1e-13)
 
+    @pytest.mark.unmeasured
     @SMALL_CASES
     def test_value_and_gradient_equal_the_reference_at_saturated_logits(self, kind, n_classes):
         logits = saturated_logits(20, n_classes)
         self.assert_equals_reference(kind, n_classes, logits, rtol=1e-6, atol=1e-13)
 
+    @pytest.mark.unmeasured
     @SMALL_CASES
     def test_saturated_logits_keep_their_digits_in_single_precision(self, kind, n_classes):
         logits = saturated_logits(20, n_classes).float() + make_logits(20, n_classes).float()
         rtol, atol = self.single_saturated
         self.assert_equals_reference(kind, n_classes, logits, rtol=rtol, atol=atol)
 
+    @pytest.mark.unmeasured
     @SMALL_CASES
     def test_single_precision_is_close_to_the_reference(self, kind, n_classes):
         logits = make_logits(8, n_classes, dtype=torch.float32)
         rtol, atol = self.single
         self.assert_equals_reference(kind, n_classes, logits, rtol=rtol, atol=atol)
 
+    @pytest.mark.unmeasured
     @FEW_CASES
     def test_gradient_passes_the_check_by_finite_differences(self, kind, n_classes):
         Q = self.transition(kind, n_classes)
@@ -119,6 +124,7 @@ class LossContract:
             fast_mode=n_classes > 100,
         )
 
+    @pytest.mark.unmeasured
     @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
     @EVERY_KIND
     def test_value_and_gradient_are_finite_at_every_pattern_of_large_logits(
@@ -142,6 +148,7 @@ class LossContract:
         )
         np.testing.assert_allclose(gradient.sum(1), 0, atol=1e-12)
 
+    @pytest.mark.unmeasured
     @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
     @FEW_CASES
     def test_half_precision_is_computed_in_single(self, dtype, kind, n_classes):
@@ -154,6 +161,7 @@ class LossContract:
         torch.testing.assert_close(value.double(), expected, rtol=1e-5, atol=1e-5)
         torch.testing.assert_close(gradient.double(), slopes, rtol=1e-2, atol=self.half_gradient)
 
+    @pytest.mark.unmeasured
     @FEW_CASES
     def test_automatic_mixed_precision_loses_no_digits(self, kind, n_classes):
         Q = self.transition(kind, n_classes)

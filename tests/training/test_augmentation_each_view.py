@@ -99,6 +99,7 @@ def without_evidence():
     return replace(METHODS["weak-to-strong"], name="mine", make_evidence_loss=None)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     "method, n_weak, n_strong",
     [

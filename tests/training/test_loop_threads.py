@@ -79,6 +79,7 @@ sys.exit(0 if process.exitcode == 0 and abs(queue.get() - expected) < 1e-3 else 
 """
 
 
+@pytest.mark.unmeasured
 @pytest.mark.skipif(sys.platform != "linux", reason="forks")
 def test_a_forked_process_does_not_wait_for_threads_that_it_does_not_have():
     environment = {**os.environ, "OMP_NUM_THREADS": "2"}

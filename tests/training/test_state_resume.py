@@ -70,6 +70,7 @@ def path(tmp_path):
     return tmp_path / "run.safetensors"
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("case", [case for case in CASES if case != "large"])
 def test_interrupted_after_any_epoch_it_ends_the_same(case, path):
     whole = fit(case)

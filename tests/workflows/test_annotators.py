@@ -71,6 +71,7 @@ def fitted(folder):
     return json.loads(done.stdout)
 
 
+@pytest.mark.unmeasured
 def test_a_folder_of_matrices_is_learned_from_saved_and_loaded(folder, fitted):
     frame, y = make_frame()
     assert fitted["transition"]["from"] == "given"
@@ -120,6 +121,7 @@ def test_estimating_gives_each_annotator_a_matrix():
     assert "method 'pc' cannot use a matrix for each annotator" in " ".join(report.warnings)
 
 
+@pytest.mark.unmeasured
 def test_annotators_of_one_habit_share_a_matrix():
     habits = dict.fromkeys(HABITS, HABITS["ann"])
     own = read_own(make_frame(400, habits=habits)[0], **ROLES)
@@ -129,6 +131,7 @@ def test_annotators_of_one_habit_share_a_matrix():
     assert "All labels." in render_fit_page(report)
 
 
+@pytest.mark.unmeasured
 def test_an_estimate_writes_a_folder_that_a_fit_reads(folder, tmp_path):
     target = tmp_path / "each"
     arguments = ["estimate", folder / "answers.csv", *OPTIONS, "--out", tmp_path / "Q.csv"]
@@ -143,6 +146,7 @@ def test_an_estimate_writes_a_folder_that_a_fit_reads(folder, tmp_path):
     assert "exists and is neither" in refused.stderr
 
 
+@pytest.mark.unmeasured
 def test_the_folder_of_a_design_is_a_folder_of_matrices(tmp_path):
     scheme = propose(3, 2, classes=CLASSES)
     frame, y = make_frame(400, n_known=0)

@@ -50,6 +50,7 @@ def fitted():
     return own, y, *fit_own(own, transition=HABIT, epochs=10)
 
 
+@pytest.mark.unmeasured
 def test_the_interval_holds_the_true_accuracy(fitted):
     own, y, clf, report = fitted
     true = float((clf.predict(own.X) == np.array(own.classes)[y]).mean())
@@ -309,6 +310,7 @@ def test_an_estimated_habit_says_of_which_class_more_anchors_would_help():
     assert doubt.advice in report.advice
 
 
+@pytest.mark.unmeasured
 def test_labels_that_contradict_the_model_are_listed_by_default():
     Q = TransitionMatrix([[0, 1, 0], [0, 0, 1], [1, 0, 0]])
     rng = np.random.default_rng(0)

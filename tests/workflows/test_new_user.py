@@ -84,6 +84,7 @@ def test_each_obstacle_is_named_with_the_option_that_removes_it(folder):
     assert "There is no file 'none'" in refusal("design", "--classes=none")
 
 
+@pytest.mark.unmeasured
 def test_a_messy_table_goes_all_the_way(folder, tmp_path):
     table, model = folder / "messy.csv", tmp_path / "model"
     arguments = [*READ, "--true-label=wahr", "--epochs=2", "--out", model, "--json"]

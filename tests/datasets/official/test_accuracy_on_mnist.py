@@ -6,6 +6,7 @@ import pytest
 from naysay import TransitionMatrix, datasets, metrics
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     "Q, n_draws",
     [

@@ -45,6 +45,7 @@ def test_batches_of_a_csv_file_are_the_table(tmp_path, ends, header):
     assert joined(path)["a"] == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.unmeasured
 @settings(max_examples=200)
 @given(
     st.lists(st.tuples(*[st.text('ab,"\n; ', max_size=12)] * 2), min_size=1, max_size=8),
