@@ -30,6 +30,7 @@ Q = make_transition("with zeros", 10)
 class TestTwoViews(TwoViewsContract):
     reference = staticmethod(reference.two_views)
     target = "mean"
+    cases = (*TwoViewsContract.cases, ("with zeros", 1200))
     shares = (0.5, 0.5)
 
     def test_another_view_of_another_shape_is_refused(self):
