@@ -282,3 +282,16 @@ def test_many_labels_of_few_examples_take_little_memory(monkeypatch):
     tracemalloc.stop()
     # a row for each label takes 80 MB, and a matrix for each annotator 800 MB
     assert peak < 70e6
+
+
+def test_memory_holds_few_numbers_for_each_label(monkeypatch):
+    monkeypatch.setattr(wrong_labels, "_MAX_ROWS", 500)
+    monkeypatch.setattr(wrong_labels, "_NEGLIGIBLE", 0.9)
+    n, Q = 50_000, animals(mistakes=0.1)
+    labels = np.random.default_rng(0).integers(len(Q.classes), size=n)
+    probs = np.full((n, len(Q.classes)), 1 / len(Q.classes), dtype=np.float32)
+    tracemalloc.start()
+    wrong_labels.rank_labels(probs, labels, [Q], np.zeros(n, dtype=np.int8))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 150 * n

@@ -1,5 +1,7 @@
 """Folders of Parquet files and of arrays give the data that one table in memory gives."""
 
+import tracemalloc
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -134,3 +136,14 @@ def test_refusals_say_which_file_is_odd(tmp_path):
     np.save(tmp_path / "X0.npy", np.zeros((3, 2)))
     with pytest.raises(InvalidInput, match=r"must contain an array 'X'\. Its arrays are 'X0'\."):
         read_own(tmp_path)
+
+
+def test_memory_holds_few_numbers_for_each_row(tmp_path):
+    n = 50_000
+    columns = {"a": np.arange(n) % 7, "not": np.array(["cat", "dog"])[np.arange(n) % 2]}
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    tracemalloc.start()
+    read_own(tmp_path, label="not", memory=0)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 100 * n
