@@ -40,7 +40,7 @@ def on_page_markdown(markdown, page, **_):
 
 
 def on_page_content(html, **_):
-    """Inline the pictures, which then follow the theme of the page, and keep options in one line."""
+    """Inline pictures, which then follow the theme of the page, and keep options in one line."""
     html = OPTION.sub(r'<code class="option">', html)
     folder = ROOT / "docs" / "pictures"
     return PICTURE.sub(lambda found: (folder / found[1]).read_text("utf-8"), html)

@@ -4,6 +4,7 @@ import json
 import re
 import tomllib
 
+import naysay
 from places import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
@@ -48,6 +49,18 @@ def test_tools_of_a_release_are_pinned():
     (tools,) = re.findall(r"\$\(PIP\) (build .*)", makefile)
     pinned = re.findall(r"^([\w.-]+)==", (ROOT / "constraints.txt").read_text("utf-8"), re.M)
     assert {*tools.split()} <= set(pinned)
+
+
+def test_the_version_is_the_same_everywhere():
+    version = naysay.__version__
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
+    assert json.loads((ROOT / ".zenodo.json").read_text("utf-8"))["version"] == version
+    headings = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    assert headings[0] == version
+    # files that later versions must read: python tests/compatibility/write.py VERSION
+    assert (ROOT / "tests" / "compatibility" / version / "expected.json").is_file()
+    status = PROJECT["project"]["classifiers"][0]
+    assert status.endswith("Beta") == version.startswith("0.")
 
 
 def test_metadata_for_archives_agree():
