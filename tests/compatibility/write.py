@@ -68,6 +68,7 @@ def fitted():
         yield method, clf.fit(X, comp_labels)
     few = slice(None, None, 5)
     yield "default", ComplementaryClassifier(random_state=0).fit(X[few], comp_labels[few])
+    yield "missing", ComplementaryClassifier(**options).fit(inputs_of("missing", 150), comp_labels)
     suggested = np.roll(y, 40)
     log = from_log(suggested, suggested == y)
     yield "log", ComplementaryClassifier(**options).fit(X, log)
@@ -77,8 +78,11 @@ def fitted():
     yield "images", ComplementaryClassifier(classes=range(3), **options).fit(pixels, uniform)
 
 
-def inputs_of(name):
-    return (images() if name == "images" else flowers())[0][:24]
+def inputs_of(name, n=24):
+    X = (images() if name == "images" else flowers())[0][:n].copy()
+    if name == "missing":
+        X[::7, 1] = np.nan
+    return X
 
 
 def write_table(path):
@@ -90,6 +94,15 @@ def write_table(path):
         known = y[at] if at % 5 == 0 else ""
         cells = [*(f"{value:.2f}" for value in row[:3]), colour, ["ann", "bob"][at % 2]]
         lines.append(",".join([*cells, f'"{not_y[at]}"', f'"{known}"' if known else ""]))
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+
+
+def write_texts(path):
+    rng = np.random.default_rng(0)
+    lines = ["text,not"]
+    for at in range(60):
+        words = rng.choice(["petal", "sepal", "leaf", "größe", f"word{at % 3}", "stem"], 6)
+        lines.append(f"{' '.join(words)} of flower {at},{'abc'[(at + 1) % 3]}")
     path.write_text("\n".join(lines) + "\n", "utf-8")
 
 
@@ -162,6 +175,11 @@ def write(version):
     run(folder, "fit", "flowers.csv", *arguments, "--out", "table")
     (folder / "table" / "report.html").unlink()
     run(folder, "predict", "table", "flowers.csv", "--out", "predictions.csv")
+    write_texts(folder / "texts.csv")
+    arguments = ["--label", "not", "--text", "text", "--learner", "linear", "--epochs", "3"]
+    run(folder, "fit", "texts.csv", *arguments, "--out", "texts")
+    (folder / "texts" / "report.html").unlink()
+    run(folder, "predict", "texts", "texts.csv", "--out", "texts-predictions.csv")
     HABITS.write(folder / "Q.csv")
     write_task(folder / "task.db")
     expected["task"] = read_task(folder / "task.db")
