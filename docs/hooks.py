@@ -8,6 +8,7 @@ from mkdocs.structure.files import File
 
 ROOT = Path(__file__).parent.parent
 FORMULA = re.compile(r"^\$\$\n(.*?)\n\$\$$", re.DOTALL | re.MULTILINE)
+CELL = re.compile(r"<td>.*?</td>", re.DOTALL)  # where a pipe has to be escaped, also in code
 LINK_BESIDE = re.compile(r"\]\((?!docs/)([\w.-]+)(?=[)#])")
 OPTION = re.compile(r"<code>(?=--?[^<]{1,26}</code>)")  # short enough for a phone
 PICTURE = re.compile(r'<img [^>]*src="[^"]*pictures/([\w-]+\.svg)"[^>]*>')
@@ -41,6 +42,7 @@ def on_page_markdown(markdown, page, **_):
 
 def on_page_content(html, **_):
     """Inline pictures, which then follow the theme of the page, and keep options in one line."""
+    html = CELL.sub(lambda found: found[0].replace(r"\|", "|"), html)
     html = OPTION.sub(r'<code class="option">', html)
     folder = ROOT / "docs" / "pictures"
     return PICTURE.sub(lambda found: (folder / found[1]).read_text("utf-8"), html)

@@ -111,8 +111,9 @@ def fit(
 ) -> None:
     """Train a model on your data, and write it to a folder with a report.
 
-    The accuracy is estimated from held-out complementary labels, without true labels. A log of
-    suggestions that were accepted or rejected is read with --suggested and --accepted.
+    The accuracy is estimated from true labels if some are known, and else from held-out
+    complementary labels alone. A log of suggestions that were accepted or rejected is read with
+    --suggested and --accepted.
 
     Example:
 
