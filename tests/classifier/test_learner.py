@@ -23,6 +23,8 @@ from naysay.classifier.pooling import Evidence, pool_evidence
 from naysay.networks import MLP, Forest, Kernel, Mixture
 from naysay.observations import Observations
 
+ALONE = ("anchors alone", "anchors alone, trees")
+
 
 @pytest.fixture(scope="module")
 def digits():
@@ -94,9 +96,7 @@ def test_each_learner_learns_and_survives_saving(learner, tmp_path):
     assert (clf.predict(X) == y).mean() > 0.9
     assert sum(each["weight"] for each in clf.candidates_) == pytest.approx(1)
     names = {each["name"] for each in clf.candidates_}
-    assert names == (
-        {"kernel", "linear", "trees", "anchors alone"} if learner == "auto" else {learner}
-    )
+    assert names == ({"kernel", "linear", "trees", *ALONE} if learner == "auto" else {learner})
     clf.save(tmp_path / "model")
     loaded = ComplementaryClassifier.load(tmp_path / "model")
     np.testing.assert_array_equal(loaded.predict_proba(X), clf.predict_proba(X))
@@ -115,13 +115,34 @@ def test_the_default_beats_the_anchors_alone_on_digits(digits):
     right, right_alone = ((each.predict(X[450:]) == y[450:]).mean() for each in (clf, alone))
     assert right >= right_alone
     assert clf.accuracy_.interval[0] <= right <= clf.accuracy_.interval[1]
-    assert {"network", "anchors alone"} <= {each["name"] for each in clf.candidates_}
+    assert {"network", *ALONE} <= {each["name"] for each in clf.candidates_}
+
+
+def test_trees_of_the_anchors_alone_are_used_where_scales_mislead_neighbours_and_labels_are_weak():
+    rng = np.random.default_rng(0)
+    y = rng.integers(8, size=199)
+    X = np.column_stack([10.0 ** (y + rng.normal(scale=0.2, size=199)), rng.normal(size=199)])
+    labels = TransitionMatrix.uniform(8).sample(y, seed=1)
+    known = np.where(np.arange(199) < 80, y, -1)
+    clf = ComplementaryClassifier(random_state=0).fit(X, labels, true_labels=known)
+    assert clf.candidates_[0]["name"] == "anchors alone, trees"
+    assert clf.candidates_[0]["weight"] > 0.2
+
+
+def test_kernels_predict_as_they_were_scored_where_scales_differ_by_orders_of_magnitude():
+    rng = np.random.default_rng(0)
+    y = rng.integers(8, size=199)
+    X = np.column_stack([10.0 ** (y + rng.normal(scale=0.2, size=199)), rng.normal(size=199)])
+    labels = TransitionMatrix.uniform(8).sample(y, seed=1)
+    clf = ComplementaryClassifier(learner="kernel", random_state=0).fit(X, labels)
+    chances = (clf.predict_proba(X) * (np.arange(8) != labels[:, None])).sum(axis=1)
+    assert np.log(chances).mean() > clf.candidates_[0]["score"] - 0.02
 
 
 def test_a_model_that_is_no_better_than_guessing_is_reported():
     rng = np.random.default_rng(0)
     y = rng.integers(4, size=200)
-    labels = TransitionMatrix.uniform(4).sample(y, seed=0)
+    labels = TransitionMatrix.uniform(4).sample(y, seed=1)
     clf = ComplementaryClassifier(learner="kernel", random_state=0)
     found = {
         name: clf.fit_quietly(X.astype(np.float32), labels)
@@ -195,7 +216,7 @@ def test_a_large_table_is_learned_from_a_sample_and_by_networks_on_all(
     clf = ComplementaryClassifier(transition="estimate", epochs=5, random_state=0)
     clf.fit(X[:500], not_y[:500], true_labels=known[:500])
     names = {each["name"] for each in clf.candidates_}
-    assert names == {"kernel", "linear", "trees", "anchors alone", "network, all examples"}
+    assert names == {"kernel", "linear", "trees", *ALONE, "network, all examples"}
     assert clf.transition_estimate_.predictions.shape == (500, 10)
     right = (clf.predict(X[500:]) == y[500:]).mean()
     assert right > 0.7

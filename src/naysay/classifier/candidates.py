@@ -33,9 +33,12 @@ from naysay.networks import MLP, Forest, Kernel, Mixture
 
 _N_CENTRES = 800
 _WIDTHS = (1.0, 3.0)  # of kernels: gamma times the median squared distance
+_MOST_EXACT = 1e5  # kernels of distances in float32 are exact to about 0.02
 _RIDGE = 0.3
 _LOO_ROUNDS = 4
 _N_TREES = 60  # fewer for very small tables
+_N_TREES_ALONE = 150  # for known classes alone, which are few; fewer for many
+_MOST_LEAVES_ALONE = 40_000
 _DECAYS = (1e-3, 1e-2)  # of the linear model
 # Weights that EM starts from. Few labels that say little leave them almost as they are. Kernels
 # were best on most tables that the candidates were developed on.
@@ -68,15 +71,13 @@ def fit_kernel(evidence: Evidence, pooled: Pooled) -> tuple[Candidate, list[Floa
     chosen = np.sort(rng.permutation(n)[: min(n, _N_CENTRES)])
     centres = scaled[chosen]
     distances = squared_distances(scaled, centres)
-    median = float(np.median(distances)) or 1.0
     folds = [*range(evidence.n_folds), -1]
     best: Any = None
     for width in _WIDTHS:
-        gamma = width / median
+        gamma = _find_gamma(width, distances, scaled)
         kernels = np.exp(-gamma * distances.astype(np.float64))
         own = kernels[chosen]
-        # far more than distances in float32 are wrong, so that the matrix is positive definite
-        root = cholesky((own + own.T) / 2 + 1e-3 * np.eye(len(chosen)), lower=True)
+        root = _factorise((own + own.T) / 2)
         features = solve_triangular(root, kernels.T, lower=True).T
         paths = [
             _regress(features, evidence, pooled.probs[number], fold)
@@ -106,6 +107,26 @@ def fit_kernel(evidence: Evidence, pooled: Pooled) -> tuple[Candidate, list[Floa
     seconds = time.perf_counter() - start
     candidate = Candidate("kernel", probs, calibration, finish, seconds)
     return candidate, [fit[3] for fit in fits]
+
+
+def _find_gamma(width: float, distances: NDArray[Any], scaled: NDArray[Any]) -> float:
+    """Find the factor of squared distances in kernels, from their median.
+
+    Distances in float32 are wrong by about 1e-7 of the largest squared norm. A factor that makes
+    much of this, as outliers would cause, gives a model that predicts otherwise than it was scored.
+    """
+    most = _MOST_EXACT / (float(np.square(scaled).sum(axis=1).max()) or 1.0)
+    return min(width / (float(np.median(distances)) or 1.0), most)
+
+
+def _factorise(kernels: Floats) -> Floats:
+    """Compute a Cholesky factor of kernels, and of as little of the identity as is needed."""
+    ridge = 1e-3
+    while True:
+        try:
+            return cholesky(kernels + ridge * np.eye(len(kernels)), lower=True)
+        except np.linalg.LinAlgError:
+            ridge *= 10
 
 
 def _regress(
@@ -141,23 +162,30 @@ def _regress(
 
 def fit_trees(evidence: Evidence, posteriors: list[Floats]) -> Candidate:
     """Fit extremely randomised trees to posteriors."""
-    from sklearn.ensemble import ExtraTreesRegressor
-
     start = time.perf_counter()
-    shape, n_classes = (evidence.X.shape[1],), evidence.likelihood.shape[1]
-
-    share = 1 / np.sqrt(evidence.X.shape[1])  # of the features, tried at each node
 
     def fit(posterior: Floats, rows: NDArray[Any]) -> nn.Module:
-        trees = ExtraTreesRegressor(
-            min(_N_TREES, 10 + len(rows) // 20),
-            min_samples_leaf=2,
-            max_features=share,
-            random_state=evidence.seed,
-        ).fit(evidence.X[rows], posterior[rows])
-        return Forest.from_trees([each.tree_ for each in trees.estimators_], shape, n_classes)
+        n_trees = min(_N_TREES, 10 + len(rows) // 20)
+        return _fit_forest(evidence, posterior, rows, n_trees, least=2)
 
     return _by_fold("trees", evidence, posteriors, fit, start)
+
+
+def _fit_forest(
+    evidence: Evidence, targets: Floats, rows: NDArray[Any], n_trees: int, *, least: int
+) -> Forest:
+    """Fit trees to the targets of some rows, with at least so many of them in a leaf."""
+    from sklearn.ensemble import ExtraTreesRegressor
+
+    n_features = evidence.X.shape[1]
+    trees = ExtraTreesRegressor(
+        n_trees,
+        min_samples_leaf=least,
+        max_features=1 / np.sqrt(n_features),  # tried at each node
+        random_state=evidence.seed,
+    ).fit(evidence.X[rows], targets[rows])
+    values = [each.tree_ for each in trees.estimators_]
+    return Forest.from_trees(values, (n_features,), targets.shape[1])
 
 
 def fit_linear(evidence: Evidence, posteriors: list[Floats]) -> Candidate:
@@ -207,19 +235,19 @@ def _fit_linear(
     return network.eval()
 
 
-def fit_anchors(evidence: Evidence, pooled: Pooled) -> Candidate | None:
-    """Fit kernels to the known classes alone; None without enough of them."""
+def fit_anchors(evidence: Evidence, pooled: Pooled) -> list[Candidate]:
+    """Fit kernels and trees to the known classes alone; none without enough of them."""
     known = np.flatnonzero(evidence.true >= 0)
     if len(np.unique(evidence.true[known])) < 2 or (evidence.fold[known] < 0).any():
-        return None
+        return []
     start = time.perf_counter()
     scale, n_classes = evidence.scales[pooled.scale], evidence.likelihood.shape[1]
     scaled = scale(evidence.X[known])
     distances = squared_distances(scaled, scaled)
-    gamma = 2.0 / (float(np.median(distances)) or 1.0)
+    gamma = _find_gamma(2.0, distances, scaled)
     one_hot = np.eye(n_classes)[evidence.true[known]]
 
-    def fit(posterior: Floats, rows: NDArray[Any]) -> nn.Module:
+    def fit_kernels(_: Floats, rows: NDArray[Any]) -> nn.Module:
         chosen = np.flatnonzero(np.isin(known, rows))
         kernels = np.exp(-gamma * distances[np.ix_(chosen, chosen)].astype(np.float64))
         mean = one_hot[chosen].mean(axis=0)
@@ -234,7 +262,15 @@ def fit_anchors(evidence: Evidence, pooled: Pooled) -> Candidate | None:
             bias=mean,
         )
 
-    return _by_fold("anchors alone", evidence, pooled.probs, fit, start)
+    def fit_trees(_: Floats, rows: NDArray[Any]) -> nn.Module:
+        return _fit_forest(evidence, classes, np.intersect1d(known, rows), n_trees, least=1)
+
+    n_trees = min(_N_TREES_ALONE, 10 + _MOST_LEAVES_ALONE // len(known))
+    classes = np.zeros(evidence.likelihood.shape)
+    classes[known] = one_hot
+    kernels = _by_fold("anchors alone", evidence, pooled.probs, fit_kernels, start)
+    start = time.perf_counter()
+    return [kernels, _by_fold("anchors alone, trees", evidence, pooled.probs, fit_trees, start)]
 
 
 def _by_fold(

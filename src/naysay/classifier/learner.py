@@ -255,8 +255,7 @@ def learn_mixture(
         networks, history = fit_networks(evidence, posteriors, trainer)
         found += networks
     if learner == "auto":
-        alone = kinds.fit_anchors(evidence, pooled)
-        found += [] if alone is None else [alone]
+        found += kinds.fit_anchors(evidence, pooled)
     found = [each._replace(finish=cache(each.finish)) for each in found]
     weights, mixed = kinds.mix(evidence, found)
     network = kinds.combine(evidence, found, weights)
