@@ -280,6 +280,7 @@ def test_true_classes_of_a_hidden_fold_do_not_reach_its_predictions(blobs):
     assert clf.accuracy_.value < 0.35
 
 
+@pytest.mark.filterwarnings("ignore:the labels refute")
 def test_examples_of_weight_zero_do_not_count_and_others_as_often_as_weighted(blobs):
     X, y, Q = blobs
     labels = Q.sample(y, seed=0)
@@ -371,6 +372,7 @@ def test_score_is_the_likelihood_of_labels_and_warns_about_true_classes(iris):
         clf.score(X, y)
 
 
+@pytest.mark.filterwarnings("ignore:the labels refute")
 def test_a_class_that_a_fold_never_sees_costs_no_error():
     X = np.repeat(np.eye(3), [20, 20, 1], axis=0)
     y = np.repeat([0, 1, 2], [20, 20, 1])

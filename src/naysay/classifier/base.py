@@ -86,13 +86,22 @@ class ComplementaryEstimator(ClassifierMixin, BaseEstimator):
         return isinstance(self.transition, str) and self.transition == "estimate"
 
     def _test_matrix(
-        self, labels: Observations, rows: NDArray[np.int64], classes: NDArray[np.int64]
+        self,
+        labels: Observations,
+        weights: NDArray[Any] | None,
+        rows: NDArray[np.int64],
+        classes: NDArray[np.int64],
     ) -> tuple[str, ...]:
         """Warn if labels clearly refute the matrix, unless it was estimated from them.
 
-        `classes` are predicted for the examples `rows` without their labels.
+        `classes` are predicted for the examples `rows` without their labels. Several labels of one
+        example may have been drawn in a way that excludes each other, so these are left out.
         """
         labels = labels.comp_labels
+        is_alone = np.bincount(labels.example, minlength=labels.n_examples) == 1
+        if weights is not None:
+            is_alone &= weights > 0
+        labels = labels.select(is_alone[labels.example])
         if self.transition_estimate_ is not None or not len(labels.label):
             return ()
         predicted = np.full(labels.n_examples, -1)

@@ -361,7 +361,7 @@ class ComplementaryClassifier(ComplementaryEstimator):
             refuse weights. Anchors that are not among X have the mean weight. Estimates of the
             matrix and of accuracies from labels count all examples equally.
         """
-        labels, messages = self._fit(
+        data, messages = self._fit(
             X,
             y,
             anchors=anchors,
@@ -369,7 +369,8 @@ class ComplementaryClassifier(ComplementaryEstimator):
             anchors_are=anchors_are,
             sample_weight=sample_weight,
         )
-        for message in self._test_matrix(labels, *self.unseen_) + messages:
+        found = self._test_matrix(data.labels, data.weights, *self.unseen_)
+        for message in found + messages:
             warnings.warn(message, NaysayWarning, stacklevel=2)
         return self
 
@@ -445,8 +446,8 @@ class ComplementaryClassifier(ComplementaryEstimator):
         """
         return self._fit(X, y, **known)[1]
 
-    def _fit(self, X: Any, y: Any, **known: Any) -> tuple[Observations, tuple[str, ...]]:
-        """Fit the classifier, and return the labels and warnings."""
+    def _fit(self, X: Any, y: Any, **known: Any) -> tuple[TrainingData, tuple[str, ...]]:
+        """Fit the classifier, and return the data and warnings."""
         method, restarts = find_method(self.method), check_count(self.restarts, "restarts", least=0)
         data, trainer, pool = self._prepare(X, y, **known)
         transitions = self._find_transitions(data, trainer, pool)
@@ -472,12 +473,12 @@ class ComplementaryClassifier(ComplementaryEstimator):
         self.recipe_ = self.provenance_ = self.accuracy_ = None  # of an earlier fit
         self.unseen_ = learned.unseen
         if estimate is None or data.anchors is None:
-            return data.labels, data.warnings + learned.warnings
+            return data, data.warnings + learned.warnings
         if learned.out_of_fold and trainer.anchor_repeats and estimate.at_anchors is not None:
             probs, at_anchors = learned.out_of_fold
             estimate = estimate._replace(predictions=probs, at_anchors=at_anchors)
         self.accuracy_ = accuracy_at_anchors(estimate, data.labels, data.anchors, learned.held_out)
-        return data.labels, data.warnings + estimate.warnings + learned.warnings
+        return data, data.warnings + estimate.warnings + learned.warnings
 
     def estimate_transition(self, X: Any, y: Any, **known: Any) -> TransitionEstimate:
         """Estimate Q as ``fit`` does with ``transition="estimate"``, without training on it.

@@ -246,7 +246,8 @@ class ComplementaryWrapper(MetaEstimatorMixin, ComplementaryEstimator):
         self.temperature_, self._share = best.calibration.temperature, best.calibration.share
         self.history_, self.accuracy_ = best.history, None
         rows = np.arange(labels.n_examples)
-        found_warnings = unlike + self._test_matrix(labels, rows, best.probs[rows].argmax(axis=1))
+        classes = best.probs[rows].argmax(axis=1)
+        found_warnings = unlike + self._test_matrix(labels, weights, rows, classes)
         if self.transition_estimate_ is not None and anchored is not None:
             found_warnings += self.transition_estimate_.warnings
             scored = self.transition_estimate_._replace(

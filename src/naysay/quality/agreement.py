@@ -193,7 +193,7 @@ def p_value_of_mixtures(
         return 0.0
     observed = counts.astype(np.float64)
     mixtures = _nearest_mixtures(observed, Q)
-    statistic = float(_deviance(observed, mixtures).sum())
+    statistic = max(float(_deviance(observed, mixtures).sum()), 0.0)  # rounding may lower it
     bound = float(chdtrc(max(len(counts) * (int(possible.sum()) - 1), 1), statistic))
     if not n_simulated:
         return bound
