@@ -141,6 +141,13 @@ def test_numbers_of_any_size_and_byte_order_are_read(tmp_path, kind):
     assert read_own(tmp_path / "t.npz").X.tolist() == [[1, 5], [2, 3]]
 
 
+@pytest.mark.parametrize("role", ["features", "ignore", "categorical", "text"])
+def test_columns_that_an_array_file_does_not_have_are_refused(tmp_path, role):
+    np.savez(tmp_path / "t.npz", X=np.eye(3), labels=[0, 1, 2])
+    with pytest.raises(InvalidInput, match=f"{role} .*no column 'age'.*'x0', 'x1', 'x2'"):
+        read_own(tmp_path / "t.npz", **{role: ["age"]})
+
+
 @pytest.mark.parametrize("name", ["labels", "classes"])
 def test_text_that_is_half_a_character_is_refused(tmp_path, name):
     arrays = {"X": np.eye(2), "labels": [0, 1], name: np.array(["a", "\ud800"])}

@@ -223,6 +223,7 @@ def read_own(
             mode=mode,
             strict=strict,
         )[0]
+    lists = {"features": features, "ignore": ignore, "categorical": categorical, "text": text}
     rows: Any  # a table of features, pixels, the files of a folder, or cells with image paths
     kind = kind_of_folder(data)
     if kind == "images":
@@ -239,10 +240,11 @@ def read_own(
         classes = sort_names(folders) if classes is None else classes
     elif kind == "arrays" or _is_array_file(data):
         cells, rows, classes = open_arrays(Path(data), columns, classes)
+        if not isinstance(rows, np.ndarray):
+            _check_names(rows, {}, lists, source)
     else:
         as_text = {*columns.values(), *categorical, *text}
         as_text.update(() if recipe is None else recipe.read_as_text)
-        lists = {"features": features, "ignore": ignore, "categorical": categorical, "text": text}
         if kind == "parquet":
             rows = ParquetFolder(Path(data))
             _check_names(rows.head, columns, lists, source)
