@@ -341,6 +341,26 @@ FORMS = {  # what Label Studio wrote in several versions, and the annotators and
 }
 
 
+def test_an_export_as_a_table_is_imported(tmp_path):
+    (tmp_path / "ls.csv").write_text(
+        "annotation_id,annotator,choice,created_at,id,image,lead_time\n"
+        "1,ann@x.org,elm,2026-05-01T10:00:00Z,1,C:\\in\\1.png,2.5\n"
+        '2,7,"{""choices"":[""fir"",""oak""]}",,2,/data/upload/1/0a1b2c3d-2.png,-1\n'
+        "3,7,elm,,3,/data/local-files/?d=in%5C3.png,1e999\n"
+    )
+    items = [Item(f"{n}.png") for n in range(1, 4)]
+    with make(tmp_path / "t.db", items, kind="images") as task:
+        assert import_label_studio(task, tmp_path / "ls.csv")["added"] == 3
+        found = [(e["item"], e["annotator"], e["label"], e["seconds"]) for e in task.answers()]
+        offered = [each["offered"] for each in task.answers()]
+    assert found == [
+        ("1.png", "ann@x.org", "elm", 2.5),
+        ("2.png", "7", None, None),
+        ("3.png", "7", "elm", None),
+    ]
+    assert offered[1] == "fir|oak"
+
+
 @pytest.mark.parametrize("tasks, found", FORMS.values(), ids=FORMS)
 def test_exports_of_several_versions(tmp_path, tasks, found):
     own = read_own(write(tmp_path / "ls.json", tasks), classes=CLASSES)

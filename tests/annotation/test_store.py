@@ -383,7 +383,9 @@ def test_questions_for_all_who_answer_at_once_take_few_statements(tmp_path):
         first = {one: task.deal(one, 1)[0] for one in who}
         made = []
         sa.event.listen(task._writer, "before_cursor_execute", lambda *given: made.append(given[2]))
-        jobs: list[store._Job] = [store._Answer(Future(), one, new_answer(first[one]), 6, 1.0) for one in who]
+        jobs: list[store._Job] = [
+            store._Answer(Future(), one, new_answer(first[one]), 6, 1.0) for one in who
+        ]
         task._commit(jobs)
         dealt = [job.future.result() for job in jobs]
     assert [status for status, _ in dealt] == ["saved"] * 8

@@ -19,7 +19,7 @@ from naysay.datasets.own.label_studio import NO_DATA, file_names, read_rows, sto
 def import_label_studio(
     task: Task, path: str | Path, *, label: str | None = None
 ) -> dict[str, int]:
-    """Add the answers of a JSON export; return how many were added, known, and left out.
+    """Add the answers of an export (JSON, CSV); return how many were added, known, and left out.
 
     An answer is left out if its classes or its example are not those of the task. `label` names
     the control with the choices, if there are several.
@@ -135,7 +135,6 @@ def _add(
     inserted = connection.execute(
         deal_table.insert().returning(deal.id), {**facts, "state": ANSWERED}
     )
-    seconds = row["seconds"] if type(row["seconds"]) in (int, float) else None
     connection.execute(
         answer_table.insert(),
         {
@@ -143,7 +142,7 @@ def _add(
             "deal": inserted.scalar_one(),
             "said": said,
             "label": label,
-            "seconds": seconds,
+            "seconds": row["seconds"],
             "answered": _time(row["made"]) or now,
         },
     )

@@ -342,7 +342,9 @@ def export(
 @app.command("import")
 def import_(
     task: TaskFile,
-    answers: Annotated[Path, typer.Argument(metavar="EXPORT", help="JSON export of Label Studio.")],
+    answers: Annotated[
+        Path, typer.Argument(metavar="EXPORT", help="Export of Label Studio: JSON, CSV.")
+    ],
     label: Annotated[
         str | None, typer.Option(help="Name of the control with the choices, if there are several.")
     ] = None,

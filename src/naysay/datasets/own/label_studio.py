@@ -6,11 +6,14 @@ name a class as ``suggested``, yes or no to it. Cancelled annotations, drafts an
 ignored.
 """
 
+import csv
+import io
 import json
 import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -87,6 +90,8 @@ def read_rows(path: Path, label: str | None = None) -> list[dict[str, Any]]:
                 continue
             found = True
             seconds, made = annotation.get("lead_time"), annotation.get("created_at")
+            if type(seconds) not in (int, float) or not 0 <= seconds < 1e9:
+                seconds = None
             about = {"annotator": _annotator(annotation), "seconds": seconds, "made": made}
             suggested = shown.get("suggested") or data.get("suggested")
             if suggested and all(_is_yes_no(each) for each in choices):
@@ -110,8 +115,10 @@ def _load(path: Path, label: str | None) -> list[dict[str, Any]]:
     """Load the tasks of an export, and check their form."""
     check_memory(4 * path.stat().st_size, str(path))
     try:
-        tasks = json.loads(path.read_text("utf-8-sig"))
-    except (ValueError, RecursionError) as error:
+        text = path.read_text("utf-8-sig")
+        delimiter = {".csv": ",", ".tsv": "\t"}.get(path.suffix.lower())
+        tasks = json.loads(text) if delimiter is None else _from_table(text, delimiter)
+    except (ValueError, RecursionError, csv.Error) as error:
         raise InvalidData(f"{path} must be JSON in UTF-8. It cannot be read: {error}.") from None
     if isinstance(tasks, dict) and "data" in tasks:  # one task
         tasks = [tasks]
@@ -139,6 +146,19 @@ def _load(path: Path, label: str | None) -> list[dict[str, Any]]:
                 f"export of Label Studio. Task {number} does not."
             )
     return tasks
+
+
+def _from_table(text: str, delimiter: str) -> list[dict[str, Any]]:
+    """Convert an export as CSV or TSV to JSON-MIN: the same fields, several choices in JSON."""
+    rows = []
+    for row in csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter):
+        cells: dict[str, Any] = {name: cell for name, cell in row.items() if name and cell}
+        for name, cell in cells.items():
+            if cell[:1] in "{[" or name == "lead_time":
+                with suppress(ValueError, RecursionError):
+                    cells[name] = json.loads(cell)
+        rows.append(cells)
+    return rows
 
 
 def _from_min(rows: list[dict[str, Any]], label: str | None, path: Path) -> list[dict[str, Any]]:
@@ -272,7 +292,7 @@ def file_names(image: str) -> list[str]:
 
     Label Studio puts 8 hexadecimal digits before the name of an upload, and replaces spaces.
     """
-    name = unquote(_without_query(image)).rpartition("/")[2]
+    name = re.split(r"[/\\]", unquote(_without_query(image)))[-1]
     return [name, _UPLOADED.sub("", name)]
 
 
