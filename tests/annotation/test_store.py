@@ -202,6 +202,26 @@ def test_a_model_ranks_its_pool_only_and_it_is_recorded(tmp_path):
         assert by["model"] == ids[::-1][: len(by["model"])]
 
 
+def test_who_answers_while_a_model_ranks_gets_what_it_chose_next(tmp_path):
+    with make_task(tmp_path, 40, random_share=0.05) as task:
+        (one,) = people(task, 1)
+        dealt = {each.item for each in task.deal(one, 4)}
+        ranked = [number for number, *_ in task.unasked()][::-1]
+        rank = task.queue.rank
+
+        def deal_and_rank(connection, places):
+            task.queue._swept = 0.0
+            dealt.update(each.item for each in task.queue.deal(connection, {one: 6})[one])
+            rank(connection, places)
+
+        task.queue.rank = deal_and_rank
+        task.save_estimate({"n_answers": 0}, ranked)
+        task.queue._swept = 0.0
+        new = [each.item for each in task.deal(one, 12) if each.item not in dealt]
+        best = [number for number in ranked if number not in dealt]
+        assert set(best[:2]) <= set(new)
+
+
 def test_reopened_answers_are_asked_again_and_kept(tmp_path):
     with make_task(tmp_path, 2) as task:
         (one,) = people(task, 1)

@@ -411,15 +411,15 @@ class Task:
         """Save what a model found, and the order in which it asks about the items of its pool."""
         order = [(number, place) for place, number in enumerate(ranked)]
 
-        def first(connection: sa.Connection) -> None:
+        def save(connection: sa.Connection) -> None:
             row = {"made": time.time(), "n_answers": report["n_answers"]}
             connection.execute(
                 estimate_table.insert(), {**row, "report": json.dumps(report, allow_nan=False)}
             )
 
-        self.submit(first).result()
         for start in range(0, len(order), _BATCH):  # in parts, so that answers need not wait
             self.submit(self.queue.rank, order[start : start + _BATCH]).result()
+        self.submit(save).result()  # at last: servers then search the pool from its start
 
     def unasked(self) -> list[tuple[int, str, str | None]]:
         """List the items of the pool of the model that need answers: id, name and cells."""
