@@ -24,7 +24,7 @@ def test_a_few_steps_are_profiled_on_a_cpu(gpu_profile, tmp_path):
         page, table = pages.pop(0), pages.pop(0)
         assert page.startswith(f"{name}, batches of 4")
         figures = [float(line.split()[-2]) for line in page.splitlines()[1:]]
-        assert figures[0] > 100  # microseconds a step
+        assert min(figures) > 0
         assert len(table.splitlines()) == 1 + 12
         listed = [line.split() for line in table.splitlines()[1:]]
         times = [float(cells[0]) for cells in listed]

@@ -23,14 +23,14 @@ from sklearn.datasets import load_iris
 from sklearn.model_selection import GridSearchCV, KFold
 from typer.testing import CliRunner
 
-from naysay import ComplementaryClassifier, TransitionMatrix
-from naysay._base.cluster import RayExecutor, connect
-from naysay._base.errors import InvalidInput, WorkerLost
+from naysay import ComplementaryClassifier, InvalidInput, TransitionMatrix
+from naysay._base.cluster import connect
+from naysay._base.errors import WorkerLost
 from naysay.cli import app
 from naysay.datasets.own import read_own
 from naysay.experiments import tasks
 from naysay.experiments.records import RecordFile
-from naysay.experiments.runner import run
+from naysay.experiments.runner import RayExecutor, run
 from naysay.experiments.spec import RunSpec
 from naysay.workflows import sweep
 from naysay.workflows.fit import fit_own

@@ -1,5 +1,6 @@
 """Options that several commands share, as people write them."""
 
+import json
 import os
 import pty
 import subprocess
@@ -19,7 +20,6 @@ from typer.testing import CliRunner
 import naysay
 from naysay import ComplementaryClassifier, InvalidInput
 from naysay.cli import app
-from naysay.cli._shared import class_list, parse_size
 from naysay.datasets.own import read_own
 from naysay.workflows.files import write_example
 from naysay.workflows.fit import explain_learner
@@ -34,11 +34,18 @@ def run(*arguments):
 
 def test_classes_are_a_list_a_file_or_a_number(tmp_path):
     (tmp_path / "names.txt").write_text("cat\ndog, wild\nowl\n")
-    (tmp_path / "a,b.txt").write_text("cat\ndog\n")
-    assert class_list(str(tmp_path / "names.txt")) == ["cat", "dog, wild", "owl"]
-    assert class_list(str(tmp_path / "a,b.txt")) == ["cat", "dog"]
-    assert class_list('cat, "dog, wild",owl') == ["cat", "dog, wild", "owl"]
-    assert class_list("3") == ["0", "1", "2"]
+    (tmp_path / "a,b.txt").write_text("cat\ndog\nowl\n")
+
+    def read(classes):
+        done = run("design", f"--classes={classes}", "--offered=2", "--json")
+        return sorted(
+            {name for group in json.loads(done.stdout)["groups"] for name in group["offered"]}
+        )
+
+    assert read(tmp_path / "names.txt") == ["cat", "dog, wild", "owl"]
+    assert read(tmp_path / "a,b.txt") == ["cat", "dog", "owl"]
+    assert read('cat, "dog, wild",owl') == ["cat", "dog, wild", "owl"]
+    assert read("3") == ["0", "1", "2"]
 
 
 def test_every_command_with_classes_reads_them_alike(tmp_path):
@@ -55,8 +62,12 @@ def test_every_command_with_classes_reads_them_alike(tmp_path):
 
 
 @pytest.mark.parametrize("given, size", [("32", (32, 32)), ("32x48", (32, 48)), ("3×4", (3, 4))])
-def test_a_size_is_one_number_or_two(given, size):
-    assert parse_size(given) == size
+def test_a_size_is_one_number_or_two(given, size, tmp_path):
+    for label in ("cat", "dog"):
+        (tmp_path / label).mkdir()
+        Image.new("L", (8, 8)).save(tmp_path / label / "1.png")
+    found = json.loads(run("data", "info", tmp_path, "--size", given, "--json").stdout)
+    assert tuple(found["shape"][-2:]) == size
 
 
 @pytest.mark.parametrize("given", ["x", "32x", "32 48", "-3", "1.5", ""])

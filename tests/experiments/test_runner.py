@@ -171,7 +171,6 @@ def test_runs_without_complementary_labels_learn_from_the_anchors():
         spec = make_spec(knows=knows, **common)
         outcome = train_one(spec, load_run_data(spec), device=torch.device("cpu"))
         accuracies[knows] = outcome.accuracy
-        assert outcome.transition is None or not len(load_run_data(spec).comp_labels_test)
         assert all("held_out_loss" not in each for each in outcome.history)
     assert min(accuracies.values()) > 0.5  # 100 true labels of ten classes
 
