@@ -39,8 +39,9 @@ settings.load_profile("exploring" if "NAYSAY_EXPLORE" in os.environ else "repeat
 # A file of tests runs in one process, so that its fixtures are made once. The slowest come first,
 # so that no process is left with one of them at the end.
 SLOW_FILES = (
-    *("test_ray.py", "test_docs.py", "test_answers.py", "test_processes.py"),
-    *("test_estimator.py", "test_wrapper.py", "test_transition_estimate.py", "test_page.py"),
+    *("test_ray.py", "test_docs.py", "test_wrapper.py", "test_transition_estimate.py"),
+    *("test_export.py", "test_models.py", "test_annotators.py", "test_files_faults.py"),
+    *("test_processes.py", "test_page.py", "test_compiled.py", "test_contributing.py"),
 )
 
 
