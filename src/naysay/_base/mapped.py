@@ -21,6 +21,7 @@ from naysay._base.checks import row_slices
 
 _INTERVAL = 0.02  # seconds between two looks at the memory
 _STATM = Path("/proc/self/statm")
+_limits: "weakref.WeakKeyDictionary[mmap.mmap, float]" = weakref.WeakKeyDictionary()  # bytes
 
 
 def new_array(shape: tuple[int, ...], dtype: DTypeLike, *, most_bytes: float) -> NDArray[Any]:
@@ -68,6 +69,7 @@ def take_rows(X: NDArray[Any], rows: NDArray[np.int64], *, most_bytes: float) ->
     taken = new_array((len(rows), *X.shape[1:]), X.dtype, most_bytes=most_bytes)
     for part in row_slices(len(rows), max(1, X[:1].size)):
         taken[part] = X[rows[part]]
+        trim_pages()
     return taken
 
 
@@ -86,16 +88,22 @@ def limit_pages(array: NDArray[Any], most_bytes: float) -> None:
     pages = find_pages(array)
     if pages is None or not _STATM.exists() or not hasattr(mmap, "MADV_DONTNEED"):
         return
-    threading.Thread(
-        target=_watch, args=(weakref.ref(pages), _file_bytes() + most_bytes), daemon=True
-    ).start()
+    _limits[pages] = _file_bytes() + most_bytes
+    threading.Thread(target=_watch, args=(weakref.ref(pages),), daemon=True).start()
 
 
-def _watch(pages_of: "weakref.ref[mmap.mmap]", most: float) -> None:
-    while (pages := pages_of()) is not None:
-        if _file_bytes() > most:
-            _give_back(pages)
-        del pages
+def trim_pages() -> None:
+    """Give pages back now, which a reader that is faster than the thread calls for."""
+    if _limits:
+        n_bytes = _file_bytes()
+        for pages, most in list(_limits.items()):
+            if n_bytes > most:
+                _give_back(pages)
+
+
+def _watch(pages_of: "weakref.ref[mmap.mmap]") -> None:
+    while pages_of() is not None:
+        trim_pages()
         time.sleep(_INTERVAL)
 
 

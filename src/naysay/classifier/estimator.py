@@ -450,6 +450,7 @@ class ComplementaryClassifier(ComplementaryEstimator):
         """Fit the classifier, and return the data and warnings."""
         method, restarts = find_method(self.method), check_count(self.restarts, "restarts", least=0)
         data, trainer, pool = self._prepare(X, y, **known)
+        del X, y  # `data` has what is used of them
         transitions = self._find_transitions(data, trainer, pool)
         Q, samples, estimate = self.transition_, self.transition_samples_, self.transition_estimate_
         prior = torch.as_tensor(class_prior(data.labels.label, Q)) if method.needs_prior else None

@@ -14,7 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from naysay._base.mapped import trim_pages
+
 _BLOCKS = 64  # of a window
+_AT_ONCE = 256  # batches whose rows are looked up together
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,7 @@ class Examples:
 
     def pick(self, rows: Tensor) -> Tensor:
         """Copy the inputs in these rows, on the device of X."""
+        trim_pages()
         if self.more is None:
             return self.X.index_select(0, rows)
         beyond = rows - len(self.X)  # both are read, because a choice would synchronise a GPU
@@ -124,14 +128,15 @@ def batches(examples: Examples, order: Tensor, size: int) -> Iterator[tuple[Tens
 
     If the inputs are stored elsewhere, the next batch is copied while the current one is used.
     """
-    labels = examples.labels[order.to(examples.device)].split(size)
-    rows = examples.rows_of(order).split(size)
 
     def send(part: Tensor) -> Tensor:
         return examples.pick(part).pin_memory().to(examples.device, non_blocking=True)
 
-    inputs = map(examples.pick, rows) if examples.on_device else fetch_ahead(send, rows)
-    yield from zip(inputs, labels, strict=True)
+    for part in order.split(size * _AT_ONCE):
+        labels = examples.labels[part.to(examples.device)].split(size)
+        rows = examples.rows_of(part).split(size)
+        inputs = map(examples.pick, rows) if examples.on_device else fetch_ahead(send, rows)
+        yield from zip(inputs, labels, strict=True)
 
 
 def fetch_ahead(fetch: Callable[[Tensor], Tensor], parts: Sequence[Tensor]) -> Iterator[Tensor]:
