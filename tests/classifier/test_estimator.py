@@ -377,6 +377,12 @@ def test_batch_norm_meets_no_batch_of_one(iris):
         clf.set_params(transition=BIASED).fit(X[chosen], comp_labels[chosen])
 
 
+def test_infinity_in_a_file_is_refused_as_in_memory(tmp_path):
+    np.save(tmp_path / "X.npy", np.where(X3 == 29, np.inf, X3))
+    with pytest.raises(ValueError, match="Input X contains infinity"):
+        small(epochs=1).fit(np.load(tmp_path / "X.npy", mmap_mode="r"), Y3)
+
+
 X3 = np.arange(30.0).reshape(10, 3)
 Y3 = np.array([0, 1, 2, 0, 1, 2, 0, 1, 2, 0])
 

@@ -11,12 +11,14 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
+from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
 from naysay import __version__, training
-from naysay._base.checks import check_count
+from naysay._base.checks import check_count, row_slices
 from naysay._base.errors import InvalidInput, InvalidModelFile, NaysayWarning
+from naysay._base.mapped import find_pages, trim_pages
 from naysay.classifier import inputs, learner, model_files
 from naysay.classifier.base import ComplementaryEstimator
 from naysay.classifier.inputs import TrainingData
@@ -530,6 +532,11 @@ class ComplementaryClassifier(ComplementaryEstimator):
         """
         given, again = inputs.check_transition(self.transition), self._find_start() is not None
         options = {**_ACCEPTED, "ensure_min_samples": 2, "reset": not again}
+        if find_pages(X) is not None:  # scikit-learn would read all of the file at once
+            options["ensure_all_finite"] = False
+            for rows in row_slices(len(X), max(1, X[:1].size)):
+                assert_all_finite(X[rows], allow_nan=True, input_name="X")
+                trim_pages()
         if isinstance(y, Observations) or inputs.is_ruled_out(y):
             X = cast("Any", validate_data(self, X, **options))
         else:
