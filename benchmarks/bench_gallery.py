@@ -1,6 +1,7 @@
 """Run the scripts of the gallery and record what each prints: "name: 97% right".
 
-``python benchmarks/bench_gallery.py [SCRIPT ...]`` runs all, or those that are named. The script for a GPU is left out: gpu_cifar.py records its figures.
+``python benchmarks/bench_gallery.py [SCRIPT ...]`` runs all, or those that are named. The script
+for a GPU is left out: gpu_cifar.py records its figures.
 """
 
 import re
