@@ -28,7 +28,7 @@ from naysay import ComplementaryClassifier, NaysayWarning, TransitionMatrix, met
 from naysay.observations import from_log
 from record import write_record
 
-SEEDS = range(500, 508)  # 400 to 407 were looked at in development
+SEEDS = range(510, 518)  # 400 to 407 and 500 to 507 were looked at in development
 RATES = (0.0, 0.02, 0.05)
 SUGGESTERS = ("model", "rule", "random")
 N_LOGGED, N_KNOWN, N_DRAWN = 1400, 50, 50

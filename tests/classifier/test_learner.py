@@ -55,6 +55,19 @@ def test_pooled_predictions_do_not_use_the_evidence_of_their_fold(digits):
     np.testing.assert_array_equal(first.without(2), second.without(2))
 
 
+def test_a_preferred_prior_is_used_if_the_evidence_is_not_clearly_more_likely_without_it():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 2)).astype(np.float32), (rng.random(300) > 0.9).astype(int)
+    likelihood = np.where(rng.random((300, 1)) < 0.5, np.eye(2)[y], 0.5)
+    evidence = Evidence(X, likelihood, np.arange(300) % 5, 0)
+    free, preferred = (
+        pool_evidence(evidence, np.full(2, 0.5), prefers_prior=each).calibration
+        for each in (False, True)
+    )
+    gain = free.scores - preferred.scores
+    assert 0 < gain.sum() < gain.std() * np.sqrt(len(gain))
+
+
 def test_a_forest_predicts_as_the_trees_of_scikit_learn(digits):
     X, y = digits
     trees = ExtraTreesRegressor(7, min_samples_leaf=2, random_state=0).fit(X, np.eye(10)[y])

@@ -241,7 +241,9 @@ def learn_mixture(
     evidence = pool.find_evidence(
         transitions, mistakes=trainer.mistakes, with_anchors=trainer.anchor_repeats > 0
     )
-    pooled = pool_evidence(evidence, prior)
+    # that of suggestions is a guess: no answer speaks against it where a class is hardly suggested
+    is_guess = not len(pool.labels.comp_labels.label)
+    pooled = pool_evidence(evidence, prior, prefers_prior=is_guess)
     kernel, posteriors = kinds.fit_kernel(evidence, pooled)
     found: list[Candidate] = []
     history: list[dict[str, float]] = []

@@ -241,9 +241,15 @@ def out_of_fold(evidence: Evidence, by_fold: list[Floats]) -> Floats:
     return probs
 
 
-def pool_evidence(evidence: Evidence, prior: Floats | None = None) -> Pooled:
-    """Pool the evidence of neighbours; held-out evidence chooses scale, rounds and prior."""
-    best: Pooled | None = None
+def pool_evidence(
+    evidence: Evidence, prior: Floats | None = None, *, prefers_prior: bool = False
+) -> Pooled:
+    """Pool the evidence of neighbours; held-out evidence chooses scale, rounds and prior.
+
+    A preferred prior is used unless the evidence is more likely without it by more than a standard
+    error of the difference.
+    """
+    best: dict[bool, Pooled] = {}
     folds = [*range(evidence.n_folds), -1]
     for number, graph in enumerate(evidence.graphs):
         for each_prior in [None] if prior is None else [None, prior]:
@@ -251,7 +257,12 @@ def pool_evidence(evidence: Evidence, prior: Floats | None = None) -> Pooled:
             for by_fold in list(zip(*paths, strict=True))[::2]:
                 probs = out_of_fold(evidence, list(by_fold))
                 calibration = evidence.fit_calibration(probs)
-                if best is None or calibration.total > best.calibration.total:
-                    best = Pooled(number, list(by_fold), probs, calibration)
-    assert best is not None
-    return best
+                found = best.get(each_prior is not None)
+                if found is None or calibration.total > found.calibration.total:
+                    best[each_prior is not None] = Pooled(number, list(by_fold), probs, calibration)
+    free, matched = best[False], best.get(True)
+    if matched is None:
+        return free
+    gain = free.calibration.scores - matched.calibration.scores
+    clearly = float(gain.std()) * np.sqrt(len(gain)) if prefers_prior else 0.0
+    return matched if gain.sum() < clearly else free
