@@ -56,9 +56,10 @@ def fit_objective(Q, seed, X, labels, X_test):
     booster = lightgbm.train(
         {"objective": objective, "num_class": 10, "learning_rate": 0.05, "num_leaves": 8}
         | {"bagging_fraction": 0.7, "bagging_freq": 1, "feature_fraction": 0.3, "lambda_l2": 1.0}
+        | {"extra_trees": True}
         | {"seed": seed, "verbose": -1, "num_threads": 1},
         train,
-        num_boost_round=300,
+        num_boost_round=600,
         valid_sets=[lightgbm.Dataset(X[cut:], labels[cut:], reference=train)],
         feval=lambda scores, data: ("loss", objective.loss(scores, data.get_label()), False),
         callbacks=[lightgbm.early_stopping(50, verbose=False)],

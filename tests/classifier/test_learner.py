@@ -154,12 +154,12 @@ def test_kernels_predict_as_they_were_scored_where_scales_differ_by_orders_of_ma
 
 def test_a_model_that_is_no_better_than_guessing_is_reported():
     rng = np.random.default_rng(0)
-    y = rng.integers(4, size=200)
+    y = rng.integers(4, size=600)
     labels = TransitionMatrix.uniform(4).sample(y, seed=1)
     clf = ComplementaryClassifier(learner="kernel", random_state=0)
     found = {
         name: clf.fit_quietly(X.astype(np.float32), labels)
-        for name, X in {"noise": rng.normal(size=(200, 4)), "classes": np.eye(4)[y]}.items()
+        for name, X in {"noise": rng.normal(size=(600, 4)), "classes": np.eye(4)[y]}.items()
     }
     assert found["classes"] == ()
     (message,) = found["noise"]

@@ -57,7 +57,8 @@ _STEPS = 300  # of training on posteriors, and as many on the evidence
 MOST_STEPS = 20_000  # of the networks of large tables, all together
 _MOST_NETWORKS = 100_000  # examples times networks of large tables
 _MOST_HELD_OUT = 10_000  # examples, for each of these networks
-_CLEARLY = 2  # standard errors by which a model must be better than guessing
+_FEWEST_TO_WARN = 500  # labels; those of small tables often show little about good models too
+_CLEARLY = 1.65  # standard errors by which a model must be better than guessing
 
 
 class Learned(NamedTuple):
@@ -408,7 +409,7 @@ def warn_if_guessing(evidence: Evidence, probs: Floats) -> tuple[str, ...]:
     The shares are those of the classes among all examples, which are the same for each.
     """
     likelihood = evidence.likelihood[evidence.is_scored]
-    if len(likelihood) < 2:
+    if len(likelihood) < _FEWEST_TO_WARN:
         return ()
     by_model = (probs[evidence.is_scored] * likelihood).sum(axis=1)
     gain = np.log(by_model + 1e-300) - np.log(likelihood @ shares_of_classes(evidence.likelihood))
