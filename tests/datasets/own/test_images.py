@@ -103,6 +103,12 @@ def test_images_of_different_sizes_need_a_size(photos):
     assert read_own(photos, size=(5, 4)).X.shape == (6, 3, 5, 4)
 
 
+def test_images_that_would_fill_the_memory_are_refused_before(photos, monkeypatch):
+    monkeypatch.setenv("NAYSAY_MAX_GB", "1")
+    with pytest.raises(InvalidData, match=r"\(5, 3, 10000, 10000\).* 1\.5 GB .*NAYSAY_MAX_GB"):
+        read_own(photos, size=(10_000, 10_000))
+
+
 def test_all_grey_images_stay_grey_and_one_in_colour_makes_all_colour(tmp_path):
     grey = save(tmp_path / "p/cat/1.png", (4, 5), seed=1)
     save(tmp_path / "p/dog/1.png", (4, 5), seed=2)

@@ -5,6 +5,7 @@ size, unless the caller asks for one: resizing without being asked would hide th
 """
 
 import hashlib
+import math
 import os
 import warnings
 from collections import Counter
@@ -20,7 +21,7 @@ from PIL import Image, ImageOps
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput, InvalidModelFile
-from naysay._base.files import printable
+from naysay._base.files import check_memory, printable
 from naysay.datasets.own.tables import is_frame
 
 _CHANNELS = {"L": 1, "RGB": 3}
@@ -64,7 +65,9 @@ class ImageRecipe:
         A damaged file is an error. If a dictionary `damaged` is given, its image is black instead,
         and the error is added to the dictionary by its position.
         """
-        images = np.zeros((len(paths), *self.shape), dtype=np.uint8)
+        shape = (len(paths), *self.shape)
+        check_memory(math.prod(shape), f"The array of images, of shape {shape},")
+        images = np.zeros(shape, dtype=np.uint8)
 
         def decode(image: Image.Image) -> NDArray[np.uint8]:
             upright = _to_mode(ImageOps.exif_transpose(image), self.mode)
