@@ -2,9 +2,11 @@
 
 The table has 20 numeric columns, 2 categorical ones and a label. pandas only reads; naysay also
 fills gaps, encodes categories and gathers the labels. Appends one JSON line to
-``results/tables.jsonl``.
+``results/tables.jsonl``, and one about tables of 100 rows and up to 20,000 columns; with the
+argument ``wide``, only the latter.
 """
 
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -23,6 +25,7 @@ from record import write_record
 
 N_ROWS = 1_000_000
 N_REPEATS = 3
+WIDTHS = (5_000, 20_000)
 WHAT = f"{N_ROWS} rows, 20 numeric + 2 categorical columns + label to arrays"
 
 
@@ -45,7 +48,26 @@ def seconds(work: Callable[[], Any]) -> float:
     return round(min(taken), 3)
 
 
+def read_wide() -> None:
+    """Read CSV files that are far wider than long: the time must be linear in the columns."""
+    figures = {}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "t.csv")
+        for n_columns in WIDTHS:
+            values = np.random.default_rng(0).normal(size=(100, n_columns)).round(4)
+            columns: dict[str, Any] = {f"x{i}": column for i, column in enumerate(values.T)}
+            columns["not"] = np.array(["a", "b", "c", "d"])[np.arange(100) % 4]
+            pa_csv.write_csv(pa.table(columns), path)
+            figures[str(n_columns)] = seconds(lambda: read_own(path, label="not"))
+            print(f"{n_columns:>6} columns {figures[str(n_columns)]:>8.3f} s")
+    what = "CSV of 100 rows to arrays, by the number of columns"
+    write_record("tables", {"seconds": figures}, n_runs=N_REPEATS, statistic="fastest", what=what)
+
+
 def main() -> None:
+    read_wide()
+    if "wide" in sys.argv[1:]:
+        return
     table = make_table(N_ROWS)
     with tempfile.TemporaryDirectory() as folder:
         parquet, csv = Path(folder, "t.parquet"), Path(folder, "t.csv")
