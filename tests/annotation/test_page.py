@@ -206,6 +206,14 @@ def test_the_overview_shows_figures_makes_links_and_learns(browser, task, serve,
         browser.find_element("css selector", "#invite button").click()
         until(lambda: "?token=" in browser.find_element("id", "link").text)
         until(lambda: "me (owner)" in browser.find_element("id", "people").text)
+        task.save_estimate(
+            {"n_answers": 1, "accuracy": {"value": 0.9, "interval": [0.8, 0.95]}}, []
+        )
+        browser.set_window_size(500, 800)
+        browser.refresh()
+        until(lambda: browser.find_elements("css selector", "#growth svg"))
+        chart = browser.find_element("css selector", "#growth svg")
+        assert chart.size["height"] > 200  # its text has its size on a small screen too
         # a script that fails in place of the command, which would load torch
         monkeypatch.setattr(server, "_LEARN", ("-S", "-c", "raise SystemExit('error: too few')"))
         browser.find_element("id", "learn").click()

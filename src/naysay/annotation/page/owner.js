@@ -71,7 +71,7 @@ function growth(points) {
     $("growth").replaceChildren(make("p", "No model yet. A few hundred answers are a good start.", "note"));
     return;
   }
-  const width = 760, height = 220, left = 42, most = Math.max(...usable.map((each) => each.n_answers), 1);
+  const width = Math.max($("growth").clientWidth, 240), height = 220, left = 42, most = Math.max(...usable.map((each) => each.n_answers), 1);
   const x = (each) => left + (each.n_answers / most) * (width - left - 10), y = (value) => 8 + (1 - Math.min(Math.max(value, 0), 1)) * (height - 16);
   const svg = draw("svg", { viewBox: `0 0 ${width} ${height + 22}`, class: "chart", role: "img", "aria-label": "Accuracy by number of answers" });
   for (const level of [0, 0.25, 0.5, 0.75, 1]) svg.append(draw("line", { x1: left, x2: width, y1: y(level), y2: y(level), class: "grid" }), draw("text", { x: left - 6, y: y(level) + 4, "text-anchor": "end" }, percent(level)));
