@@ -163,7 +163,6 @@ def test_every_method_takes_a_matrix_of_excluded_classes(method, blobs):
     assert (clf.predict(X) == y).mean() > 0.75  # 0.2 by chance
 
 
-@pytest.mark.unmeasured
 def test_anchors_join_several_labels_in_the_form_that_the_method_takes(blobs):
     X, y = blobs
     Q = TransitionMatrix.uniform(5)

@@ -75,7 +75,6 @@ def test_without_refining_the_matrix_is_that_of_the_anchors(fitted):
     assert plain.transition_estimate_.uncertainty is None
 
 
-@pytest.mark.unmeasured
 def test_a_diagonal_is_estimated_where_annotators_may_err():
     wrong = TransitionMatrix(0.9 * np.asarray(Q) + 0.1 * np.eye(10), allow_diagonal=True)
     clf = classifier(allow_diagonal=True).fit(X, wrong.sample(y), anchors=(X[ANCHORS], y[ANCHORS]))
@@ -95,7 +94,6 @@ def test_uniform_annotators_who_err_do_not_get_a_zero_diagonal():
     assert np.asarray(clf.transition_).diagonal().mean() == pytest.approx(0.1, abs=0.04)
 
 
-@pytest.mark.unmeasured
 def test_known_classes_that_labels_exclude_are_left_out_with_a_warning():
     known = np.full(len(y), -1)
     known[ANCHORS] = y[ANCHORS]

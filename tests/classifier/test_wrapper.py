@@ -305,7 +305,6 @@ def test_mistakes_are_allowed_for(blobs):
     assert accuracy(wrap(transition=Q).fit(X, labels), X, y) > 0.85
 
 
-@pytest.mark.unmeasured
 def test_sparse_x_tables_and_text_reach_the_classifier_as_they_are(iris):
     X, y, labels = iris
     table = pd.DataFrame(X, columns=list("abcd"))

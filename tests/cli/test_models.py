@@ -182,7 +182,6 @@ def test_anchors_may_come_in_a_file_of_their_own(flowers, tmp_path):
     assert figures["transition"]["from"] == "estimate"
 
 
-@pytest.mark.unmeasured
 def test_estimate_warns_of_the_data_as_fit_does(flowers, tmp_path):
     folder, _ = flowers
     header, *rows = csv.reader(io.StringIO((folder / "flowers.csv").read_text("utf-8")))

@@ -162,7 +162,6 @@ def test_a_run_with_real_labels_is_recorded_without_label_free_accuracy(tmp_path
     assert set(record.estimates) == {"held_out_loss"}
 
 
-@pytest.mark.unmeasured
 def test_runs_without_complementary_labels_learn_from_the_anchors():
     options = {**OPTIONS, "epochs": 15, "learn_from_anchors": 20}
     common = {"setting": "none", "anchors": 10, "options": options}
@@ -273,7 +272,6 @@ def test_what_cannot_be_trained_at_once_is_an_error_of_the_group():
         train_group([with_dropout], [load_run_data(with_dropout)], device=CPU)
 
 
-@pytest.mark.unmeasured
 def test_a_refined_matrix_is_kept_beside_that_of_the_anchors():
     options = {**OPTIONS, "epochs": 3, "estimation_epochs": 2, "refine": True}
     spec = make_spec(knows="estimated Q", anchors=5, n_train=500, options=options)

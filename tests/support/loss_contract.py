@@ -84,7 +84,6 @@ class LossContract:
             assert value.item() == pytest.approx(expected, rel=rtol, abs=atol)
             np.testing.assert_allclose(gradient.double(), slopes, rtol=rtol, atol=atol)
 
-    @pytest.mark.unmeasured
     @CASES
     def test_value_and_gradient_equal_the_reference(self, kind, n_classes):
         n = 8 if n_classes < 100 else 2

@@ -131,7 +131,6 @@ def test_annotators_of_one_habit_share_a_matrix():
     assert "All labels." in render_fit_page(report)
 
 
-@pytest.mark.unmeasured
 def test_an_estimate_writes_a_folder_that_a_fit_reads(folder, tmp_path):
     target = tmp_path / "each"
     arguments = ["estimate", folder / "answers.csv", *OPTIONS, "--out", tmp_path / "Q.csv"]
