@@ -63,7 +63,7 @@ class TestForwardCrossEntropy(WholeContract, TransitionLossContract):
 
 
 class TestForwardSquaredError(TransitionLossContract):
-    cases = (*SMALL, ("uneven", 1200))
+    cases = (*SMALL, ("uniform", 20), ("uneven", 1200))  # 20: a closed form
     function = staticmethod(F.forward_squared_error)
     module = losses.ForwardSquaredError
     reference = staticmethod(reference_squared_error)

@@ -18,7 +18,7 @@ UNIFORM = make_transition("uniform", 10)
 
 class TestPartialOutputConsistency(TransitionLossContract):
     reference = staticmethod(reference.partial_output_consistency)
-    cases = (*FEW, ("singular", 3), ("without zeros", 10))
+    cases = (*FEW, ("singular", 3), ("without zeros", 10), ("uniform", 20))
     single = (1e-5, 1e-5)  # a divergence is a difference of logarithms
     single_saturated = (1e-5, 1e-3)
     half_gradient = 1e-3  # the sum of three gradients, each rounded to half precision

@@ -19,7 +19,7 @@ class TwoViewsContract(TransitionLossContract):
 
     target: str
     shares: tuple[float, float]
-    cases = (*FEW, ("singular", 3), ("without zeros", 10))
+    cases = (*FEW, ("singular", 3), ("without zeros", 10), ("uniform", 20))
     single_saturated = (1e-5, 1e-3)  # digits of a target near 0, times a logarithm of -2000
     half_gradient = 1e-3  # the sum of two gradients, each rounded to half precision
 
