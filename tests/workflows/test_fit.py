@@ -152,7 +152,7 @@ def test_problems_and_advice_are_named():
 
 
 def test_a_habit_only_assumed_is_said_to_be():
-    frame, _ = make_frame(60, n_known=0)
+    frame, _ = make_frame(60, TransitionMatrix.uniform(3, classes=HABIT.classes), n_known=0)
     _, report = fit_own(read_own(frame[["a", "b", "not"]], label="not"), epochs=2)
     assert any("only assumed" in sentence for sentence in report.advice)
 
