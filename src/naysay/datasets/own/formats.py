@@ -2,10 +2,12 @@
 
 import codecs
 import datetime
+import re
 import zipfile
 from pathlib import Path
 from typing import Any, NoReturn
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.json as pa_json
 
@@ -24,6 +26,11 @@ def parse_json_lines(data: bytes, source: str, *, longest: int) -> pa.Table:
             f"{source} must be text in UTF-8. Line {line} holds the byte "
             f"0x{data[error.start]:02x}, which is not valid UTF-8."
         ) from None
+    if _depth(data) > _DEEPEST and _depth(_STRING.sub(b"", data)) > _DEEPEST:
+        raise InvalidData(
+            f"{source} must have one JSON object per line. Its brackets are nested more than "
+            f"{_DEEPEST} deep: the file is damaged, or it is not a table."
+        )
     try:
         return pa_json.read_json(
             text_reader(data.removeprefix(codecs.BOM_UTF8), longest=longest),
@@ -36,6 +43,18 @@ def parse_json_lines(data: bytes, source: str, *, longest: int) -> pa.Table:
             f"{source} must have one JSON object per line, with values of one type for each key. "
             f"It cannot be read: {shorten(str(error))}."
         ) from None
+
+
+_DEEPEST = 100  # brackets in brackets; with very many, the parser of Arrow ends the process
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_OTHERS = bytes(set(range(256)) - set(b"[]{}"))
+
+
+def _depth(data: bytes) -> int:
+    """Compute how deep brackets are nested, at most; those in strings count too."""
+    brackets = np.frombuffer(data.translate(None, _OTHERS), np.uint8)
+    steps = np.where(np.isin(brackets, list(b"[{")), 1, -1)
+    return int(steps.cumsum().max(initial=0))
 
 
 def read_excel(path: Path, source: str) -> pa.Table:
