@@ -148,7 +148,9 @@ def _show(
     own: OwnData, probs: NDArray[np.float64], error: NDArray[np.float64], *, above: float = -1.0
 ) -> tuple[ShownExample, ...]:
     """Select the examples with the largest probability of an error, the most probable first."""
-    ranked = np.argsort(-error, kind="stable")[:_N_SHOWN]
+    least = np.partition(error, -_N_SHOWN)[-_N_SHOWN] if len(error) > _N_SHOWN else -np.inf
+    ranked = np.flatnonzero(error >= least)
+    ranked = ranked[np.argsort(-error[ranked], kind="stable")][:_N_SHOWN]
     return tuple(
         ShownExample(
             name=own.name_of(int(index)),

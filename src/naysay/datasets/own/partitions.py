@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData
 from naysay._base.files import printable
-from naysay._base.mapped import limit_pages, new_array
+from naysay._base.mapped import limit_pages, new_array, trim_pages
 from naysay.datasets.own.batches import counting_from, parquet_batches
 from naysay.datasets.own.recipe import NumericColumn, Recipe
 from naysay.datasets.own.tables import (
@@ -119,6 +119,7 @@ class Partitioned(ABC):
                 batch = batch.take(pa.array(self.chosen[where] - first))
             with counting_from(first):
                 X[where] = recipe.apply(batch, source=self.source)
+            trim_pages()
         return X
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from naysay._base.answers import NO, YES
 from naysay._base.checks import row_slices, shorten
+from naysay._base.mapped import trim_pages
 from naysay.datasets.own.data import OwnData
 from naysay.datasets.own.recipe import CategoricalColumn, NumericColumn, Recipe, find_odd_cells
 from naysay.datasets.own.tables import MISSING_WORDS
@@ -307,7 +308,11 @@ def _distinct(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
 def _constant_features(own: OwnData) -> tuple[str, ...]:
     if own.n_examples < 2 or not own.feature_names:
         return ()
-    return tuple(compress(own.feature_names, np.ptp(own.X, axis=0) == 0))
+    is_constant = np.ones(len(own.feature_names), dtype=bool)
+    for part in row_slices(own.n_examples, len(is_constant)):  # X may be in a file
+        is_constant &= (own.X[part] == own.X[0]).all(axis=0)
+        trim_pages()
+    return tuple(compress(own.feature_names, is_constant))
 
 
 def _id_columns(own: OwnData, recipe: Recipe) -> tuple[str, ...]:
