@@ -1,13 +1,14 @@
 """Predict for a folder of Parquet files, and fit to one: rows per second, time and peak memory.
 
-    python benchmarks/bench_large_predict.py FOLDER [--rows 20000000] [--ray] [--stages] [--fit]
+    python benchmarks/bench_large_predict.py FOLDER [--rows 20000000] [--ray] [--stages]
+    python benchmarks/bench_large_predict.py FOLDER --fit [--check]
 
 The data, 20 columns of float64 and 4 classes (--fit: 50 columns, about 4 GB), are written to FOLDER
 first, unless they are there. Appends one JSON line to ``results/large_predict.jsonl``. The peak is
 the resident memory of the process of the command, with the pages of files that it has mapped, and
-``anonymous_gb`` is that without them; with --ray, also the sum over its workers is recorded. --fit
-also checks the model with the same data. --stages records what each step of predict takes, in one
-thread.
+``anonymous_gb`` is that without them; with --ray, also the sum over its workers is recorded. With
+--check, the fitted model is also checked with the same data. --stages records what each step of
+predict takes, in one thread.
 """
 
 import argparse
@@ -117,6 +118,7 @@ def main() -> None:
     parser.add_argument("--ray", action="store_true")
     parser.add_argument("--stages", action="store_true")
     parser.add_argument("--fit", action="store_true")
+    parser.add_argument("--check", action="store_true")
     given = parser.parse_args()
     data, out = given.folder / ("fit" if given.fit else "predict"), given.folder / "out"
     rows = given.rows // 2 if given.fit else given.rows
@@ -126,8 +128,9 @@ def main() -> None:
         options = ("--learner", "network", "--epochs", "1", "--batch-size", "4096")
         options += ("--memory", "0.3", "--out", f"{out}-model", "--force")
         figures["fit"] = run("fit", str(data), "--label", "not", *options)
-        read = ("--label", "not", "--memory", "0.3")
-        figures["check"] = run("check", f"{out}-model", str(data), *read)
+        if given.check:
+            read = ("--label", "not", "--memory", "0.3")
+            figures["check"] = run("check", f"{out}-model", str(data), *read)
     for network in () if given.fit else given.networks:
         own = read_own(make_table(5000, 0, 20), label="not")
         fit_own(own, network=network, epochs=5)[0].save(given.folder / network)
