@@ -43,10 +43,11 @@ from naysay.workflows.evaluation import evaluate_answers, predict_in_parts
 from naysay.workflows.files import check_order_known, read_transition
 
 _N_SHOWN = 20  # annotators, in the text
+_LEAST_SHARE = 1e-3  # of a class
 _UNLIKE_SHARES = 0.01  # p-value of the classes of examples with true labels
 _DRAWN_WITHIN_CLASSES = (
-    "The true labels do not have the class shares that are predicted for all examples. They were "
-    "taken as drawn within each class, and weighted by the shares that the predictions imply."
+    "The true labels do not have the class shares that predictions for all examples imply. They "
+    "were taken as drawn within each class, and weighted by these shares."
 )
 _LEAST_MISTAKES = 0.01  # rate of mistaken answers to suggestions, to find which are
 _N_DOUBTFUL = 5  # answers that are probably wrong, in the text
@@ -333,27 +334,27 @@ def _score_by_true_labels(
 ) -> tuple[Estimate, str | None]:
     """Score a model by the true classes that are known; they are -1 elsewhere.
 
-    If their classes are not as frequent as what is predicted for all examples, they were drawn
-    within each class. The classes are then weighted by the shares that explain the mean prediction
-    as a mixture of the mean predictions for each class, and half of the difference that this makes
-    is added to the standard error.
+    The shares of all classes are those that explain the mean prediction as a mixture of the mean
+    predictions for each class. If the known classes do not have these shares, they were drawn
+    within each class, and are weighted by them. Half of the difference to weights by the mean
+    prediction is added to the standard error.
     """
     known = np.flatnonzero(true >= 0)
     true, at_known = true[known], probs[known].astype(np.float64)
     confidence = probs.max(axis=1) / probs.sum(axis=1)
     mean = np.maximum(probs.mean(axis=0, dtype=np.float64), 1e-6)
     counts = np.bincount(true, minlength=len(mean))
-    expected = len(true) * mean / mean.sum()
+    of_class = np.eye(len(mean))  # mean prediction; the class itself if none is known
+    for each in np.flatnonzero(counts):
+        of_class[each] = at_known[true == each].mean(axis=0)
+    shares = np.maximum(nnls(of_class.T, mean)[0], _LEAST_SHARE)
+    expected = len(true) * shares / shares.sum()
     p_value = chdtrc(len(mean) - 1, 2 * xlogy(counts, counts / expected).sum())
     correct = (at_known.argmax(axis=1) == true).astype(np.float64)
     note, weights_error = None, 0.0
     weights, strata = class_weights(true, None)
     if p_value < _UNLIKE_SHARES:
         note = _DRAWN_WITHIN_CLASSES
-        of_class = np.eye(len(mean))  # mean prediction; the class itself if none is known
-        for each in np.flatnonzero(counts):
-            of_class[each] = at_known[true == each].mean(axis=0)
-        shares, _ = nnls(of_class.T, mean)
         weights, strata = class_weights(true, shares)
         by_predictions, _ = class_weights(true, mean)
         weights_error = abs(float((weights - by_predictions) @ correct)) / 2
