@@ -157,7 +157,7 @@ def rank_labels(
     probs: Probs,
     labels: NDArray[np.int64],
     matrices: Sequence[TransitionMatrix],
-    which: NDArray[np.int64],
+    which: NDArray[np.integer[Any]],
     held_out: NDArray[np.bool_] | None = None,
     *,
     example: NDArray[np.int64] | None = None,
@@ -222,7 +222,7 @@ def calibrate_by_labels(
     probs: Probs,
     labels: NDArray[np.int64],
     models: "Sequence[AnnotatorModel]",
-    which: NDArray[np.int64],
+    which: NDArray[np.integer[Any]],
     example: NDArray[np.int64],
 ) -> Probs:
     """Calibrate probabilities by labels, with the mean temperature and the mean share ε.
@@ -318,7 +318,7 @@ def _terms(
     probs: Probs,
     labels: NDArray[np.int64],
     split: "Sequence[_SplitMatrix | _Answer | AnnotatorModel]",
-    which: NDArray[np.int64],
+    which: NDArray[np.integer[Any]],
     example: NDArray[np.int64] | None = None,
     calibration: Calibration | None = None,
 ) -> Floats:
@@ -346,7 +346,7 @@ def _posterior(
     probs: Probs,
     labels: NDArray[np.int64],
     split: "Sequence[_SplitMatrix | _Answer | AnnotatorModel]",
-    which: NDArray[np.int64],
+    which: NDArray[np.integer[Any]],
 ) -> tuple[Floats, Floats, Floats]:
     """Compute the weight of each temperature, share and scale; the scales; the class shares."""
     used = np.unique(which).tolist()

@@ -145,7 +145,7 @@ class FitReport:
 
 
 def _show(
-    own: OwnData, probs: NDArray[np.float64], error: NDArray[np.float64], *, above: float = -1.0
+    own: OwnData, probs: NDArray[Any], error: NDArray[np.float64], *, above: float = -1.0
 ) -> tuple[ShownExample, ...]:
     """Select the examples with the largest probability of an error, the most probable first."""
     least = np.partition(error, -_N_SHOWN)[-_N_SHOWN] if len(error) > _N_SHOWN else -np.inf

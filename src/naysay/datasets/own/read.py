@@ -239,9 +239,10 @@ def read_own(
             folders = set(match_case(sorted(folders), sorted(folders)))
         classes = sort_names(folders) if classes is None else classes
     elif kind == "arrays" or _is_array_file(data):
-        cells, rows, classes = open_arrays(Path(data), columns, classes)
-        if not isinstance(rows, np.ndarray):
-            _check_names(rows, {}, lists, source)
+        cells, arrays, classes = open_arrays(Path(data), columns, classes)
+        if not isinstance(arrays, np.ndarray):
+            _check_names(arrays, {}, lists, source)
+        rows = arrays
     else:
         as_text = {*columns.values(), *categorical, *text}
         as_text.update(() if recipe is None else recipe.read_as_text)
@@ -264,12 +265,11 @@ def read_own(
         if images is not None:
             rows = cells.pop("images")
             cells.setdefault("example_id", rows)
-    is_table = isinstance(rows, pa.Table | Partitioned)
-    if is_table and recipe is not None:
+    if isinstance(rows, pa.Table | Partitioned) and recipe is not None:
         names = [column.name for column in recipe.columns]
         check_columns(rows, ((name, None) for name in names), source)
         rows = rows.select(_feature_columns(rows, columns, names, (), source))
-    elif is_table:
+    elif isinstance(rows, pa.Table | Partitioned):
         rows = rows.select(_feature_columns(rows, columns, features, ignore, source))
     elif features is not None:
         raise InvalidInput(
@@ -284,7 +284,7 @@ def read_own(
     if "example_id" in cells:
         ids = tuple(cells["example_id"].take(pa.array(row)).to_pylist())
     cells = labelled = None  # large, and not needed any more
-    if is_table:
+    if isinstance(rows, pa.Table | Partitioned):
         examples = rows
         if len(row) != len(rows):
             examples = rows.take(row if isinstance(rows, Partitioned) else pa.array(row))
