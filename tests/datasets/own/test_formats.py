@@ -74,7 +74,6 @@ def test_cells_of_a_sheet_keep_their_meaning(tmp_path):
         ("t.jsonl", b"{}\n", "feature|rows|label"),
         ("t.jsonl", b"", "one JSON object per line"),
         ("t.jsonl", b'{"a": ' + b"[" * 100_000, "nested more than 100 deep"),
-        ("t.jsonl", b'{"a": "' + b"[" * 101 + b'"}\n', "classes"),
     ],
 )
 def test_damaged_files_are_refused(tmp_path, name, content, problem):
