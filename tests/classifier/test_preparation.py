@@ -83,7 +83,7 @@ def topics(n, n_columns, per_row, seed=0):
     columns = np.hstack([own, rng.integers(n_columns, size=(n, per_row - per_row // 2))])
     rows = np.repeat(np.arange(n), per_row)
     X = sparse.csr_matrix((np.ones(n * per_row), (rows, columns.ravel())), (n, n_columns))
-    return X, y, TransitionMatrix.uniform(4).sample(y, seed=seed)
+    return X, y, TransitionMatrix.uniform(4).sample(y, seed=seed + 1)
 
 
 def test_a_wide_sparse_matrix_is_reduced_and_a_file_keeps_this(tmp_path):

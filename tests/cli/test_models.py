@@ -59,7 +59,7 @@ def flowers(tmp_path_factory):
 
 def test_fit_says_what_it_understood_and_how_good_the_model_is(flowers):
     folder, done = flowers
-    assert "answers per example  150 with 1" in done.stdout
+    assert "answers per example 150 with 1" in " ".join(done.stdout.split())
     assert "ann" in done.stdout
     assert "Estimated accuracy" in done.stdout
     assert "true labels, by models that were not trained on them" in done.stdout

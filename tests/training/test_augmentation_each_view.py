@@ -17,6 +17,9 @@ from naysay.methods import METHODS
 from naysay.training import Examples, Options, fit
 from naysay.training.augmentation import add_noise, compose, crop, flip, of_each_view
 
+# Labels are biased, and the uniform matrix serves as well as theirs.
+pytestmark = pytest.mark.filterwarnings("ignore:the labels refute the transition matrix")
+
 
 def test_one_augmentation_makes_all_views_and_the_last_of_several_the_rest():
     assert of_each_view(crop, 3) == (crop, crop, crop)

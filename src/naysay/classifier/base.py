@@ -102,7 +102,8 @@ class ComplementaryEstimator(ClassifierMixin, BaseEstimator):
         if weights is not None:
             is_alone &= weights > 0
         labels = labels.select(is_alone[labels.example])
-        if self.transition_estimate_ is not None or not len(labels.label):
+        learns_it = hasattr(getattr(self, "loss_", None), "learned_transition")
+        if self.transition_estimate_ is not None or learns_it or not len(labels.label):
             return ()
         predicted = np.full(labels.n_examples, -1)
         predicted[rows] = classes

@@ -3,6 +3,7 @@
 import itertools
 import math
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from naysay import networks, training
-from naysay._base.errors import InvalidInput
+from naysay._base.errors import InvalidInput, NaysayWarning
 from naysay.classifier import ComplementaryClassifier
 from naysay.classifier.trainer import Trainer, wants_bfloat16
 from naysay.classifier.transition_estimate import predict_labels
@@ -182,7 +183,8 @@ def train_one(spec: RunSpec, data: RunData, *, device: torch.device) -> Outcome:
         device=device,
         random_state=spec.trial,
     )
-    clf.fit(X, answers, anchors=anchors, anchors_are="picked")
+    for message in clf.fit_quietly(X, answers, anchors=anchors, anchors_are="picked"):
+        warnings.warn(message, NaysayWarning, stacklevel=2)
     predictions = np.asarray(clf.predict(data.X_test)).astype(np.int64)
     matrices = {}
     if clf.transition_estimate_ is not None:
