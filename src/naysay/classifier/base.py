@@ -108,7 +108,7 @@ class ComplementaryEstimator(ClassifierMixin, BaseEstimator):
         predicted = np.full(labels.n_examples, -1)
         predicted[rows] = classes
         found = check_by_all_labels(
-            labels.label, labels.example, self.transition_, predicted, n_simulated=0
+            labels.label, self.transition_, predicted[labels.example], n_simulated=0
         )
         if not found.clearly_refuted:
             return ()

@@ -157,18 +157,15 @@ def check_matrix(
 
 def check_by_all_labels(
     labels: NDArray[np.int64],
-    example: NDArray[np.int64],
     Q: TransitionMatrix,
     predicted: NDArray[np.int64],
     **options: Any,
 ) -> Agreement:
-    """Test a matrix that was not estimated by one label of each example.
+    """Test a matrix that was not estimated by labels of distinct examples.
 
-    `predicted` has the class of each example by a model that has not seen its label, or -1. The
-    frequencies of labels do not need it.
+    `predicted` has the class of the example of each label by a model that has not seen the label,
+    or -1. The frequencies of labels do not need it.
     """
-    examples, first = np.unique(example, return_index=True)
-    labels, predicted = labels[first], predicted[examples]
     found = check_matrix(labels, Q, **options)
     seen = predicted >= 0
     if not seen.any():

@@ -57,7 +57,7 @@ def evaluate_answers(
     parameters of `evaluate` for complementary labels.
     """
     labels, log = (answers[each[answers]] for each in (own.is_label, own.is_yes_no))
-    n_labelled, n_asked = (int(_is_first(own.example[each]).sum()) for each in (labels, log))
+    n_labelled, n_asked = (int(is_first(own.example[each]).sum()) for each in (labels, log))
     if n_labelled and n_labelled >= n_asked:
         example = own.example[labels]
         return evaluate(
@@ -103,7 +103,7 @@ def evaluate(
     if Q was estimated and `Q_samples` are not known: more is then needed to call an estimate
     impossible. An `agreement` with more answers takes the place of the test.
     """
-    first = _is_first(example)
+    first = is_first(example)
     one_each = first.all()
     if agreement is None:
         agreement = check_matrix(
@@ -146,7 +146,7 @@ def describe_refutation(reason: str) -> str:
     )
 
 
-def _is_first(example: NDArray[np.int64]) -> NDArray[np.bool_]:
+def is_first(example: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Mark the first answer about each example, for answers in the order of the examples."""
     return np.diff(example, prepend=-1) > 0
 

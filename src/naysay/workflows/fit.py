@@ -47,7 +47,12 @@ from naysay.workflows.annotators import (
     matrix_of_lists,
     observations,
 )
-from naysay.workflows.evaluation import describe_refutation, evaluate_answers, predict_in_parts
+from naysay.workflows.evaluation import (
+    describe_refutation,
+    evaluate_answers,
+    is_first,
+    predict_in_parts,
+)
 
 _FIRST_A_MATRIX = (
     "5 to 10 true labels per class, from which to estimate Q: the present Q does not describe "
@@ -206,12 +211,14 @@ def _choose_matrix(own: OwnData, transition: Any, n_more_anchors: int) -> tuple[
 def _test_by_all_labels(
     own: OwnData, matrices: Transitions, predicted: NDArray[np.int64], seed: int
 ) -> Agreement | None:
-    """Test a matrix, or those of annotators, as `check_by_all_labels` does."""
+    """Test a matrix, or those of annotators, by the first label of each example."""
     used = own.is_label if own.asked_at_random is None else own.is_label & own.asked_at_random
     if not used.any():
         return None
     Q = pool(annotator_names(own, used), matrices)
-    return check_by_all_labels(own.label[used], own.example[used], Q, predicted, seed=seed)
+    first = np.flatnonzero(used)
+    first = first[is_first(own.example[first])]
+    return check_by_all_labels(own.label[first], Q, predicted[own.example[first]], seed=seed)
 
 
 def explain_learner(own: OwnData, **parameters: Any) -> tuple[str, ...]:
