@@ -16,6 +16,7 @@ from naysay import (
     TransitionMatrix,
     quality,
 )
+from naysay.estimation import MistakeRate
 from naysay.quality import wrong_labels
 from simulated import ANIMALS, animals, draw
 
@@ -199,6 +200,21 @@ def test_wrong_labels_read_well():
     assert frame["example"].tolist() == [1, 0]
     assert frame["not"].tolist() == ["ape", "ape"]
     assert frame["probability"].tolist() == found.probabilities.tolist()
+
+
+def test_no_number_is_stated_where_the_rate_of_mistakes_is_hardly_known():
+    Q = animals(3, mistakes=0.18)
+    given = [[0.1, 0.8, 0.1], [0.98, 0.01, 0.01]], [0, 0], Q
+    rough = MistakeRate(value=0.18, interval=(0.035, 0.254), level=0.95)
+    found = quality.find_wrong_labels(*given, rate=rough)
+    assert str(found).splitlines() == [
+        "How many of 2 labels are wrong is unknown: the rate of mistakes is only known to be "
+        "between 3.5 and 25.4 %. The most doubtful ones:",
+        "  example 1: 'not ape'",
+        "  example 0: 'not ape'",
+    ]
+    clear = MistakeRate(value=0.09, interval=(0.055, 0.139), level=0.95)
+    assert quality.find_wrong_labels(*given, rate=clear).unknown is None
 
 
 def test_a_label_with_probability_zero_under_the_model_is_not_suspect():

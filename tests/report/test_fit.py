@@ -92,6 +92,13 @@ def test_a_method_that_allows_for_no_mistakes_lists_no_wrong_labels(report):
     assert "None are listed" in text
 
 
+def test_labels_are_listed_without_probabilities_where_the_rate_is_hardly_known(report):
+    text = Page(render_fit_page(replace(report, suspects_unknown="the rate is rough"))).text("main")
+    assert "How many of them are wrong is unknown: the rate is rough." in text
+    assert "probably wrong: " not in text
+    assert report.suspects_unknown is None
+
+
 def test_the_rate_of_mistakes_is_shown_with_its_interval(report):
     assert report.mistakes is None  # the matrix was given
     rate = MistakeRate(value=0.031, interval=(0.01, 0.062), level=0.95)

@@ -13,6 +13,7 @@ from naysay import ComplementaryClassifier, NaysayWarning, TransitionMatrix
 from naysay.cli import app
 from naysay.datasets.own import read_own
 from naysay.datasets.own.images import ImageRecipe
+from naysay.estimation import MistakeRate
 from naysay.quality import find_collapsed_classes
 from naysay.workflows.check import check_file
 from naysay.workflows.evaluation import evaluate
@@ -111,6 +112,26 @@ def test_all_answers_that_are_probably_wrong_are_written_to_a_file(model, answer
     assert run("check", model, path, *options, "--out", "-").stdout == out.read_text()
     done = run("check", model, path, *options, "--out", tmp_path / "issues.txt")
     assert "out must end in .csv or .parquet" in done.stderr
+
+
+def test_no_share_of_wrong_answers_is_stated_where_their_rate_is_hardly_known(
+    model, answers, tmp_path
+):
+    """A fit had stated 57 % of 24 listed answers where 21 % were wrong."""
+    clf = ComplementaryClassifier.load(model)
+    clf.mistake_rate_ = MistakeRate(value=0.18, interval=(0.035, 0.254), level=0.95)
+    clf.save(tmp_path / "rough")
+    command = "check", tmp_path / "rough", answers[0], "--label=not", "--annotator=who"
+    done = run(*command, "--json")
+    found = json.loads(done.stdout)
+    assert found["n_wrong_expected"] is found["n_wrong_interval"] is None
+    assert "between 3.5 and 25.4 %" in found["n_wrong_unknown"]
+    assert {each["probability"] for each in found["doubtful"]} == {None}
+    out = tmp_path / "issues.csv"
+    text = run(*command, "--out", out).output
+    assert "labels are wrong is unknown: the rate of mistakes" in text
+    assert "with probability" not in text
+    assert f"{len(found['doubtful'])} doubtful answers: {out}" in text
 
 
 def test_an_answer_is_named_by_its_own_row_and_by_its_example(model, tmp_path):

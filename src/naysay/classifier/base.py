@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from naysay._base.errors import NaysayWarning
 from naysay.classifier.scoring import score_labels
 from naysay.classifier.transition_estimate import TransitionEstimate
+from naysay.estimation import MistakeRate
 from naysay.observations import Observations
 from naysay.quality.agreement import check_by_all_labels
 from naysay.transition import TransitionMatrix
@@ -27,6 +28,7 @@ class ComplementaryEstimator(ClassifierMixin, BaseEstimator):
     transitions_: dict[str, TransitionMatrix]
     transition_estimate_: TransitionEstimate | None = None
     transition_samples_: NDArray[Any] | None = None
+    mistake_rate_: MistakeRate | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -135,6 +137,7 @@ class ComplementaryEstimator(ClassifierMixin, BaseEstimator):
         known = estimate.uncertainty if estimate else None
         self.transition_estimate_ = estimate
         self.transition_samples_ = known.samples if known else None
+        self.mistake_rate_ = estimate.mistakes if estimate else None
         self.transition_ = estimate.transition if estimate else pool(labels.annotator, transitions)
         self.transitions_ = dict(transitions) if isinstance(transitions, Mapping) else {}
         return transitions

@@ -213,6 +213,8 @@ class ComplementaryClassifier(ComplementaryEstimator):
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Only if X was a table with column names.
+    mistake_rate_ : naysay.estimation.MistakeRate or None
+        The estimated rate of mistakes, with `allow_diagonal`.
     recipe_ : Recipe, ImageRecipe or None
         How a file becomes X, for models that were made from a file. See `set_origin`.
     provenance_ : dict or None
@@ -433,7 +435,7 @@ class ComplementaryClassifier(ComplementaryEstimator):
         vars(part).update(kept)
         found_warnings = part.fit_quietly(X, y, sample_weight=sample_weight)
         vars(self).update({name: each for name, each in vars(part).items() if name.endswith("_")})
-        for name in ("transition_estimate_", "transition_samples_"):
+        for name in ("transition_estimate_", "transition_samples_", "mistake_rate_"):
             setattr(self, name, kept.get(name))
         before = kept.get("history_", [])
         self.history_ = before + [each | {"epoch": len(before) + 1} for each in self.history_]

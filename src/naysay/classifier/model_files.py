@@ -5,7 +5,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ from naysay._base.files import (
     restored,
 )
 from naysay.classifier.preparation import Preparation
+from naysay.estimation import MistakeRate
 from naysay.losses.protocol import as_training_loss
 from naysay.methods import METHODS, Method, Setting
 from naysay.networks import NETWORKS, Forest
@@ -49,7 +50,7 @@ _NOT_SAVED = {"network", "augment", "optimiser", "schedule", "device", "classes"
 _NOT_SAVED |= {"window", "progress"}
 # Parts of a model that are attributes of the classifier, with a "_" at the end of their names.
 ATTRIBUTES = ("network", "classes", "transition", "transitions", "transition_samples")
-ATTRIBUTES += ("input_shape", "preparation", "history", "provenance")
+ATTRIBUTES += ("input_shape", "preparation", "history", "provenance", "mistake_rate")
 NetworkFactory = Callable[[tuple[int, ...], int], nn.Module]
 
 
@@ -71,6 +72,7 @@ class SavedModel:
     transition_samples: NDArray[Any] | None = None  # (n, n_classes, n_classes)
     recipe_arrays: dict[str, NDArray[np.float32]] = field(default_factory=dict)  # for text
     preparation: Preparation = field(default_factory=Preparation)  # older files have none
+    mistake_rate: MistakeRate | None = None  # estimated with the matrix
 
 
 def check_model_path(path: str | Path) -> Path:
@@ -176,6 +178,7 @@ def _facts(model: SavedModel, version: str) -> dict[str, Any]:
         "history": model.history,
         "preprocessing": model.preprocessing,
         "provenance": model.provenance,
+        "mistake_rate": None if model.mistake_rate is None else asdict(model.mistake_rate),
     }
 
 
@@ -219,6 +222,7 @@ def load_model(
             transition_samples=_rebuild_samples(tensors, transition.n_classes),
             recipe_arrays=_arrays(tensors, "recipe."),
             preparation=preparation,
+            mistake_rate=_rebuild_rate(facts.get("mistake_rate")),
         )
     except InvalidModelFile:
         raise
@@ -250,6 +254,14 @@ def _rebuild_samples(tensors: dict[str, Tensor], n_classes: int) -> NDArray[np.f
     if samples.shape[1:] != (n_classes, n_classes) or not torch.isfinite(samples).all():
         raise ValueError(f"samples of the matrix have shape {tuple(samples.shape)}")
     return samples.float().numpy()
+
+
+def _rebuild_rate(about: Any) -> MistakeRate | None:
+    """Read the rate of mistakes; older files and models with a given matrix have none."""
+    if about is None:
+        return None
+    low, high = map(float, about["interval"])
+    return MistakeRate(value=float(about["value"]), interval=(low, high), level=about["level"])
 
 
 def _read_facts(folder: Path) -> dict[str, Any]:

@@ -422,6 +422,8 @@ def learn(
     low, high = accuracy["interval"]
     found = "unknown" if accuracy["value"] is None else f"{accuracy['value']:.1%}"
     typer.echo(f"Accuracy: {found}, 95 % interval {low:.1%} to {high:.1%}. {report['explanation']}")
+    unknown = any(each["probability"] is None for each in report["suspects"])
     typer.echo(
-        f"{len(report['suspects'])} answers are probably wrong; {len(ranked):,} ranked to ask."
+        f"{len(report['suspects'])} answers are {'doubtful' if unknown else 'probably wrong'}; "
+        f"{len(ranked):,} ranked to ask."
     )

@@ -83,4 +83,6 @@ def check(
         return
     typer.echo(str(result))
     if out is not None:
-        typer.echo(f"{len(result.issues):,} answers that are probably wrong: {out}")
+        wrong = result.wrong_labels
+        kind = "doubtful answers" if wrong and wrong.unknown else "answers that are probably wrong"
+        typer.echo(f"{len(result.issues):,} {kind}: {out}")

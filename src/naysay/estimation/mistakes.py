@@ -10,6 +10,8 @@ from naysay._base.checks import check_number, check_one_label_each, check_probab
 from naysay.transition import TransitionMatrix, as_transition_matrix
 from naysay.transition.algebra import Floats
 
+_LEAST_SHARE = 0.4  # of the rate: if the interval reaches lower, little can be said from the rate
+
 
 @dataclass(frozen=True, kw_only=True)
 class MistakeRate:
@@ -24,6 +26,14 @@ class MistakeRate:
     value: float
     interval: tuple[float, float]
     level: float
+
+    @property
+    def is_rough(self) -> bool:
+        """Whether the interval reaches below 40 % of the rate.
+
+        What follows from the rate, such as how many labels are wrong, can then be far too high.
+        """
+        return self.interval[0] < _LEAST_SHARE * self.value
 
     def __str__(self) -> str:
         low, high = (100 * each for each in self.interval)

@@ -1,7 +1,7 @@
 """Find complementary labels that probably exclude the true class."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from naysay._base.answers import CHOSEN, NO, YES
 from naysay._base.checks import check_count, check_probabilities, row_slices
 from naysay._base.errors import InvalidLabels, InvalidTransitionMatrix
 from naysay._base.frames import make_frame
+from naysay.estimation import MistakeRate
 from naysay.estimation.mixture import Calibration, Probs
 from naysay.transition import TransitionMatrix, as_transition_matrix
 from naysay.transition.algebra import Floats, check_comp_labels
@@ -42,6 +43,10 @@ class WrongLabels:
     classes: tuple[str, ...]
     n_expected_interval: tuple[float, float]
     """95 % interval of the number of wrong labels."""
+    unknown: str | None = None
+    """Why the number of wrong labels and the probabilities cannot be stated; None if they can.
+
+    The order of the labels is that of the probabilities in any case."""
 
     @property
     def weights(self) -> NDArray[np.float64]:
@@ -85,22 +90,34 @@ class WrongLabels:
         return make_frame(columns, library)
 
     def __str__(self) -> str:
+        shown = list(zip(self.indices, self.labels, self.probabilities, strict=True))[:_SHOWN]
+        if self.unknown is not None:
+            return "\n".join(
+                [
+                    f"How many of {len(self.indices):,} labels are wrong is unknown: "
+                    f"{self.unknown}. The most doubtful ones:",
+                    *(f"  example {index}: 'not {self.classes[k]}'" for index, k, _ in shown),
+                ]
+            )
         n_bad = int((~self.keep).sum())
         low, high = self.n_expected_interval
         lines = [
             f"{n_bad:,} of {len(self.indices):,} labels are more likely wrong than right; "
             f"{self.n_expected:,.0f} wrong ones expected (95 % interval {low:,.0f} to {high:,.0f})."
         ]
-        shown = zip(self.indices, self.labels, self.probabilities, strict=True)
         lines += [
             f"  example {index}: 'not {self.classes[label]}' is wrong with probability {p:.2f}"
-            for index, label, p in list(shown)[:_SHOWN]
+            for index, label, p in shown
         ]
         return "\n".join(lines)
 
 
 def find_wrong_labels(
-    probs: ArrayLike, comp_labels: ArrayLike, Q: TransitionMatrix | ArrayLike
+    probs: ArrayLike,
+    comp_labels: ArrayLike,
+    Q: TransitionMatrix | ArrayLike,
+    *,
+    rate: MistakeRate | None = None,
 ) -> WrongLabels:
     r"""Rank complementary labels by the probability that they exclude the true class.
 
@@ -131,6 +148,9 @@ def find_wrong_labels(
     Q : TransitionMatrix or array of shape (n_classes, n_classes)
         With a non-zero diagonal: the probability that annotators exclude the true class. A wrong
         guess by a factor of 2 does little harm.
+    rate : MistakeRate, optional
+        The rate of mistakes, if Q was estimated: ``mistake_rate_`` of the classifier. If its
+        interval is wide, the number of wrong labels is ``unknown``, and so are the probabilities.
 
     Examples
     --------
@@ -150,7 +170,18 @@ def find_wrong_labels(
         )
     array = check_probabilities(probs, n_classes=matrix.n_classes, name="probs")
     labels = check_comp_labels(comp_labels, matrix, len(array), of="row of probs")
-    return rank_labels(array, labels, [matrix], np.zeros(len(labels), dtype=np.int64))
+    found = rank_labels(array, labels, [matrix], np.zeros(len(labels), dtype=np.int64))
+    return replace(found, unknown=explain_rough(rate))
+
+
+def explain_rough(rate: MistakeRate | None) -> str | None:
+    """Explain why a rate of mistakes does not tell how many labels are wrong, if it does not."""
+    if rate is None or not rate.is_rough:
+        return None
+    low, high = rate.interval
+    return (
+        f"the rate of mistakes is only known to be between {100 * low:.1f} and {100 * high:.1f} %"
+    )
 
 
 def rank_labels(

@@ -15,7 +15,7 @@ from naysay.design import ANY_WRONG
 from naysay.estimation import MistakeRate
 from naysay.observations import Observations
 from naysay.quality import WrongLabels, mistakes_in_log
-from naysay.quality.wrong_labels import rank_labels
+from naysay.quality.wrong_labels import explain_rough, rank_labels
 from naysay.transition import TransitionMatrix
 from naysay.transition.alignment import Transitions, align, pool
 from naysay.transition.folder import file_name
@@ -172,12 +172,14 @@ def find_wrong_answers(
     *,
     held_out: NDArray[np.bool_] | None = None,
     mistakes: float = 0.0,
+    rate: MistakeRate | None = None,
 ) -> WrongLabels | None:
     """Rank all answers by the probability that they are wrong; None if this cannot be said.
 
     `matrices` has the matrix of each annotator who answered, `held_out` says which examples the
     model was not trained on, if not all, and `mistakes` is the rate of mistaken answers to
-    suggestions. Choices out of some classes are left out.
+    suggestions. `rate` is that of mistaken labels, if it was estimated. Choices out of some classes
+    are left out.
     """
     ranked: Any = np.flatnonzero(own.is_label | own.is_yes_no)
     may_err = any(np.asarray(Q).diagonal().any() for Q in matrices.values())
@@ -207,6 +209,7 @@ def find_wrong_answers(
         accepted=None if own.accepted is None else own.accepted[ranked],
         mistakes=mistakes,
     )
+    found = replace(found, unknown=explain_rough(rate))
     if isinstance(ranked, slice):
         return found
     return replace(found, indices=ranked[found.indices])

@@ -64,7 +64,8 @@ class ModelCheck:
     matrix_fits: bool  # False if the answers contradict Q; the first of `notes` explains how
     collapsed: CollapsedClasses | None  # None if Q is singular, or does not fit the answers
     wrong_labels: WrongLabels | None
-    """Ranking of all answers, as indices of ``own.label``; None if Q has a zero diagonal."""
+    """Ranking of all answers, as indices of ``own.label``; None if Q has a zero diagonal. It may be
+    that only the order is known, ``wrong_labels.unknown``."""
     predicted: NDArray[np.int64]  # class of each example, by the model
     annotators: Annotators | None
     off_their_matrix: Mapping[str, float]
@@ -79,9 +80,9 @@ class ModelCheck:
         the id or image path, or the row; ``annotator`` is null if unknown, and ``prediction`` is
         the class that the model predicts. For a log, ``suggested`` and ``accepted`` take the place
         of ``not``; a label of another kind has no ``accepted``. ``issues.to_pandas()`` is a data
-        frame.
+        frame. The probability is null if it is unknown.
         """
-        own, ranked = self.own, self.wrong_labels
+        own, ranked, known = self.own, self.wrong_labels, self._known_wrong
         n = 0 if ranked is None else int((ranked.probabilities >= 0.5).sum())
         answers = np.zeros(0, dtype=np.int64) if ranked is None else ranked.indices[:n]
         who = annotator_names(own, answers).tolist()
@@ -92,7 +93,7 @@ class ModelCheck:
             "not": classes[own.label[answers]].tolist(),
             "accepted": [None] * n,
             "annotator": [None if name == UNKNOWN_ANNOTATOR else name for name in who],
-            "probability": np.zeros(0) if ranked is None else ranked.probabilities[:n],
+            "probability": [None] * n if known is None else known.probabilities[:n],
             "prediction": classes[self.predicted[own.example[answers]]].tolist(),
         }
         if own.accepted is None:
@@ -102,14 +103,19 @@ class ModelCheck:
             columns["accepted"] = [{YES: "yes", NO: "no"}.get(each) for each in said]
             columns = {"suggested" if name == "not" else name: columns[name] for name in columns}
         named = ("example", "not", "suggested", "accepted", "annotator", "prediction")
-        text = {name: pa.string() for name in named}
+        types = {name: pa.string() for name in named} | {"probability": pa.float64()}
         return pa.table(
-            {name: pa.array(values, text.get(name)) for name, values in columns.items()}
+            {name: pa.array(values, types.get(name)) for name, values in columns.items()}
         )
+
+    @property
+    def _known_wrong(self) -> WrongLabels | None:
+        """The ranking if its probabilities can be stated."""
+        return self.wrong_labels if self.wrong_labels and not self.wrong_labels.unknown else None
 
     def to_dict(self) -> dict[str, Any]:
         """Convert the results to plain values for JSON."""
-        wrong = self.wrong_labels
+        wrong, known = self.wrong_labels, self._known_wrong
         return {
             "source": self.own.source,
             "n_examples": self.own.n_examples,
@@ -123,8 +129,9 @@ class ModelCheck:
             "agreement": self.agreement.to_dict(),
             "matrix_fits": self.matrix_fits,
             "collapsed": None if self.collapsed is None else self.collapsed.to_dict(),
-            "n_wrong_expected": None if wrong is None else wrong.n_expected,
-            "n_wrong_interval": None if wrong is None else list(wrong.n_expected_interval),
+            "n_wrong_expected": None if known is None else known.n_expected,
+            "n_wrong_interval": None if known is None else list(known.n_expected_interval),
+            "n_wrong_unknown": None if wrong is None else wrong.unknown,
             "doubtful": self.issues.to_pylist(),
             "annotators": [
                 {**each.to_dict(), "off_their_matrix": self.off_their_matrix.get(each.name)}
@@ -145,8 +152,8 @@ class ModelCheck:
         if self.wrong_labels is not None:
             head = str(self.wrong_labels).splitlines()[0]
             listed = [
-                f"  {_name_answer(each)}: '{_say(each)}' is wrong with probability "
-                f"{each['probability']:.2f}"
+                f"  {_name_answer(each)}: '{_say(each)}'"
+                + (f" is wrong with probability {p:.2f}" if (p := each["probability"]) else "")
                 for each in self.issues.slice(0, _N_DOUBTFUL).to_pylist()
             ]
             parts.append("\n".join([head, *listed]))
@@ -287,7 +294,11 @@ def check_model(
         rate, warning = check_mistakes(own, mistakes)
         notes += [f"{warning}." if warning else f"Estimated {rate}."] if rate else []
     wrong_labels = find_wrong_answers(
-        own, probs, matrices, mistakes=max(mistakes, model.mistakes, _LEAST_MISTAKES)
+        own,
+        probs,
+        matrices,
+        mistakes=max(mistakes, model.mistakes, _LEAST_MISTAKES),
+        rate=model.mistake_rate_ if transition is None else None,
     )
     if wrong_labels is None:
         notes.append(

@@ -102,6 +102,7 @@ class FitReport:
     unsure: tuple[ShownExample, ...]  # examples with the least certain predictions
     suspects: tuple[ShownExample, ...] | None
     """Examples with a label that is probably wrong; None if no label was allowed to be."""
+    suspects_unknown: str | None  # why the probabilities of `suspects` cannot be stated
     mistakes: MistakeRate | None
     """Estimated with `allow_diagonal`; for a log, by known classes or repeated questions."""
     fit_warnings: tuple[str, ...]  # `summary.warnings` has those about the data
@@ -141,6 +142,7 @@ class FitReport:
             "predicted": dict(zip(classes, self.n_predicted, strict=True)),
             "unsure": [each.name for each in self.unsure],
             "suspects": None if self.suspects is None else [each.name for each in self.suspects],
+            "suspects_unknown": self.suspects_unknown,
             "mistakes": None if self.mistakes is None else asdict(self.mistakes),
             "warnings": list(self.warnings),
             "advice": list(self.advice),
@@ -376,7 +378,12 @@ def fit_own(
     if clf.mistakes and find_method(method).takes_evidence:  # as in training
         matrices = {name: allow_mistakes(each, clf.mistakes) for name, each in matrices.items()}
     wrong = find_wrong_answers(
-        own, probs, matrices, held_out=is_held_out, mistakes=max(mistakes, clf.mistakes)
+        own,
+        probs,
+        matrices,
+        held_out=is_held_out,
+        mistakes=max(mistakes, clf.mistakes),
+        rate=clf.mistake_rate_,
     )
     rate = None if estimate is None else estimate.mistakes
     if own.accepted is not None:
@@ -419,6 +426,7 @@ def fit_own(
         n_predicted=tuple(np.bincount(predicted, minlength=own.n_classes).tolist()),
         unsure=_show(own, probs, 1 - probs.max(axis=1)),
         suspects=suspects,
+        suspects_unknown=None if wrong is None else wrong.unknown,
         mistakes=rate,
         fit_warnings=tuple(warnings),
         advice=advice,

@@ -55,14 +55,15 @@ def learn_task(
     names = list(count_answers(own))
     # Annotators may err, also if no known example showed how often.
     matrices = {name: _with_mistakes(clf.transitions_.get(name, Q)) for name in names}
-    wrong = find_wrong_answers(own, probs, matrices, mistakes=_MISTAKES)
+    wrong = find_wrong_answers(own, probs, matrices, mistakes=_MISTAKES, rate=clf.mistake_rate_)
     suspects = []
     for place, probability in (
         () if wrong is None else zip(wrong.indices, wrong.probabilities, strict=True)
     ):
         if probability <= 0.5 or len(suspects) >= _MOST_SUSPECTS:
             break
-        suspects.append({"id": ids[own.answer_row[place]], "probability": float(probability)})
+        known = None if wrong is None or wrong.unknown else float(probability)
+        suspects.append({"id": ids[own.answer_row[place]], "probability": known})
     chosen = list(unasked)[:_MOST_RANKED]
     ranked: list[int] = []
     if chosen:

@@ -150,7 +150,7 @@ function suspects(said) {
     mark.type = "checkbox";
     mark.addEventListener("change", () => { if (mark.checked) selected.add(each.id); else selected.delete(each.id); $("reopen").disabled = !selected.size; });
     const words = { not: `not ${each.label}`, yes: `yes, ${each.label}`, no: `no, not ${each.label}` }[each.said];
-    about.append(mark, ` ${each.person}: “${words}”`, make("br"), make("span", `wrong with ${percent(each.probability)}`, "quiet"));
+    about.append(mark, ` ${each.person}: “${words}”`, make("br"), make("span", each.probability === null ? "" : `wrong with ${percent(each.probability)}`, "quiet"));
     box.append(about);
     return box;
   }));
