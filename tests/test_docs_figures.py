@@ -573,6 +573,11 @@ def test_power_and_false_alarms_of_the_test_of_a_matrix_are_those_of_the_record(
     )
     alarms = sum(each["false_alarms"] for each in record["results"]) / len(record["results"])
     assert f"a right matrix was refuted in {alarms:.1%} of the cases" in page
+    uniform, given = (record["tables"][kind] for kind in ("uniform", "given"))
+    assert (
+        f"{uniform['refuted']} of {uniform['cases']} with the uniform matrix was refuted and "
+        f"{given['refuted']} of {given['cases']} with another one"
+    ) in page
     assert f"100 labels refuted the uniform matrix in {few:.0%} of the cases" in page
     assert f"and 500 labels in {many:.0%}" in page
     assert f"with 26 classes, 500 labels did in {letters:.0%}" in page
