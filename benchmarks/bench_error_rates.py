@@ -15,7 +15,7 @@ from naysay.observations import Observations
 from naysay.quality import annotators
 from record import write_record
 
-N_RUNS, FIRST_SEED, N_CLASSES = 100, 7_000, 10
+N_RUNS, FIRST_SEED, N_CLASSES = 100, 61_000, 10
 RATES, NUMBERS = (0.0, 0.05, 0.3, 1.0), (10, 30, 100, 300)
 SHARPNESS = 2.47  # noise of 1 at this distance: 80 % of the largest probabilities are right
 MATRICES = {
