@@ -273,6 +273,20 @@ def test_true_labels_drawn_within_each_class_are_weighted(model, tmp_path):
     assert not any("drawn within each class" in each for each in found.notes)
 
 
+@pytest.mark.parametrize("share", [0.3, 1])
+def test_a_uniform_matrix_is_doubted_where_few_predictions_are_correct(model, tmp_path, share):
+    """A table had 40 % stated, 31 to 48, where 22 % were correct."""
+    Q = TransitionMatrix.uniform(3, classes=CLASSES)
+    X, _, labels = make_animals(400, Q, seed=2)
+    rng = np.random.default_rng(0)
+    moved = rng.random(400) > share
+    X[moved] = rng.permutation(X[moved])
+    path = write_table(tmp_path / "new.csv", X, labels)
+    found = check_file(ComplementaryClassifier.load(model), path, label="not", transition=Q)
+    assert found.matrix_fits
+    assert any("wrongly assumed" in note for note in found.notes) == (share < 1)
+
+
 def test_an_estimate_that_chance_took_out_of_bounds_is_moved_or_unknown():
     Q = np.array([[0, 0.55, 0.45], [0.5, 0, 0.5], [0.45, 0.55, 0]])
     true = np.random.default_rng(0).integers(3, size=3000)

@@ -49,6 +49,12 @@ _DRAWN_WITHIN_CLASSES = (
     "The true labels do not have the class shares that predictions for all examples imply. They "
     "were taken as drawn within each class, and weighted by these shares."
 )
+_ASSUMED = (
+    "The matrix is uniform. Where few predictions are correct, labels hardly show that this was "
+    "wrongly assumed, and the accuracy may be far too high: a few true labels of random examples "
+    "show it (--true-label)."
+)
+_FEW_CORRECT = 0.5  # lower end of the interval of the accuracy
 _LEAST_MISTAKES = 0.01  # rate of mistaken answers to suggestions, to find which are
 _N_DOUBTFUL = 5  # answers that are probably wrong, in the text
 
@@ -273,6 +279,9 @@ def check_model(
         is_exact=not is_estimate or Q_samples is not None,
     )
     wrong_matrix = evaluation.warning
+    found = evaluation.accuracy
+    if Q.is_uniform and not is_estimate and found.n_labels and found.interval[0] < _FEW_CORRECT:
+        notes += [] if found.unknown else [_ASSUMED]
     is_known = own.true_labels >= 0
     from_true_labels = None
     if is_known.sum() > 1 and anchors_are == "random":
