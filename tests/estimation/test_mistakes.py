@@ -46,6 +46,9 @@ def test_anchors_widen_the_interval_if_the_model_is_wrong_about_them():
     assert plain.value == same.value == wider.value
     np.testing.assert_allclose(same.interval, plain.interval, atol=0.003)
     assert wider.interval[1] > plain.interval[1] + 0.1
+    assert wider.interval[0] == 0
+    assert wider.is_rough
+    assert not plain.is_rough
 
 
 def test_a_rate_reads_well_and_its_level_is_checked():

@@ -10,6 +10,7 @@ from naysay._base.checks import check_number, check_one_label_each, check_probab
 from naysay.transition import TransitionMatrix, as_transition_matrix
 from naysay.transition.algebra import Floats
 
+_LEAST_RIGHT = 0.5  # share of the anchors: models that are wrong more often do not show the rate
 _LEAST_SHARE = 0.4  # of the rate: if the interval reaches lower, little can be said from the rate
 
 
@@ -60,7 +61,8 @@ def rate_of_mistakes(
     A model that is wrong about an example looks like an annotator who is: the label then often
     names the predicted class. Q was estimated with the model's own probability of this, and anchors
     show the error of that probability. With anchors, the interval is widened by the mean of this
-    error and its standard error.
+    error and its standard error. Where most anchors are predicted wrongly, the interval starts at 0,
+    since nearly all labels that contradict the model may then be correct.
 
     Parameters
     ----------
@@ -103,6 +105,8 @@ def rate_of_mistakes(
         error = _error_of_model(at.astype(np.float64), true, values, shares) * float(
             ndtri((1 + level) / 2)
         )
+        if np.mean(at.argmax(axis=1) == true) < _LEAST_RIGHT:
+            low = 0.0
     low = rate - np.hypot(max(rate - low, 0), error)
     high = rate + np.hypot(max(high - rate, 0), error)
     return MistakeRate(value=rate, interval=(max(0.0, float(low)), float(high)), level=level)
