@@ -61,8 +61,8 @@ def rate_of_mistakes(
     A model that is wrong about an example looks like an annotator who is: the label then often
     names the predicted class. Q was estimated with the model's own probability of this, and anchors
     show the error of that probability. With anchors, the interval is widened by the mean of this
-    error and its standard error. Where most anchors are predicted wrongly, the interval starts at 0,
-    since nearly all labels that contradict the model may then be correct.
+    error and its standard error. Where most anchors are predicted wrongly, the interval starts at
+    0, since nearly all labels that contradict the model may then be correct.
 
     Parameters
     ----------
