@@ -294,7 +294,7 @@ def test_exports_of_other_projects_are_imported_by_image_and_text(tmp_path):
     text[0]["id"] = 1  # the number of a task is not that of a row
     with (
         make(tmp_path / "n.db", [Item("1", {"text": "größer", "x": 1})]) as task,
-        pytest.raises(InvalidData, match="must have answers about the examples"),
+        pytest.raises(InvalidData, match="must contain answers about examples"),
     ):
         import_label_studio(task, path)
 
@@ -403,7 +403,7 @@ def test_items_are_found_in_folders_and_tables(tmp_path):
     (tmp_path / "known.csv").write_text("item,class\na.txt,ash\n")
     assert find_items(tmp_path / "texts", known=tmp_path / "known.csv")[2][0].known == "ash"
     for content, match in (
-        (b"item,class\nb.txt,ash\n", r"'b.txt', which is none"),
+        (b"item,class\nb.txt,ash\n", "'b.txt' is not among its 1 items"),
         (b"item,kind\na.txt,ash\n", "must be a table with the columns item and class. It has"),
         (b"item,class\na.txt\n", "every row must have 2 cells"),
         (b"item,class\na.txt,\n", "Data row 1 does not"),

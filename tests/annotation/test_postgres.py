@@ -47,7 +47,7 @@ def test_two_servers_on_one_database_share_the_questions(database):
         assert all(len(set(each)) == len(each) for each in seen)
         assert set(Counter(item for each in seen for item in each).values()) == {2}
         assert len(list(one.answers())) == 120
-    with pytest.raises(InvalidInput, match="has a task already"):
+    with pytest.raises(InvalidInput, match="already contains a task"):
         create(database, Settings.of(CLASSES), items)
 
 

@@ -1,5 +1,5 @@
-"""Ask annotators: a page with one question after the other, and a database of their answers.
+"""Collect answers from annotators: a web page that asks questions, and a database of the answers.
 
-`naysay annotate` runs it. The server never imports torch; models are trained by a process of their
-own. It needs ``pip install 'naysay[annotate]'``.
+The command `naysay annotate` uses this package, which needs ``pip install 'naysay[annotate]'``. The
+server never imports torch: a separate process trains models.
 """

@@ -1,4 +1,4 @@
-"""Give answers out as they are read: CSV, JSON Lines, Parquet, crowd-kit and Label Studio."""
+"""Export answers as CSV, JSON Lines, Parquet, and in the formats of crowd-kit and Label Studio."""
 
 import csv
 import io
@@ -29,12 +29,12 @@ COLUMNS = (
     "id",
 )
 FORMATS = ("csv", "jsonl", "parquet", "crowd-kit", "label-studio")
-_ROWS = 10_000  # at a time
+_ROWS = 10_000  # in a batch
 _SUFFIXES = {".csv": "csv", ".jsonl": "jsonl", ".parquet": "parquet", ".json": "label-studio"}
 
 
 def stream(task: Task, kind: str) -> Iterator[str]:
-    """Yield the answers of a task as text, some thousand rows at a time."""
+    """Yield the answers of a task as text, in batches of rows."""
     rows = iter(task.answers())
     if kind == "crowd-kit":
         rows = (
@@ -44,7 +44,9 @@ def stream(task: Task, kind: str) -> Iterator[str]:
         )
     if kind != "jsonl":
         yield ",".join(("task", "worker", "label") if kind == "crowd-kit" else COLUMNS) + "\r\n"
-    encode = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps would make one for each row
+    encode = json.JSONEncoder(
+        ensure_ascii=False
+    ).encode  # json.dumps would create an encoder for each row
     while batch := list(islice(rows, _ROWS)):
         if kind == "jsonl":
             yield "".join(encode(row) + "\n" for row in batch)
@@ -57,8 +59,8 @@ def stream(task: Task, kind: str) -> Iterator[str]:
 def export(task: Task, out: str | Path, kind: str | None = None) -> int:
     """Write the answers of a task to a file, and return their number.
 
-    The format follows from the name of the file (.csv, .jsonl, .parquet, or .json for Label
-    Studio), unless `kind` is given.
+    Unless `kind` is given, the suffix of the file determines the format: .csv, .jsonl, .parquet, or
+    .json for Label Studio.
     """
     path = Path(out)
     kind = kind or _SUFFIXES.get(path.suffix.lower())
@@ -102,7 +104,7 @@ def _write_parquet(task: Task, path: Path) -> int:
 
 
 def labelling_config(task: Task) -> str:
-    """Write the configuration of a project in Label Studio, with the choices of each task."""
+    """Write the labelling configuration of a Label Studio project."""
     shown = {"images": '<Image name="example" value="$image"/>'}.get(
         task.settings.kind, '<Text name="example" value="$text"/>'
     )
@@ -114,7 +116,7 @@ def labelling_config(task: Task) -> str:
 
 
 def _write_label_studio(task: Task, path: Path) -> int:
-    """Write a task of Label Studio for each item, with the answers that it has."""
+    """Write one Label Studio task for each item, with its answers."""
     answers: dict[str, list[dict[str, Any]]] = {}
     for row in task.answers():
         answers.setdefault(row["item"], []).append(row)
@@ -131,7 +133,7 @@ def _write_label_studio(task: Task, path: Path) -> int:
 def _task(
     task: Task, item: int, name: str, cells: str | None, answers: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """Make a task of Label Studio; what was shown to each person is with their annotation."""
+    """Make a Label Studio task. Each annotation contains the classes that were offered."""
     data: dict[str, Any] = {"naysay_item": name}
     if cells is None:
         folder = Path(task.settings.root).name

@@ -1,4 +1,4 @@
-"""Add answers that were given in Label Studio to a task."""
+"""Import answers from Label Studio into a task."""
 
 import hashlib
 import json
@@ -19,10 +19,10 @@ from naysay.datasets.own.label_studio import NO_DATA, file_names, read_rows, sto
 def import_label_studio(
     task: Task, path: str | Path, *, label: str | None = None
 ) -> dict[str, int]:
-    """Add the answers of an export (JSON, CSV); return how many were added, known, and left out.
+    """Import the answers of an export (JSON, CSV); return the numbers added, known and left out.
 
-    An answer is left out if its classes or its example are not those of the task. `label` names
-    the control with the choices, if there are several.
+    An answer is left out if the task does not have its classes or its example. `label` names the
+    control with the choices if there are several.
     """
     rows = [row for row in read_rows(Path(path), label) if "annotator" in row]
     index_of = {name: index for index, name in enumerate(task.settings.classes)}
@@ -38,8 +38,8 @@ def import_label_studio(
             answers.append((number, row, [index_of[each] for each in names]))
     if not answers:
         raise InvalidData(
-            f"{path} must have answers about the examples and classes of {task.name}. None of its "
-            f"{len(rows):,} annotations is about one of them."
+            f"{path} must contain answers about examples and classes of {task.name}. None of its "
+            f"{len(rows):,} annotations does."
         )
 
     def work(connection: sa.Connection) -> dict[str, int]:
@@ -56,12 +56,12 @@ def import_label_studio(
 
 
 class _Examples:
-    """The examples of a task, to be found by what an export says about them."""
+    """Finds the examples of a task from the facts in an export."""
 
     def __init__(self, task: Task) -> None:
         self.kind = task.settings.kind
         self.numbers: dict[str, int] = {}
-        self.others: dict[str, int | None] = {}  # by names of files or by texts, if unique
+        self.others: dict[str, int | None] = {}  # by file name or by text; None if not unique
         for number, name, cells in task.items():
             self.numbers[name] = number
             others: set[str] = set()
@@ -73,10 +73,10 @@ class _Examples:
                 self.others[each] = None if each in self.others else number
 
     def find(self, row: dict[str, Any]) -> int | None:
-        """Find the number of the example of a row: as naysay named it, or by its image or text."""
+        """Find the number of the example of a row, by its name in naysay, its image or its text."""
         if row["item"] is not None:
             return self.numbers.get(row["item"])
-        if self.kind == "table":  # the numbers of rows say nothing about tasks of others
+        if self.kind == "table":  # row numbers mean nothing in other projects
             return None
         for name, cell in row.items():
             if name in NO_DATA or not isinstance(cell, str):
@@ -110,7 +110,7 @@ def _add(
     labels: list[int],
     settings: Settings,
 ) -> bool:
-    """Add an answer, unless this person has answered a question about the item."""
+    """Add an answer unless this person has already been asked about the item."""
     deal, now = deal_table.c, time.time()
     if connection.execute(
         sa.select(deal.id).where(deal.person == who, deal.item == number)
@@ -119,7 +119,7 @@ def _add(
     label: int | None = labels[0]
     if "accepted" in row:
         said, question, offered = str(row["accepted"]).lower(), "yes-no", labels
-    elif len(labels) > 1:  # several choices: it is none of them
+    elif len(labels) > 1:  # several choices mean "none of these"
         said, question, offered, label = "none", "which", labels, None
     else:
         said, question = "not", "in order" if settings.in_order else "which"

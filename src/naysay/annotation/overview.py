@@ -1,4 +1,4 @@
-"""What the owner sees: answers per hour, coverage of the classes, people, and estimates."""
+"""The figures that the owner sees: answers per hour, classes, people, and estimates."""
 
 import json
 import math
@@ -22,11 +22,11 @@ from naysay.annotation.questions import Settings
 
 item, person, deal, answer = item_table.c, person_table.c, deal_table.c, answer_table.c
 _HOURS = 24
-_RECENT = 2000  # answers of a person whose seconds are looked at
+_RECENT = 2000  # latest answers of a person, for the median time per answer
 
 
 def describe(connection: sa.Connection, settings: Settings) -> dict[str, Any]:
-    """Compute the figures of a task as plain values."""
+    """Compute the figures of a task as plain values for JSON."""
     now = time.time()
     given = answer_table.join(deal_table, answer.deal == deal.id)
     hour = sa.cast(sa.func.floor((now - answer.answered) / 3600), sa.Integer)
@@ -104,7 +104,7 @@ def _point(row: Any) -> dict[str, Any]:
 
 
 def _people(connection: sa.Connection, given: Any) -> list[dict[str, Any]]:
-    """Describe each person: answers, pace, and mistakes about known examples."""
+    """Describe each person: numbers of answers, speed, and mistakes on known examples."""
     wrong = sa.or_(
         sa.and_(answer.said == "not", answer.label == item.known),
         sa.and_(answer.said == "no", answer.label == item.known),
@@ -159,7 +159,7 @@ def _people(connection: sa.Connection, given: Any) -> list[dict[str, Any]]:
 
 
 def _interval(count: int, total: int) -> list[float] | None:
-    """Compute the 95 % interval of Wilson for a share."""
+    """Compute the 95 % Wilson interval of a proportion."""
     if not total:
         return None
     z = 1.96
@@ -170,7 +170,7 @@ def _interval(count: int, total: int) -> list[float] | None:
 
 
 def _show_suspects(connection: sa.Connection, latest: dict[str, Any], settings: Settings) -> None:
-    """Look up what the suspicious answers are about, and leave out those withdrawn since."""
+    """Add the examples of the suspicious answers, and omit answers withdrawn since."""
     suspects = latest.get("suspects") or []
     keys = [each["id"] for each in suspects]
     rows = connection.execute(

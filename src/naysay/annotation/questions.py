@@ -1,7 +1,8 @@
-"""What is asked: the examples of a task, the settings, and the classes that a question offers.
+"""The examples of an annotation task, its settings, and the classes that each question offers.
 
-Which classes are offered is drawn at random for each example and person, independently of the
-example, so that all answers to one kind of question have one transition matrix.
+The classes that a question offers are drawn at random for each pair of an example and a person,
+independently of what the example shows. Therefore all answers to one kind of question have the same
+transition matrix.
 """
 
 import json
@@ -19,38 +20,41 @@ from naysay._base.files import printable
 
 IMAGE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
 QUESTIONS = ("which", "yes-no", "both")
-_FEW_CLASSES = 6  # all of so many are offered, unless the number is given
-_N_OFFERED = 4  # of more
-_MOST_OFFERED = 30  # keys on a keyboard
-_MOST_TEXT = 1 << 20  # characters of a text
+_FEW_CLASSES = 6  # up to this many classes, all are offered by default
+_N_OFFERED = 4  # the default for more classes
+_MOST_OFFERED = 30  # the keys on a keyboard
+_MOST_TEXT = 1 << 20  # characters in a text
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The settings of a task, which never change once it was created.
+    """The settings of a task. They never change after the task was created.
 
     Parameters
     ----------
     classes : tuple of str
-        At least 3: with 2, "not the one" is "the other", an ordinary label.
+        At least 3 names. With 2 classes, "not the one" means "the other", an ordinary label.
     ask : {"which", "yes-no", "both"}
-        "Which of these is it not?", "Is it a …?", or either of them, at random.
+        Ask "Which of these is it not?", "Is it a …?", or one of the two at random.
     n_offered : int
-        Classes offered by "which"; all in a fixed order, fewer in random order.
+        Number of classes that "which" offers: all of them in a fixed order, or fewer in random
+        order.
     lists, shares : tuple
-        The lists of a scheme, to offer in place of random classes, and the share of each.
+        The lists of a labelling scheme, which are offered instead of random classes, and the share
+        of each list.
     in_order : bool
         Whether annotators are asked for the first wrong class of the list.
     none_of_these : bool
-        Whether "none of these" is an answer: the example is of no class that is offered.
+        Whether annotators may answer "none of these": the example belongs to no offered class.
     n_answers : int
-        Answers wanted for each example, each from another person.
+        Number of answers to collect for each example, each from a different person.
     known_rate : float
-        Rate of questions about examples whose class is known.
+        Share of the questions that are about examples whose class is known.
     random_share : float
-        Share of the examples that is asked in random order; a model may choose among the others.
+        Share of the examples that are always asked about in random order. A model may choose the
+        order of the others.
     lease : float
-        Seconds for which a question is reserved for a person.
+        Number of seconds for which a question stays reserved for one person.
     """
 
     classes: tuple[str, ...]
@@ -72,17 +76,17 @@ class Settings:
 
     @classmethod
     def of(cls, classes: Sequence[str], **given: Any) -> "Settings":
-        """Check settings, and choose those that are not given."""
+        """Check the settings, and fill in defaults for those that are not given."""
         names = tuple(name.strip() for name in classes)
         if len(names) < 3:
             raise InvalidInput(
                 f"A task needs at least 3 classes (--classes). Got {len(names)}: {', '.join(names)}"
-                ". With 2, what is not the one is the other, and an ordinary label says the same."
+                ". With 2 classes, a complementary label says the same as an ordinary label."
             )
         if not all(names) or len(set(names)) != len(names) or any("|" in name for name in names):
             raise InvalidInput(
-                "classes (--classes) must be distinct names that are not empty, without “|”, which "
-                "separates the classes that were offered."
+                "classes (--classes) must be distinct names that are not empty and do not contain "
+                "“|”, which separates the offered classes in the exported answers."
             )
         if given.get("ask", "which") not in QUESTIONS:
             raise InvalidInput(f"ask (--ask) must be one of {', '.join(QUESTIONS)}.")
@@ -120,9 +124,9 @@ class Settings:
         return cls(**plain)
 
     def draw(self, item: int, person: int) -> tuple[str, list[int]]:
-        """Draw the question about an item for a person, and the classes it offers in order.
+        """Draw the question about an item for a person: its kind and the offered classes, in order.
 
-        The same item and person give the same question.
+        The same item and person always give the same question.
 
         Examples
         --------
@@ -143,20 +147,22 @@ class Settings:
 
 
 class Item(NamedTuple):
-    """An example to ask about."""
+    """An example to ask annotators about."""
 
     name: str  # the path below the folder of images, or the row of the table
     cells: dict[str, Any] | None = None
-    known: str | None = None  # its class
+    known: str | None = None  # its class, if it is known
 
 
 def find_items(
     data: str | Path, *, true_label: str | None = None, known: str | Path | None = None
 ) -> tuple[str, str, list[Item]]:
-    """Find the examples in a folder of images or texts, or in a table: kind, folder and items.
+    """Find the examples in a folder of images or texts, or in a table.
 
-    `true_label` is the column of known classes of a table. `known` is a table with the columns
-    ``item`` and ``class``: paths below the folder, or numbers of rows from 1.
+    Returns the kind of data ("images", "texts" or "table"), the folder of images, and the items.
+    `true_label` is the column of a table that contains known classes. `known` is a table with the
+    columns ``item`` and ``class``. An ``item`` is a path below the folder, or the number of a row,
+    counted from 1.
     """
     path = Path(data)
     if path.is_dir():
@@ -174,7 +180,7 @@ def find_items(
     unknown = sorted(classes.keys() - {item.name for item in items})
     if unknown:
         raise InvalidData(
-            f"{known} must name items of {path}. It names {unknown[0]!r}, which is none of its "
+            f"The items in {known} must be items of {path}. {unknown[0]!r} is not among its "
             f"{len(items):,} items, such as {items[0].name!r}."
         )
     return kind, root, [item._replace(known=classes.get(item.name, item.known)) for item in items]
@@ -257,7 +263,11 @@ def _known_classes(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def item_rows(items: Sequence[Item], settings: Settings) -> Iterator[dict[str, Any]]:
-    """Make the rows of the table of items: shuffled, and split into those a model may choose."""
+    """Yield the rows of the table of items.
+
+    The items are shuffled, and divided at random into those that are always asked about in random
+    order and those that a model may choose.
+    """
     index_of = {name: index for index, name in enumerate(settings.classes)}
     rng = random.Random(settings.seed)
     places = list(range(len(items)))
@@ -265,7 +275,7 @@ def item_rows(items: Sequence[Item], settings: Settings) -> Iterator[dict[str, A
     for item, place in zip(items, places, strict=True):
         if item.known is not None and item.known not in index_of:
             raise InvalidData(
-                f"Known classes must be among the classes of the task. That of {item.name} is "
+                f"Known classes must be classes of the task. The class of {item.name} is "
                 f"{item.known!r}."
             )
         yield {

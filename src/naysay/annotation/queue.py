@@ -1,7 +1,8 @@
-"""The queue of a task: which questions are dealt to whom, and which answers are kept.
+"""The queue of a task: it assigns questions to people and saves their answers.
 
-Questions are leased: a question that was dealt to a person is reserved for some minutes, and no
-example gets more answers than wanted. All of it happens in transactions of the caller.
+Questions are leased: a question that was assigned ("dealt") to a person stays reserved for that
+person for some minutes, so that no example gets more answers than wanted. All methods run inside a
+transaction of the caller.
 """
 
 import json
@@ -28,16 +29,16 @@ from naysay._base.task_tables import (
 from naysay.annotation.questions import Settings
 
 item, deal, answer = item_table.c, deal_table.c, answer_table.c
-_SWEEP = 2.0  # seconds between searches for leases that ended
-_REST = 2.0  # seconds before the queue of a person is searched again, when it was empty
-_START = -(2**62)  # before the first place
+_SWEEP = 2.0  # seconds between two searches for expired leases
+_REST = 2.0  # seconds to wait after the queue of a person was found empty
+_START = -(2**62)  # a place before the first one
 
 
-_Rows = dict[int, list[Any]]  # of each person
+_Rows = dict[int, list[Any]]  # rows of the database by person
 
 
 class Question(NamedTuple):
-    """A question that was dealt to a person."""
+    """A question that was assigned to a person."""
 
     deal: int
     item: int
@@ -48,23 +49,23 @@ class Question(NamedTuple):
 
 
 class Queue:
-    """Deals questions, and keeps answers; one object for each process that serves a task."""
+    """Assigns questions and saves answers. Each process that serves a task has one such object."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._rng = random.Random()
-        self._cursors: dict[tuple[int, int], int] = {}  # how far each person is in each pool
+        self._cursors: dict[tuple[int, int], int] = {}  # the position of each person in each pool
         self._resting: dict[int, float] = {}  # when the queue of a person was found empty
         self._swept = 0.0
-        self._estimate: int | None = None  # the latest one
+        self._estimate: int | None = None  # the number of the latest estimate
         self._n_known: int | None = None
 
     def deal(
         self, connection: sa.Connection, wants: Mapping[int, int], now: float | None = None
     ) -> dict[int, list[Question]]:
-        """Lease questions to people until each has as many as wanted, and list all they have.
+        """Lease questions until each person has the wanted number; return the questions of each.
 
-        For all of them together, because each statement is a round trip to the database.
+        All people are handled together, because each statement is a round trip to the database.
         """
         now = time.time() if now is None else now
         if now - self._swept >= _SWEEP or now < self._swept:
@@ -91,7 +92,7 @@ class Queue:
         return {who: [_question(row) for row in rows] for who, rows in leased.items()}
 
     def _held(self, connection: sa.Connection, people: Iterable[int]) -> tuple[_Rows, list[Any]]:
-        """Find the questions that are leased to each person, and those that they may have again."""
+        """Find the questions that are leased to each person, and those that can be leased again."""
         rows = connection.execute(_HELD, {"people": _padded(people)}).all()
         leased: _Rows = {who: [] for who in people}
         for row in rows:
@@ -102,7 +103,7 @@ class Queue:
     def _deal_more(
         self, connection: sa.Connection, wants: dict[int, int], others: list[Any], now: float
     ) -> None:
-        """Lease so many more questions to each person, if there are so many."""
+        """Lease up to the given number of further questions to each person."""
         wants = self._lease_again(connection, others, RELEASED, wants, now)
         chosen: _Rows = {who: [] for who in wants}
 
@@ -113,14 +114,14 @@ class Queue:
             self._choose(connection, _KNOWN, self._draw(wants, known_rate), chosen)
         draw = self._draw(lacking(), self.settings.random_share)
         self._choose(connection, 0, draw, chosen)
-        for pool in (1, 0):  # one stands in for the other
+        for pool in (1, 0):  # each pool fills up what the other lacks
             self._choose(connection, pool, lacking(), chosen)
         if any(chosen.values()):
             self._lease(connection, chosen, now)
         self._lease_again(connection, others, LATER, lacking(), now)
 
     def _draw(self, numbers: dict[int, int], rate: float) -> dict[int, int]:
-        """Draw how many of so many questions are of a kind that has this rate."""
+        """Draw for each person how many of the questions are of a kind that occurs at this rate."""
         return {who: sum(self._rng.random() < rate for _ in range(n)) for who, n in numbers.items()}
 
     def _known_rate(self, connection: sa.Connection) -> float:
@@ -132,10 +133,10 @@ class Queue:
     def _choose(
         self, connection: sa.Connection, pool: int, numbers: dict[int, int], chosen: _Rows
     ) -> None:
-        """Choose examples of a pool, so many for each person, who was never dealt any of them.
+        """Choose the given number of examples of a pool for each person to whom they are new.
 
-        They are searched for all people together, then for each who lacks some, and at last from
-        the start of the pool: leases that ended may be there.
+        The pool is searched for all people together, then for each person who still lacks some,
+        and finally from its start, where examples with expired leases may be found.
         """
         numbers = {who: n + len(chosen[who]) for who, n in numbers.items() if n}
         here = {who: self._cursors.get((who, pool), _START) for who in numbers}
@@ -190,7 +191,7 @@ class Queue:
                 )
         connection.execute(_INSERT_DEALS, new)
         taken = Counter(row.item for rows in chosen.values() for row in rows if row.known is None)
-        while taken:  # several people may have taken one example
+        while taken:  # several people may have got the same example
             connection.execute(_TAKE_ALL, {"items": _padded(taken)})
             taken = Counter({number: n - 1 for number, n in taken.items() if n > 1})
 
@@ -202,9 +203,9 @@ class Queue:
         wants: dict[int, int],
         now: float,
     ) -> dict[int, int]:
-        """Lease questions again that people had: those whose lease ended, or put off.
+        """Lease questions again whose lease expired or that were put off.
 
-        Return how many each person lacks after it.
+        Returns how many questions each person still lacks.
         """
         wants = dict(wants)
         for row in rows:
@@ -213,8 +214,10 @@ class Queue:
             until = now + self.settings.lease
             leased = {"deal_id": row.deal, "was": state, "until_": until}
             if not connection.execute(_LEASE_AGAIN, leased).rowcount:
-                continue  # another server has leased it to this person
-            if row.known is None and not _take(connection, row.item):  # others have answered it
+                continue  # another server has leased it to this person already
+            if row.known is None and not _take(
+                connection, row.item
+            ):  # others have answered it since
                 back = {"deal_id": row.deal, "to": state, "until_": 0.0}
                 connection.execute(_SET_STATE, back)
                 continue
@@ -222,7 +225,7 @@ class Queue:
         return wants
 
     def _sweep(self, connection: sa.Connection, now: float) -> None:
-        """Give back the questions whose leases have ended."""
+        """Release the questions whose leases have expired."""
         self._swept = now
         latest = connection.execute(sa.select(sa.func.max(estimate_table.c.id))).scalar()
         if latest != self._estimate:  # a new model has ranked the items
@@ -243,12 +246,12 @@ class Queue:
         connection: sa.Connection,
         given: Sequence[tuple[int, dict[str, Any], float]],
     ) -> list[str | InvalidInput]:
-        """Save answers, each with its person and time: "saved", or why not.
+        """Save answers, each given with its person and time, and return the status of each.
 
-        An answer has ``id`` (drawn by the page: the same id is saved once), ``deal``, ``said``,
-        ``label`` and ``seconds``. "taken" means that the lease had ended and others have answered
-        since; "answered", that this question has another answer. An error stands for an answer
-        that does not fit its question.
+        An answer has ``id`` (drawn by the page; an answer that arrives twice with the same id is
+        saved once), ``deal``, ``said``, ``label`` and ``seconds``. The status is "saved"; "taken"
+        if the lease had expired and other people have answered since; "answered" if the question
+        has another answer already; or an error if the answer does not fit its question.
         """
         deals = sorted({each["deal"] for _, each, _ in given})
         rows = {row.id: row for row in connection.execute(_TO_ANSWER, {"deals": _padded(deals)})}
@@ -288,19 +291,19 @@ class Queue:
     def _check(
         self, row: Any, who: int, given: dict[str, Any], saved: dict[str, int]
     ) -> tuple[str | None, int | None]:
-        """Check an answer; return "saved" if it is already, and the class that it is about."""
+        """Check an answer; return "saved" if it is known already, and the class it is about."""
         if row is None or row.person != who:
-            raise InvalidInput("There is no such question for this person.")
+            raise InvalidInput("This question was not assigned to this person.")
         if given["id"] in saved:
             if saved[given["id"]] != given["deal"]:
-                raise InvalidInput("This id belongs to the answer to another question.")
+                raise InvalidInput("This id belongs to an answer to another question.")
             return "saved", None
         return None, check_answer(given, row.question, json.loads(row.offered), self.settings)
 
     def undo(
         self, connection: sa.Connection, who: int, key: str, now: float | None = None
     ) -> Question | None:
-        """Withdraw an answer of a person, and lease them its question; None if there is none."""
+        """Withdraw an answer and lease its question to the person again; None if there is none."""
         now = time.time() if now is None else now
         row = connection.execute(_ANSWERED, {"key": key}).first() if _is_key(key) else None
         if row is None or row.person != who:
@@ -312,7 +315,7 @@ class Queue:
         return _question(row)
 
     def later(self, connection: sa.Connection, who: int, number: int) -> bool:
-        """Put a question off: nothing is recorded, and it comes again when no other is left."""
+        """Put a question off: nothing is recorded, and it is asked again after all others."""
         row = connection.execute(_TO_ANSWER, {"deals": [number]}).first()
         if row is None or row.person != who or row.state != LEASED:
             return False
@@ -322,7 +325,7 @@ class Queue:
         return True
 
     def reopen(self, connection: sa.Connection, keys: Sequence[str]) -> int:
-        """Withdraw answers that look wrong; their questions are asked again. Return how many."""
+        """Withdraw answers so that their questions are asked again; return the number withdrawn."""
         n_reopened = 0
         for key in filter(_is_key, keys):
             row = connection.execute(_ANSWERED, {"key": key}).first()
@@ -337,13 +340,16 @@ class Queue:
         return n_reopened
 
     def rank(self, connection: sa.Connection, places: Sequence[tuple[int, int]]) -> None:
-        """Put items that a model may choose at places in the order of questions."""
+        """Set the places, in the order of questions, of items that a model may choose."""
         order = [{"item_id": number, "to": place} for number, place in places]
         connection.execute(_RANK, order)
 
 
 def _padded(values: Iterable[Any]) -> list[Any]:
-    """Repeat the last value up to a power of 2: of few statements, each stays prepared."""
+    """Repeat the last value until the length is a power of 2.
+
+    Then few different statements occur, and the database keeps all of them prepared.
+    """
     found = list(values)
     return found + found[-1:] * ((1 << (len(found) - 1).bit_length()) - len(found))
 
@@ -357,25 +363,25 @@ def check_answer(
     if settings.none_of_these and question != "yes-no":
         allowed.add("none")
     if not isinstance(said, str) or said not in allowed:
-        raise InvalidInput(f"The answer must be one of {', '.join(sorted(allowed))}.")
+        raise InvalidInput(f"said must be one of {', '.join(sorted(allowed))}.")
     if seconds is not None and not (type(seconds) in (int, float) and 0 <= seconds < 1e9):
-        raise InvalidInput("seconds must be a number that is not negative.")
+        raise InvalidInput("seconds must be a number of at least 0.")
     if not _is_key(given.get("id")):
-        raise InvalidInput("id must be a text of 8 to 64 characters of ASCII.")
+        raise InvalidInput("id must be a string of 8 to 64 printable ASCII characters.")
     if said == "not":
         if type(label) is not int or label not in offered:
-            raise InvalidInput("The label must be one of the classes that were offered.")
+            raise InvalidInput("label must be one of the offered classes.")
         return label
     return offered[0] if question == "yes-no" and said != "unknown" else None
 
 
 def _is_key(key: Any) -> bool:
-    """Check the form of the id of an answer; PostgreSQL would refuse some texts."""
+    """Check the form of the id of an answer: PostgreSQL rejects some strings."""
     return isinstance(key, str) and 8 <= len(key) <= 64 and key.isascii() and key.isprintable()
 
 
 def _take(connection: sa.Connection, number: int) -> bool:
-    """Take one of the answers wanted about an item, if there is one left."""
+    """Reserve one of the answers wanted for an item, if one is left."""
     return connection.execute(_TAKE_ALL, {"items": [number]}).rowcount == 1
 
 
@@ -384,7 +390,7 @@ def _question(row: Any) -> Question:
     return Question(row.deal, row.item, row.name, row.cells, row.question, offered)
 
 
-# The statements, made once.
+# The SQL statements, which are built once.
 _people, _most = sa.bindparam("people", expanding=True), sa.bindparam("most")
 _HELD = (
     sa.select(
@@ -414,7 +420,7 @@ _fresh = (
     .order_by(item.place)
     .limit(_most)
 )
-_FRESH = [  # for several people, some of whom may know these examples
+_FRESH = [  # for several people, some of whom may have seen these examples
     _fresh.where(item.room > 0, item.pool == pool).with_for_update(skip_locked=True)
     for pool in (0, 1)
 ]

@@ -1,8 +1,8 @@
-"""The server of a task: the page of annotators, the page of the owner, and what they call.
+"""The web server of a task: the page for annotators, the page for the owner, and their API.
 
-A person signs in by the token in their link, which becomes a cookie. At this machine, the owner
-needs none. Requests that change anything must come from the page itself: they carry a header that
-other sites cannot send. Images are served by the number of their item, never by a path.
+People sign in with the token in their link, which becomes a cookie. On this machine, the owner
+needs no token. Requests that change anything must come from the page itself: they carry a header
+that other sites cannot send. Images are requested by the number of their item, never by a path.
 """
 
 import asyncio
@@ -32,14 +32,20 @@ from naysay.annotation.store import LostDatabase, Person, Task
 
 PAGE = Path(__file__).parent / "page"
 _ASSETS = {each.name for each in PAGE.iterdir() if each.suffix != ".html"}
-_AHEAD = 8  # questions fetched ahead
+_AHEAD = 8  # questions that the page fetches in advance
 _MOST_AHEAD = 50
-_PER_SECOND, _BURST = 100.0, 300.0  # requests of a person
-_MOST_WRONG = 20  # tokens in a minute, from one address
-_REMEMBERED = 10.0  # seconds for which a token is not looked up again
+_PER_SECOND, _BURST = 100.0, 300.0  # requests by one person
+_MOST_WRONG = 20  # invalid tokens per minute from one address
+_REMEMBERED = 10.0  # seconds for which a valid token is cached
 _LONGEST_BODY = 1 << 16
 _LEARN = ("-m", "naysay", "annotate", "learn")  # the command, followed by the task
-_SHOWN = {"image/jpeg", "image/png", "image/gif", "image/webp", "image/bmp"}  # by all browsers
+_SHOWN = {
+    "image/jpeg",
+    "image/png",
+    "image/gif",
+    "image/webp",
+    "image/bmp",
+}  # all browsers show these
 _HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
@@ -51,7 +57,7 @@ _HEADERS = {
 
 
 def is_loopback(host: str) -> bool:
-    """Check whether a host is this machine only."""
+    """Check whether only this machine can reach a host."""
     if host == "localhost":
         return True
     try:
@@ -61,7 +67,7 @@ def is_loopback(host: str) -> bool:
 
 
 class Server:
-    """The application, and what it remembers between requests."""
+    """The web application, and its state between requests."""
 
     def __init__(self, task: Task, *, local: Person | None = None, port: int = 0) -> None:
         self.task, self.local = task, local
@@ -93,10 +99,10 @@ class Server:
             exception_handlers={HTTPException: _refuse, NaysayError: _refuse},
         )
 
-    # Who asks.
+    # Authentication.
 
     def person(self, request: Request) -> Person:
-        """Find who sends a request, by the cookie, or the owner at this machine."""
+        """Identify the sender of a request by their token, or as the owner on this machine."""
         token = request.query_params.get("token") or request.cookies.get(self.cookie)
         if token:
             address = request.client.host if request.client else ""
@@ -104,10 +110,12 @@ class Server:
             if found is not None:
                 return found
             if request.query_params.get("token"):
-                raise HTTPException(403, "This link is not valid (any more). Ask for a new one.")
+                raise HTTPException(
+                    403, "This link is not valid, or no longer valid. Ask for a new one."
+                )
         if self.local is not None and _is_here(request):
             return self.local
-        raise HTTPException(403, "Please open the link that you were sent.")
+        raise HTTPException(403, "Please open the link that was sent to you.")
 
     def _by_token(self, token: str, address: str) -> Person | None:
         now = time.monotonic()
@@ -116,7 +124,7 @@ class Server:
             return remembered[1]
         tried = [each for each in self.wrong.get(address, []) if now - each < 60]
         if len(tried) >= _MOST_WRONG:
-            raise HTTPException(429, "Too many links that are not valid. Wait a minute.")
+            raise HTTPException(429, "Too many invalid links. Wait a minute.")
         found = self.task.find_person(token) if len(token) < 200 else None
         if found is None:
             self.known.pop(token, None)
@@ -128,7 +136,7 @@ class Server:
         return found
 
     def allow(self, who: Person) -> None:
-        """Refuse requests of a person that come too fast for a human."""
+        """Reject requests that one person sends faster than a human can."""
         now = time.monotonic()
         left, since = self.allowance.get(who.id, (_BURST, now))
         left = min(_BURST, left + (now - since) * _PER_SECOND)
@@ -137,14 +145,14 @@ class Server:
             raise HTTPException(429, "Too many requests. Wait a second.")
 
     def owner(self, request: Request) -> Person:
-        """Find the owner who sends a request, and refuse others."""
+        """Identify the owner as the sender of a request, and reject other people."""
         who = self.person(request)
         if not who.is_owner:
-            raise HTTPException(403, "Only the owner of the task may see this.")
+            raise HTTPException(403, "Only the owner of the task can see this.")
         return who
 
     async def asker(self, request: Request) -> tuple[Person, dict[str, Any]]:
-        """Find who sends a request that changes something, and what it says."""
+        """Identify the sender of a request that changes something, and parse its body."""
         who = self.person(request)
         self.allow(who)
         body = await request.body()
@@ -159,7 +167,7 @@ class Server:
     # The pages.
 
     async def page(self, request: Request) -> Response:
-        """Show the page of annotators; the token in a link becomes a cookie."""
+        """Send the page for annotators. The token of the link becomes a cookie."""
         try:
             self.person(request)
         except HTTPException as problem:
@@ -167,7 +175,7 @@ class Server:
         return self._with_cookie(request, _page("index.html"))
 
     async def owner_page(self, request: Request) -> Response:
-        """Show the page of the owner."""
+        """Send the page for the owner."""
         try:
             self.owner(request)
         except HTTPException as problem:
@@ -194,10 +202,10 @@ class Server:
             raise HTTPException(404, "There is no such file.")
         return FileResponse(PAGE / name, headers={"cache-control": "no-cache"})
 
-    # What annotators call.
+    # Requests by annotators.
 
     async def next(self, request: Request) -> Response:
-        """Send the questions that are leased to this person, and lease more."""
+        """Lease further questions to this person, and send all that they have."""
         who = self.person(request)
         self.allow(who)
         deal = self.task.submit(self.task.queue.deal, {who.id: _AHEAD})
@@ -229,11 +237,11 @@ class Server:
         }
 
     async def answer(self, request: Request) -> Response:
-        """Save an answer, and send more questions if the page asks for them."""
+        """Save an answer, and send further questions if the page requests them."""
         who, said = await self.asker(request)
         _check_number(said)
         if not isinstance(said.get("id"), str):
-            raise HTTPException(400, "id must be a text that the page drew.")
+            raise HTTPException(400, "id must be a string that the page drew.")
         want = said.get("want", 0)
         want = min(want, _MOST_AHEAD) if isinstance(want, int) else 0
 
@@ -246,7 +254,7 @@ class Server:
         job = self.task.submit(self.task.queue.undo, who.id, str(said.get("id")))
         question = await asyncio.wrap_future(job)
         if question is None:
-            raise HTTPException(404, "There is no such answer.")
+            raise HTTPException(404, "This answer does not exist.")
         return JSONResponse({"question": self._question(question)})
 
     async def later(self, request: Request) -> Response:
@@ -258,7 +266,7 @@ class Server:
         return JSONResponse({"status": "later" if done else "not leased"})
 
     async def progress(self, request: Request) -> Response:
-        """Count answers."""
+        """Send the numbers of answers."""
         who = self.person(request)
         return JSONResponse(await asyncio.to_thread(self.task.progress, who.id))
 
@@ -271,26 +279,28 @@ class Server:
         name = self.task.path_of(item) if item < 2**62 else None
         root = Path(self.settings.root)
         if name is None:
-            raise HTTPException(404, "There is no such image.")
+            raise HTTPException(404, "This image does not exist.")
         path = (root / name).resolve()
-        if not path.is_relative_to(root.resolve()) or not path.is_file():  # a link to elsewhere
-            raise HTTPException(404, "The file of this image is not in the folder any more.")
+        if (
+            not path.is_relative_to(root.resolve()) or not path.is_file()
+        ):  # a symbolic link may lead elsewhere
+            raise HTTPException(404, "The file of this image is no longer in the folder.")
         headers = {"cache-control": "private, max-age=3600"}
         kind = mimetypes.guess_type(path.name)[0]
         if kind in _SHOWN:
             return FileResponse(path, media_type=kind, headers=headers)
         return Response(_as_png(path), media_type="image/png", headers=headers)
 
-    # What the owner calls.
+    # Requests by the owner.
 
     async def overview(self, request: Request) -> Response:
-        """Send the figures of the page of the owner."""
+        """Send the figures for the page of the owner."""
         self.owner(request)
         found = await asyncio.to_thread(self.task.read, overview.describe, self.settings)
         return JSONResponse({**found, "learning": self.learner.state()})
 
     async def reopen(self, request: Request) -> Response:
-        """Ask the questions of some answers again."""
+        """Withdraw answers, so that their questions are asked again."""
         self.owner(request)
         _, said = await self.asker(request)
         keys = said.get("ids")
@@ -306,18 +316,18 @@ class Server:
         return JSONResponse({"link": f"{request.base_url}?token={token}"})
 
     async def learn(self, request: Request) -> Response:
-        """Start a process that trains a model on the present answers."""
+        """Start a process that trains a model on the current answers."""
         self.owner(request)
         await self.asker(request)
         await self.learner.start()
         return JSONResponse(self.learner.state())
 
     async def export(self, request: Request) -> Response:
-        """Send all answers as they are read."""
+        """Send all answers while they are read."""
         self.owner(request)
         kind = request.path_params["kind"]
         if kind not in ("csv", "jsonl"):
-            raise HTTPException(404, "The formats here are csv and jsonl.")
+            raise HTTPException(404, "The formats are csv and jsonl.")
         lines = stream(self.task, kind)
 
         async def parts() -> AsyncIterator[str]:
@@ -330,7 +340,7 @@ class Server:
 
 
 class Learner:
-    """A process that trains a model on the present answers; the server itself never does."""
+    """Runs a process that trains a model on the current answers."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
@@ -340,11 +350,11 @@ class Learner:
         self.watcher: asyncio.Task[None] | None = None
 
     def state(self) -> dict[str, Any]:
-        """Describe whether it runs, and what went wrong the last time."""
+        """Return whether the process runs, and the error of the last run."""
         return {"runs": self.process is not None, "problem": self.problem}
 
     async def start(self) -> None:
-        """Start the process, unless it runs."""
+        """Start the process unless it is running."""
         async with self.starting:
             if self.process is not None:
                 return
@@ -367,7 +377,7 @@ class Learner:
         self.process = None
 
     async def every(self, minutes: float) -> None:
-        """Start the process from time to time, while there are new answers."""
+        """Start the process at regular intervals if there are new answers."""
         n_before = -1
         while True:
             await asyncio.sleep(60 * minutes)
@@ -377,14 +387,14 @@ class Learner:
                 await self.start()
 
     async def stop(self) -> None:
-        """End the process, when the server ends."""
+        """Terminate the process when the server stops."""
         if self.process is not None and self.watcher is not None:
             self.process.terminate()
             await self.watcher
 
 
 class Guard:
-    """Refuse what does not come from the page itself, and add headers to every response."""
+    """Rejects requests that do not come from the page, and adds headers to every response."""
 
     def __init__(self, app: Any, server: Server) -> None:
         self.app, self.server = app, server
@@ -416,8 +426,8 @@ class Guard:
         host = headers.get("host", "")
         name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
         if self.server.local is not None and not is_loopback(name):
-            # Another site could give its own name this machine's address.
-            return 403, "This server is for this machine only."
+            # The domain of another site may resolve to the address of this machine.
+            return 403, "This server can be used from this machine only."
         if method in ("GET", "HEAD"):
             return None
         origin = headers.get("origin")
@@ -426,7 +436,7 @@ class Guard:
             or headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none")
             or (origin is not None and origin.partition("://")[2] != host)
         ):
-            return 403, "Requests that change something must come from the page itself."
+            return 403, "Requests that change data must come from the page itself."
         length = headers.get("content-length", "")
         if not length.isdecimal() or int(length) > _LONGEST_BODY:
             return 413, "The body is too long."
@@ -440,7 +450,7 @@ def _check_number(said: dict[str, Any]) -> None:
 
 
 def _is_here(request: Request) -> bool:
-    """Check that a request comes from this machine, and not through a proxy."""
+    """Check that a request comes from this machine and did not pass through a proxy."""
     proxied = ("x-forwarded-for", "x-forwarded-host", "forwarded", "x-real-ip")
     return not any(name in request.headers for name in proxied) and (
         request.client is None or is_loopback(request.client.host)
@@ -448,7 +458,7 @@ def _is_here(request: Request) -> bool:
 
 
 def _as_png(path: Path) -> bytes:
-    """Convert an image that browsers do not show."""
+    """Convert an image of a format that browsers do not show to PNG."""
     from PIL import Image, ImageOps
 
     try:
@@ -467,7 +477,7 @@ def _page(name: str, status: int = 200) -> Response:
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
-    """Answer with one line that says what is wrong."""
+    """Respond to an error with one line that describes it."""
     status, text = 500, str(error)
     if isinstance(error, HTTPException):
         status, text = error.status_code, str(error.detail)

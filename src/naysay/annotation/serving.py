@@ -26,10 +26,10 @@ def serve(
     announce: Callable[[str, str, bool], None],
     opens: bool = False,
 ) -> None:
-    """Serve the pages of a task until Ctrl-C or SIGTERM. Other hosts need links with tokens.
+    """Serve the pages of a task until Ctrl-C or SIGTERM.
 
-    `announce` is told the address of the page, that of the overview, and whether they are for this
-    machine only.
+    People on other machines need links with tokens. `announce` is called with the address of the
+    page, the address of the overview, and whether only this machine can reach them.
     """
     sockets = _listen(host, port)
     port = sockets[0].getsockname()[1]
@@ -67,7 +67,7 @@ def serve(
 
 @contextmanager
 def _stopped_by_signals(running: uvicorn.Server) -> Iterator[None]:
-    """Let signals stop the server orderly: uvicorn raises them again once it has stopped."""
+    """Stop the server cleanly on signals, which uvicorn would raise again after stopping."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -95,7 +95,7 @@ async def _run(
 
 
 def _listen(host: str, port: int) -> list[socket.socket]:
-    """Open the port, with a clear error if another program has it."""
+    """Open the port, or raise a clear error if another program uses it."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except socket.gaierror:
@@ -112,7 +112,7 @@ def _listen(host: str, port: int) -> list[socket.socket]:
         opened.close()
         if error.errno == errno.EADDRINUSE:
             raise InvalidInput(
-                f"Port {port} is in use by another program, or by another naysay annotate. Take "
+                f"Port {port} is in use by another program, or by another naysay annotate. Choose "
                 f"another one: --port {port + 1 if port < 65535 else 0}"
             ) from None
         raise InvalidInput(f"Cannot listen at {host}, port {port}: {error.strerror}.") from None

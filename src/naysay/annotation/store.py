@@ -1,7 +1,7 @@
-"""The database of a task: people, questions and answers, and how they are given out again.
+"""The database of a task: its people, questions and answers.
 
-One thread writes. It commits many requests at once, so that
-each answer is on disk when it is acknowledged, at the price of one flush for all of them.
+A single thread writes. It commits many requests in one transaction, so that every answer is on disk
+when it is acknowledged, at the cost of one flush for all of them.
 """
 
 import hashlib
@@ -50,15 +50,15 @@ T = TypeVar("T")
 item, person, deal, answer = item_table.c, person_table.c, deal_table.c, answer_table.c
 _BATCH = 5000  # rows inserted or copied at a time
 _MOST_AT_ONCE = 200  # requests committed together
-_RETRIES = 5  # of a transaction that another process disturbed
+_RETRIES = 5  # of a transaction that conflicts with another process
 
 
 class LostDatabase(NaysayError, OSError):
-    """The database is gone while the server runs: nothing more is acknowledged."""
+    """The database disappeared while the server runs, and no further answer is acknowledged."""
 
 
 class Person(NamedTuple):
-    """Who answers."""
+    """A person who answers questions."""
 
     id: int
     name: str
@@ -66,19 +66,19 @@ class Person(NamedTuple):
 
 
 class _Work(NamedTuple):
-    """Anything to do in a transaction."""
+    """A function to call in a transaction."""
 
     future: "Future[Any]"
     work: Callable[[sa.Connection], Any]
 
 
 class _Answer(NamedTuple):
-    """An answer to save, which is cheaper together with others."""
+    """An answer to save. Saving several of them together is cheaper."""
 
     future: "Future[Any]"
     who: int
     given: dict[str, Any]
-    want: int  # questions that the person should have afterwards
+    want: int  # number of questions that the person should have afterwards
     now: float
 
 
@@ -91,7 +91,7 @@ def _groups(jobs: list[_Job]) -> Iterator[list[_Job]]:
 
 
 def create(target: str | Path, settings: Settings, items: Sequence[Item]) -> None:
-    """Create the database of a task, whole or not at all."""
+    """Create the database of a task, completely or not at all."""
     url = database_url(target)
     path = Path(str(url.database)) if url.get_backend_name() == "sqlite" else None
     if path is not None and path.exists():
@@ -109,7 +109,7 @@ def _fill(target: str | Path, name: str, settings: Settings, items: Sequence[Ite
         with clear_errors(name), engine.begin() as connection:
             if sa.inspect(connection).has_table(task_table.name):
                 raise InvalidInput(
-                    f"{name} has a task already. To go on with it, leave out DATA: "
+                    f"{name} already contains a task. To continue it, leave out DATA: "
                     f"naysay annotate {name}"
                 )
             tables.create_all(connection)
@@ -127,7 +127,7 @@ def _fill(target: str | Path, name: str, settings: Settings, items: Sequence[Ite
 
 
 def has_task(target: str | Path) -> bool:
-    """Check whether a database exists and has a task; one of another program is refused."""
+    """Check whether a database exists and contains a task; others are an error."""
     url = database_url(target)
     if url.get_backend_name() == "sqlite":
         if not Path(str(url.database)).exists():
@@ -145,8 +145,8 @@ def has_task(target: str | Path) -> bool:
 class Task:
     """An annotation task in a database.
 
-    Methods that write take part in a transaction that one thread commits for all; they return when
-    their result is on disk. ``submit`` gives a future instead, for the server.
+    A method that writes returns when its result is on disk. One thread commits the writes of all
+    callers together. `submit` returns a future instead, which the server uses.
     """
 
     def __init__(self, target: str | Path) -> None:
@@ -172,16 +172,16 @@ class Task:
         self.close()
 
     def close(self) -> None:
-        """Write what was submitted, and close the database."""
+        """Write all submitted changes, and close the database."""
         self._jobs.put(None)
         self._thread.join(timeout=60)
         self._writer.dispose()
         self._reader.dispose()
 
-    # The thread that writes.
+    # The writing thread.
 
     def submit(self, work: Callable[..., T], *args: Any) -> "Future[T]":
-        """Submit ``work(connection, *args)`` to the thread that writes."""
+        """Submit ``work(connection, *args)`` to the writing thread."""
         future: Future[T] = Future()
         self._jobs.put(_Work(future, lambda connection: work(connection, *args)))
         return future
@@ -235,7 +235,7 @@ class Task:
                 job.future.set_result(result)
 
     def _run(self, connection: sa.Connection, jobs: list[_Job], apart: bool) -> list[Any]:
-        """Run jobs in their order; answers that follow each other are saved together."""
+        """Run jobs in order; consecutive answers are saved together."""
         results: list[Any] = []
         groups = ([job] for job in jobs) if apart else _groups(jobs)
         for group in groups:
@@ -243,7 +243,7 @@ class Task:
                 with connection.begin_nested() if apart else nullcontext():
                     results += self._run_group(connection, group)
             except OperationalError:
-                raise  # of the connection, not of the job
+                raise  # the connection failed, not the job
             except Exception as error:
                 if not apart:
                     raise
@@ -278,39 +278,39 @@ class Task:
             return [-1]
 
     def _check_present(self) -> None:
-        """Check that the file is still the one that was opened: another one would lose answers."""
+        """Check that the file is still the one that was opened; otherwise answers would be lost."""
         if self._files() != self._present:
             raise LostDatabase(
-                f"The database {self.name} was moved or removed while the server runs. Put it back "
-                "and start the server again. Nothing was acknowledged since."
+                f"The database {self.name} was moved or removed while the server was running. "
+                "Put it back and restart the server. No answer was acknowledged since then."
             )
 
-    # Questions and answers: see `Queue`.
+    # Questions and answers, which `Queue` handles.
 
     def deal(self, who: int, want: int = 6, *, now: float | None = None) -> list[Question]:
-        """Lease questions to a person until they have `want`, and list all that they have."""
+        """Lease questions to a person until they have `want`, and return all of their questions."""
         return self.submit(self.queue.deal, {who: want}, now).result()[who]
 
     def answer(self, who: int, given: dict[str, Any], *, now: float | None = None) -> str:
-        """Save an answer once, whatever happens: see `Queue.answer`."""
+        """Save an answer exactly once, and return its status: see `Queue.answer`."""
         return self.submit_answer(who, given, now=now).result()[0]
 
     def undo(self, who: int, key: str, *, now: float | None = None) -> Question | None:
-        """Withdraw an answer of this person, and lease them the question again."""
+        """Withdraw an answer of a person, and lease the question to them again."""
         return self.submit(self.queue.undo, who, key, now).result()
 
     def later(self, who: int, number: int) -> bool:
-        """Put a question off: nothing is recorded, and it comes again when no other is left."""
+        """Put a question off: nothing is recorded, and it is asked again after all others."""
         return self.submit(self.queue.later, who, number).result()
 
     def reopen(self, keys: Sequence[str]) -> int:
-        """Withdraw answers that look wrong; their questions are asked again. Return how many."""
+        """Withdraw answers so that their questions are asked again; return the number withdrawn."""
         return self.submit(self.queue.reopen, keys).result()
 
     # People.
 
     def invite(self, name: str, *, is_owner: bool = False) -> str:
-        """Add a person, or give one a new link, and return the token of the link."""
+        """Add a person, or renew the link of a person, and return the token of the link."""
         name = name.strip()
         if not name or len(name) > 100 or not name.isprintable():
             raise InvalidInput("The name of a person must have 1 to 100 printable characters.")
@@ -331,7 +331,7 @@ class Task:
         return token
 
     def local_person(self, name: str) -> Person:
-        """Find or add the owner who works at this machine, without a token."""
+        """Find or add the owner, who needs no token on this machine."""
 
         def work(connection: sa.Connection) -> Person:
             found = connection.execute(sa.select(person_table).where(person.name == name)).first()
@@ -344,7 +344,7 @@ class Task:
         return self.submit(work).result()
 
     def remember(self, address: str) -> None:
-        """Remember where the server runs, for links."""
+        """Store the address of the server, which links need."""
 
         def work(connection: sa.Connection) -> None:
             connection.execute(task_table.delete().where(task_table.c.key == "address"))
@@ -354,13 +354,13 @@ class Task:
         self.submit(work).result()
 
     def address(self) -> str | None:
-        """Look up where the server last ran."""
+        """Return the address at which the server last ran, or None."""
         query = sa.select(task_table.c.value).where(task_table.c.key == "address")
         found = self.read(lambda connection: connection.execute(query).scalar())
         return None if found is None else json.loads(found)
 
     def find_person(self, token: str) -> Person | None:
-        """Find the person whose link has this token."""
+        """Return the person whose link contains this token, or None."""
         query = sa.select(person_table).where(person.token == _digest(token))
         found = self.read(lambda connection: connection.execute(query).first())
         return None if found is None else Person(found.id, found.name, bool(found.is_owner))
@@ -380,14 +380,14 @@ class Task:
         return LostDatabase(f"The database {self.name} cannot be used: {reason}")
 
     def path_of(self, number: int) -> str | None:
-        """Find the path of the image of an item, below the folder of images."""
+        """Return the path of the image of an item, relative to the folder of images."""
         if self.settings.kind != "images":
             return None
         query = sa.select(item.name).where(item.id == number)
         return self.read(lambda connection: connection.execute(query).scalar())
 
     def progress(self, who: int) -> dict[str, int]:
-        """Count the answers of a person, those of all, and those that are wanted."""
+        """Count the answers of a person, the answers of all people, and the answers wanted."""
 
         def work(connection: sa.Connection) -> dict[str, int]:
             mine = sa.select(sa.func.count()).where(
@@ -408,7 +408,7 @@ class Task:
         return self.read(work)
 
     def save_estimate(self, report: dict[str, Any], ranked: Sequence[int]) -> None:
-        """Save what a model found, and the order in which it asks about the items of its pool."""
+        """Save the report of a model, and the order in which it asks about its items."""
         order = [(number, place) for place, number in enumerate(ranked)]
 
         def save(connection: sa.Connection) -> None:
@@ -417,25 +417,25 @@ class Task:
                 estimate_table.insert(), {**row, "report": json.dumps(report, allow_nan=False)}
             )
 
-        for start in range(0, len(order), _BATCH):  # in parts, so that answers need not wait
+        for start in range(0, len(order), _BATCH):  # in batches, so that answers do not wait long
             self.submit(self.queue.rank, order[start : start + _BATCH]).result()
-        self.submit(save).result()  # at last: servers then search the pool from its start
+        self.submit(save).result()  # last, because servers then search the pool from its start
 
     def unasked(self) -> list[tuple[int, str, str | None]]:
-        """List the items of the pool of the model that need answers: id, name and cells."""
+        """List the items that a model may choose and that need answers: id, name and cells."""
         query = sa.select(item.id, item.name, item.cells).where(item.pool == 1, item.room > 0)
         rows = self.read(lambda connection: connection.execute(query).all())
         return [(row.id, row.name, row.cells) for row in rows]
 
     def items(self) -> Iterator[tuple[int, str, str | None]]:
-        """Yield all items, a batch at a time: id, name and cells."""
+        """Yield the id, name and cells of all items, read in batches."""
         query = sa.select(item.id, item.name, item.cells).order_by(item.id)
         with self._reader.connect().execution_options(yield_per=10_000) as connection:
             for row in connection.execute(query):
                 yield row.id, row.name, row.cells
 
     def answers(self) -> Iterator[dict[str, Any]]:
-        """Yield all valid answers, a batch at a time, with everything about them."""
+        """Yield all valid answers with all facts about them, read in batches."""
         classes = [*self.settings.classes, None]
         columns = (
             item.name.label("item"),
@@ -484,7 +484,7 @@ class Task:
                 }
 
     def copy_to(self, target: str | Path) -> dict[str, int]:
-        """Copy the whole task to another database, in one transaction; count the rows."""
+        """Copy the task to another database in one transaction; return the rows of each table."""
         url = database_url(target)
         if url.get_backend_name() != "sqlite":
             return self._copy_to(target, name_of(url))
@@ -500,7 +500,7 @@ class Task:
         try:
             with clear_errors(name), engine.begin() as new:
                 if sa.inspect(new).has_table(task_table.name):
-                    raise InvalidInput(f"{name} has a task already. Name another database.")
+                    raise InvalidInput(f"{name} already contains a task. Choose another database.")
                 tables.create_all(new)
                 with self._reader.connect().execution_options(yield_per=_BATCH) as old:
                     for table in tables.sorted_tables:
@@ -510,7 +510,7 @@ class Task:
                             counts[table.name] += len(rows)
                         n_copied = new.execute(sa.select(sa.func.count()).select_from(table))
                         if n_copied.scalar_one() != counts[table.name]:
-                            raise InvalidData(f"The copy of {table.name} is not complete.")
+                            raise InvalidData(f"The copy of {table.name} is incomplete.")
                         if not is_file and "id" in table.c and table.c.id.type.python_type is int:
                             new.execute(sa.text(_NEXT_ID.format(table.name)))
                 if is_file:
@@ -520,7 +520,7 @@ class Task:
         return counts
 
 
-# The numbers that PostgreSQL gives to new rows go on after those that were copied.
+# PostgreSQL must number new rows from the last copied row onwards.
 _NEXT_ID = (
     "SELECT setval(pg_get_serial_sequence('{0}', 'id'), (SELECT max(id) FROM {0}) + 1, false) "
     "FROM {0} LIMIT 1"
