@@ -131,7 +131,7 @@ def test_several_answers_and_annotators_are_learned_from():
     own = read_own(
         both[["a", "b", "not", "who", "id"]], label="not", annotator="who", example_id="id"
     )
-    clf, report = fit_own(own, transition=HABIT, epochs=30)
+    clf, report = fit_own(own, transition=HABIT, learner="network", epochs=30)
     assert (clf.predict(own.X) == np.array(own.classes)[y]).mean() > 0.85
     assert report.n_held_out == 60
     assert set(report.label_shares) == {"ann", "bob"}
@@ -143,7 +143,7 @@ def test_problems_and_advice_are_named():
     singular = TransitionMatrix([[0, 1, 0], [1, 0, 0], [0.5, 0.5, 0]], HABIT.classes)
     frame = frame[frame["not"] != "owl"]
     own = read_own(frame, label="not", true_label="is", classes=HABIT.classes)
-    _, report = fit_own(own, transition=singular, epochs=2)
+    _, report = fit_own(own, transition=singular, learner="network", epochs=2)
     text = " ".join(report.warnings)
     assert "'owl': never named as complementary" in text
     assert "'cat', 'dog', 'owl': fewer than 5 anchors" in text
@@ -153,7 +153,8 @@ def test_problems_and_advice_are_named():
 
 def test_a_habit_only_assumed_is_said_to_be():
     frame, _ = make_frame(60, TransitionMatrix.uniform(3, classes=HABIT.classes), n_known=0)
-    _, report = fit_own(read_own(frame[["a", "b", "not"]], label="not"), epochs=2)
+    own = read_own(frame[["a", "b", "not"]], label="not")
+    _, report = fit_own(own, learner="network", epochs=2)
     assert any("only assumed" in sentence for sentence in report.advice)
 
 
@@ -181,7 +182,8 @@ def test_a_matrix_that_the_labels_refute_gives_no_accuracy(n):
 def test_labels_that_are_not_uniform_refute_the_assumption_that_they_are():
     """The case of a new user: nothing is known, so that a uniform matrix is assumed."""
     frame, _ = make_frame(600, n_known=0)
-    _, report = fit_own(read_own(frame[["a", "b", "not"]], label="not"), epochs=15)
+    own = read_own(frame[["a", "b", "not"]], label="not")
+    _, report = fit_own(own, learner="network", epochs=15)
     assert report.transition_from == "uniform"
     assert report.agreement.refuted
     assert report.accuracy.value is None
@@ -221,7 +223,8 @@ def test_random_anchors_show_the_accuracy_and_picked_ones_do_not():
     assert report.accuracy.n_true_labels > 30
     assert report.accuracy_without_labels.n_true_labels == 0
     assert "true labels" in str(report.accuracy)
-    _, report = fit_own(own, transition="estimate", epochs=1, anchors_are="picked")
+    options = {"transition": "estimate", "learner": "network", "epochs": 1}
+    _, report = fit_own(own, anchors_are="picked", **options)
     assert report.accuracy.n_true_labels == 0
     assert report.to_dict()["anchors_are"] == "picked"
     with pytest.raises(InvalidInput, match="anchors_are must be 'random' or 'picked'"):
@@ -275,7 +278,8 @@ def test_the_matrix_is_estimated_where_there_are_anchors_unless_one_is_chosen():
 def test_warnings_of_the_fit_come_after_those_of_the_data():
     frame, _ = make_frame(200, n_known=2)
     own = read_own(frame.assign(c=1.0), label="not", true_label="is")
-    _, report = fit_own(own, transition="estimate", epochs=1)  # no Python warning is issued
+    options = {"transition": "estimate", "learner": "network", "epochs": 1}
+    _, report = fit_own(own, **options)  # no Python warning is issued
     assert report.summary.warnings == (
         "'c': the same value in all examples, which carries no information",
     )
@@ -284,9 +288,9 @@ def test_warnings_of_the_fit_come_after_those_of_the_data():
 
 
 def test_the_habit_is_estimated_from_anchors():
-    frame, _ = make_frame(1500)
+    frame, _ = make_frame(900)
     own = read_own(frame, label="not", true_label="is")
-    Q = estimate_own(own, epochs=30).transition
+    Q = estimate_own(own, epochs=15).transition
     assert Q.classes == HABIT.classes
     assert np.abs(np.asarray(Q) - np.asarray(HABIT)).max() < 0.15
     with pytest.raises(NoAnchorPoints, match="needs anchors"):
@@ -304,7 +308,7 @@ def test_a_model_saved_reads_the_next_file_the_same_way(fitted, tmp_path):
 def test_an_estimated_habit_says_of_which_class_more_anchors_would_help():
     frame, _ = make_frame(120)
     own = read_own(frame, label="not", true_label="is")
-    clf, report = fit_own(own, transition="estimate", epochs=3)
+    clf, report = fit_own(own, transition="estimate", learner="network", epochs=3)
     doubt = clf.transition_estimate_.uncertainty
     assert doubt.row_error.max() > 0.1  # so few answers leave much open
     assert doubt.advice in report.advice
