@@ -9,6 +9,9 @@ EXTRA_TESTS := tests/annotation/test_answers.py tests/annotation/test_postgres.p
 	tests/annotation/test_server.py tests/annotation/test_serving.py tests/annotation/test_store.py \
 	tests/classifier/test_boosting.py tests/workflows/test_export.py tests/test_ray.py
 DIST_TESTS := $(CORE_TESTS) tests/test_package.py tests/compatibility
+# Tests start many interpreters, each of which would compile naysay again.
+unexport PYTHONDONTWRITEBYTECODE
+
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
