@@ -7,9 +7,9 @@ from sklearn.pipeline import make_pipeline
 
 from naysay import ComplementaryClassifier, TransitionMatrix
 
-X, y = load_digits(return_X_y=True)
+X, y = load_digits(n_class=6, return_X_y=True)
 X, X_test, y, y_test = train_test_split(X, y, random_state=0)
-Q = TransitionMatrix.with_zeros(10, seed=0)
+Q = TransitionMatrix.with_zeros(6, seed=0)
 
 clf = ComplementaryClassifier(learner="network", transition=Q, epochs=30, random_state=0)
 pipeline = make_pipeline(PCA(30), clf)
