@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 import time
@@ -59,6 +60,21 @@ def test_every_command_with_classes_reads_them_alike(tmp_path):
     done = run("data", "info", tmp_path / "t.csv", "--label=not", "--classes=none.txt")
     assert done.exit_code == 1
     assert "There is no file 'none.txt'" in done.output
+
+
+def test_names_add_up_and_other_options_are_given_once(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b,c,d,not\n" + "1,2,3,4,x\n5,6,7,8,y\n" * 3)
+    info = ["data", "info", tmp_path / "t.csv", "--label=not"]
+    done = run(*info, "--ignore=a,b", "--ignore", "c")
+    assert re.search(r"features +1\n", done.output)
+    for option, command in (
+        ("--label", [*info, "--label=a"]),
+        ("--anchors", ["fit", *info[2:], "--out=m", "--anchors=1.csv", "--anchors=2.csv"]),
+        ("--task", ["annotate", "invite", "Ann", "--task=a.db", "--task=b.db"]),
+    ):
+        done = run(*command)
+        assert done.exit_code == 2
+        assert f"{option} was given 2 times" in done.output
 
 
 @pytest.mark.parametrize("given, size", [("32", (32, 32)), ("32x48", (32, 48)), ("3×4", (3, 4))])

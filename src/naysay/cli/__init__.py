@@ -83,8 +83,8 @@ for command in (
     report,
 ):
     app.command(cls=Command)(command)
-data.command()(info)
-data.command()(example)
+data.command(cls=Command)(info)
+data.command(cls=Command)(example)
 app.add_typer(annotate, name="annotate")
 app.add_typer(data, name="data")
 

@@ -6,6 +6,7 @@ import inspect
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
@@ -51,7 +52,7 @@ _Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
 
 class Command(TyperCommand):
-    """A command whose option --ray may have an address; an option of typer always has a value."""
+    """A command that refuses an option that is given twice; its option --ray needs no address."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments, with the address of a local Ray where none is given."""
@@ -59,6 +60,9 @@ class Command(TyperCommand):
         for place, (option, following) in enumerate(pairwise([*options, ""])):
             if option == "--ray" and not _ADDRESS.fullmatch(following):
                 args[place] = "--ray=local"
+        for option, count in Counter(self.make_parser(ctx).parse_args([*args])[2]).items():
+            if count > 1 and not getattr(option, "is_flag", False) and not option.multiple:
+                ctx.fail(f"{option.opts[0]} was given {count} times. Give it once.")
         return super().parse_args(ctx, args)
 
 
@@ -97,9 +101,10 @@ def _option(
     )
 
 
-def split_names(listed: str | None) -> list[str] | None:
-    """Split a list of names at commas, except in double quotes."""
-    return None if listed is None else next(csv.reader([listed], skipinitialspace=True), [])
+def split_names(given: list[str] | None) -> list[str] | None:
+    """Split lists of names at commas, except in double quotes, and join them."""
+    rows = csv.reader(given or [], skipinitialspace=True)
+    return [name for row in rows for name in row] if given else None
 
 
 def class_list(given: str | None) -> list[str] | None:
@@ -127,6 +132,7 @@ _PARSERS = {
     "classes": class_list,
     "size": parse_size,
 }
+_names = partial(_option, kind=list[str] | None)  # may be given several times
 _OPTIONS = (
     _option("label", "Column of complementary labels (tables need it, or --suggested)."),
     _option("suggested", "Column of suggested classes, in a log of suggestions."),
@@ -136,10 +142,10 @@ _OPTIONS = (
     _option("annotator", "Column of the annotators who gave the labels."),
     _option("example_id", "Column of example ids; rows with one id are one example.", "--id"),
     _option("images", "Column of image paths."),
-    _option("features", "Feature columns, separated by commas; all other columns by default."),
-    _option("ignore", "Columns to leave out, such as dates, separated by commas."),
-    _option("categorical", "Columns to read as categories, separated by commas."),
-    _option("text", "Columns to read as text, separated by commas; most are recognised."),
+    _names("features", "Feature columns, separated by commas; all other columns by default."),
+    _names("ignore", "Columns to leave out, such as dates, separated by commas."),
+    _names("categorical", "Columns to read as categories, separated by commas."),
+    _names("text", "Columns to read as text, separated by commas; most are recognised."),
     _option("text_model", "Folder of a transformers model to embed text with."),
     _option(
         "classes",

@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 
 from naysay._base.errors import InvalidInput
 from naysay._base.files import DATABASE_URLS, check_target
-from naysay.cli._shared import AsJson, class_list, print_json
+from naysay.cli._shared import AsJson, Command, class_list, print_json
 
 if TYPE_CHECKING:
     from naysay.annotation.store import Task
@@ -53,7 +53,7 @@ def _open(target: str) -> "Iterator[Task]":
         yield task
 
 
-@app.command()
+@app.command(cls=Command)
 def start(
     data: Annotated[
         str,
@@ -283,7 +283,7 @@ def _create_or_check(
     typer.echo(f"{len(items):,} examples{about}: {where}", err=True)
 
 
-@app.command()
+@app.command(cls=Command)
 def invite(
     name: Annotated[str, typer.Argument(help="Name of the person, which answers are stored with.")],
     task: Annotated[
@@ -311,7 +311,7 @@ def invite(
         typer.echo(link)
 
 
-@app.command()
+@app.command(cls=Command)
 def export(
     task: TaskFile,
     out: Annotated[Path, typer.Argument(help="File to write: .csv, .jsonl, .parquet or .json.")],
@@ -339,7 +339,7 @@ def export(
         typer.echo(f"{n_answers:,} answers: {out}")
 
 
-@app.command("import")
+@app.command("import", cls=Command)
 def import_(
     task: TaskFile,
     answers: Annotated[
@@ -371,7 +371,7 @@ def import_(
         )
 
 
-@app.command()
+@app.command(cls=Command)
 def copy(
     task: TaskFile,
     target: Annotated[str, typer.Argument(help="A new file, or the URL of a database.")],
@@ -393,7 +393,7 @@ def copy(
         )
 
 
-@app.command()
+@app.command(cls=Command)
 def learn(
     task: TaskFile,
     learner: Annotated[str, typer.Option(help="Kind of model, as for naysay fit.")] = "auto",

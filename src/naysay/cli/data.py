@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from naysay import datasets
-from naysay.cli._shared import AsJson, DataFile, print_json, read_data, reads_data
+from naysay.cli._shared import AsJson, Command, DataFile, print_json, read_data, reads_data
 
 if TYPE_CHECKING:
     from naysay.datasets.own.summary import Summary
@@ -31,7 +31,7 @@ DataDir = Annotated[
 ]
 
 
-@app.command("list")
+@app.command("list", cls=Command)
 def list_datasets(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """List the official data sets, and show which of them are on disk.
 
@@ -55,7 +55,7 @@ def list_datasets(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     console.print(f"\nData folder: {datasets.data_folder(data_dir)}", soft_wrap=True)
 
 
-@app.command()
+@app.command(cls=Command)
 def fetch(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of data sets.")],
     data_dir: DataDir = None,
@@ -79,7 +79,7 @@ def fetch(
         print_json(results, indent=2)
 
 
-@app.command()
+@app.command(cls=Command)
 def verify(
     names: Annotated[
         list[str] | None,
