@@ -229,6 +229,20 @@ def annotation(*choices, control="not", **more):
     return {"id": "1001", "completed_by": 1, "lead_time": 2.5, "result": [result], **more}
 
 
+def test_names_that_are_no_text_belong_to_no_answer(tmp_path):
+    tasks = [
+        {"data": {"naysay_item": "1"}, "annotations": [annotation("elm")]},
+        {"data": {"naysay_item": "2"}, "annotations": [annotation("elm", control={"a": 1})]},
+        {
+            "data": {"naysay_item": "3", "suggested": {"value": "elm"}},
+            "annotations": [annotation("no")],
+        },
+    ]
+    with make(tmp_path / "t.db", [Item(str(n), {"x": n}) for n in range(1, 4)]) as task:
+        counts = import_label_studio(task, write(tmp_path / "ls.json", tasks))
+    assert counts == {"added": 1, "known": 0, "left_out": 1}
+
+
 def test_all_answers_survive_label_studio(tmp_path):
     lists = ((2, 0), (1, 3))
     items = [Item(str(n), {"x": n}, known="oak" if n == 1 else None) for n in range(1, 7)]

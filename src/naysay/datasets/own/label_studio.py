@@ -94,8 +94,8 @@ def read_rows(path: Path, label: str | None = None) -> list[dict[str, Any]]:
                 seconds = None
             about = {"annotator": _annotator(annotation), "seconds": seconds, "made": made}
             suggested = shown.get("suggested") or data.get("suggested")
-            if suggested and all(_is_yes_no(each) for each in choices):
-                rows.append({**base, **about, "suggested": suggested, "accepted": choices[0]})
+            if suggested and isinstance(suggested, str | int) and all(map(_is_yes_no, choices)):
+                rows.append({**base, **about, "suggested": str(suggested), "accepted": choices[0]})
             else:
                 offered = _names(shown.get("offered") or data.get("offered"))
                 listed = offered if set(choices) <= set(offered) and len(offered) > 1 else None
@@ -197,7 +197,11 @@ def _results(annotation: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
     if annotation.get("was_cancelled") or annotation.get("skipped"):
         return ()
     results = annotation.get("result")
-    return [each for each in results if isinstance(each, dict)] if isinstance(results, list) else ()
+    return [
+        each
+        for each in (results if isinstance(results, list) else ())
+        if isinstance(each, dict) and isinstance(each.get("from_name"), str | None)
+    ]
 
 
 def _choices(
