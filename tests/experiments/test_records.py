@@ -227,6 +227,13 @@ def test_deep_nesting_is_no_record(tmp_path, line):
     assert RecordFile(path).read() == []
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes")
+def test_a_pipe_is_no_file_of_records(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InvalidData, match="must be an ordinary file"):
+        RecordFile(tmp_path / "pipe").read()
+
+
 def test_a_changed_figure_is_found_by_the_checksum(tmp_path):
     path = tmp_path / "records.jsonl"
     RecordFile(path).append(RunRecord(spec=make_spec(), accuracy=0.5, seconds=1.0, device="cpu"))

@@ -147,6 +147,9 @@ def test_predictions_that_were_stopped_go_on(folder, model, tmp_path, monkeypatc
     assert made == ["2.parquet"]
     with pytest.raises(InvalidInput, match=r"or have predictions of this model for the same data"):
         predict_folder(model, folder, tmp_path / "out", example_id="a")
+    with pytest.raises(InvalidInput, match="no column 'typo'"):
+        predict_folder(model, folder, tmp_path / "new", example_id="typo")
+    assert predict_folder(model, folder, tmp_path / "new") == counts  # nothing to go on with
 
 
 def test_no_row_of_a_folder_is_lost(frame, model, tmp_path):

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData
-from naysay._base.files import check_target, flush
+from naysay._base.files import check_ordinary, check_target, flush
 from naysay.experiments.spec import RunSpec
 
 try:
@@ -166,7 +166,7 @@ class RecordFile:
         A line that is not a record is an error with its number. An incomplete last line is ignored.
         """
         try:
-            *lines, tail = self.path.read_bytes().split(b"\n")
+            *lines, tail = check_ordinary(self.path).read_bytes().split(b"\n")
         except FileNotFoundError:
             return []
         records = []

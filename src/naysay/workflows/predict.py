@@ -282,7 +282,8 @@ def predict_folder(
     version = hashlib.sha256(Path(model, "model.json").read_bytes()).hexdigest()
     about = {"model": version, "data": printable(source), "options": options}
     note, text = target / _NOTE, json.dumps(about, indent=1, default=str)
-    if note.exists() and note.read_text("utf-8") != text:
+    has_others = note.exists() and note.read_text("utf-8") != text
+    if has_others and any(each != note for each in target.iterdir()):
         raise InvalidInput(
             "out must be a new folder, or have predictions of this model for the same data. "
             f"{source_name(out)} has others."
