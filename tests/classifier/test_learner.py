@@ -16,7 +16,7 @@ from naysay import (
     TransitionMatrix,
     training,
 )
-from naysay.classifier import learner
+from naysay.classifier import learner, transition_estimate
 from naysay.classifier.candidates import Candidate, mix
 from naysay.classifier.inputs import gather_anchors
 from naysay.classifier.pooling import Evidence, pool_evidence
@@ -237,6 +237,33 @@ def test_a_large_table_is_learned_from_a_sample_and_by_networks_on_all(
     clf.save(tmp_path / "model")
     loaded = ComplementaryClassifier.load(tmp_path / "model")
     np.testing.assert_array_equal(loaded.predict_proba(X), clf.predict_proba(X))
+
+
+@pytest.mark.parametrize("kind", ["auto", "network"])
+def test_the_matrix_of_a_very_large_table_is_refined_on_a_sample(
+    digits, small_is_large, monkeypatch, kind
+):
+    X, y = digits
+    Q = TransitionMatrix.with_zeros(10, seed=1)
+    known = np.where(np.arange(len(y)) < 100, y, -1)
+    answers = Observations(example=np.arange(500), label=Q.sample(y[:500], seed=0), n_examples=600)
+    clf = ComplementaryClassifier(
+        transition="estimate", learner=kind, epochs=10, lr=1e-2, random_state=0
+    )
+    monkeypatch.setattr(transition_estimate, "_MOST_REFINED", 450)
+    clf.fit(X, answers, true_labels=known)
+    found = clf.transition_estimate_
+    assert found.sample == "The matrix was refined on a random sample of 450 examples"
+    assert len(np.unique(found.examples)) == 450
+    assert found.examples.max() < 500  # none that has no answer
+    assert (found.predictions.argmax(axis=1) == y[found.examples]).mean() > 0.7
+    assert found.transition.distance(Q) < found.from_anchors.distance(Q)
+    accuracy = (clf.predict(X) == y).mean()
+    assert clf.accuracy_.interval[0] <= accuracy <= clf.accuracy_.interval[1]
+    if kind == "network":  # each annotator may have few answers
+        by_annotator = replace(answers, annotator=np.resize(["ann", "bob"], 500))
+        found = clf.estimate_transition(X, by_annotator, true_labels=known)
+        assert found.examples is found.sample is None
 
 
 def test_the_sample_of_a_large_table_has_the_anchors_and_no_scored_example(digits, small_is_large):

@@ -296,11 +296,14 @@ def _by_fold(
 
 
 @torch.no_grad()
-def predict(network: nn.Module, X: NDArray[Any]) -> Floats:
-    """Predict class probabilities."""
+def predict(
+    network: nn.Module, X: NDArray[Any], chosen: NDArray[np.int64] | None = None
+) -> Floats:
+    """Predict class probabilities for all rows, or for those chosen."""
+    chosen = np.arange(len(X)) if chosen is None else chosen
     parts = [
         network(torch.from_numpy(X[rows].astype(np.float32))).double().softmax(1).numpy()
-        for rows in np.array_split(np.arange(len(X)), len(X) // 5000 + 1)
+        for rows in np.array_split(chosen, len(chosen) // 5000 + 1)
     ]
     return np.concatenate(parts)
 

@@ -90,8 +90,11 @@ class Pool:
     """Examples and anchors together, in folds.
 
     Of a large table they are a random sample: `chosen` has the numbers of its examples. Anchors are
-    in the sample, up to half of it.
+    in the sample, up to half of it. `predicted` has the examples of the table for which there are
+    predictions without their labels, None for all.
     """
+
+    predicted: NDArray[np.int64] | None = None
 
     def __init__(
         self,
@@ -133,12 +136,19 @@ class Pool:
 
     @property
     def others(self) -> NDArray[np.int64]:
-        """The examples with labels that are not in the sample, in random order."""
+        """The examples with labels that are not in the sample, in random order.
+
+        Those that are predicted come first, to be compared with these predictions.
+        """
         is_other = np.bincount(self.all_labels.example, minlength=len(self.table)) > 0
         is_other[self.chosen] = False
         if self.anchors is not None:
             is_other[self.anchors.row[self.anchors.row >= 0]] = False
-        return np.random.default_rng(self.seed).permutation(np.flatnonzero(is_other))
+        others = np.random.default_rng(self.seed).permutation(np.flatnonzero(is_other))
+        if self.predicted is None:
+            return others
+        is_predicted = np.isin(others, self.predicted)
+        return np.concatenate([others[is_predicted], others[~is_predicted]])
 
     def find_evidence(
         self, transitions: Transitions | None, *, mistakes: float, with_anchors: bool = True
@@ -167,16 +177,22 @@ class Pool:
     ) -> tuple[Floats, Floats, float]:
         """Predict without the evidence of each example, by kernels.
 
-        The values are predictions for the examples and for the anchors (NaN for those that were
-        never held out), and the share of the anchors that were predicted correctly.
+        The values are predictions for the examples, or for those that are `predicted`, and for the
+        anchors (NaN for those that were never held out), and the share of the anchors that were
+        predicted correctly.
         """
         evidence = self.find_evidence(transitions, mistakes=mistakes)
         kernel = kinds.cross_fit_kernel(evidence)
         probs, at_anchors = self.split(kernel.probs)
         if self.is_sample:
             of_sample, (network,) = probs, kernel.finish()
-            probs = kernel.calibration.calibrate(kinds.predict(network, self.table))
-            probs[self.chosen] = of_sample
+            probs = kinds.predict(network, self.table, self.predicted)
+            probs = kernel.calibration.calibrate(probs)
+            if self.predicted is None:
+                probs[self.chosen] = of_sample
+            else:
+                _, here, there = np.intersect1d(self.predicted, self.chosen, return_indices=True)
+                probs[here] = of_sample[there]
         seen = ~np.isnan(at_anchors[:, 0])
         assert self.anchors is not None
         right = (at_anchors.argmax(axis=1) == self.anchors.y)[seen]

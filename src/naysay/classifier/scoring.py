@@ -110,13 +110,14 @@ def accuracy_at_anchors(
         shift, shift_error = (1 - float(weights @ correct)) * avoided
     else:
         rows, predicted = held_out
-        place = np.full(labels.n_examples, -1)
-        place[rows] = np.arange(len(rows))
-        answers = labels.select(place[labels.example] >= 0)
+        known = np.arange(labels.n_examples) if estimate.examples is None else estimate.examples
+        place, before = np.full((2, labels.n_examples), -1)
+        place[rows], before[known] = np.arange(len(rows)), np.arange(len(known))
+        answers = labels.select((np.minimum(place, before) >= 0)[labels.example])
         if len(answers.label):
             example, likelihoods = _likelihood_of_each(answers, Q)
             shift, shift_error = estimate_improvement(
-                predicted[place[example]], probs[example], likelihoods
+                predicted[place[example]], probs[before[example]], likelihoods
             )
     return few_labels_estimate(
         correct,

@@ -51,6 +51,7 @@ _MOST_HELD_OUT = 5_000  # examples: more would slow down every epoch and change 
 _N_DRAWN = 50  # matrices from resampled anchors
 _FEWEST_ANSWERS = 4  # fewer cannot be split into two halves to train on
 _FEWEST_PER_CLASS = 5  # answers of one annotator: fewer do not determine a matrix
+_MOST_REFINED = 250_000  # examples that a matrix is refined on: entries are known to 0.2 %
 
 
 class TransitionEstimate(NamedTuple):
@@ -59,11 +60,19 @@ class TransitionEstimate(NamedTuple):
     transition: TransitionMatrix
     from_anchors: TransitionMatrix  # the first estimate, from the anchors alone
     uncertainty: Uncertainty | None  # intervals of the entries; None if they were not refined
-    predictions: NDArray[np.float64] | None  # out-of-fold P(Y | x) for all examples
+    predictions: NDArray[np.float64] | None  # out-of-fold P(Y | x) for `examples`
     at_anchors: NDArray[np.float64] | None  # the same for anchors; NaN for those trained on
     by_annotator: Mapping[str, TransitionMatrix]  # empty if no annotator differs from the others
     warnings: tuple[str, ...] = ()
     mistakes: MistakeRate | None = None  # how often annotators err; None if they were not allowed
+    examples: NDArray[np.int64] | None = None  # those predicted, ascending; None if all were
+
+    @property
+    def sample(self) -> str | None:
+        """A sentence about the sample that the matrix was refined on; None if it was on all."""
+        if self.examples is None or self.uncertainty is None:
+            return None
+        return f"The matrix was refined on a random sample of {len(self.examples):,} examples"
 
     @property
     def judgements(self) -> NDArray[np.float64] | None:
@@ -111,6 +120,13 @@ def estimate_transition(
         cross_fit, match_prior=match_prior, method=method if can_cross_fit else METHODS["forward"]
     )
     evidence, answers = answers, answers.comp_labels
+    by_annotator = method.takes_evidence
+    examples = None
+    if not by_annotator or answers.annotator is None:  # each annotator may have few answers
+        examples = _choose_examples(evidence, trainer.order)
+    if pool is not None:
+        pool.predicted = examples
+    cross_fit_by = partial(cross_fit_by, examples=examples)
     if not len(answers.label):  # no annotator chose a class to exclude: there is no matrix
         Q = TransitionMatrix.uniform(len(names), classes=names)
         probs = out_of_fold = None
@@ -121,7 +137,7 @@ def estimate_transition(
             probs, out_of_fold, _ = cross_fit_by(
                 trainer, evidence, anchors, Q, None, seed=seed, name="predicting anchors"
             )
-        return TransitionEstimate(Q, Q, None, probs, out_of_fold, {})
+        return TransitionEstimate(Q, Q, None, probs, out_of_fold, {}, examples=examples)
     check_anchor_counts(np.bincount(anchors.y, minlength=len(names)), names)  # before training
     trained, held_out = trainer.split(*_label_shares(answers, len(names)))
     equal = replace(trainer, weights=None)  # Q is about all labels, whatever their weights
@@ -153,11 +169,23 @@ def estimate_transition(
         names,
         refining=refining,
         allow_diagonal=allow_diagonal,
-        by_annotator=method.takes_evidence,
+        by_annotator=by_annotator,
         resampling=bool(match_prior),
         seed=seed,
         by_anchors=by_anchors,
+        examples=examples,
     )
+
+
+def _choose_examples(answers: Observations, order: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """Draw the examples to refine on, first those with answers; None if all can be used.
+
+    Predictions for all examples of a table larger than memory would not fit either.
+    """
+    if len(order) <= _MOST_REFINED:
+        return None
+    is_silent = np.bincount(answers.example, minlength=len(order)) == 0
+    return np.sort(np.argsort(order + len(order) * is_silent)[:_MOST_REFINED])
 
 
 def estimate_from_predictions(
@@ -173,13 +201,14 @@ def estimate_from_predictions(
     resampling: bool,
     seed: int,
     by_anchors: Callable[[], Predicted] | None = None,
+    examples: NDArray[np.int64] | None = None,
 ) -> TransitionEstimate:
     """Estimate Q by steps 2 to 5 from the predictions of any model.
 
     The answers are complementary labels, and `at_anchors` has predictions of them at the anchors.
     `cross_fit` predicts true classes out of fold, given Q and samples of it, which `resampling`
     draws for the first time. `by_anchors` predicts them from the anchors alone, as the first of
-    all refinements.
+    all refinements. Both predict for `examples`, by default for all.
     """
     pairs = anchors.count_pairs(answers, len(names))
     named = {"n_classes": len(names), "classes": names}
@@ -197,6 +226,7 @@ def estimate_from_predictions(
     if not refining or len(answers.label) < _FEWEST_ANSWERS:
         return TransitionEstimate(first, first, None, None, None, {}, warnings)
 
+    answers = answers if examples is None else answers[examples]
     options = {"allow_diagonal": allow_diagonal, "seed": seed}
     Q_samples = None
     if resampling or pairs.any():
@@ -234,6 +264,7 @@ def estimate_from_predictions(
         refined.append((0.0, TransitionEstimate(Q, first, known, probs, out_of_fold, {}, warnings)))
         by_annotator = False
     _, best = max(refined, key=itemgetter(0))
+    best = best._replace(examples=examples)
     if allow_diagonal:
         best = best._replace(mistakes=_rate_of_mistakes(best, anchors.y))
     if not by_annotator or answers.annotator is None:
@@ -255,8 +286,9 @@ def cross_fit(
     method: Method,
     seed: int,
     name: str,
+    examples: NDArray[np.int64] | None = None,
 ) -> Predicted:
-    """Predict P(Y | x) for every example by a network that was not trained on its labels.
+    """Predict P(Y | x) for examples, by default all, by a network not trained on their labels.
 
     Two networks are trained with Q, under which every label must be possible, each on one half of
     the examples, and predict the other half. Together they cost as much as one network trained on
@@ -275,7 +307,8 @@ def cross_fit(
     anchor_half = anchors.folds(2, rng)
     is_example = (anchors.row >= 0) & (anchor_half >= 0)
     half[anchors.row[is_example]] = anchor_half[is_example]
-    probs = np.empty((n_examples, n_classes))
+    examples = np.arange(n_examples) if examples is None else examples
+    probs = np.empty((len(examples), n_classes))
     out_of_fold = np.full((len(anchors.y), n_classes), np.nan)
     right = []
     for fold in range(2):
@@ -291,8 +324,9 @@ def cross_fit(
         network, _ = trainer.train(
             loss.to(trainer.device), trained, held_out, f"{name} {fold + 1} of 2"
         )
-        rows = np.flatnonzero(half == fold)
-        probs[rows] = softmax(trainer.log_probs(network, trainer.pick(rows, rows)), axis=1)
+        of_fold = half[examples] == fold
+        rows = examples[of_fold]
+        probs[of_fold] = softmax(trainer.log_probs(network, trainer.pick(rows, rows)), axis=1)
         at_anchors = score_anchors(trainer, network, anchors.X)
         out_of_fold[of_other] = softmax(at_anchors[of_other], axis=1)
         right.append(at_anchors.argmax(axis=1) == anchors.y)

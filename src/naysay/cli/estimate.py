@@ -103,6 +103,8 @@ def estimate(
         Q.write(sys.stdout)
     else:
         _print(report.entries)
+        if estimated.sample is not None:
+            typer.echo(f"{estimated.sample}.")
         if estimated.mistakes is not None:
             typer.echo(f"Estimated {estimated.mistakes}.")
         if estimated.uncertainty is not None:

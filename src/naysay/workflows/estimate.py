@@ -88,6 +88,7 @@ class EstimateReport(NamedTuple):
             "by_annotator": {name: np.asarray(each).tolist() for name, each in matrices.items()},
             "diagnosis": Q.diagnose().to_dict(),
             "mistakes": None if estimate.mistakes is None else asdict(estimate.mistakes),
+            "refined_on": None if estimate.examples is None else len(estimate.examples),
             "agreement": None if self.agreement is None else self.agreement.to_dict(),
             "advice": None if estimate.uncertainty is None else estimate.uncertainty.advice,
         }
@@ -152,10 +153,12 @@ def _agreement_with_labels(estimate: TransitionEstimate, own: OwnData) -> Agreem
     if estimate.predictions is None or estimate.uncertainty is None:
         return None
     labels, answered = np.flatnonzero(own.is_label), np.unique(own.example)
+    predicted = answered if estimate.examples is None else answered[estimate.examples]
+    labels = labels[np.isin(own.example[labels], predicted)]
     examples, first = np.unique(own.example[labels], return_index=True)  # one label of each
     return check_matrix(
         own.label[labels[first]],
         estimate.transition,
-        predictions=estimate.predictions.argmax(axis=1)[np.searchsorted(answered, examples)],
+        predictions=estimate.predictions.argmax(axis=1)[np.searchsorted(predicted, examples)],
         Q_samples=estimate.uncertainty.samples,
     )

@@ -373,7 +373,7 @@ def fit_own(
         advice = give_log_advice(summary, accuracy)
     if origin == "estimate" and Q_samples is None:
         warnings.append("Q is an estimate, but the intervals of the accuracy treat it as exact")
-    warnings += _describe_annotators(own, clf, transition)
+    warnings += _describe_matrices(own, clf, transition)
     warnings += find_problems(diagnosis, anchor_labels, predicted)
     if clf.mistakes and find_method(method).takes_evidence:  # as in training
         matrices = {name: allow_mistakes(each, clf.mistakes) for name, each in matrices.items()}
@@ -447,12 +447,14 @@ def fit_own(
     return clf.set_origin(recipe=own.recipe, provenance=provenance), report
 
 
-def _describe_annotators(
+def _describe_matrices(
     own: OwnData, clf: ComplementaryClassifier, transition: Any
 ) -> Iterator[str]:
-    """Describe which matrices were used for annotators, where this may be unexpected."""
-    estimated = clf.transition_estimate_ is not None
-    if estimated and own.annotators and own.is_label.any() and not clf.transitions_:
+    """Describe which matrices were used and how they were estimated, where it may be unexpected."""
+    estimate = clf.transition_estimate_
+    if estimate is not None and estimate.sample is not None:
+        yield estimate.sample
+    if estimate is not None and own.annotators and own.is_label.any() and not clf.transitions_:
         method = find_method(clf.method)
         yield "One matrix was estimated for all annotators: " + (
             "their answers do not differ significantly"
