@@ -2,13 +2,16 @@
 
     python benchmarks/bench_large_predict.py FOLDER [--rows 20000000] [--ray] [--stages]
     python benchmarks/bench_large_predict.py FOLDER --fit [--check]
+    python benchmarks/bench_large_predict.py FOLDER --anchors
 
-The data, 20 columns of float64 and 4 classes (--fit: 50 columns, about 4 GB), are written to FOLDER
-first, unless they are there. Appends one JSON line to ``results/large_predict.jsonl``. The peak is
+The data, 20 columns of float64 and 4 classes (--fit: 50 columns and half of the rows, about 4 GB;
+--anchors: a tenth of the rows, 10 classes, about 150 true labels), are written to FOLDER first,
+unless they are there. Appends one JSON line to ``results/large_predict.jsonl``. The peak is
 the resident memory of the process of the command, with the pages of files that it has mapped, and
 ``anonymous_gb`` is that without them; with --ray, also the sum over its workers is recorded. With
---check, the fitted model is also checked with the same data. --stages records what each step of
-predict takes, in one thread.
+--check, the fitted model is also checked with the same data. With --anchors, the matrix is
+estimated alone, and a model is fitted with it and checked, all with --memory 0.1. --stages records
+what each step of predict takes, in one thread.
 """
 
 import argparse
@@ -16,6 +19,7 @@ import json
 import shutil
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -33,21 +37,25 @@ from record import run_naysay, write_record
 PART = 500_000
 
 
-def make_table(n: int, seed: int, n_columns: int, n_classes: int = 4) -> pa.Table:
+def make_table(n: int, seed: int, n_columns: int, n_classes: int = 4, known: float = 0) -> pa.Table:
     rng = np.random.default_rng(seed)
     weights = np.random.default_rng(0).normal(size=(n_columns, n_classes))
     X = rng.normal(size=(n, n_columns))
-    not_y = ((X @ weights).argmax(axis=1) + rng.integers(1, n_classes, size=n)) % n_classes
+    y, names = (X @ weights).argmax(axis=1), np.array(list("abcdefghij"))
+    not_y = (y + rng.integers(1, n_classes, size=n)) % n_classes
     columns = {f"x{place}": X[:, place] for place in range(n_columns)}
-    return pa.table(columns | {"not": np.array(list("abcd"))[not_y]})
+    columns |= {"not": names[not_y]}
+    if known:
+        columns |= {"is": pa.array(np.where(rng.random(n) < known, names[y], None))}
+    return pa.table(columns)
 
 
-def write_folder(folder: Path, n_rows: int, n_columns: int) -> None:
+def write_folder(folder: Path, n_rows: int, n_columns: int, **more: Any) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(-(-n_rows // PART)):
         path = folder / f"part-{number:03}.parquet"
         if not path.exists():
-            pq.write_table(make_table(PART, number + 1, n_columns), path)
+            pq.write_table(make_table(PART, number + 1, n_columns, **more), path)
 
 
 def size_gb(folder: Path) -> float:
@@ -119,11 +127,20 @@ def main() -> None:
     parser.add_argument("--stages", action="store_true")
     parser.add_argument("--fit", action="store_true")
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--anchors", action="store_true")
     given = parser.parse_args()
-    data, out = given.folder / ("fit" if given.fit else "predict"), given.folder / "out"
-    rows = given.rows // 2 if given.fit else given.rows
-    write_folder(data, rows, 50 if given.fit else 20)
+    kind = "fit" if given.fit else "anchors" if given.anchors else "predict"
+    data, out = given.folder / kind, given.folder / "out"
+    rows = given.rows // {"fit": 2, "anchors": 10, "predict": 1}[kind]
+    classes_and_known = {"n_classes": 10, "known": 150 / rows} if given.anchors else {}
+    write_folder(data, rows, 50 if given.fit else 20, **classes_and_known)
     figures: dict[str, object] = {"data_gb": size_gb(data)}
+    if given.anchors:
+        read = (str(data), "--label", "not", "--memory", "0.1")
+        known = (*read, "--true-label", "is")
+        figures["estimate"] = run("estimate", *known, "--out", f"{out}-Q.csv")
+        figures["fit"] = run("fit", *known, "--out", f"{out}-model", "--force")
+        figures["check"] = run("check", f"{out}-model", *read)
     if given.fit:
         options = ("--learner", "network", "--epochs", "1", "--batch-size", "4096")
         options += ("--memory", "0.3", "--out", f"{out}-model", "--force")
@@ -131,7 +148,7 @@ def main() -> None:
         if given.check:
             read = ("--label", "not", "--memory", "0.3")
             figures["check"] = run("check", f"{out}-model", str(data), *read)
-    for network in () if given.fit else given.networks:
+    for network in given.networks if kind == "predict" else ():
         own = read_own(make_table(5000, 0, 20), label="not")
         fit_own(own, network=network, epochs=5)[0].save(given.folder / network)
         if given.stages:

@@ -301,11 +301,14 @@ def predict(
 ) -> Floats:
     """Predict class probabilities for all rows, or for those chosen."""
     chosen = np.arange(len(X)) if chosen is None else chosen
-    parts = [
-        network(torch.from_numpy(X[rows].astype(np.float32))).double().softmax(1).numpy()
-        for rows in np.array_split(chosen, len(chosen) // 5000 + 1)
-    ]
-    return np.concatenate(parts)
+    probs, start = np.empty((len(chosen), 0)), 0
+    for rows in np.array_split(chosen, len(chosen) // 5000 + 1):
+        logits = network(torch.from_numpy(X[rows].astype(np.float32))).double()
+        if not start:  # allocated once: small results between large inputs fragment the memory
+            probs = np.empty((len(chosen), logits.shape[1]))
+        probs[start : start + len(rows)] = logits.softmax(1).numpy()
+        start += len(rows)
+    return probs
 
 
 def mix(evidence: Evidence, candidates: list[Candidate]) -> tuple[Floats, Floats]:

@@ -455,7 +455,7 @@ def _label_shares(
     answers: Observations, n_classes: int
 ) -> tuple[NDArray[np.int64], NDArray[np.generic]]:
     """List examples and their labels, or the shares of labels where examples have several."""
-    if len(np.unique(answers.example)) == len(answers.example):
+    if np.bincount(answers.example).max(initial=0) <= 1:
         return answers.example, answers.label
     counts = np.zeros((answers.n_examples, n_classes), dtype=np.float32)
     np.add.at(counts, (answers.example, answers.label), 1)
