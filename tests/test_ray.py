@@ -206,43 +206,54 @@ def test_runs_of_a_killed_worker_are_trained_again_and_recorded_once(cluster, tm
     assert sorted(record.spec.trial for record in file.read()) == [0, 1, 2, 3]
 
 
-def test_a_driver_that_is_stopped_leaves_whole_records_and_the_next_one_goes_on(cluster, tmp_path):
-    file = RecordFile(tmp_path / "records.jsonl")
+def test_ctrl_c_while_ray_starts_waits_for_it(monkeypatch):
+    import ray
 
-    def stop(record):
-        raise KeyboardInterrupt
+    events = []
 
-    with pytest.raises(KeyboardInterrupt):
-        run(make_specs(4), file, device="cpu", executor=RayExecutor(), on_record=stop)
-    assert len(file.read()) == 1
-    summary = run(make_specs(4), file, device="cpu", executor=RayExecutor())
-    assert (summary.n_done, summary.n_skipped, summary.n_elsewhere) == (3, 1, 0)
-    assert sorted(record.spec.trial for record in file.read()) == [0, 1, 2, 3]
+    def start(*args, **options):  # would crash if it were interrupted
+        os.kill(os.getpid(), signal.SIGINT)
+        events.append("started")
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", start)
+    monkeypatch.setattr(ray, "shutdown", lambda: events.append("stopped"))
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), connect("local"):
+        events.append("used")
+    assert events == ["started", "stopped"]
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 DRIVER = """
     import sys, test_ray
-    from naysay.experiments.runner import RayExecutor, run
+    from naysay.cli import main
     test_ray.connect_driver(sys.argv[1])
-    file = test_ray.RecordFile(sys.argv[2])
-    run(test_ray.make_specs(4, epochs=5), file, device="cpu", executor=RayExecutor())
+    del sys.argv[1]
+    main()
 """
 
 
-def test_a_driver_that_is_killed_is_replaced_by_another_one(cluster, tmp_path):
+@pytest.mark.parametrize("sent, code", [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
+def test_a_command_that_is_stopped_leaves_whole_records_and_the_next_one_goes_on(
+    cluster, tmp_path, sent, code
+):
     file = RecordFile(tmp_path / "records.jsonl")
-    path = f"{SOURCE}:{SUPPORT}:{Path(__file__).parent}"
-    command = [sys.executable, "-c", textwrap.dedent(DRIVER), cluster.address, str(file.path)]
-    with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path}) as driver:
-        while not file.path.exists():
+    asked = ["reproduce", "table2", "--quick", "--trials", "2", "--only", "LM/T*", "--device"]
+    asked += ["cpu", "--out", str(file.path), "--ray", cluster.address]
+    command = [sys.executable, "-c", textwrap.dedent(DRIVER), cluster.address, *asked]
+    env = {**os.environ, "PYTHONPATH": f"{SOURCE}:{SUPPORT}:{Path(__file__).parent}"}
+    with subprocess.Popen(command, env=env, start_new_session=True) as driver:
+        while not file.path.exists() or not file.path.stat().st_size:
             assert driver.poll() is None
             time.sleep(0.02)
-        driver.kill()
+        os.killpg(driver.pid, sent)  # as a terminal does
+        assert driver.wait(30) == code
     n_before = len(file.read())
-    assert 1 <= n_before < 4
-    summary = run(make_specs(4, epochs=5), file, device="cpu", executor=RayExecutor())
-    assert (summary.n_done, summary.n_skipped) == (4 - n_before, n_before)
-    assert sorted(record.spec.trial for record in file.read()) == [0, 1, 2, 3]
+    assert 1 <= n_before < 6
+    done = json.loads(invoke(*asked, "--json").stdout)
+    assert (done["done"], done["on_file"]) == (6 - n_before, n_before)
+    assert len({record.spec.hash for record in file.read()}) == len(file.read()) == 6
 
 
 def invoke(*arguments):

@@ -4,8 +4,11 @@ Ray is an extra, ``naysay[ray]``, and only this module imports it.
 """
 
 import os
+import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any, Protocol, TypeVar
 
 from naysay._base.errors import InvalidInput, NaysayError, WorkerLost
@@ -157,16 +160,40 @@ def connect(address: str) -> Iterator[None]:
         return
     local = {"num_cpus": os.cpu_count(), "include_dashboard": False} if address == "local" else {}
     try:
-        ray.init(address, log_to_driver=False, logging_level="ERROR", **local)
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        raise InvalidInput(
-            "ray (--ray) must be 'local', 'auto' or the address host:port of a Ray cluster that "
-            f"is running. Got {address!r}: {_first_line(error)}."
-        ) from None
-    try:
+        with _interrupted_later():
+            try:
+                ray.init(address, log_to_driver=False, logging_level="ERROR", **local)
+            except (ConnectionError, RuntimeError, ValueError) as error:
+                raise InvalidInput(
+                    "ray (--ray) must be 'local', 'auto' or the address host:port of a Ray cluster "
+                    f"that is running. Got {address!r}: {_first_line(error)}."
+                ) from None
         yield
     finally:
         ray.shutdown()
+
+
+@contextmanager
+def _interrupted_later() -> Iterator[None]:
+    """Hold back the first Ctrl-C until the end of a block: Ray may crash if it cannot start up."""
+    if threading.current_thread() is not threading.main_thread():  # which receives it
+        yield
+        return
+    came = False
+
+    def note(number: int, frame: FrameType | None) -> None:
+        nonlocal came
+        if came:
+            raise KeyboardInterrupt
+        came = True
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        raise KeyboardInterrupt
 
 
 def has_gpus() -> bool:
