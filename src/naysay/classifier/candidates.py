@@ -296,9 +296,7 @@ def _by_fold(
 
 
 @torch.no_grad()
-def predict(
-    network: nn.Module, X: NDArray[Any], chosen: NDArray[np.int64] | None = None
-) -> Floats:
+def predict(network: nn.Module, X: NDArray[Any], chosen: NDArray[np.int64] | None = None) -> Floats:
     """Predict class probabilities for all rows, or for those chosen."""
     chosen = np.arange(len(X)) if chosen is None else chosen
     probs, start = np.empty((len(chosen), 0)), 0
