@@ -49,7 +49,7 @@ def test_a_task_is_created_gone_on_with_exported_and_copied(served, table, tmp_p
     out = tmp_path / "task.db"
     words = (table, "--classes", "ash,elm,fir", "--out", out, "--true-label", "is")
     assert "30 examples, 2 of them known" in run(*words)
-    assert "going on with it" in run(*words)
+    assert "It continues with its own settings" in run(*words)
     run(out)
     assert len(served) == 3
     with Task(out) as task:
@@ -65,7 +65,7 @@ def test_a_task_is_created_gone_on_with_exported_and_copied(served, table, tmp_p
     assert json.loads(run("copy", out, tmp_path / "two.db", "--json"))["naysay_answer"] == 5
     assert json.loads(run("export", out, tmp_path / "ls.json", "--json"))["answers"] == 5
     said = run("import", out, tmp_path / "ls.json")
-    assert said == "0 answers added, 5 were there already, 0 left out.\n"
+    assert said == "0 answers added, 5 existed already, 0 left out.\n"
     assert json.loads(run("import", out, tmp_path / "ls.json", "--json"))["known"] == 5
 
 
@@ -115,7 +115,7 @@ def test_a_model_is_learned_and_said(served, table, tmp_path):
         said = run("learn", out, "--learner", "network")
         assert "Accuracy: " in said
         assert "95 % interval" in said
-        assert "ranked to ask" in said
+        assert "ranked to ask about next" in said
         latest = json.loads(run("learn", out, "--learner", "network", "--json"))
         assert latest["n_answers"] == 20
         saved = task.read(describe, task.settings)
@@ -129,7 +129,7 @@ def test_a_model_is_learned_and_said(served, table, tmp_path):
         (["{empty}", "--classes", "a,b,c", "--out", "{out}"], "must contain images"),
         (["{table}", "--classes", "a,b", "--out", "{out}"], "at least 3 classes"),
         (["{table}", "--out", "{out}"], "--classes must list all classes"),
-        (["{table}", "--classes", "a,b,c"], "Say where to keep the answers"),
+        (["{table}", "--classes", "a,b,c"], "A new task needs --out"),
         (["{table}", "--classes", "a,b,c", "--out", "{out}", "--database", "x"], "not both"),
         (["{table}", "--classes", "a,b,c", "--out", "{other}"], "It was not changed"),
         (["{other}"], "must be the database of an annotation task"),
@@ -231,4 +231,4 @@ def test_a_killed_server_has_lost_nothing_and_a_used_port_is_said(table, tmp_pat
     server.send_signal(signal.SIGINT)  # Ctrl-C
     printed, problem = server.communicate(timeout=30)
     assert (server.returncode, problem) == (0, "")
-    assert f"To go on: naysay annotate {tmp_path / 'task.db'}" in printed
+    assert f"To continue: naysay annotate {tmp_path / 'task.db'}" in printed

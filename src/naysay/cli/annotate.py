@@ -1,4 +1,4 @@
-"""``naysay annotate``: ask annotators on a page, and learn from their answers."""
+"""``naysay annotate``: collect answers on a web page, and learn from them."""
 
 import getpass
 import shlex
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class _WithDefault(TyperGroup):
-    """Runs ``start`` if the first word is no command: ``naysay annotate photos``."""
+    """Runs ``start`` if the first argument is not a command, as in ``naysay annotate photos``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
@@ -31,12 +31,12 @@ class _WithDefault(TyperGroup):
 
 app = typer.Typer(
     cls=_WithDefault,
-    help="Ask annotators on a page, with one key per answer, and learn from their answers.\n\n"
+    help="Ask annotators on a web page, with one key per answer, and learn from their answers.\n\n"
     "Example: naysay annotate photos --classes cat,dog,owl --out task.db",
     no_args_is_help=True,
 )
 TaskFile = Annotated[
-    str, typer.Argument(metavar="TASK", help="The database of a task: a file, or a URL.")
+    str, typer.Argument(metavar="TASK", help="The database of the task: a file or a URL.")
 ]
 
 
@@ -59,7 +59,7 @@ def start(
         str,
         typer.Argument(
             help="Folder of images or texts (.txt), a table (CSV, JSON Lines, Parquet, Excel), or "
-            "the database of a task to go on with."
+            "the database of a task to continue."
         ),
     ],
     classes: Annotated[
@@ -70,68 +70,83 @@ def start(
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where to write the task (SQLite).")
+        Path | None, typer.Option(metavar="FILE", help="File to create for the task (SQLite).")
     ] = None,
     database: Annotated[
         str | None,
         typer.Option(
-            metavar="URL", help="For a team, in place of --out: postgresql://user@host/name"
+            metavar="URL", help="Database for a team, instead of --out: postgresql://user@host/name"
         ),
     ] = None,
     ask: Annotated[
         str,
         typer.Option(
             metavar="which|yes-no|both",
-            help="Ask which class it is not, whether it is a class drawn at random, or either.",
+            help="Ask which class it is not, whether it is a class drawn at random, or "
+            "either question at random.",
         ),
     ] = "which",
     offered: Annotated[
         int | None,
-        typer.Option(help="Classes to choose from; all if there are at most 6, and 4 otherwise."),
+        typer.Option(
+            help="Number of classes to choose from; by default all of up to 6 classes, else 4."
+        ),
     ] = None,
     scheme: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Lists to offer: a folder that naysay design wrote."),
+        typer.Option(
+            metavar="FOLDER", help="Lists of classes to offer: a folder that naysay design wrote."
+        ),
     ] = None,
     none_of_these: Annotated[
-        bool, typer.Option("--none-of-these", help="Offer the answer that it is none of these.")
+        bool, typer.Option("--none-of-these", help="Offer the answer “none of these”.")
     ] = False,
     answers: Annotated[
-        int, typer.Option(min=1, help="Answers wanted for each example, each from another person.")
+        int,
+        typer.Option(min=1, help="Number of answers per example, each from a different person."),
     ] = 1,
     true_label: Annotated[
-        str | None, typer.Option(help="Column of known classes in a table, empty where unknown.")
+        str | None, typer.Option(help="Column of a table with known classes, empty where unknown.")
     ] = None,
     known: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Known classes: CSV with the columns item and class."),
+        typer.Option(
+            metavar="FILE", help="Known classes: a CSV file with the columns item and class."
+        ),
     ] = None,
     known_rate: Annotated[
-        float, typer.Option(min=0, max=0.9, help="Rate of questions about known examples.")
+        float,
+        typer.Option(min=0, max=0.9, help="Share of the questions that are about known examples."),
     ] = 0.1,
     random_share: Annotated[
         float,
         typer.Option(
             min=0.05,
             max=1,
-            help="Share of the examples that is always asked in random order, which the accuracy "
-            "needs; a model may choose among the others.",
+            help="Share of the examples that are always asked about in random order, which the "
+            "accuracy needs. A model may choose the order of the others.",
         ),
     ] = 0.5,
     lease: Annotated[
-        float, typer.Option(min=5, help="Seconds for which a question is reserved for a person.")
+        float, typer.Option(min=5, help="Seconds for which a question stays reserved for a person.")
     ] = 600.0,
     title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
     name: Annotated[
-        str | None, typer.Option(help="Your name in the answers; by default that of your account.")
+        str | None, typer.Option(help="Your name in the answers; by default your account name.")
     ] = None,
     host: Annotated[
-        str, typer.Option(help="Address to listen at; others than 127.0.0.1 need links.")
+        str, typer.Option(help="Address to listen on. Other machines need links.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free port.")] = 8000,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 chooses a free one.")
+    ] = 8000,
     learn_every: Annotated[
         float,
-        typer.Option(min=0, metavar="MINUTES", help="Learn again while answers come in; 0: never."),
+        typer.Option(
+            min=0,
+            metavar="MINUTES",
+            help="Train a model at this interval if there are new answers; 0: never.",
+        ),
     ] = 0.0,
     open_browser: Annotated[
         bool, typer.Option("--open/--no-open", help="Open the page in a browser.")
@@ -139,10 +154,10 @@ def start(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the order of questions.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Start a task, or go on with one, and show its page.
+    """Create a task, or continue one, and serve its web page.
 
-    The page is at an address of this machine, offline and without accounts. Stop it with Ctrl-C;
-    the same command goes on.
+    The page works offline and without accounts. Ctrl-C stops the server, and the same command
+    continues the task.
 
     Example:
 
@@ -183,7 +198,7 @@ def start(
             opens=open_browser and sys.stdout.isatty(),
         )
         if not as_json:
-            typer.echo(f"Stopped. To go on: naysay annotate {shlex.quote(task.name)}")
+            typer.echo(f"Stopped. To continue: naysay annotate {shlex.quote(task.name)}")
 
 
 def _announce(as_json: bool, task: str, page: str, overview: str, is_here: bool) -> None:
@@ -195,7 +210,9 @@ def _announce(as_json: bool, task: str, page: str, overview: str, is_here: bool)
     typer.echo(f"Overview: {overview}")
     if not is_here:
         typer.echo(f"Links for others: naysay annotate invite NAME --task {shlex.quote(task)}")
-        typer.echo("These links go over HTTP: on the internet, put a proxy with HTTPS before it.")
+        typer.echo(
+            "The links use HTTP. On the internet, put a proxy with HTTPS in front of the server."
+        )
     typer.echo("Stop with Ctrl-C. Every answer is saved at once.")
     sys.stdout.flush()
 
@@ -207,13 +224,13 @@ def _target(data: str, out: Path | None, database: str | None) -> str:
     if is_task:
         if out is not None or database is not None:
             raise InvalidInput(
-                f"{data} is a task already; --out and --database are for new ones. To copy it: "
+                f"{data} is a task already; --out and --database create new ones. To copy it: "
                 f"naysay annotate copy {shlex.quote(data)} TARGET"
             )
         return data
     if out is None and database is None:
         raise InvalidInput(
-            "Say where to keep the answers: --out task.db, or --database postgresql://… for a team."
+            "A new task needs --out task.db, or --database postgresql://… for a team."
         )
     return str(out) if database is None else database
 
@@ -226,7 +243,7 @@ def _user() -> str:
 
 
 def _lists(scheme: Path | None, classes: list[str] | None) -> dict[str, Any]:
-    """Read the lists of a scheme."""
+    """Read the lists of a labelling scheme as settings of a task."""
     if scheme is None:
         return {}
     from naysay.design import FIRST_WRONG, Scheme
@@ -252,7 +269,7 @@ def _create_or_check(
     finding: dict[str, Any],
     options: dict[str, Any],
 ) -> None:
-    """Create a task, or check that the one that exists is about the same classes."""
+    """Create a task, or check that the existing task has the same classes."""
     try:
         from naysay.annotation.questions import Settings, find_items
         from naysay.annotation.store import create, has_task
@@ -264,11 +281,11 @@ def _create_or_check(
         with _open(target) as task:
             if classes is not None and tuple(classes) != task.settings.classes:
                 raise InvalidInput(
-                    f"{task.name} has a task with other classes: "
-                    f"{', '.join(task.settings.classes)}. Name another file, or go on with it: "
+                    f"{task.name} contains a task with other classes: "
+                    f"{', '.join(task.settings.classes)}. Choose another file, or continue it: "
                     f"naysay annotate {shlex.quote(task.name)}"
                 )
-        typer.echo("There is a task already: going on with it, with its own settings.", err=True)
+        typer.echo("The task exists already. It continues with its own settings.", err=True)
         return
     if classes is None:
         raise InvalidInput("--classes must list all classes, at least 3: --classes cat,dog,owl")
@@ -285,19 +302,22 @@ def _create_or_check(
 
 @app.command(cls=Command)
 def invite(
-    name: Annotated[str, typer.Argument(help="Name of the person, which answers are stored with.")],
+    name: Annotated[
+        str, typer.Argument(help="Name of the person, which is stored with the answers.")
+    ],
     task: Annotated[
         str, typer.Option(help="The database of the task: a file, or a URL.")
     ] = "task.db",
     owner: Annotated[
-        bool, typer.Option("--owner", help="Let this person see the overview too.")
+        bool, typer.Option("--owner", help="Also let this person see the overview.")
     ] = False,
     url: Annotated[
-        str | None, typer.Option(help="Address of the server; by default where it last ran.")
+        str | None,
+        typer.Option(help="Address of the server; by default the address at which it last ran."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a link that signs a person in. A new link for a name replaces the earlier one.
+    """Print a link with which a person signs in. A new link replaces the earlier one.
 
     Example: naysay annotate invite Ann --task task.db
     """
@@ -320,12 +340,12 @@ def export(
         typer.Option(
             "--format",
             metavar="csv|jsonl|parquet|crowd-kit|label-studio",
-            help="By default, by the name of the file; .json is for Label Studio.",
+            help="By default, the suffix of the file decides; .json means Label Studio.",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write all answers to a file, with what was offered, by whom, and how long it took.
+    """Write all answers to a file, with the offered classes, the person and the time taken.
 
     Example: naysay annotate export task.db answers.csv
     """
@@ -343,18 +363,18 @@ def export(
 def import_(
     task: TaskFile,
     answers: Annotated[
-        Path, typer.Argument(metavar="EXPORT", help="Export of Label Studio: JSON, CSV.")
+        Path, typer.Argument(metavar="EXPORT", help="Export of Label Studio: JSON or CSV.")
     ],
     label: Annotated[
-        str | None, typer.Option(help="Name of the control with the choices, if there are several.")
+        str | None, typer.Option(help="Name of the control with the choices if there are several.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Add answers that were given in Label Studio.
+    """Import answers from Label Studio.
 
-    Examples are found by naysay_item, which naysay writes into the tasks it exports, by the name of
-    their image or by their text. Cancelled annotations are left out, and those that are there
-    already are not added twice.
+    Examples are found by the field naysay_item, which naysay writes into the tasks it exports, by
+    the file name of their image, or by their text. Cancelled annotations are left out, and answers
+    that exist already are not added again.
 
     Example: naysay annotate import task.db export.json
     """
@@ -366,7 +386,7 @@ def import_(
         print_json(counts, indent=None)
     else:
         typer.echo(
-            f"{counts['added']:,} answers added, {counts['known']:,} were there already, "
+            f"{counts['added']:,} answers added, {counts['known']:,} existed already, "
             f"{counts['left_out']:,} left out."
         )
 
@@ -377,9 +397,9 @@ def copy(
     target: Annotated[str, typer.Argument(help="A new file, or the URL of a database.")],
     as_json: AsJson = False,
 ) -> None:
-    """Copy a task with all answers to another database, such as from SQLite to PostgreSQL.
+    """Copy a task with all answers to another database, for example from SQLite to PostgreSQL.
 
-    Stop the server first: answers that come in while it is copied are not in the copy.
+    Stop the server first: the copy lacks answers that arrive while it is made.
 
     Example: naysay annotate copy task.db postgresql://team@server/task
     """
@@ -400,9 +420,11 @@ def learn(
     seed: Annotated[int, typer.Option(min=0, help="Seed of all randomness.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Learn from the present answers: accuracy, people, suspicious answers, what to ask next.
+    """Train a model on the current answers.
 
-    The overview of the task shows the result. The button of the overview runs this command.
+    It estimates the accuracy and how each person answers, lists answers that are probably wrong,
+    and ranks the examples to ask about next. The overview of the task shows the results, and its
+    button runs this command.
 
     Example: naysay annotate learn task.db
     """
@@ -425,5 +447,5 @@ def learn(
     unknown = any(each["probability"] is None for each in report["suspects"])
     typer.echo(
         f"{len(report['suspects'])} answers are {'doubtful' if unknown else 'probably wrong'}; "
-        f"{len(ranked):,} ranked to ask."
+        f"{len(ranked):,} examples were ranked to ask about next."
     )
