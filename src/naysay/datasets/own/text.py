@@ -8,6 +8,7 @@ models overfit many features of few examples with weak labels.
 """
 
 import hashlib
+import importlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -280,8 +281,8 @@ class Embedder:
     """A model of sentence embeddings that is read from a folder as Hugging Face writes it."""
 
     def __init__(self, folder: Path) -> None:
-        try:
-            from transformers import AutoModel, AutoTokenizer
+        try:  # by name: type checkers would spend a quarter of their time on its types
+            transformers: Any = importlib.import_module("transformers")
         except ImportError:
             raise InvalidInput(
                 "text_model (--text-model) needs the package transformers: "
@@ -297,8 +298,10 @@ class Embedder:
             self.sha256 = hashlib.file_digest(file, "sha256").hexdigest()
         try:
             options = {"local_files_only": True, "trust_remote_code": False}
-            self._tokenizer: Any = AutoTokenizer.from_pretrained(folder, **options)
-            self._model: Any = AutoModel.from_pretrained(folder, use_safetensors=True, **options)
+            self._tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder, **options)
+            self._model: Any = transformers.AutoModel.from_pretrained(
+                folder, use_safetensors=True, **options
+            )
         except (OSError, ValueError, KeyError) as error:
             raise InvalidInput(
                 f"text_model (--text-model) must be the folder of a transformers model. {folder} "
