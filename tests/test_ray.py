@@ -333,6 +333,21 @@ def test_files_of_a_folder_are_predicted_for_on_the_cluster(cluster, tmp_path):
     assert len(there) == 60
 
 
+def test_an_error_while_ray_starts_is_a_sentence(monkeypatch):
+    import ray
+
+    def start(*args, **options):
+        raise Exception("The node timed out.\nMore lines.")  # as Ray does
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", start)
+    monkeypatch.setattr(ray, "shutdown", lambda: None)
+    with pytest.raises(InvalidInput, match=r"try again\. Got 'local': The node timed out\.$"):
+        connect("local").__enter__()
+    with pytest.raises(InvalidInput, match=r"that runs\. Got 'h:1': The node timed out\.$"):
+        connect("h:1").__enter__()
+
+
 def test_without_ray_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(InvalidInput, match=r"pip install \"naysay\[ray\]\""), connect("local"):

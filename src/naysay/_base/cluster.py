@@ -163,10 +163,12 @@ def connect(address: str) -> Iterator[None]:
         with _interrupted_later():
             try:
                 ray.init(address, log_to_driver=False, logging_level="ERROR", **local)
-            except (ConnectionError, RuntimeError, ValueError) as error:
+            except Exception as error:  # those of Ray have no common class
+                rule = "must be 'local', 'auto' or the address host:port of a Ray cluster that runs"
+                if address == "local":
+                    rule = "could not be started on this machine; if it is very busy, try again"
                 raise InvalidInput(
-                    "ray (--ray) must be 'local', 'auto' or the address host:port of a Ray cluster "
-                    f"that is running. Got {address!r}: {_first_line(error)}."
+                    f"ray (--ray) {rule}. Got {address!r}: {_first_line(error)}."
                 ) from None
         yield
     finally:
