@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from naysay import ComplementaryClassifier, InvalidData, InvalidInput, TransitionMatrix
 from naysay._base.mapped import find_pages
+from naysay.classifier import learner, transition_estimate
 from naysay.cli import app
 from naysay.datasets.own import read_features, read_own
 from naysay.workflows import predict
@@ -84,11 +85,15 @@ def test_fit_and_check_are_those_of_data_in_memory_for_the_same_order(folder, wh
     assert first == second
 
 
-def test_the_matrix_is_that_of_data_in_memory(folder, whole):
-    options = {"learner": "network", "epochs": 2, "refine": False}
+def test_the_matrix_is_that_of_data_in_memory(folder, whole, monkeypatch):
+    for name, size in (("_MOST", 250), ("_SAMPLE", 250), ("_LEAST_SAMPLE", 50)):
+        monkeypatch.setattr(learner, name, size)
+    monkeypatch.setattr(transition_estimate, "_MOST_REFINED", 300)
     small, large = read_own(whole, **NAMED), read_own(folder, **NAMED, memory=0)
-    Q = estimate_own(small, **options).transition
-    assert estimate_own(large, window=None, memory=0, **options).transition == Q
+    first = estimate_own(small, epochs=2)
+    second = estimate_own(large, epochs=2, window=None, memory=0)
+    assert first.to_dict() == second.to_dict()
+    assert first.to_dict()["refined_on"] == first.agreement.n_labels == 300
 
 
 def test_predictions_for_a_folder_are_those_for_its_files(folder, whole, model, tmp_path):
