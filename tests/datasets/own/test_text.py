@@ -146,11 +146,13 @@ def text_model(tmp_path_factory):
     return folder
 
 
-def test_embeddings_are_the_scaled_mean_of_the_vectors_of_all_tokens(text_model):
+def test_embeddings_are_the_scaled_mean_of_the_vectors_of_all_tokens(text_model, capfd):
     from transformers import AutoModel, AutoTokenizer
 
     texts = [*TEXTS[:40], None]
+    capfd.readouterr()
     recipe, X = fit({"x": texts}, text=["x"], text_model=text_model)
+    assert capfd.readouterr().err == ""  # no progress bar of transformers
     assert X.shape == (41, 8 + 1)
     assert_array_equal(X[40], np.eye(9)[-1])
     tokenizer, model = (each.from_pretrained(text_model) for each in (AutoTokenizer, AutoModel))

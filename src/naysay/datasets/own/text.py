@@ -296,6 +296,9 @@ class Embedder:
             )
         with weights.open("rb") as file:
             self.sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        logging = transformers.utils.logging
+        shows_bar = logging.is_progress_bar_enabled()
+        logging.disable_progress_bar()  # it is drawn even where there is no terminal
         try:
             options = {"local_files_only": True, "trust_remote_code": False}
             self._tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder, **options)
@@ -307,6 +310,9 @@ class Embedder:
                 f"text_model (--text-model) must be the folder of a transformers model. {folder} "
                 f"cannot be read: {shorten(str(error))}."
             ) from None
+        finally:
+            if shows_bar:
+                logging.enable_progress_bar()
         self._model.eval().requires_grad_(False)
         self.n_features = int(self._model.config.hidden_size)
         longest = getattr(self._model.config, "max_position_embeddings", 512)
