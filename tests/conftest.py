@@ -36,6 +36,9 @@ settings.register_profile("repeatable", derandomize=True, database=None, deadlin
 settings.register_profile("exploring", deadline=None)
 settings.load_profile("exploring" if "NAYSAY_EXPLORE" in os.environ else "repeatable")
 
+# Python imports it in the workers of a cluster, where it replaces a function.
+collect_ignore = ["support/ray_workers"]
+
 # A file of tests runs in one process, so that its fixtures are made once. The slowest come first,
 # so that no process is left with one of them at the end.
 SLOW_FILES = (

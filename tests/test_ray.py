@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import textwrap
 import threading
 import time
 from pathlib import Path
@@ -35,7 +34,7 @@ from naysay.experiments.spec import RunSpec
 from naysay.workflows import sweep
 from naysay.workflows.fit import fit_own
 from places import SOURCE, SUPPORT
-from small_sets import make_digits, use_digits
+from small_sets import make_digits
 
 pytestmark = [
     pytest.mark.skipif(
@@ -72,15 +71,17 @@ def cluster():
         tempfile.TemporaryDirectory(prefix="ray", dir="/tmp") as folder,
         pytest.MonkeyPatch.context() as patch,
     ):
-        patch.setenv("PYTHONPATH", f"{SOURCE}:{SUPPORT}")
+        patch.setenv("PYTHONPATH", f"{SOURCE}:{SUPPORT}:{SUPPORT / 'ray_workers'}")
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        # idle workers, which have loaded torch, must outlive those of another driver
+        patch.setenv("RAY_idle_worker_killing_time_threshold_ms", "600000")
         patch.setenv("RAY_TMPDIR", folder)  # a cluster writes its address to the folder ray in it
         Path(folder, "ray").mkdir()
         size = {"num_cpus": 1, "object_store_memory": 10**8}
         patch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)  # its data would be lost
         nodes = start_nodes(size)
         try:
-            connect_driver(nodes.address)
+            ray.init(nodes.address, log_to_driver=False, logging_level="ERROR")
             yield nodes
         finally:
             ray.shutdown()
@@ -103,14 +104,6 @@ def start_nodes(size):
         else:
             return nodes
     raise AssertionError
-
-
-def connect_driver(address):
-    """Connect to workers for whom every data set is scikit-learn's digits."""
-    import ray
-
-    hook = {"worker_process_setup_hook": use_digits}
-    ray.init(address, log_to_driver=False, logging_level="ERROR", runtime_env=hook)
 
 
 def test_jobs_come_back_as_they_are_done_and_run_at_the_same_time(cluster, tmp_path):
@@ -225,15 +218,6 @@ def test_ctrl_c_while_ray_starts_waits_for_it(monkeypatch):
     assert signal.getsignal(signal.SIGINT) is before
 
 
-DRIVER = """
-    import sys, test_ray
-    from naysay.cli import main
-    test_ray.connect_driver(sys.argv[1])
-    del sys.argv[1]
-    main()
-"""
-
-
 @pytest.mark.parametrize("sent, code", [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
 def test_a_command_that_is_stopped_leaves_whole_records_and_the_next_one_goes_on(
     cluster, tmp_path, sent, code
@@ -241,9 +225,8 @@ def test_a_command_that_is_stopped_leaves_whole_records_and_the_next_one_goes_on
     file = RecordFile(tmp_path / "records.jsonl")
     asked = ["reproduce", "table2", "--quick", "--trials", "2", "--only", "LM/T*", "--device"]
     asked += ["cpu", "--out", str(file.path), "--ray", cluster.address]
-    command = [sys.executable, "-c", textwrap.dedent(DRIVER), cluster.address, *asked]
-    env = {**os.environ, "PYTHONPATH": f"{SOURCE}:{SUPPORT}:{Path(__file__).parent}"}
-    with subprocess.Popen(command, env=env, start_new_session=True) as driver:
+    command = [sys.executable, "-m", "naysay", *asked]
+    with subprocess.Popen(command, start_new_session=True) as driver:
         while not file.path.exists() or not file.path.stat().st_size:
             assert driver.poll() is None
             time.sleep(0.02)

@@ -17,10 +17,3 @@ def make_digits(*, tables=False):
     source = datasets.Provenance("scikit-learn", "", "", ())
     names, numbers = tuple(map(str, range(10))), tuple(range(1, 11))
     return datasets.Dataset("digits", train, test, names, numbers, source)
-
-
-def use_digits():
-    """Let every data set be the digits, in the process of a worker."""
-    from naysay.experiments import tasks
-
-    tasks._load = lambda name, folder: make_digits()
