@@ -216,7 +216,7 @@ def _resolve(path: str | Path) -> Path:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return numbers that tell a file or folder from one that takes its place; None if missing."""
+    """Return numbers that identify a file or folder even if its path is reused; None if missing."""
     try:
         found = path.stat()
     except (FileNotFoundError, NotADirectoryError, ValueError):

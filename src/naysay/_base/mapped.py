@@ -52,7 +52,7 @@ def new_array(shape: tuple[int, ...], dtype: DTypeLike, *, most_bytes: float) ->
 
 
 def find_pages(array: Any) -> mmap.mmap | None:
-    """Find the memory map that an array, or what it is a view of, is in."""
+    """Find the memory map that contains an array or the array that it is a view of."""
     while isinstance(array, np.ndarray | memoryview):
         array = array.base if isinstance(array, np.ndarray) else array.obj
     return array if isinstance(array, mmap.mmap) else None

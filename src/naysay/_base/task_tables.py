@@ -213,7 +213,7 @@ def clear_errors(name: str) -> Iterator[None]:
 
 
 def read_settings(connection: sa.Connection, name: str) -> dict[str, Any]:
-    """Read the settings of a task, and refuse the databases of others and of newer versions."""
+    """Read the settings of a task; databases of other programs or newer versions are an error."""
     try:
         found = sa.inspect(connection).has_table(task_table.name)
         rows = connection.execute(sa.select(task_table)).all() if found else []

@@ -174,7 +174,7 @@ def fit_trees(evidence: Evidence, posteriors: list[Floats]) -> Candidate:
 def _fit_forest(
     evidence: Evidence, targets: Floats, rows: NDArray[Any], n_trees: int, *, least: int
 ) -> Forest:
-    """Fit trees to the targets of some rows, with at least so many of them in a leaf."""
+    """Fit trees to the targets of some rows, with a minimum number of rows in each leaf."""
     from sklearn.ensemble import ExtraTreesRegressor
 
     n_features = evidence.X.shape[1]

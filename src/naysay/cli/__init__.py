@@ -143,7 +143,7 @@ _SPELLED = {"–": "-", "…": "...", "█": "#", "×": "x", "±": "+-", "“": 
 
 
 def _spell_out(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Encode what a stream cannot: bytes of file names as they are, other characters in ASCII."""
+    """Encode what a stream cannot: bytes of file names unchanged, other characters in ASCII."""
     assert isinstance(error, UnicodeEncodeError)
     character = error.object[error.start]
     if "\udc80" <= character <= "\udcff":

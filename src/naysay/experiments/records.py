@@ -87,7 +87,7 @@ class RunRecord:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """Make a record from the values that `as_json` returned, and refuse all others."""
+        """Make a record from the values that `as_json` returned; other values are an error."""
         plain = dict(values)
         checksum = plain.pop("checksum", None)  # older records have none
         if checksum is not None and checksum != _checksum(plain):
@@ -244,7 +244,7 @@ def _parse(line: bytes) -> dict[str, Any]:
 
 
 def _is_whole(tail: bytes) -> bool:
-    """Check whether what follows the last line end is a record that lacks only its line end."""
+    """Check whether the text after the last line end is a record that lacks only a line end."""
     try:
         _parse(tail)
     except InvalidData:

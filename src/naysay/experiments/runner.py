@@ -147,7 +147,7 @@ def _train(group: Group, *, device: str, data_dir: Path | None) -> list[RunRecor
 
 @lru_cache
 def _facts(device: torch.device) -> dict[str, Any]:
-    """Look up what trains: the name of the device, and the versions of the code."""
+    """Look up the name of the device and the versions of the code."""
     name = f"{cpu_name()}, {os.cpu_count()} cores"
     if device.type == "cuda":
         name = torch.cuda.get_device_name(device)

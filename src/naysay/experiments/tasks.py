@@ -441,7 +441,7 @@ def _draw(split: Split, size: int | None, rng: np.random.Generator) -> Split:
 def _draw_labels(
     Q: TransitionMatrix, y: NDArray[np.int64], rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Draw complementary labels until every class occurs that can, since others are not learned.
+    """Draw complementary labels until every possible class occurs: others cannot be learned.
 
     With many classes and few examples, a class may by chance not occur among the labels.
     """

@@ -104,7 +104,7 @@ def classifier_arguments(spec: RunSpec, n_samples: int) -> dict[str, Any]:
 
 
 def unknown_options(spec: RunSpec) -> list[str]:
-    """List the options, with their values, that this version does not know."""
+    """List the options, with their values, that this version does not have."""
     return [
         f"{name}={value!r}"
         for name, value in spec.options.items()

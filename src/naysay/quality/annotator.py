@@ -407,7 +407,7 @@ def _log_likelihood(wrong: Floats, correct: Floats, rate: float) -> float:
 
 
 def _bisect(is_below: Callable[[float], bool], low: float, high: float) -> float:
-    """Find where a condition that holds from `low` on ceases to hold, to six decimals."""
+    """Find the end of the range, starting at `low`, in which a condition holds, to six decimals."""
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
         low, high = (middle, high) if is_below(middle) else (low, middle)

@@ -174,7 +174,7 @@ def find_wrong_answers(
     mistakes: float = 0.0,
     rate: MistakeRate | None = None,
 ) -> WrongLabels | None:
-    """Rank all answers by the probability that they are wrong; None if this cannot be said.
+    """Rank all answers by the probability that they are wrong; None if it is unknown.
 
     `matrices` has the matrix of each annotator who answered, `held_out` says which examples the
     model was not trained on, if not all, and `mistakes` is the rate of mistaken answers to

@@ -140,7 +140,7 @@ def evaluate(
 
 
 def describe_refutation(reason: str) -> str:
-    """Describe what refutes the matrix, what follows, and what to do."""
+    """Describe why the labels refute the matrix, the consequences, and the remedies."""
     return (
         f"{reason[0].upper()}{reason[1:]}. The accuracy cannot be estimated with it. {WHAT_TO_DO}"
     )

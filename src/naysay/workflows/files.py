@@ -49,7 +49,7 @@ def read_fit_inputs(
     allow_diagonal: bool = False,
     **reading: Any,
 ) -> FitInputs:
-    """Read data and what belongs to them: a file of anchors, and a file or folder of matrices.
+    """Read the data, a file of anchors, and a file or folder of matrices.
 
     Parameters
     ----------

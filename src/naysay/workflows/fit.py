@@ -199,7 +199,7 @@ def refuted_at_once(
 
 
 def _choose_matrix(own: OwnData, transition: Any, n_more_anchors: int) -> tuple[Any, str]:
-    """Choose between the given, the uniform and an estimated matrix, and say where it is from."""
+    """Choose between the given, the uniform and an estimated matrix, and name its origin."""
     if isinstance(transition, TransitionMatrix | Mapping):
         given, origin = check_matrices(own, transition), "given"
     else:

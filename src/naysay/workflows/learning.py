@@ -1,4 +1,4 @@
-"""Learn from the present answers of an annotation task, and find what to ask next."""
+"""Train on the current answers of an annotation task, and rank the examples to ask about."""
 
 import json
 from collections import Counter, defaultdict

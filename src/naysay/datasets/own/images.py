@@ -88,7 +88,7 @@ class ImageRecipe:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Restore a recipe from the values of `to_dict`, and refuse all others."""
+        """Restore a recipe from the values of `to_dict`; other values are an error."""
         try:
             if values["kind"] != "images":
                 raise ValueError("not a recipe for images")

@@ -207,7 +207,7 @@ def _results(annotation: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
 def _choices(
     annotation: Mapping[str, Any], control: str | None
 ) -> tuple[list[str], Mapping[str, Any]]:
-    """List the choices of an annotation that was not cancelled, and what naysay had shown."""
+    """List the choices of an annotation that was not cancelled, and the offered classes."""
     chosen: list[str] = []
     shown: Mapping[str, Any] = {}
     for result in _results(annotation):

@@ -225,7 +225,7 @@ class Recipe:
     def from_dict(
         cls, values: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float32]] | None = None
     ) -> Self:
-        """Restore a recipe from the values of `to_dict` and its `arrays`, and refuse all others."""
+        """Restore a recipe from the values of `to_dict` and its `arrays`; others are an error."""
         try:
             columns = tuple(
                 _column_from_dict(column, _of_column(arrays or {}, index))
@@ -400,7 +400,7 @@ def _ignoring(name: str) -> str:
 
 
 def _refuse_columns(bad: Mapping[str, str], source: str) -> NoReturn:
-    """Refuse all columns that cannot be features at once, by the error of each."""
+    """Raise one error for all columns that cannot be features, with the reason for each."""
     if len(bad) == 1:
         raise InvalidData(*bad.values())
     shown = list(bad.values())[:_MOST_REFUSED]

@@ -136,7 +136,7 @@ def find_format(data: Any, delimiter: str | None) -> tuple[str, str | None]:
 
 
 def _expand(file: gzip.GzipFile, source: str) -> bytes:
-    """Read a compressed file, but no more of it than memory may hold."""
+    """Read a compressed file, up to the number of bytes that may be kept in memory."""
     content = io.BytesIO()
     while part := file.read(1 << 20):
         content.write(part)
