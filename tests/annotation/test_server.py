@@ -1,6 +1,7 @@
 """The server: who may do what, what is refused, and what is never served."""
 
 import json
+import os
 import subprocess
 import sys
 import uuid
@@ -9,8 +10,9 @@ import pytest
 from PIL import Image
 from starlette.testclient import TestClient
 
+from naysay import InvalidInput
 from naysay.annotation import server as server_module
-from naysay.annotation.questions import Settings, find_items
+from naysay.annotation.questions import Item, Settings, find_items
 from naysay.annotation.server import Server, is_loopback
 from naysay.annotation.store import Task, create
 
@@ -172,6 +174,17 @@ def test_the_owner_sees_figures_invites_reopens_and_exports(task, local):
     assert first["deal"] in [each["deal"] for each in questions(local)]
     assert local.post("/api/owner/reopen", headers=PAGE, json={"ids": 3}).status_code == 400
     assert local.get("/api/owner/export/exe").status_code == 404
+
+
+def test_a_title_that_is_not_utf8_can_be_shown(tmp_path):
+    title = os.fsdecode(b"ph\xffotos")  # of a folder
+    create(tmp_path / "t.db", Settings.of(CLASSES, title=title), [Item("1", {"x": 1})])
+    with Task(tmp_path / "t.db") as opened:
+        app = Server(opened, local=opened.local_person("me"), port=1).app
+        client = TestClient(app, base_url="http://127.0.0.1:8000", client=("127.0.0.1", 5))
+        assert client.get("/api/next").json()["task"]["title"] == title
+    with pytest.raises(InvalidInput, match="distinct names in UTF-8"):
+        Settings.of(["cat", "dog", title])
 
 
 def test_a_lost_database_is_said_and_nothing_is_acknowledged(task, local, tmp_path):

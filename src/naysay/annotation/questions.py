@@ -83,10 +83,11 @@ class Settings:
                 f"A task needs at least 3 classes (--classes). Got {len(names)}: {', '.join(names)}"
                 ". With 2 classes, a complementary label says the same as an ordinary label."
             )
-        if not all(names) or len(set(names)) != len(names) or any("|" in name for name in names):
+        is_odd = any("|" in name or name != printable(name) for name in names)
+        if not all(names) or len(set(names)) != len(names) or is_odd:
             raise InvalidInput(
-                "classes (--classes) must be distinct names that are not empty and do not contain "
-                "“|”, which separates the offered classes in the exported answers."
+                "classes (--classes) must be distinct names in UTF-8 that are not empty and do not "
+                "contain “|”, which separates the offered classes in the exported answers."
             )
         if given.get("ask", "which") not in QUESTIONS:
             raise InvalidInput(f"ask (--ask) must be one of {', '.join(QUESTIONS)}.")

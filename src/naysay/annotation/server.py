@@ -211,7 +211,7 @@ class Server:
         deal = self.task.submit(self.task.queue.deal, {who.id: _AHEAD})
         questions = (await asyncio.wrap_future(deal))[who.id]
         progress = await asyncio.to_thread(self.task.progress, who.id)
-        return JSONResponse(
+        return _Json(
             {
                 "questions": [self._question(each) for each in questions],
                 "progress": progress,
@@ -246,7 +246,7 @@ class Server:
         want = min(want, _MOST_AHEAD) if isinstance(want, int) else 0
 
         status, more = await asyncio.wrap_future(self.task.submit_answer(who.id, said, want))
-        return JSONResponse({"status": status, "questions": [self._question(e) for e in more]})
+        return _Json({"status": status, "questions": [self._question(e) for e in more]})
 
     async def undo(self, request: Request) -> Response:
         """Withdraw an answer, and send its question again."""
@@ -255,7 +255,7 @@ class Server:
         question = await asyncio.wrap_future(job)
         if question is None:
             raise HTTPException(404, "This answer does not exist.")
-        return JSONResponse({"question": self._question(question)})
+        return _Json({"question": self._question(question)})
 
     async def later(self, request: Request) -> Response:
         """Put a question off."""
@@ -263,12 +263,12 @@ class Server:
         _check_number(said)
         job = self.task.submit(self.task.queue.later, who.id, said["deal"])
         done = await asyncio.wrap_future(job)
-        return JSONResponse({"status": "later" if done else "not leased"})
+        return _Json({"status": "later" if done else "not leased"})
 
     async def progress(self, request: Request) -> Response:
         """Send the numbers of answers."""
         who = self.person(request)
-        return JSONResponse(await asyncio.to_thread(self.task.progress, who.id))
+        return _Json(await asyncio.to_thread(self.task.progress, who.id))
 
     async def image(self, request: Request) -> Response:
         """Send the image of an item."""
@@ -297,7 +297,7 @@ class Server:
         """Send the figures for the page of the owner."""
         self.owner(request)
         found = await asyncio.to_thread(self.task.read, overview.describe, self.settings)
-        return JSONResponse({**found, "learning": self.learner.state()})
+        return _Json({**found, "learning": self.learner.state()})
 
     async def reopen(self, request: Request) -> Response:
         """Withdraw answers, so that their questions are asked again."""
@@ -306,21 +306,21 @@ class Server:
         keys = said.get("ids")
         if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
             raise HTTPException(400, "ids must be a list of the ids of answers.")
-        return JSONResponse({"reopened": await asyncio.to_thread(self.task.reopen, keys[:1000])})
+        return _Json({"reopened": await asyncio.to_thread(self.task.reopen, keys[:1000])})
 
     async def invite(self, request: Request) -> Response:
         """Add a person, and send their link."""
         self.owner(request)
         _, said = await self.asker(request)
         token = await asyncio.to_thread(self.task.invite, str(said.get("name", "")))
-        return JSONResponse({"link": f"{request.base_url}?token={token}"})
+        return _Json({"link": f"{request.base_url}?token={token}"})
 
     async def learn(self, request: Request) -> Response:
         """Start a process that trains a model on the current answers."""
         self.owner(request)
         await self.asker(request)
         await self.learner.start()
-        return JSONResponse(self.learner.state())
+        return _Json(self.learner.state())
 
     async def export(self, request: Request) -> Response:
         """Send all answers while they are read."""
@@ -420,7 +420,7 @@ class Guard:
         if problem is None:
             await self.app(scope, receive, send_guarded)
         else:
-            await JSONResponse({"error": problem[1]}, problem[0])(scope, receive, send_guarded)
+            await _Json({"error": problem[1]}, problem[0])(scope, receive, send_guarded)
 
     def _problem(self, method: str, headers: dict[str, str]) -> tuple[int, str] | None:
         host = headers.get("host", "")
@@ -476,6 +476,14 @@ def _page(name: str, status: int = 200) -> Response:
     return FileResponse(PAGE / name, status_code=status, headers={"cache-control": "no-cache"})
 
 
+class _Json(JSONResponse):
+    """JSON in ASCII, which can contain names of files that are not UTF-8."""
+
+    def render(self, content: Any) -> bytes:
+        """Encode the content."""
+        return json.dumps(content, separators=(",", ":")).encode("ascii")
+
+
 async def _refuse(request: Request, error: Exception) -> Response:
     """Respond to an error with one line that describes it."""
     status, text = 500, str(error)
@@ -485,4 +493,4 @@ async def _refuse(request: Request, error: Exception) -> Response:
         status = 503
     elif isinstance(error, InvalidInput):
         status = 400
-    return JSONResponse({"error": text}, status)
+    return _Json({"error": text}, status)
