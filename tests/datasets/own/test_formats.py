@@ -1,5 +1,6 @@
 import datetime
 import gzip
+import os
 import sys
 import time
 import zipfile
@@ -122,6 +123,14 @@ def test_small_files_that_would_fill_the_memory_are_refused_before(tmp_path, mon
     monkeypatch.setenv("NAYSAY_MAX_GB", "1e-3")
     with pytest.raises(InvalidData, match=r"must contain at most 0\.001 GB"):
         read_table(path)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="no such device")
+def test_a_device_without_end_is_refused(tmp_path, monkeypatch):
+    os.symlink("/dev/zero", tmp_path / "t.csv")
+    monkeypatch.setenv("NAYSAY_MAX_GB", "1e-3")
+    with pytest.raises(InvalidData, match=r"must contain at most 0\.001 GB"):
+        read_table(tmp_path / "t.csv")
 
 
 def test_one_text_of_many_cells_counts_many_times(tmp_path, monkeypatch):

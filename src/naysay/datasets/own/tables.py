@@ -83,7 +83,8 @@ def read_table(
         table = _with_numbers(read_excel(Path(data), source), text, decimal)
         return check_table(table, source)
     with open_text(data, source) as file:
-        content = _expand(file, source) if isinstance(file, gzip.GzipFile) else file.read()
+        is_file = not isinstance(file, gzip.GzipFile) and Path(data).is_file()
+        content = file.read() if is_file else _read_on(file, source)
     return check_table(parse_text(kind, content, source, text, delimiter, decimal), source)
 
 
@@ -135,8 +136,8 @@ def find_format(data: Any, delimiter: str | None) -> tuple[str, str | None]:
     return kind, "\t" if suffix[0] == ".tsv" and delimiter is None else delimiter
 
 
-def _expand(file: gzip.GzipFile, source: str) -> bytes:
-    """Read a compressed file, up to the number of bytes that may be kept in memory."""
+def _read_on(file: BinaryIO, source: str) -> bytes:
+    """Read a compressed file, a pipe or a device, but no more of it than memory may hold."""
     content = io.BytesIO()
     while part := file.read(1 << 20):
         content.write(part)
