@@ -2,7 +2,7 @@
 
     python benchmarks/bench_large_predict.py FOLDER [--rows 20000000] [--ray] [--stages]
     python benchmarks/bench_large_predict.py FOLDER --fit [--check]
-    python benchmarks/bench_large_predict.py FOLDER --anchors
+    python benchmarks/bench_large_predict.py FOLDER --anchors [estimate fit check]
 
 The data, 20 columns of float64 and 4 classes (--fit: 50 columns and half of the rows, about 4 GB;
 --anchors: a tenth of the rows, 10 classes, about 150 true labels), are written to FOLDER first,
@@ -10,8 +10,8 @@ unless they are there. Appends one JSON line to ``results/large_predict.jsonl``.
 the resident memory of the process of the command, with the pages of files that it has mapped, and
 ``anonymous_gb`` is that without them; with --ray, also the sum over its workers is recorded. With
 --check, the fitted model is also checked with the same data. With --anchors, the matrix is
-estimated alone, and a model is fitted with it and checked, all with --memory 0.1. --stages records
-what each step of predict takes, in one thread.
+estimated, a model is fitted with such an estimate and checked, all with --memory 0.1. --stages
+records what each step of predict takes, in one thread.
 """
 
 import argparse
@@ -127,20 +127,23 @@ def main() -> None:
     parser.add_argument("--stages", action="store_true")
     parser.add_argument("--fit", action="store_true")
     parser.add_argument("--check", action="store_true")
-    parser.add_argument("--anchors", action="store_true")
+    parser.add_argument("--anchors", nargs="*", metavar="COMMAND")
     given = parser.parse_args()
-    kind = "fit" if given.fit else "anchors" if given.anchors else "predict"
+    kind = "fit" if given.fit else "predict" if given.anchors is None else "anchors"
     data, out = given.folder / kind, given.folder / "out"
     rows = given.rows // {"fit": 2, "anchors": 10, "predict": 1}[kind]
-    classes_and_known = {"n_classes": 10, "known": 150 / rows} if given.anchors else {}
+    classes_and_known = {"n_classes": 10, "known": 150 / rows} if kind == "anchors" else {}
     write_folder(data, rows, 50 if given.fit else 20, **classes_and_known)
     figures: dict[str, object] = {"data_gb": size_gb(data)}
-    if given.anchors:
+    if kind == "anchors":
         read = (str(data), "--label", "not", "--memory", "0.1")
-        known = (*read, "--true-label", "is")
-        figures["estimate"] = run("estimate", *known, "--out", f"{out}-Q.csv")
-        figures["fit"] = run("fit", *known, "--out", f"{out}-model", "--force")
-        figures["check"] = run("check", f"{out}-model", *read)
+        commands = {
+            "estimate": (*read, "--true-label", "is", "--out", f"{out}-Q.csv"),
+            "fit": (*read, "--true-label", "is", "--out", f"{out}-model", "--force"),
+            "check": (f"{out}-model", *read),
+        }
+        for name in given.anchors or commands:
+            figures[name] = run(name, *commands[name])
     if given.fit:
         options = ("--learner", "network", "--epochs", "1", "--batch-size", "4096")
         options += ("--memory", "0.3", "--out", f"{out}-model", "--force")
