@@ -116,7 +116,7 @@ def test_estimating_gives_each_annotator_a_matrix():
     clf, report = fit_own(own, transition="estimate", learner="network", epochs=3)
     assert set(clf.transitions_) == set(report.transitions) == {"ann", "bob"}
     assert "Each of 2 annotators" in render_fit_page(report)
-    clf, report = fit_own(own, transition="estimate", method="pc", epochs=1)
+    clf, report = fit_own(own, transition="estimate", learner="network", method="pc", epochs=1)
     assert clf.transitions_ == {}
     assert "method 'pc' cannot use a matrix for each annotator" in " ".join(report.warnings)
 
@@ -125,7 +125,7 @@ def test_estimating_gives_each_annotator_a_matrix():
 def test_annotators_of_one_habit_share_a_matrix():
     habits = dict.fromkeys(HABITS, HABITS["ann"])
     own = read_own(make_frame(400, habits=habits)[0], **ROLES)
-    clf, report = fit_own(own, transition="estimate", epochs=5)
+    clf, report = fit_own(own, transition="estimate", learner="network", epochs=5)
     assert clf.transitions_ == {}
     assert "their answers do not differ significantly" in " ".join(report.warnings)
     assert "All labels." in render_fit_page(report)
@@ -157,8 +157,9 @@ def test_the_folder_of_a_design_is_a_folder_of_matrices(tmp_path):
     scheme.write(tmp_path / "task")
     for where in ("task", "task/matrices"):
         done = run(
-            "fit", tmp_path / "answers.csv", "--label=answer", "--annotator=group", "--epochs=10",
-            "--transition", tmp_path / where, "--out", tmp_path / "model", "--json", "--force",
+            "fit", tmp_path / "answers.csv", "--label=answer", "--annotator=group",
+            "--learner=network", "--epochs=10", "--transition", tmp_path / where,
+            "--out", tmp_path / "model", "--json", "--force",
         )  # fmt: skip
         assert done.exit_code == 0, done.output
         assert json.loads(done.stdout)["transitions"].keys() == set(scheme.names)
@@ -219,7 +220,9 @@ def test_matrices_without_answers_and_answers_by_nobody_are_told():
     frame, _ = make_frame(200)
     frame.loc[40:49, "who"] = None
     own = read_own(frame, **ROLES)
-    clf, report = fit_own(own, transition={**HABITS, "eve": HABITS["ann"]}, epochs=2)
+    clf, report = fit_own(
+        own, transition={**HABITS, "eve": HABITS["ann"]}, learner="network", epochs=2
+    )
     told = " ".join(report.warnings)
     assert "'eve': a matrix was given, but there are no answers" in told
     assert "Some answers have no annotator" in told
@@ -238,7 +241,7 @@ def test_answers_that_exclude_every_class_need_annotators_who_err():
         name: TransitionMatrix(0.9 * np.asarray(Q) + 0.1 * np.eye(3), CLASSES, allow_diagonal=True)
         for name, Q in HABITS.items()
     }
-    _, report = fit_own(own, transition=erring, epochs=1)
+    _, report = fit_own(own, transition=erring, learner="network", epochs=1)
     assert report.suspects is not None
 
 
