@@ -39,6 +39,11 @@ def classifier(**options):
     )
 
 
+def only_estimating(**options):
+    """Make a classifier of which only the estimate of Q matters."""
+    return classifier(estimation_epochs=20, **options).set_params(epochs=1)
+
+
 @pytest.fixture(scope="module")
 def fitted():
     return classifier().fit(X, Q.sample(y), anchors=(X[ANCHORS], y[ANCHORS]))
@@ -61,12 +66,14 @@ def test_the_matrix_can_be_estimated_without_training_a_classifier(fitted):
     assert found.warnings == fitted.transition_estimate_.warnings
     assert not hasattr(clf, "network_")
     assert clf.transition == "uniform"
+    clf.set_params(estimation_epochs=1)
     scaled = clf.estimate_transition(X, Q.sample(y), anchors=(X[ANCHORS] / 16, y[ANCHORS]))
     assert "The anchors do not look like X" in scaled.warnings[0]
 
 
 def test_without_refining_the_matrix_is_that_of_the_anchors(fitted):
-    plain = classifier(refine=False).fit(X, Q.sample(y), anchors=(X[ANCHORS], y[ANCHORS]))
+    plain = only_estimating(refine=False)
+    plain.fit(X, Q.sample(y), anchors=(X[ANCHORS], y[ANCHORS]))
     assert (
         plain.transition_
         == plain.transition_estimate_.from_anchors
@@ -77,7 +84,8 @@ def test_without_refining_the_matrix_is_that_of_the_anchors(fitted):
 
 def test_a_diagonal_is_estimated_where_annotators_may_err():
     wrong = TransitionMatrix(0.9 * np.asarray(Q) + 0.1 * np.eye(10), allow_diagonal=True)
-    clf = classifier(allow_diagonal=True).fit(X, wrong.sample(y), anchors=(X[ANCHORS], y[ANCHORS]))
+    clf = only_estimating(allow_diagonal=True)
+    clf.fit(X, wrong.sample(y), anchors=(X[ANCHORS], y[ANCHORS]))
     assert 0.03 < np.asarray(clf.transition_).diagonal().mean() < 0.2
     low, high = clf.transition_estimate_.mistakes.interval
     assert low < 0.1 < high < 0.25
@@ -90,7 +98,8 @@ def test_uniform_annotators_who_err_do_not_get_a_zero_diagonal():
     few = y < 4
     anchors = ANCHORS[:40]
     labels = wrong.sample(y[few], seed=1)
-    clf = classifier(allow_diagonal=True).fit(X[few], labels, anchors=(X[anchors], y[anchors]))
+    clf = only_estimating(allow_diagonal=True)
+    clf.fit(X[few], labels, anchors=(X[anchors], y[anchors]))
     assert np.asarray(clf.transition_).diagonal().mean() == pytest.approx(0.1, abs=0.04)
 
 
@@ -100,9 +109,9 @@ def test_known_classes_that_labels_exclude_are_left_out_with_a_warning():
     labels = Q.sample(y)
     labels[ANCHORS[:3]] = y[ANCHORS[:3]]
     with pytest.warns(NaysayWarning, match="3 of 100 answers about examples of known class"):
-        clf = classifier(refine=False).fit(X, labels, true_labels=known)
+        clf = only_estimating(refine=False).fit(X, labels, true_labels=known)
     assert not np.asarray(clf.transition_).diagonal().any()
-    refined = classifier(estimation_epochs=2)
+    refined = classifier().set_params(epochs=2)
     assert any("3 of 100" in each for each in refined.fit_quietly(X, labels, true_labels=known))
     assert refined.transition_estimate_.mistakes is None
 
