@@ -14,7 +14,7 @@ from naysay.cli import app
 from naysay.datasets.own import read_own
 from naysay.datasets.own.images import ImageRecipe
 from naysay.estimation import MistakeRate
-from naysay.quality import find_collapsed_classes
+from naysay.quality import Agreement, find_collapsed_classes
 from naysay.workflows.check import check_file
 from naysay.workflows.evaluation import evaluate
 
@@ -381,3 +381,23 @@ def test_a_matrix_may_name_the_classes_in_another_order(model, answers, tmp_path
         options = "--label=not", "--annotator=who", "--transition", tmp_path / "Q.csv"
         found.append(run("check", model, answers[0], *options, "--json").stdout)
     assert found[0] == found[1] != ""
+
+
+def test_a_precision_from_few_labels_of_many_classes_is_not_shown_where_it_is_narrow_by_chance():
+    """Of 13 precisions of letters that had been shown in studies, no interval covered its value."""
+    rng, found = np.random.default_rng(0), []
+    tested = Agreement(n_labels=300, p_frequencies=None, p_predictions=None)
+    for seed in range(6):
+        Q = TransitionMatrix.with_zeros(26, 3, seed=seed)
+        known = Q.sample(np.repeat(np.arange(26), 20), seed=rng).reshape(26, 20)
+        counts = (known[:, :, None] == np.arange(26)).sum(axis=1) + 0.5 * (np.asarray(Q) > 0)
+        samples = np.zeros((50, 26, 26))
+        for row, free in enumerate(np.asarray(Q) > 0):
+            samples[:, row, free] = rng.dirichlet(counts[row, free], 50)
+        true = rng.integers(26, size=300)
+        predicted = np.where(rng.random(300) < 0.8, true, rng.integers(26, size=300))
+        estimate = TransitionMatrix(counts / counts.sum(axis=1, keepdims=True))
+        given = predicted, Q.sample(true, seed=rng), np.arange(300), estimate
+        found += evaluate(*given, Q_samples=samples, is_exact=False, agreement=tested).precision
+    shown = [each.interval for each in found if each.unknown is None]
+    assert all(low <= 0.8 <= high for low, high in shown), shown

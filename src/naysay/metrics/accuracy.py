@@ -272,6 +272,21 @@ class Sample:
         """Estimate the precision of every class."""
         return tuple(self.share_correct(shares) for shares in np.eye(len(self.Q)))
 
+    def expected_widths(self, precision: tuple[Estimate, ...]) -> Floats:
+        """Compute how wide the intervals of these precisions are on average over samples of labels.
+
+        With few labels and many classes, the variance of a sample can be far too small, because
+        labels that contribute much did not occur. Wrong predictions are taken to be of any other
+        class equally often. The widths are 0 for a singular Q, which gives bounds.
+        """
+        if self.inverse is None:
+            return np.zeros(len(self.Q))
+        share = np.array([np.clip(each.value or 0, 0, 1) for each in precision])
+        of_same = np.einsum("kj,jk->k", self.Q, self.inverse**2)
+        variance = of_same - (1 - share) * self.slopes - share**2
+        n = np.maximum(self.counts.sum(axis=0), 1)
+        return 2 * self.z * np.sqrt(np.maximum(variance, 0) / n)
+
     def share_correct(self, shares: Floats) -> Estimate:
         """Estimate the share of correct predictions, of which `shares[k]` are of class k."""
         used = shares > 0

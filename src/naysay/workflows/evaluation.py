@@ -117,6 +117,7 @@ def evaluate(
     sample = Sample(predicted, labels, Q, Q_samples=Q_samples, examples=examples)
     accuracy, outside = sample.accuracy()
     precision = sample.precision() if by_class else ()  # slow with many classes
+    expected = sample.expected_widths(precision) if by_class else ()
     reason = agreement.reason if is_exact else None
     if reason is None and outside > (_UNLIKELY if is_exact else BEYOND_CHANCE):
         explained = "hardly explains" if outside <= BEYOND_CHANCE else "does not explain"
@@ -125,8 +126,10 @@ def evaluate(
         return Evaluation(
             _within_bounds(accuracy),
             tuple(
-                unknown(each, _WIDE) if np.ptp(each.interval) > _WIDEST else _within_bounds(each)
-                for each in precision
+                unknown(each, _WIDE)
+                if max(np.ptp(each.interval), width) > _WIDEST
+                else _within_bounds(each)
+                for each, width in zip(precision, expected, strict=True)
             ),
             agreement,
             None,
