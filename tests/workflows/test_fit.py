@@ -217,6 +217,12 @@ def test_the_first_line_says_that_the_labels_refute_what_is_assumed(tmp_path):
     assert not refuted_at_once(own, anchors=None, transition=BIASED)
 
 
+def test_labels_of_one_cell_in_the_order_of_the_classes_do_not_refute_the_matrix():
+    both = ["dog|owl", "cat|owl", "cat|dog"] * 30
+    own = read_own(pd.DataFrame({"x": np.arange(90.0), "not": both}), label="not")
+    assert not refuted_at_once(own, anchors=None, transition="uniform")
+
+
 def test_random_anchors_show_the_accuracy_and_picked_ones_do_not():
     own = read_own(make_frame(600, n_known=60)[0], label="not", true_label="is")
     _, report = fit_own(own, transition="estimate", learner="network", epochs=15)

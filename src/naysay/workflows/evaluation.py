@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from naysay._base.checks import row_slices
+from naysay._base.checks import check_seed, row_slices
 from naysay._base.mapped import new_array
 from naysay.classifier import ComplementaryClassifier
 from naysay.datasets.own import OwnData
@@ -57,7 +57,7 @@ def evaluate_answers(
     parameters of `evaluate` for complementary labels.
     """
     labels, log = (answers[each[answers]] for each in (own.is_label, own.is_yes_no))
-    n_labelled, n_asked = (int(is_first(own.example[each]).sum()) for each in (labels, log))
+    n_labelled, n_asked = (int(_is_first(own.example[each]).sum()) for each in (labels, log))
     if n_labelled and n_labelled >= n_asked:
         example = own.example[labels]
         return evaluate(
@@ -103,17 +103,12 @@ def evaluate(
     if Q was estimated and `Q_samples` are not known: more is then needed to call an estimate
     impossible. An `agreement` with more answers takes the place of the test.
     """
-    first = is_first(example)
-    one_each = first.all()
+    chosen = one_of_each(example, seed)
     if agreement is None:
         agreement = check_matrix(
-            labels if one_each else labels[first],
-            Q,
-            predictions=predicted if one_each else predicted[first],
-            Q_samples=Q_samples,
-            seed=seed,
+            labels[chosen], Q, predictions=predicted[chosen], Q_samples=Q_samples, seed=seed
         )
-    examples = None if one_each else example
+    examples = None if isinstance(chosen, slice) else example
     sample = Sample(predicted, labels, Q, Q_samples=Q_samples, examples=examples)
     accuracy, outside = sample.accuracy()
     precision = sample.precision() if by_class else ()  # slow with many classes
@@ -149,9 +144,22 @@ def describe_refutation(reason: str) -> str:
     )
 
 
-def is_first(example: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _is_first(example: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Mark the first answer about each example, for answers in the order of the examples."""
     return np.diff(example, prepend=-1) > 0
+
+
+def one_of_each(
+    example: NDArray[np.int64], seed: int | np.random.Generator
+) -> NDArray[np.int64] | slice:
+    """Choose an answer about each example at random, for answers in the order of the examples.
+
+    The first would not do: the labels in one cell of a table are often in the order of the classes.
+    """
+    first = np.flatnonzero(_is_first(example))
+    if len(first) == len(example):
+        return slice(None)
+    return first + check_seed(seed).integers(np.diff(first, append=len(example)))
 
 
 def unknown(estimate: Estimate, reason: str) -> Estimate:

@@ -50,7 +50,7 @@ from naysay.workflows.annotators import (
 from naysay.workflows.evaluation import (
     describe_refutation,
     evaluate_answers,
-    is_first,
+    one_of_each,
     predict_in_parts,
 )
 
@@ -213,14 +213,14 @@ def _choose_matrix(own: OwnData, transition: Any, n_more_anchors: int) -> tuple[
 def _test_by_all_labels(
     own: OwnData, matrices: Transitions, predicted: NDArray[np.int64], seed: int
 ) -> Agreement | None:
-    """Test a matrix, or those of annotators, by the first label of each example."""
+    """Test a matrix, or those of annotators, by one label of each example."""
     used = own.is_label if own.asked_at_random is None else own.is_label & own.asked_at_random
     if not used.any():
         return None
     Q = pool(annotator_names(own, used), matrices)
-    first = np.flatnonzero(used)
-    first = first[is_first(own.example[first])]
-    return check_by_all_labels(own.label[first], Q, predicted[own.example[first]], seed=seed)
+    labels = np.flatnonzero(used)
+    labels = labels[one_of_each(own.example[labels], seed)]
+    return check_by_all_labels(own.label[labels], Q, predicted[own.example[labels]], seed=seed)
 
 
 def explain_learner(own: OwnData, **parameters: Any) -> tuple[str, ...]:
