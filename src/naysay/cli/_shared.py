@@ -101,10 +101,9 @@ def _option(
     )
 
 
-def split_names(given: list[str] | None) -> list[str] | None:
+def split_names(given: Sequence[str] | None) -> list[str]:
     """Split lists of names at commas, except in double quotes, and join them."""
-    rows = csv.reader(given or [], skipinitialspace=True)
-    return [name for row in rows for name in row] if given else None
+    return [name for row in csv.reader(given or (), skipinitialspace=True) for name in row]
 
 
 def class_list(given: str | None) -> list[str] | None:
@@ -242,7 +241,7 @@ def _takes(parameter: str, options: Sequence[inspect.Parameter]) -> _Decorator:
         @functools.wraps(command)
         def run(**given: Any) -> None:
             values = {option.name: given.pop(option.name) for option in options}
-            taken = {name: value for name, value in values.items() if value is not None}
+            taken = {name: value for name, value in values.items() if value not in (None, [])}
             command(**given, **{parameter: taken})
 
         others = [
