@@ -192,16 +192,24 @@ def test_output_that_goes_nowhere_is_an_error(tmp_path):
     assert shell("2>&-").returncode == 0
 
 
-def test_ctrl_c_while_the_command_line_loads_ends_it_like_later():
-    program = """
+_WHILE_IMPORTING = """
 import sys
 class Interrupt:
     def find_spec(self, name, *_):
         if name == "typer":
             raise KeyboardInterrupt
 sys.meta_path.insert(0, Interrupt())
-from naysay.__main__ import main
-main()
 """
+_WHILE_BUILDING = """
+import typer.main
+def interrupt(app):
+    raise KeyboardInterrupt
+typer.main.get_command = interrupt
+"""
+
+
+@pytest.mark.parametrize("interrupt", [_WHILE_IMPORTING, _WHILE_BUILDING])
+def test_ctrl_c_while_the_command_line_loads_ends_it_like_later(interrupt):
+    program = f"{interrupt}\nfrom naysay.__main__ import main\nmain()"
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
     assert (result.returncode, result.stderr) == (130, b"")
