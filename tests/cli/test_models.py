@@ -22,6 +22,7 @@ from naysay import ComplementaryClassifier, TransitionMatrix
 from naysay.cli import app
 from naysay.workflows.files import write_example
 
+BRIEF = ("--learner=network", "--epochs=2")  # where the model does not matter
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(naysay.__file__).parents[1])}
 
 
@@ -114,7 +115,7 @@ def test_json_of_every_command_is_one_document(flowers, tmp_path):
     folder, _ = flowers
     data = folder / "flowers.csv"
     fitted = json.loads(
-        succeed("fit", data, "--label=not", "--epochs=2", "--out", tmp_path / "m", "--json").stdout
+        succeed("fit", data, "--label=not", *BRIEF, "--out", tmp_path / "m", "--json").stdout
     )
     assert fitted["accuracy"]["interval"][0] <= fitted["accuracy"]["interval"][1]
     assert fitted["report"] == str(tmp_path / "m" / "report.html")
@@ -156,7 +157,7 @@ def test_the_matrix_may_be_given_estimated_or_uniform(flowers, tmp_path):
     assert shown.splitlines()[0] == "true class,setosa,versicolor,virginica"
     for transition, origin in ((tmp_path / "Q.csv", "given"), ("uniform", "uniform")):
         done = succeed(
-            "fit", data, "--label=not", "--transition", transition, "--epochs=2", "--json",
+            "fit", data, "--label=not", "--transition", transition, *BRIEF, "--json",
             "--out", tmp_path / "m", "--force",
         )  # fmt: skip
         assert json.loads(done.stdout)["transition"]["from"] == origin
@@ -173,7 +174,7 @@ def test_anchors_may_come_in_a_file_of_their_own(flowers, tmp_path):
         writer.writeheader()
         writer.writerows(row for row in rows if row["is"])
     done = succeed(
-        "fit", folder / "flowers.csv", "--label=not", "--annotator=who", "--epochs=2", "--json",
+        "fit", folder / "flowers.csv", "--label=not", "--annotator=who", *BRIEF, "--json",
         "--features=sepal_length,petal_length,colour", "--anchors", tmp_path / "anchors.csv",
         "--anchor-label=is", "--out", tmp_path / "m",
     )  # fmt: skip
@@ -200,8 +201,8 @@ def test_estimate_warns_of_the_data_as_fit_does(flowers, tmp_path):
     done = succeed("estimate", data, *options, "--anchor-label=is")
     assert "warning: 'is': not used as a feature, because --anchor-label names it" in done.stderr
     assert "holds class names" not in done.stderr
-    model = (*options[:3], "--out", tmp_path / "m", "--anchors", anchors, "--anchor-label=is")
-    done = succeed("fit", data, *model)
+    model = (*options[:2], *BRIEF, "--out", tmp_path / "m", "--anchors", anchors)
+    done = succeed("fit", data, *model, "--anchor-label=is")
     assert "'is': not used as a feature, because --anchor-label names it" in done.stderr
     done = succeed("estimate", data, *options, "--anchor-label=is", "--features=petal_width,is")
     assert "'is': a feature that holds class names" in done.stderr
@@ -271,7 +272,7 @@ def test_what_cannot_work_is_a_warning(flowers, tmp_path):
     (tmp_path / "Q.csv").write_text("0,0.5,0.5\n1,0,0\n1,0,0\n")
     done = succeed(
         "fit", folder / "flowers.csv", "--label=not", "--transition", tmp_path / "Q.csv",
-        "--epochs=1", "--out", tmp_path / "m", "--classes=setosa,versicolor,virginica",
+        *BRIEF, "--out", tmp_path / "m", "--classes=setosa,versicolor,virginica",
     )  # fmt: skip
     assert "warning: Q is singular (rank 2 of 3)" in " ".join(done.output.split())
     done = run(
@@ -288,7 +289,7 @@ def test_a_matrix_without_names_is_not_matched_to_names_by_the_alphabet(flowers,
     data, matrix = folder / "flowers.csv", tmp_path / "Q.csv"
     np.savetxt(matrix, [[0, 0.9, 0.1], [0.2, 0, 0.8], [0.5, 0.5, 0]], delimiter=",")
     order = "must name its classes: its rows would be taken as 'setosa', 'versicolor', 'virginica'"
-    fit = ("fit", data, "--label=not", "--true-label=is", "--annotator=who", "--epochs=1")
+    fit = ("fit", data, "--label=not", "--true-label=is", "--annotator=who", *BRIEF)
     fit = (*fit, "--out", tmp_path / "m", "--transition")
     check = ("check", folder / "model", data, "--label=not", "--true-label=is", "--transition")
     refused = run(*fit, matrix)
@@ -320,7 +321,7 @@ def test_a_matrix_without_names_is_that_of_classes_that_are_numbers(flowers, tmp
     data.write_text(text)
     np.savetxt(matrix, [[0, 0.9, 0.1], [0.2, 0, 0.8], [0.5, 0.5, 0]], delimiter=",")
     options = ("--label=not", "--true-label=is", "--transition", matrix)
-    succeed("fit", data, *options, "--epochs=1", "--out", tmp_path / "m")
+    succeed("fit", data, *options, *BRIEF, "--out", tmp_path / "m")
     succeed("check", tmp_path / "m", data, *options)
 
 
