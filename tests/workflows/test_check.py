@@ -384,7 +384,7 @@ def test_a_matrix_may_name_the_classes_in_another_order(model, answers, tmp_path
 
 
 def test_a_precision_from_few_labels_of_many_classes_is_not_shown_where_it_is_narrow_by_chance():
-    """Of 13 precisions of letters that had been shown in studies, no interval covered its value."""
+    """Of 14 precisions of letters that two studies had shown, no interval covered its value."""
     rng, found = np.random.default_rng(0), []
     tested = Agreement(n_labels=300, p_frequencies=None, p_predictions=None)
     for seed in range(6):
