@@ -301,9 +301,9 @@ def wilson(hits, n, z=1.96):
 
 
 def draw_methods(family=None):
-    """Draw the recorded accuracies in two settings: of all methods, or of a family and forward."""
+    """Draw accuracies in two settings: of all methods with seconds, or of a family and forward."""
     found = {"uniform": {}, "strong bias": {}}
-    for record in records_of("methods"):  # a later line counts
+    for record in records_of("leaderboard" if family is None else "methods"):  # a later line counts
         for setting, of_methods in record["results"].items():
             found[setting] |= of_methods
     mean = {
@@ -313,8 +313,7 @@ def draw_methods(family=None):
     shown = mean["uniform"] if family is None else {"forward", *family}
     names = sorted(shown, key=lambda name: (-mean["strong bias"][name], name))
     bottom = 34 + 18 * len(names)
-    width = 290 if family is None else 210  # a family has room for its figures
-    parts, at = scale_lines(120, width, bottom, (0, 0.25, 0.5, 0.75, 1), 0, 1)
+    parts, at = scale_lines(120, 210, bottom, (0, 0.25, 0.5, 0.75, 1), 0, 1)
     parts += [
         text(0, 14, "test accuracy in %:", kind="strong"),
         dot(150, 10, kind="line"),
@@ -331,12 +330,15 @@ def draw_methods(family=None):
             dot(uniform, y, kind="line"),
             dot(biased, y),
         ]
-        if family is not None:
-            figures = (f"{100 * mean[setting][name]:.1f}" for setting in found)
-            parts += [
-                text(x, y + 4, figure, anchor="end", kind="small")
-                for x, figure in zip((374, 416), figures, strict=True)
-            ]
+        figures = [f"{100 * mean[setting][name]:.1f}" for setting in found]
+        if family is None:
+            figures.append(f"{found['uniform'][name]['seconds_mean']:.1f}")
+        parts += [
+            text(x, y + 4, figure, anchor="end", kind="small")
+            for x, figure in zip((374, 416) if family else (356, 388, 419), figures, strict=True)
+        ]
+    if family is None:
+        parts.append(text(419, 14, "seconds", anchor="end", kind="small"))
     whose = "all methods" if family is None else ", ".join(names)
     return svg(bottom + 20, f"Test accuracy of {whose} with uniform and with biased labels", *parts)
 
@@ -374,7 +376,7 @@ PICTURES = {
     **{f"methods-{page.stem}.svg": partial(draw_methods, methods_of(page)) for page in FAMILIES},
     "tree.svg": draw_tree,
     "coverage.svg": draw_coverage,
-    "methods.svg": draw_methods,
+    "leaderboard.svg": draw_methods,
     "label.svg": draw_label,
     "habit.svg": draw_habit,
     "forward.svg": draw_forward,
