@@ -5,7 +5,7 @@ import pytest
 
 from naysay import InvalidInput, InvalidLabels, TransitionMatrix
 from naysay.metrics import accuracy_with_few_labels
-from naysay.metrics.few_labels import estimate_improvement
+from naysay.metrics.few_labels import estimate_improvement, few_labels_estimate
 
 
 def simulate(rng, accuracies, shares, n, *, true=None):
@@ -36,6 +36,25 @@ def test_the_interval_covers_whatever_the_scores_are(accuracies, per_class):
         alone.append(np.ptp(accuracy_with_few_labels(*few[:2], class_shares=shares).interval))
     assert inside / 300 >= 0.92
     assert np.mean(width) <= np.mean(alone)
+
+
+def test_no_interval_is_wider_than_by_the_few_labels_alone():
+    """Neither scores nor a better model with doubt about how much better may widen it."""
+    rng = np.random.default_rng(3)
+    weights, strata = np.full(20, 0.05), np.repeat(np.arange(4), 5)
+    for _ in range(200):
+        correct = (rng.random(20) < rng.uniform(0.05, 0.95)).astype(float)
+        scores, all_scores = rng.random(20) + 0.3 * correct, rng.uniform(0, 1.3, 300)
+        doubt = {"weights_error": rng.uniform(0, 0.1)}
+        alone = few_labels_estimate(correct, weights, strata, **doubt)
+        found = few_labels_estimate(
+            *(correct, weights, strata, scores, all_scores),
+            shift=rng.normal(0, 0.1),
+            shift_error=rng.uniform(0, 0.1),
+            **doubt,
+        )
+        assert np.ptp(found.interval) <= np.ptp(alone.interval) + 1e-12
+        assert found.interval[0] - 1e-12 <= found.value <= found.interval[1] + 1e-12
 
 
 def test_scores_that_tell_right_from_wrong_make_the_interval_narrower():

@@ -153,9 +153,9 @@ def few_labels_estimate(
     """Estimate an accuracy from weighted examples; see `accuracy_with_few_labels`.
 
     `shift` is added to the estimate, with the standard error `shift_error`: the difference between
-    the model of interest and the model that made the predictions. The standard error is never
-    larger than that of the few labels alone. To both, `weights_error` is added, which weights that
-    are not known exactly cause.
+    the model of interest and the model that made the predictions. Neither the standard error nor
+    the interval is larger than by the few labels alone. To both, `weights_error` is added, which
+    weights that are not known exactly cause.
     """
     m = len(correct)
     value = float(weights @ correct)
@@ -176,21 +176,27 @@ def few_labels_estimate(
             ratio = share_left * (m - 1) / max(m - 3, 1)  # power was chosen on the same examples
             variance *= float(np.clip(ratio, _LEAST_RATIO, 1))
             value += power * float(all_scores.mean() - weights @ scores)
-    variance = min(variance + shift_error**2, alone) + weights_error**2
-    value += shift
+    variance = min(variance + shift_error**2, alone)
     t = float(stdtrit(m - 1, (1 + confidence) / 2))
-    # Wilson's interval for as many examples as would have this variance
-    center, c = float(np.clip(value, 0, 1)), t**2 * variance / spread
-    middle = (center + c / 2) / (1 + c)
-    half = np.sqrt(c * center * (1 - center) + c**2 / 4) / (1 + c)
+    scale = t**2 / spread
+    _, most = _wilson(float(weights @ correct), scale * (alone + weights_error**2))
+    center = float(np.clip(value + shift, 0, 1))
+    middle, half = _wilson(center, scale * (variance + weights_error**2))
+    half = min(half, most)  # at the same variance, an interval is wider nearer to 50 %
     return Estimate(
         value=center,
-        standard_error=float(np.sqrt(variance)),
+        standard_error=float(np.sqrt(variance + weights_error**2)),
         interval=(max(middle - half, 0.0), min(middle + half, 1.0)),
         confidence=confidence,
         n_labels=0,
         n_true_labels=m,
     )
+
+
+def _wilson(value: float, c: float) -> tuple[float, float]:
+    """Compute the middle of Wilson's interval and half its width, where c is t² / n."""
+    half = np.sqrt(c * value * (1 - value) + c**2 / 4) / (1 + c)
+    return (value + c / 2) / (1 + c), float(half)
 
 
 def estimate_improvement(
