@@ -137,6 +137,23 @@ def test_trials_that_are_shown_although_developed_on_are_marked():
     assert "†" not in markdown([result])
 
 
+def test_error_of_q_is_the_mean_over_trials():
+    suite = SUITES["table2"]
+    records = [
+        RunRecord(
+            spec=spec,
+            accuracy=0.9,
+            seconds=1.0,
+            device="x",
+            q_error={"estimated": 0.1 * (1 + spec.trial), "refined": 0.05},
+        )
+        for cell, spec in suite.specs("paper", trials=3, only="LM/E, with0")
+    ]
+    (result,) = summarise_records([suite], records)
+    errors = result.at("LM/E", "with0").q_errors
+    assert errors == {"estimated": pytest.approx(0.2), "refined": pytest.approx(0.05)}
+
+
 def test_markdown_has_ours_the_difference_and_published():
     text = markdown([summarise_one(**{"LM/T, uniform": [0.99, 0.991]})])
     ours = "| LM/T | **99.05 ± 0.07** (n = 2) ▲ +1.87 [+1.31, +2.43]; published 97.18 ± 0.45 |"

@@ -85,6 +85,15 @@ class CellResult:
         return statistics.fmean(r.seconds for r in self.records) if self.records else None
 
     @property
+    def q_errors(self) -> dict[str, float]:
+        """Mean error over trials of the estimated and of the refined Q."""
+        names = dict.fromkeys(name for record in self.records for name in record.q_error)
+        return {
+            name: statistics.fmean(r.q_error[name] for r in self.records if name in r.q_error)
+            for name in names
+        }
+
+    @property
     def text(self) -> str:
         """Our result in the format of the paper, ``97.18 ± 0.45``; empty if there is no run."""
         if self.mean is None:
