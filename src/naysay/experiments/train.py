@@ -1,6 +1,5 @@
 """Train runs: one at a time with the classifier, or all trials of an experiment at once."""
 
-import itertools
 import math
 import time
 import warnings
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.model_selection import ParameterGrid
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
@@ -222,7 +222,7 @@ def train_group(
         raise InvalidInput("A run with a grid has one label of each example. Leave the grid out.")
     if alone := sorted(_ALONE & specs[0].options.keys()):
         raise InvalidInput(f"A run with a grid cannot have {', '.join(alone)}. Leave the grid out.")
-    settings = combinations(specs[0].options["grid"])
+    settings = [*ParameterGrid(specs[0].options["grid"])]
     trials = [_Trial(spec, data, device) for spec, data in zip(specs, datas, strict=True)]
     if unknown := [trial for trial in trials if trial.needs_matrix]:
         learners = [trial.member(cross_entropy, settings[0], number=0) for trial in unknown]
@@ -286,7 +286,7 @@ class _Trial:
             is_held_out=np.isin(numbers, held_out),
             order=numbers,
             options=training.Options(
-                **{"patience": _NEVER, **arguments, **combinations(spec.options["grid"])[0]},
+                **{"patience": _NEVER, **arguments, **ParameterGrid(spec.options["grid"])[0]},
                 bfloat16=wants_bfloat16(None, data.X, device),
                 compile=_wants_compiled(spec, device),
             ),
@@ -313,14 +313,3 @@ class _Trial:
         anchors = self.data.X[self.data.anchors], self.data.y[self.data.anchors]
         probs = predict_labels(self.trainer, network, anchors[0], self.held_out)
         self.Q = from_anchors(probs, anchors[1], self.data.n_classes)
-
-
-def combinations(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """List all combinations of values; an empty grid has one, which is empty.
-
-    Examples
-    --------
-    >>> combinations({"lr": [0.1, 0.01], "weight_decay": [0]})
-    [{'lr': 0.1, 'weight_decay': 0}, {'lr': 0.01, 'weight_decay': 0}]
-    """
-    return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]

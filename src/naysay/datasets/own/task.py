@@ -34,18 +34,17 @@ def read_task(
     *,
     classes: Sequence[str] | None = None,
     recipe: Recipe | None = None,
-    categorical: Sequence[str] = (),
-    text: Sequence[str] = (),
     text_model: str | Path | None = None,
-    standardise: bool = False,
     size: tuple[int, int] | None = None,
     mode: str | None = None,
     strict: bool = True,
+    **converting: Any,
 ) -> tuple[OwnData, list[str | None]]:
     """Read the answers of an annotation task, with the examples they are about, and their ids.
 
     Answers "don't know" are left out. "None of these" excludes all classes that were offered. The
-    ids are in the order of ``answer_row``. The parameters are those of `read_own`.
+    ids are in the order of ``answer_row``. The parameters are those of `read_own`, among them
+    ``categorical``, ``text`` and ``standardise``.
     """
     engine, name = connect(data), name_of(database_url(data))
     try:
@@ -56,49 +55,79 @@ def read_task(
                     f"classes (--classes) must be omitted for {name}, or be those of the task: "
                     f"{', '.join(settings['classes'])}."
                 )
-            return _read(
-                connection,
-                settings,
-                name,
-                {
-                    "categorical": categorical,
-                    "text": text,
-                    "text_model": text_model,
-                    "standardise": standardise,
-                },
-                recipe=recipe,
-                size=size,
-                mode=mode,
-                strict=strict,
-            )
+            rows = _rows(connection)
     finally:
         engine.dispose()
-
-
-def _read(
-    connection: sa.Connection,
-    settings: Mapping[str, Any],
-    name: str,
-    converting: Mapping[str, Any],
-    *,
-    recipe: Recipe | None,
-    size: tuple[int, int] | None,
-    mode: str | None,
-    strict: bool,
-) -> tuple[OwnData, list[str | None]]:
-    classes, rows = settings["classes"], _rows(connection)
     if not any(rows["said"]):
         raise InvalidData(
             f"{name} must have answers to learn from. It has none: open the page of the task and "
             f"answer some questions: naysay annotate {name}"
         )
-    # Each kind of answer in its cells: a label with the classes offered, or yes or no to a class.
-    # "None of these" is "no" to each class offered, and takes as many rows.
-    names = np.array([*classes, None], dtype=object)
+    names = settings["classes"]
+    cells, of_row = _cells(rows, names)
+    row_item = np.asarray(rows["item"])[of_row]
+    known = [None if each is None else names[each] for each in rows["known"]]
+    listed = pa.list_(pa.large_string())
+    has_lists = any(each is not None and len(each) < len(names) for each in cells["offered"])
+    has_yes_no = any(each is not None for each in cells["accepted"])
+    first_row, _, answers = gather_answers(
+        label=pa.array(cells["label"], pa.large_string()),
+        suggested=pa.array(cells["suggested"], pa.large_string()) if has_yes_no else None,
+        accepted=pa.array(cells["accepted"], pa.large_string()) if has_yes_no else None,
+        offered=pa.array(cells["offered"], listed) if has_lists else None,
+        true_label=pa.array([known[each] for each in of_row], pa.large_string()),
+        annotator=pa.array(cells["annotator"], pa.large_string()),
+        example_id=pa.array(list(map(str, row_item.tolist()))),
+        classes=names,
+        separator=None,
+        needs_acceptances=False,
+        source=name,
+    )
+    of_answer = np.asarray(of_row)[answers["answer_row"]]
+    at_random = np.array([rows["asked_by"][each] == "random" for each in of_answer], dtype=bool)
+    at_random &= np.array([rows["said"][each] != "none" for each in of_answer], dtype=bool)
+    places = [of_row[each] for each in first_row]
+    item_names = [rows["name"][each] for each in places]
+    damaged: dict[int, str] | None = None if strict else {}
+    used: Any
+    if settings["kind"] == "images":
+        paths = [Path(settings["root"], each) for each in item_names]
+        used = _image_recipe(paths, size, mode, damaged)
+        X, texts = used.apply(paths, damaged=damaged), None
+    else:
+        table = pa.Table.from_pylist([json.loads(rows["cells"][each]) for each in places])
+        if recipe is None:
+            used = fit_recipe(table, source=name, text_model=text_model, **converting)
+        else:
+            used = recipe.with_text_model(text_model)
+        X, texts = used.apply(table, source=name), table.select(used.text)
+    own = OwnData(
+        X=X,
+        recipe=used,
+        source=name,
+        row=first_row,
+        ids=tuple(item_names),
+        n_rows=len(of_row),
+        text=texts,
+        offered_at_random=True,
+        asked_at_random=at_random,
+        **{**answers, "answer_row": of_answer},
+    )
+    return own.without_examples(damaged) if damaged else own, rows["answer"]
+
+
+def _cells(
+    rows: Mapping[str, list[Any]], names: Sequence[str]
+) -> tuple[dict[str, list[Any]], list[int]]:
+    """Put each kind of answer into its cells: a label with the classes offered, or yes or no.
+
+    "None of these" is "no" to each class offered, and takes as many rows. The second value has the
+    answer that each row is from.
+    """
     cells: dict[str, list[Any]] = {
         key: [] for key in ("label", "offered", "suggested", "accepted", "annotator")
     }
-    of_row: list[int] = []  # answer of each row of cells
+    of_row: list[int] = []
     for answer in range(len(rows["item"])):
         said, offered = rows["said"][answer], rows["offered"][answer]
         label = rows["label"][answer]
@@ -121,55 +150,7 @@ def _read(
                 cells[key].append(value)
             cells["annotator"].append(rows["person"][answer])
             of_row.append(answer)
-    row_item = np.asarray(rows["item"])[of_row]
-    known = [names[-1 if each is None else each] for each in rows["known"]]
-    listed = pa.list_(pa.large_string())
-    has_lists = any(each is not None and len(each) < len(classes) for each in cells["offered"])
-    has_yes_no = any(each is not None for each in cells["accepted"])
-    first_row, _, answers = gather_answers(
-        label=pa.array(cells["label"], pa.large_string()),
-        suggested=pa.array(cells["suggested"], pa.large_string()) if has_yes_no else None,
-        accepted=pa.array(cells["accepted"], pa.large_string()) if has_yes_no else None,
-        offered=pa.array(cells["offered"], listed) if has_lists else None,
-        true_label=pa.array([known[each] for each in of_row], pa.large_string()),
-        annotator=pa.array(cells["annotator"], pa.large_string()),
-        example_id=pa.array(list(map(str, row_item.tolist()))),
-        classes=classes,
-        separator=None,
-        needs_acceptances=False,
-        source=name,
-    )
-    of_answer = np.asarray(of_row)[answers["answer_row"]]
-    at_random = np.array([rows["asked_by"][each] == "random" for each in of_answer], dtype=bool)
-    at_random &= np.array([rows["said"][each] != "none" for each in of_answer], dtype=bool)
-    places = [of_row[each] for each in first_row]
-    item_names = [rows["name"][each] for each in places]
-    damaged: dict[int, str] | None = None if strict else {}
-    used: Any
-    if settings["kind"] == "images":
-        paths = [Path(settings["root"], each) for each in item_names]
-        used = _image_recipe(paths, size, mode, damaged)
-        X, texts = used.apply(paths, damaged=damaged), None
-    else:
-        table = pa.Table.from_pylist([json.loads(rows["cells"][each]) for each in places])
-        if recipe is None:
-            used = fit_recipe(table, source=name, **converting)
-        else:
-            used = recipe.with_text_model(converting["text_model"])
-        X, texts = used.apply(table, source=name), table.select(used.text)
-    own = OwnData(
-        X=X,
-        recipe=used,
-        source=name,
-        row=first_row,
-        ids=tuple(item_names),
-        n_rows=len(of_row),
-        text=texts,
-        offered_at_random=True,
-        asked_at_random=at_random,
-        **{**answers, "answer_row": of_answer},
-    )
-    return own.without_examples(damaged) if damaged else own, rows["answer"]
+    return cells, of_row
 
 
 def _image_recipe(

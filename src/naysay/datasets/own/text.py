@@ -10,7 +10,7 @@ models overfit many features of few examples with weak labels.
 import hashlib
 import importlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
@@ -32,8 +32,26 @@ _LONGEST_WORD = 12  # mean; longer words are sentences of a language without spa
 _FEWEST_WORDS = 3  # median per cell from which many distinct values are text
 
 
+class _TextFeatures:
+    """What both conversions of text share."""
+
+    name: str
+    n_features: int  # of a text, without the indicator of missing ones
+    n_missing: int
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features this column gives."""
+        names = [f"{self.name} text {number + 1}" for number in range(self.n_features)]
+        return tuple(names + [f"{self.name} missing"] * (self.n_missing > 0))
+
+    def describe(self, features: NDArray[np.float32]) -> str:
+        """Describe the cell that these features come from, which they do not determine."""
+        return "text"
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
-class TextColumn:
+class TextColumn(_TextFeatures):
     """The conversion of text: TF-IDF of words and pairs of words, reduced to few features.
 
     A missing text has zeros. `idf` has the weights of the terms and `components` the directions of
@@ -61,14 +79,9 @@ class TextColumn:
             raise ValueError(f"column {self.name!r} has numbers that are out of range")
 
     @property
-    def n_features(self) -> int:
+    def n_features(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Number of features of a text, without the indicator of missing ones."""
         return len(self.components)
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """Names of the features this column gives."""
-        return _feature_names(self)
 
     def write(self, column: pa.ChunkedArray, features: NDArray[np.float32], source: str) -> None:
         """Write the features of the column into a matrix of shape (rows, features)."""
@@ -77,10 +90,6 @@ class TextColumn:
         components = self.components.T
         for where, texts in _parts(self, column, features, source):
             features[where, : self.n_features] = vectoriser.transform(texts) @ components
-
-    def describe(self, features: NDArray[np.float32]) -> str:
-        """Describe the cell that these features come from, which they do not determine."""
-        return "text"
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values for JSON, without `arrays`."""
@@ -98,7 +107,7 @@ class TextColumn:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EmbeddingColumn:
+class EmbeddingColumn(_TextFeatures):
     """The conversion of text by a model of sentence embeddings, in a folder of the user's.
 
     The features are the mean of the vectors of all tokens, scaled to length 1. A model file has
@@ -119,10 +128,7 @@ class EmbeddingColumn:
         if not isinstance(self.n_features, int) or self.n_features < 1 or self.n_missing < 0:
             raise ValueError(f"column {self.name!r} has numbers that are out of range")
 
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """Names of the features this column gives."""
-        return _feature_names(self)
+    to_dict = asdict
 
     def write(self, column: pa.ChunkedArray, features: NDArray[np.float32], source: str) -> None:
         """Write the features of the column into a matrix of shape (rows, features)."""
@@ -135,20 +141,6 @@ class EmbeddingColumn:
             )
         for where, texts in _parts(self, column, features, source):
             features[where, : self.n_features] = embedder.embed(texts)
-
-    def describe(self, features: NDArray[np.float32]) -> str:
-        """Describe the cell that these features come from, which they do not determine."""
-        return "text"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Convert to plain values for JSON."""
-        return {
-            "name": self.name,
-            "model": self.model,
-            "sha256": self.sha256,
-            "n_features": self.n_features,
-            "n_missing": self.n_missing,
-        }
 
 
 def fit_text(
@@ -245,11 +237,6 @@ def _vectoriser(analyzer: str, **options: Any) -> Any:
 
     kind: Any = np.float32  # which the stub of scikit-learn does not know
     return TfidfVectorizer(**_ANALYZERS[analyzer], sublinear_tf=True, dtype=kind, **options)
-
-
-def _feature_names(column: TextColumn | EmbeddingColumn) -> tuple[str, ...]:
-    names = [f"{column.name} text {number + 1}" for number in range(column.n_features)]
-    return tuple(names + [f"{column.name} missing"] * (column.n_missing > 0))
 
 
 def _clean(cells: pa.ChunkedArray, name: str, source: str) -> pa.Array:
