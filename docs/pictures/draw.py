@@ -160,13 +160,13 @@ def draw_forward():
 
 
 def draw_rows():
-    """Draw a matrix with two equal rows, whose classes cannot be told apart."""
+    """Draw a matrix with two equal rows, whose classes cannot be distinguished."""
     names = ["cat", "dog", "owl"]
     apart = np.array([[0, 0.9, 0.1], [0.5, 0, 0.5], [0.8, 0.2, 0]])
     alike = np.array([[0, 0, 1], [0, 0, 1], [0.5, 0.5, 0]])
     return svg(
         172,
-        "Rows that differ can be told apart, equal rows cannot",
+        "Rows that differ can be distinguished, equal rows cannot",
         text(34, 14, "rows differ", kind="strong"),
         *heat_map(34, 42, 34, apart, names),
         text(34, 166, "all classes can be learned", kind="small"),

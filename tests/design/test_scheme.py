@@ -289,7 +289,7 @@ def test_a_scheme_that_confuses_classes_says_so():
     some = Scheme(**{**vars_of(scheme), "lists": np.array([[0, 1]]), "shares": np.ones(1)})
     d = some.diagnose()
     assert not d.identifiable
-    assert str(d) == "rank 2 of 4: some classes cannot be told apart"
+    assert str(d) == "rank 2 of 4: some classes cannot be distinguished"
     figures = json.loads(json.dumps(d.to_dict(), allow_nan=False))
     assert figures["examples_at_first"] is figures["examples_at_last"] is None
 

@@ -20,7 +20,7 @@ _PATIENCE = 1.0  # seconds after which nodes that joined or left are counted aga
 
 
 class Executor(Protocol):
-    """What runs independent jobs, in this process or elsewhere."""
+    """Interface of classes that run independent jobs, in this process or elsewhere."""
 
     def map(
         self, function: Callable[[Job], Result], jobs: Iterable[Job]

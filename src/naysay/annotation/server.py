@@ -350,7 +350,7 @@ class Learner:
         self.watcher: asyncio.Task[None] | None = None
 
     def state(self) -> dict[str, Any]:
-        """Return whether the process runs, and the error of the last run."""
+        """Describe the process: whether it is running, and the error of the last run."""
         return {"runs": self.process is not None, "problem": self.problem}
 
     async def start(self) -> None:

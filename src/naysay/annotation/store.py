@@ -354,13 +354,13 @@ class Task:
         self.submit(work).result()
 
     def address(self) -> str | None:
-        """Return the address at which the server last ran, or None."""
+        """Look up the address at which the server last ran; None if it never ran."""
         query = sa.select(task_table.c.value).where(task_table.c.key == "address")
         found = self.read(lambda connection: connection.execute(query).scalar())
         return None if found is None else json.loads(found)
 
     def find_person(self, token: str) -> Person | None:
-        """Return the person whose link contains this token, or None."""
+        """Find the person whose link contains this token; None if there is no such person."""
         query = sa.select(person_table).where(person.token == _digest(token))
         found = self.read(lambda connection: connection.execute(query).first())
         return None if found is None else Person(found.id, found.name, bool(found.is_owner))
@@ -380,7 +380,7 @@ class Task:
         return LostDatabase(f"The database {self.name} cannot be used: {reason}")
 
     def path_of(self, number: int) -> str | None:
-        """Return the path of the image of an item, relative to the folder of images."""
+        """Look up the path of the image of an item, relative to the folder of images."""
         if self.settings.kind != "images":
             return None
         query = sa.select(item.name).where(item.id == number)

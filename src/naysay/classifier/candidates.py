@@ -40,7 +40,7 @@ _N_TREES = 60  # fewer for very small tables
 _N_TREES_ALONE = 150  # for known classes alone, which are few; fewer for many
 _MOST_LEAVES_ALONE = 40_000
 _DECAYS = (1e-3, 1e-2)  # of the linear model
-# Weights that EM starts from. Few labels that say little leave them almost as they are. Kernels
+# Weights that EM starts from. Few or uninformative labels hardly change them. Kernels
 # were best on most tables that the candidates were developed on.
 _FIRST_WEIGHTS = {"kernel": 0.6, "trees": 0.2, "network, all examples": 0.6}
 _OTHER_WEIGHT = 0.05

@@ -258,7 +258,7 @@ def learn_mixture(
     evidence = pool.find_evidence(
         transitions, mistakes=trainer.mistakes, with_anchors=trainer.anchor_repeats > 0
     )
-    # that of suggestions is a guess: no answer speaks against it where a class is hardly suggested
+    # that of suggestions is a guess: where a class is hardly suggested, no answer contradicts it
     is_guess = not len(pool.labels.comp_labels.label)
     pooled = pool_evidence(evidence, prior, prefers_prior=is_guess)
     kernel, posteriors = kinds.fit_kernel(evidence, pooled)
@@ -435,7 +435,7 @@ def warn_if_guessing(evidence: Evidence, probs: Floats) -> tuple[str, ...]:
         "the labels do not show that the model is better than guessing: those that were held out "
         "are no more likely under its predictions than under the shares of the classes. More "
         "labels, several for each example, or true classes of some would help, and so would "
-        "leaving out features that say nothing about the class",
+        "leaving out features that are unrelated to the class",
     )
 
 
@@ -489,7 +489,7 @@ def explain_network(parameters: Mapping[str, Any], method: Method, X: NDArray[An
     if parameters["learner"] != "auto" or X.ndim != 2 or len(X) < _FEWEST:
         return None
     causes = parameters_of_networks(parameters, method)
-    if not causes or {"network", "method"} & set(causes):  # both say that a network is wanted
+    if not causes or {"network", "method"} & set(causes):  # both ask for a network
         return None
     listed = " and ".join(f"{name} (--{name.replace('_', '-')})" for name in causes)
     return (

@@ -42,7 +42,7 @@ def shares_of_classes(likelihood: Floats) -> Floats:
 
 
 class Scale(NamedTuple):
-    """How inputs are scaled before distances are computed: ``(X - mean) / scale``."""
+    """Scaling of inputs before distances are computed: ``(X - mean) / scale``."""
 
     mean: NDArray[np.float32]
     scale: NDArray[np.float32]

@@ -26,7 +26,7 @@ _BLOCK = 2**24  # numbers that are sorted at a time
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Preparation:
-    """How X becomes inputs; the default changes nothing and refuses NaN.
+    """Conversion of X to inputs; the default changes nothing and refuses NaN.
 
     ``median`` has the value that replaces NaN in each column, and ``indicated`` the columns whose
     missing values have a feature. Sparse matrices have neither: ``columns`` are those that are

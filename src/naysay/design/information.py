@@ -62,11 +62,11 @@ class SchemeDiagnosis:
 
     def __str__(self) -> str:
         if not self.identifiable:
-            return f"rank {self.rank} of {self.n_classes}: some classes cannot be told apart"
+            return f"rank {self.rank} of {self.n_classes}: some classes cannot be distinguished"
         low, high = sorted((self.examples_at_first, self.examples_at_last))
         gain = self.bits_per_label / self.uniform_bits_per_label
         lines = {
-            "rank": f"{self.rank} of {self.n_classes}: all classes can be told apart",
+            "rank": f"{self.rank} of {self.n_classes}: all classes can be distinguished",
             "condition number": (
                 f"{self.condition_number:.3g} (uniform labels: {self.uniform_condition_number:.3g})"
             ),

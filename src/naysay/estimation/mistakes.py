@@ -11,7 +11,7 @@ from naysay.transition import TransitionMatrix, as_transition_matrix
 from naysay.transition.algebra import Floats
 
 _LEAST_RIGHT = 0.5  # share of the anchors: models that are wrong more often do not show the rate
-_LEAST_SHARE = 0.4  # of the rate: if the interval reaches lower, little can be said from the rate
+_LEAST_SHARE = 0.4  # of the rate: if the interval reaches lower, the rate is of little use
 
 
 @dataclass(frozen=True, kw_only=True)

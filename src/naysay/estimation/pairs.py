@@ -11,7 +11,7 @@ from naysay._base.errors import InvalidLabels
 from naysay.transition import TransitionMatrix, as_transition_matrix
 
 _CONCENTRATIONS = np.geomspace(1, 1000, 13)  # pseudo-labels per row that an estimate may be worth
-_EXACT = 0.3  # prior probability that the estimate is as good as its samples say
+_EXACT = 0.3  # prior probability that the estimate is as precise as its samples suggest
 _FLOOR = 0.02  # share of the uniform matrix that is mixed in: a pair may contradict a zero
 
 

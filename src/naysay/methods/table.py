@@ -20,7 +20,7 @@ from naysay.transition import TransitionMatrix
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What a loss is constructed from: the matrix Q, and the class prior if the method needs it."""
+    """Arguments that losses are made from: the matrix Q, and the class prior if it is needed."""
 
     Q: TransitionMatrix
     prior: Tensor | None = None
@@ -78,7 +78,7 @@ class Method:
 
     @property
     def needs(self) -> str:
-        """What the method needs or accepts besides one label per example, in words."""
+        """List in words the inputs that are needed or accepted besides one label per example."""
         facts = {
             "Q": self.needs_transition,
             "class prior": self.needs_prior,

@@ -27,10 +27,10 @@ def accuracy_from_log(
 ) -> Estimate:
     r"""Estimate the accuracy of predicted classes from yes or no to suggested classes.
 
-    Where the suggestion is the prediction f(x), the answer says whether the prediction is right.
+    Where the suggestion is the prediction f(x), the answer shows whether the prediction is right.
     Where another class s was suggested and accepted, the prediction is wrong. Where another class
-    was suggested and rejected, it may be either: whether suggestions were right says nothing about
-    predictions that differ from them. So there are only bounds,
+    was suggested and rejected, it may be either: whether suggestions were right does not
+    show whether predictions that differ from them are. So there are only bounds,
 
     .. math:: P(s = f, \text{yes}) \;\le\; P(f(X) = Y) \;\le\;
               1 - P(s = f, \text{no}) - P(s \ne f, \text{yes})
@@ -88,8 +88,8 @@ def correctness_bounds(
     """Bound, for each example, whether its prediction is right; see `accuracy_from_log`.
 
     The expectation of the first value is at most 1 if the prediction is right and 0 if not, that of
-    the second is at least this, and both are equal where the log tells. The third value is the
-    number of answers, and the fourth the place of the first answer about each example.
+    the second is at least this, and both are equal where the log determines it. The third value is
+    the number of answers, and the fourth the place of the first answer about each example.
     """
     predicted, said = np.asarray(predictions), read_accepted(accepted)
     classes, who = np.asarray(suggested), np.asarray(examples if examples is not None else [])

@@ -43,7 +43,7 @@ class Agreement:
 
     @property
     def reason(self) -> str | None:
-        """What refutes the matrix; None if nothing does."""
+        """Sentence about the test that refutes the matrix; None if no test does."""
         if not self.refuted:
             return None
         p_value, of_what = self.p_frequencies, ""

@@ -22,7 +22,7 @@ _SWAPPED = 0.5
 _NEARLY_ALL = 0.75  # mean of both estimates beyond which a pair is swapped rather than merged
 _ADVICE = {
     "swapped": "Check the order of the classes, or give a few anchors of both.",
-    "merged": "Collect labels that tell them apart, or train again with another seed.",
+    "merged": "Collect labels that distinguish them, or train again with another seed.",
 }
 _ROUNDING = 1e-9
 _N_SIMULATED = 199

@@ -175,7 +175,7 @@ def find_wrong_labels(
 
 
 def explain_rough(rate: MistakeRate | None) -> str | None:
-    """Explain why a rate of mistakes does not tell how many labels are wrong, if it does not."""
+    """Explain why a rate of mistakes does not show how many labels are wrong, if it does not."""
     if rate is None or not rate.is_rough:
         return None
     low, high = rate.interval

@@ -27,8 +27,8 @@ def find_problems(
         found.append(f"{shorten(names)}: never excluded according to Q, so they cannot be learned")
     elif diagnosis.identifiable is False:
         found.append(
-            f"Q is singular (rank {diagnosis.rank} of {len(classes)}): some classes cannot be told "
-            "apart by these labels, however many there are"
+            f"Q is singular (rank {diagnosis.rank} of {len(classes)}): some classes cannot be "
+            "distinguished by these labels, however many there are"
         )
     counts = np.bincount(anchor_labels, minlength=len(classes))
     few = [classes[index] for index in np.flatnonzero(counts < _USUAL_ANCHORS)]
@@ -51,7 +51,7 @@ def give_log_advice(summary: Summary, accuracy: Estimate) -> tuple[str, ...]:
             "Answers to the predictions of this model: suggest them for new examples "
             "(naysay predict), log yes or no, and run naysay check. The answers then show how "
             f"often predictions are right; so far only that it is {low:.0%} to {high:.0%}, because "
-            "a rejected suggestion that differs from the prediction does not tell. True classes of "
+            "a rejected suggestion that differs from the prediction shows neither. True classes of "
             "10 random examples per class show it, too."
         )
     advice.append("Answers about the examples listed here as least certain: they help most.")

@@ -176,8 +176,8 @@ def find_wrong_answers(
 ) -> WrongLabels | None:
     """Rank all answers by the probability that they are wrong; None if it is unknown.
 
-    `matrices` has the matrix of each annotator who answered, `held_out` says which examples the
-    model was not trained on, if not all, and `mistakes` is the rate of mistaken answers to
+    `matrices` has the matrix of each annotator who answered, `held_out` marks the examples that
+    the model was not trained on, if not all, and `mistakes` is the rate of mistaken answers to
     suggestions. `rate` is that of mistaken labels, if it was estimated. Choices out of some classes
     are left out.
     """
@@ -188,7 +188,7 @@ def find_wrong_answers(
     if len(ranked) == len(own.label):
         ranked = slice(None)  # copies nothing
     example = own.example[ranked]
-    if held_out is not None and not held_out[example].any():  # nothing says how far to trust probs
+    if held_out is not None and not held_out[example].any():  # nothing shows how reliable probs are
         return None
     names = list(count_answers(own))
     which = np.zeros(len(own.label), dtype=np.int8)

@@ -53,7 +53,7 @@ def evaluate_answers(
     """Evaluate the predicted class of each example by the kind of answers about most examples.
 
     `answers` are those to use, as numbers. `mistakes` is the rate of mistaken answers to
-    suggestions, `by_class` says whether the precision of each class is wanted, and `given` are
+    suggestions, `by_class` is whether the precision of each class is wanted, and `given` are
     parameters of `evaluate` for complementary labels.
     """
     labels, log = (answers[each[answers]] for each in (own.is_label, own.is_yes_no))
@@ -170,7 +170,7 @@ def unknown(estimate: Estimate, reason: str) -> Estimate:
 def _within_bounds(estimate: Estimate) -> Estimate:
     """Move an unbiased estimate that chance took out of 0 to 100 % to the bound.
 
-    If the interval is wide, the bound would say nothing about the value, which is then unknown.
+    If the interval is wide, the bound would be arbitrary, and the value is unknown.
     """
     if estimate.value is None or 0 <= estimate.value <= 1:
         return estimate

@@ -32,7 +32,7 @@ _MATRICES = {
 
 
 class FitInputs(NamedTuple):
-    """What the options of a command name: data, further anchors and a matrix, and warnings."""
+    """Inputs that the options of a command name: data, further anchors, a matrix; and warnings."""
 
     own: "OwnData"
     anchors: tuple[NDArray[Any], NDArray[np.int64]] | None

@@ -74,7 +74,7 @@ class OwnData:
     skipped: tuple[str, ...] = ()
     """Images that were left out because their files are damaged."""
     text: pa.Table | None = None
-    """The columns of text of the n examples, because their features do not show what they say."""
+    """The columns of text of the n examples, which cannot be restored from their features."""
 
     @property
     def is_label(self) -> NDArray[np.bool_]:

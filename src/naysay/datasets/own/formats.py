@@ -72,7 +72,7 @@ def read_excel(path: Path, source: str) -> pa.Table:
                 check_memory(sum(each.file_size for each in archive.infolist()), source)
             book = openpyxl.load_workbook(file, read_only=True, data_only=True)
             sheet = book.worksheets[0]
-            sheet.reset_dimensions()  # what the file says: any number of empty cells
+            sheet.reset_dimensions()  # the stated ones may include any number of empty cells
             cells = ([_as_text(cell) for cell in row] for row in sheet.values)
             rows = [row for row in cells if any(row)]
         except NaysayError:

@@ -33,7 +33,7 @@ _FEWEST_WORDS = 3  # median per cell from which many distinct values are text
 
 
 class _TextFeatures:
-    """What both conversions of text share."""
+    """Base class of the conversions of text."""
 
     name: str
     n_features: int  # of a text, without the indicator of missing ones
@@ -102,7 +102,7 @@ class TextColumn(_TextFeatures):
 
     @property
     def arrays(self) -> dict[str, NDArray[np.float32]]:
-        """The arrays that a model file holds beside the plain values."""
+        """The arrays that a model file has beside the plain values."""
         return {"idf": self.idf, "components": self.components}
 
 
