@@ -39,14 +39,17 @@ _NETWORKS = {
     "d-3-c": partial(MLP, widths=(3,), dropout=0.0),
     "d-100-c": partial(MLP, widths=(100,), dropout=0.0),
     "ResNet18-unpadded": partial(networks.ResNet18, stem_padding=0),
+    "ResNet18-unpadded-mirrored": partial(networks.ResNet18, stem_padding=0, mirrored=True),
     "ResNet18-mirrored": partial(networks.ResNet18, mirrored=True),
     "ResNet34-mirrored": partial(networks.ResNet34, mirrored=True),
 }
 _SCHEDULES = {name: getattr(schedules, name) for name in ("constant", "cosine", "one_cycle")}
 _CROP_FLIP = compose(partial(crop, padding=4), flip)
 _STRONG = compose(_CROP_FLIP, distort, recolour, partial(cutout, size=16))
+_SHIFT = partial(crop, padding=2)
 _AUGMENTATIONS = {
-    "crop2": partial(crop, padding=2),
+    "crop2": _SHIFT,
+    "shift/distort": (_SHIFT, compose(_SHIFT, distort)),
     "crop4-flip": _CROP_FLIP,
     "weak/strong": (_CROP_FLIP, _STRONG),
 }
