@@ -59,7 +59,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def fitted(folder):
     arguments = [
-        *OPTIONS,
+        *OPTIONS[:3],
         "--epochs=15",
         "--transition",
         folder / "habits",
