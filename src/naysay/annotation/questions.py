@@ -226,7 +226,8 @@ def _read_text(path: Path) -> str:
 
 
 def _in_table(data: str | Path, true_label: str | None) -> list[Item]:
-    from naysay.datasets.own.tables import find_column, read_table, source_name  # loads pyarrow
+    from naysay.datasets.own.columns import find_column  # loads pyarrow
+    from naysay.datasets.own.tables import read_table, source_name  # loads pyarrow
 
     source = source_name(data)
     table = read_table(data, text=() if true_label is None else [true_label])
@@ -245,7 +246,8 @@ def _in_table(data: str | Path, true_label: str | None) -> list[Item]:
 
 
 def _known_classes(path: Path) -> Iterator[tuple[str, str]]:
-    from naysay.datasets.own.tables import read_table, to_text  # loads pyarrow
+    from naysay.datasets.own.columns import to_text  # loads pyarrow
+    from naysay.datasets.own.tables import read_table  # loads pyarrow
 
     names, source = ("item", "class"), printable(path)
     table = read_table(path, text=names)

@@ -131,7 +131,8 @@ def check_order_known(
 
 def read_column(path: Path, column: str | None) -> NDArray[np.str_]:
     """Read a column of a table as text, without empty cells."""
-    from naysay.datasets.own.tables import find_column, read_table, refuse_pipe  # loads pyarrow
+    from naysay.datasets.own.columns import find_column  # loads pyarrow
+    from naysay.datasets.own.tables import read_table, refuse_pipe  # loads pyarrow
 
     refuse_pipe(path, "--labels")
     names = read_table(path).column_names
@@ -147,7 +148,8 @@ def read_column(path: Path, column: str | None) -> NDArray[np.str_]:
 
 def read_prior(path: Path | None, classes: Sequence[str]) -> NDArray[np.float64] | None:
     """Read the share of each class from a table with the columns class and share."""
-    from naysay.datasets.own.tables import find_column, read_table  # loads pyarrow
+    from naysay.datasets.own.columns import find_column  # loads pyarrow
+    from naysay.datasets.own.tables import read_table  # loads pyarrow
 
     if path is None:
         return None

@@ -26,19 +26,19 @@ from naysay._base.files import check_target, printable, replacing
 from naysay.classifier import ComplementaryClassifier
 from naysay.datasets.own import read_features
 from naysay.datasets.own.batches import counting_from, read_batches
-from naysay.datasets.own.images import ImageRecipe, find_images, resolve_paths
-from naysay.datasets.own.partitions import MappedArray, find_parts, kind_of_folder
-from naysay.datasets.own.read import open_features
-from naysay.datasets.own.recipe import Recipe
-from naysay.datasets.own.tables import (
+from naysay.datasets.own.columns import (
     find_column,
     is_text,
-    open_parquet,
-    source_name,
     to_array,
     to_numbers_if_possible,
     to_text,
 )
+from naysay.datasets.own.images import ImageRecipe, find_images, resolve_paths
+from naysay.datasets.own.parquet import open_parquet
+from naysay.datasets.own.partitions import MappedArray, find_parts, kind_of_folder
+from naysay.datasets.own.read import open_features
+from naysay.datasets.own.recipe import Recipe
+from naysay.datasets.own.tables import source_name
 
 _SUFFIXES = (".csv", ".parquet", ".pq")
 _NOTE = "_naysay.json"  # what the predictions in a folder are of; readers of Parquet ignore it

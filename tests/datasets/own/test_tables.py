@@ -7,15 +7,18 @@ import time
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from naysay import InvalidData, InvalidInput, NaysayError
-from naysay.datasets.own import read_own, tables
+from naysay.datasets.own import read_own
+from naysay.datasets.own.columns import find_column
+from naysay.datasets.own.csv import parse_csv
 from naysay.datasets.own.recipe import fit_recipe
-from naysay.datasets.own.tables import find_column, parse_csv, read_table
+from naysay.datasets.own.tables import read_table
 
 
 def parse(content, **options):
@@ -87,13 +90,13 @@ def test_a_damaged_csv_is_refused_with_its_place(text, problem):
 
 def test_threads_that_outlive_python_hold_none_of_its_bytes(monkeypatch):
     """Dropping them while Python ends aborted the process, now and then."""
-    read, readers = tables.pa_csv.read_csv, []
+    read, readers = pa_csv.read_csv, []
 
     def keep(reader, **options):
         readers.append(reader)
         return read(reader, **options)
 
-    monkeypatch.setattr(tables.pa_csv, "read_csv", keep)
+    monkeypatch.setattr(pa_csv, "read_csv", keep)
     data = bytes(bytearray(b"a,b\n1,2\n"))
     before = sys.getrefcount(data)
     parse(data)

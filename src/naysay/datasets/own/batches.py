@@ -8,29 +8,21 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
-import pyarrow.compute
 
 from naysay._base.errors import InvalidData
+from naysay.datasets.own.columns import is_text, pc
+from naysay.datasets.own.csv import LONGEST_ROW, check_csv_options, quoted_cell, read_header
 from naysay.datasets.own.formats import refuse_long_row
+from naysay.datasets.own.parquet import longest_row, open_parquet, read_parquet
 from naysay.datasets.own.tables import (
-    LONGEST_ROW,
-    check_csv_options,
     check_table,
     find_format,
     is_frame,
-    is_text,
-    longest_row,
-    open_parquet,
     open_text,
     parse_text,
-    quoted_cell,
-    read_header,
-    read_parquet,
     read_table,
     source_name,
 )
-
-pc: Any = pyarrow.compute
 
 _BATCH_BYTES = 1 << 23  # of a text file; more only if one row is longer
 _MOST_TEXT = 1 << 28  # bytes of text that rows of a Parquet file which are read at once may have

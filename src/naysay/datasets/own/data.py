@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from naysay._base.answers import CHOSEN, YES, check_has_acceptances, read_accepted
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput, InvalidLabels
+from naysay.datasets.own.columns import LONGEST_NAME, codes_of, encode, is_list, pc, to_array
 from naysay.datasets.own.images import ImageRecipe
 from naysay.datasets.own.recipe import Recipe
-from naysay.datasets.own.tables import LONGEST_NAME, codes_of, encode, is_list, pc, to_array
 
 Indices = NDArray[np.int64]
 _MOST_SHOWN = 300  # characters of a text

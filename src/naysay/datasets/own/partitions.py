@@ -19,14 +19,10 @@ from naysay._base.errors import InvalidData
 from naysay._base.files import printable
 from naysay._base.mapped import limit_pages, new_array, trim_pages
 from naysay.datasets.own.batches import counting_from, parquet_batches
+from naysay.datasets.own.columns import without_index
+from naysay.datasets.own.parquet import open_parquet, read_parquet, text_bytes
 from naysay.datasets.own.recipe import NumericColumn, Recipe
-from naysay.datasets.own.tables import (
-    is_frame,
-    open_parquet,
-    read_parquet,
-    text_bytes,
-    without_index,
-)
+from naysay.datasets.own.tables import is_frame
 
 _SUFFIXES = (".parquet", ".pq")
 _BATCH_BYTES = 1 << 22  # of the features of a batch

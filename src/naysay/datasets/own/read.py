@@ -24,6 +24,15 @@ from naysay.datasets.own.arrays import (
     split_features,
     text_cells,
 )
+from naysay.datasets.own.columns import (
+    LONGEST_NAME,
+    check_columns,
+    codes_of,
+    find_column,
+    is_list,
+    pc,
+    to_text,
+)
 from naysay.datasets.own.data import (
     OwnData,
     check_rows_agree,
@@ -48,20 +57,7 @@ from naysay.datasets.own.partitions import (
     kind_of_folder,
 )
 from naysay.datasets.own.recipe import Recipe, fit_recipe
-from naysay.datasets.own.tables import (
-    LONGEST_NAME,
-    check_columns,
-    codes_of,
-    find_column,
-    is_database,
-    is_frame,
-    is_list,
-    pc,
-    read_table,
-    refuse_pipe,
-    source_name,
-    to_text,
-)
+from naysay.datasets.own.tables import is_database, is_frame, read_table, refuse_pipe, source_name
 
 # The columns of a frame of crowd-kit.
 _CROWD_KIT = {"example_id": "task", "annotator": "worker", "label": "label"}

@@ -21,17 +21,17 @@ from numpy.typing import NDArray
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput, InvalidModelFile
-from naysay.datasets.own.tables import (
+from naysay.datasets.own.columns import (
     MISSING_WORDS,
     check_columns,
     codes_of,
     find_column,
     is_text,
     pc,
-    read_table,
     to_array,
     to_text,
 )
+from naysay.datasets.own.tables import read_table
 from naysay.datasets.own.text import EmbeddingColumn, TextColumn, fit_text, reads_as_text
 
 _LARGEST = float(np.finfo(np.float32).max)

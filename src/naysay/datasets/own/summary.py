@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from naysay._base.answers import NO, YES
 from naysay._base.checks import row_slices, shorten
 from naysay._base.mapped import trim_pages
+from naysay.datasets.own.columns import MISSING_WORDS
 from naysay.datasets.own.data import OwnData
 from naysay.datasets.own.recipe import CategoricalColumn, NumericColumn, Recipe, find_odd_cells
-from naysay.datasets.own.tables import MISSING_WORDS
 
 __all__ = ["Summary", "summarise"]
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidInput
-from naysay.datasets.own.tables import MISSING_WORDS, pc, to_text
+from naysay.datasets.own.columns import MISSING_WORDS, pc, to_text
 
 _FEATURES = (16, 128)  # fewest and most
 _MOST_TERMS = 20_000
