@@ -18,6 +18,7 @@ from naysay import (
 from naysay.classifier import transition_estimate
 from naysay.classifier.inputs import read_known_classes
 from naysay.estimation import class_prior, from_anchors, uncertainty
+from naysay.metrics import accuracy_with_few_labels
 from naysay.networks import MLP
 from naysay.observations import Observations
 
@@ -249,6 +250,21 @@ def test_examples_with_a_true_label_are_anchors_and_pairs(with_true_labels):
     assert clf.accuracy_.n_true_labels == len(ANCHORS)
     assert low <= (clf.predict(ALL_X[1400:]) == ALL_y[1400:]).mean() <= high
     assert high - low < 0.25
+
+
+@pytest.mark.filterwarnings("ignore:Q was estimated")
+def test_a_random_sample_of_all_examples_is_not_weighted_by_classes():
+    """The interval was 37 points wide, because the one example of a rare class counted much."""
+    rng = np.random.default_rng(2)
+    true = rng.choice(4, size=600, p=[0.6, 0.25, 0.1, 0.05])
+    centres = np.array([[0.0, 0.0], [3.0, 0.0], [0.0, 3.0], [3.0, 3.0]])
+    points = (centres[true] + rng.normal(size=(600, 2))).astype(np.float32)
+    labels = TransitionMatrix.uniform(4).sample(true, seed=rng)
+    clf = ComplementaryClassifier(learner="linear", transition="estimate", random_state=0)
+    clf.fit(points, labels, true_labels=np.where(np.arange(600) < 40, true, -1))
+    predicted = clf.transition_estimate_.at_anchors.argmax(axis=1)
+    alone = accuracy_with_few_labels(true[:40], predicted)
+    assert np.ptp(clf.accuracy_.interval) <= np.ptp(alone.interval) < 0.25
 
 
 @pytest.mark.parametrize("missing", [np.nan, None, "masked"])

@@ -5,7 +5,11 @@ import pytest
 
 from naysay import InvalidInput, InvalidLabels, TransitionMatrix
 from naysay.metrics import accuracy_with_few_labels
-from naysay.metrics.few_labels import estimate_improvement, few_labels_estimate
+from naysay.metrics.few_labels import (
+    drawn_within_classes,
+    estimate_improvement,
+    few_labels_estimate,
+)
 
 
 def simulate(rng, accuracies, shares, n, *, true=None):
@@ -85,6 +89,20 @@ def test_classes_count_by_their_share():
     found = accuracy_with_few_labels(true, predicted, class_shares={"a": 0.9, "b": 0.1})
     assert found.value == pytest.approx(0.9)
     assert accuracy_with_few_labels(true, predicted).value == 0.5
+
+
+@pytest.mark.parametrize(
+    "counts, expected",
+    [
+        ([8, 8, 8, 8], True),
+        ([8, 8, 8, 3], True),  # a class has no more examples
+        ([20, 9, 4, 1], False),  # a random sample
+        ([4, 9, 4, 20], True),  # not with these shares
+    ],
+)
+def test_class_counts_show_how_examples_were_drawn(counts, expected):
+    shares = np.array([0.55, 0.25, 0.15, 0.05])
+    assert drawn_within_classes(np.repeat(np.arange(4), counts), shares) == expected
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,12 @@ from naysay.classifier.inputs import Anchors, read_labels
 from naysay.classifier.targets import find_prior
 from naysay.classifier.transition_estimate import TransitionEstimate
 from naysay.metrics import Estimate
-from naysay.metrics.few_labels import class_weights, estimate_improvement, few_labels_estimate
+from naysay.metrics.few_labels import (
+    class_weights,
+    drawn_within_classes,
+    estimate_improvement,
+    few_labels_estimate,
+)
 from naysay.observations import Observations, log_likelihoods
 from naysay.transition import TransitionMatrix
 
@@ -76,7 +81,7 @@ def accuracy_at_anchors(
     trained on and its predictions for them. Without these, the predictions come from folds, and a
     share of the errors is assumed to be avoided by the last fold of the data. With five folds this
     is between 0, if more data do not help, and 10 %, if errors fall with the square root of the
-    number of examples.
+    number of examples. Anchors that were drawn within each class are weighted by the class shares.
     """
     probs, at_anchors, Q = estimate.predictions, estimate.at_anchors, estimate.transition
     if probs is None or at_anchors is None:
@@ -103,6 +108,8 @@ def accuracy_at_anchors(
         for each in (shares, by_labels, by_predictions)
     )
     weights_error = abs(float((high - low) @ correct)) / 2
+    if not drawn_within_classes(anchors.y, np.maximum(shares, _LEAST_SHARE)):
+        (weights, strata), weights_error = class_weights(true, None), 0.0
     shift = shift_error = 0.0
     if held_out is None:
         fifths = np.log(1 - 1 / n_folds) / np.log(1 - 1 / 5)  # errors are a power of the number

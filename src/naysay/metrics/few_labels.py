@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import softmax, stdtrit
+from scipy.special import chdtrc, softmax, stdtrit, xlogy
 
 from naysay._base.checks import check_number
 from naysay._base.errors import InvalidInput, InvalidLabels
@@ -15,6 +15,8 @@ __all__ = ["accuracy_with_few_labels"]
 
 _TEMPERATURES = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0)
 _SHARES = np.linspace(0.05, 1, 20)
+_MOST = 0.5  # share of the classes
+_UNLIKE_SHARES = 0.01  # p-value of the classes of a random sample
 _LEAST_RATIO = 0.4  # of the variances with and without scores: a few labels cannot show a lower one
 
 
@@ -136,6 +138,20 @@ def class_weights(
     if not np.isfinite(shares).all() or (shares < 0).any() or not shares.sum() > 0:
         raise InvalidInput("class_shares must be non-negative numbers that do not sum to 0.")
     return (shares / shares.sum() / counts)[strata], strata
+
+
+def drawn_within_classes(true: NDArray[np.int64], shares: NDArray[np.float64]) -> bool:
+    """Tell whether examples with these classes were drawn within each class, or from all examples.
+
+    In the first case most classes have equally many, or their numbers do not have the shares of the
+    classes among all examples.
+    """
+    counts = np.bincount(true, minlength=len(shares))
+    if (counts[counts > 0] == counts.max()).mean() > _MOST:
+        return True
+    expected = len(true) * shares / shares.sum()
+    statistic = 2 * float(xlogy(counts, counts / expected).sum())
+    return float(chdtrc(len(shares) - 1, statistic)) < _UNLIKE_SHARES
 
 
 def few_labels_estimate(

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.optimize import nnls
-from scipy.special import chdtrc, xlogy
 
 from naysay import quality
 from naysay._base.answers import NO, YES
@@ -20,7 +19,7 @@ from naysay.datasets.own import OwnData, read_own
 from naysay.datasets.own.images import ImageRecipe
 from naysay.datasets.own.recipe import Recipe
 from naysay.metrics import Estimate
-from naysay.metrics.few_labels import class_weights, few_labels_estimate
+from naysay.metrics.few_labels import class_weights, drawn_within_classes, few_labels_estimate
 from naysay.observations import Observations
 from naysay.quality import (
     Agreement,
@@ -44,10 +43,10 @@ from naysay.workflows.files import check_order_known, read_transition
 
 _N_SHOWN = 20  # annotators, in the text
 _LEAST_SHARE = 1e-3  # of a class
-_UNLIKE_SHARES = 0.01  # p-value of the classes of examples with true labels
 _DRAWN_WITHIN_CLASSES = (
-    "The true labels do not have the class shares that predictions for all examples imply. They "
-    "were taken as drawn within each class, and weighted by these shares."
+    "The true labels are of equally many examples of most classes, or do not have the class shares "
+    "that predictions for all examples imply. They were taken as drawn within each class, and "
+    "weighted by these shares."
 )
 _ASSUMED = (
     "The matrix is uniform. Where few predictions are correct, labels hardly show that this was "
@@ -355,9 +354,8 @@ def _score_by_true_labels(
     """Score a model by the true classes that are known; they are -1 elsewhere.
 
     The shares of all classes are those that explain the mean prediction as a mixture of the mean
-    predictions for each class. If the known classes do not have these shares, they were drawn
-    within each class, and are weighted by them. Half of the difference to weights by the mean
-    prediction is added to the standard error.
+    predictions for each class. If examples were drawn within each class, they are weighted by the
+    shares. Half of the difference to weights by the mean prediction is added to the standard error.
     """
     known = np.flatnonzero(true >= 0)
     true, at_known = true[known], probs[known].astype(np.float64)
@@ -368,12 +366,10 @@ def _score_by_true_labels(
     for each in np.flatnonzero(counts):
         of_class[each] = at_known[true == each].mean(axis=0)
     shares = np.maximum(nnls(of_class.T, mean)[0], _LEAST_SHARE)
-    expected = len(true) * shares / shares.sum()
-    p_value = chdtrc(len(mean) - 1, 2 * xlogy(counts, counts / expected).sum())
     correct = (at_known.argmax(axis=1) == true).astype(np.float64)
     note, weights_error = None, 0.0
     weights, strata = class_weights(true, None)
-    if p_value < _UNLIKE_SHARES:
+    if drawn_within_classes(true, shares):
         note = _DRAWN_WITHIN_CLASSES
         weights, strata = class_weights(true, shares)
         by_predictions, _ = class_weights(true, mean)
