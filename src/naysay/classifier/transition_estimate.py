@@ -6,7 +6,8 @@
 3. Other networks predict the true classes by cross-fitting, and the matrix is refined on these
    out-of-fold predictions.
 4. Anchors that have a complementary label too are pairs drawn from the matrix. They are counted,
-   and the estimate from predictions is weighted by how well it predicts them.
+   and the estimate from predictions is weighted by how well it predicts them. The held-out labels
+   decide whether the result is better than the estimate alone.
 5. Where the annotators are known, the matrix of each is refined in the same way, starting from
    the common matrix.
 """
@@ -47,6 +48,8 @@ from naysay.transition import TransitionMatrix
 
 _LEAST_RIGHT = 0.5  # share of the anchors, most of them learned from, that networks must get right
 _FAR = 0.1  # distance of matrices: with nearer ones networks learn much the same
+_FAR_FOR_KERNELS = 0.03
+_MOST_ROUNDS, _MOST_ROUNDS_OF_KERNELS = 2, 4
 _MOST_HELD_OUT = 5_000  # examples: more would slow down every epoch and change little
 _N_DRAWN = 50  # matrices from resampled anchors
 _FEWEST_ANSWERS = 4  # fewer cannot be split into two halves to train on
@@ -232,38 +235,65 @@ def estimate_from_predictions(
     if resampling or pairs.any():
         Q_samples = _resample(estimate, at_anchors, anchors.y, seed)
     Q = combine_with_pairs(first, pairs, Q_samples=Q_samples, **options).matrix
-    refined: list[tuple[float, TransitionEstimate]] = []
-    # Networks that were trained with a matrix far from the refined one are trained once more, with
-    # the refined one. The refinement under which the labels are more likely is the estimate.
-    for name in ("from anchors", "refining Q", "refining Q again,"):
-        if name != "from anchors":
-            found_probs = cross_fit(_make_labels_possible(Q), Q_samples, name=name)
-        elif by_anchors is None:
-            continue
-        else:
-            found_probs = by_anchors()
-        probs, out_of_fold, is_reliable = found_probs
-        if name == "from anchors" and not is_reliable:
-            continue
+    rows = answers.example if examples is None else examples[answers.example]
+    is_pair = np.isin(rows, anchors.row[anchors.row >= 0])
+
+    def likelihood_of(probs: NDArray[np.float64], Q: TransitionMatrix) -> float:
+        """Compute the log-likelihood of the labels, with the true classes of the anchors."""
+        values = np.asarray(Q)
+        of_others = values.T[answers.label[~is_pair]]
+        of_pairs = float((pairs * np.log(np.maximum(values, 1e-4))).sum())
+        return of_pairs + _log_likelihood(probs[answers.example[~is_pair]], of_others)
+
+    def refine_on(predictions: Predicted) -> tuple[float, TransitionEstimate]:
+        """Refine Q, and compute how likely labels and anchors are; minus infinity if unreliable."""
+        probs, out_of_fold, is_reliable = predictions
         if allow_diagonal:
             probs, out_of_fold = _calibrate_at_anchors(probs, out_of_fold, anchors.y)
-        predicted = (probs[answers.example], answers.label)
-        if not is_reliable:
-            break
-        refined_Q = refine(*predicted, first, from_these_labels=True, **options)
-        known = uncertainty(*predicted, refined_Q, **options)
-        Q_before, (Q, known) = Q, _count_in(pairs, refined_Q, known, **options)
+        predicted, Q = (probs[answers.example], answers.label), first
+        if is_reliable:
+            Q = refine(*predicted, first, from_these_labels=True, **options)
+        known = uncertainty(*predicted, Q, **options)
+        counted, known = _count_in(pairs, Q, known, **options)
+        score = likelihood_of(probs, counted)
+        if not is_reliable or score >= likelihood_of(probs, Q):
+            Q = counted
+        else:
+            score, known = likelihood_of(probs, Q), Uncertainty.of_samples(Q, known.samples)
+        score += _log_likelihood(out_of_fold, np.eye(len(names))[anchors.y])
         found = TransitionEstimate(Q, first, known, probs, out_of_fold, {}, warnings)
-        refined.append((_log_likelihood(*predicted, Q), found))
-        if name != "from anchors" and Q.distance(Q_before) < _FAR:
+        return score if is_reliable else -np.inf, found
+
+    # Models learn with the first matrix, and with the one refined on what anchors alone predict.
+    # They learn again with the best refined matrix if it is far from all that they learned with.
+    # The best is that under which held-out evidence, labels and true classes, is most likely.
+    most, far = _MOST_ROUNDS, _FAR
+    starts, refined = [(Q, Q_samples)], list[tuple[float, TransitionEstimate]]()
+    if by_anchors is not None:
+        most, far = _MOST_ROUNDS_OF_KERNELS, _FAR_FOR_KERNELS
+        if first.distance(Q) >= far:
+            starts.append((first, Q_samples))
+        score, found = refine_on(by_anchors())
+        if score > -np.inf:
+            assert found.uncertainty is not None
+            refined, start = [(score, found)], found.transition
+            starts = [each for each in starts if start.distance(each[0]) >= far]
+            starts.append((start, found.uncertainty.samples))
+    learned: list[TransitionMatrix] = []
+    while True:
+        Q, Q_samples = starts.pop()
+        name = "refining Q again," if learned else "refining Q"
+        refined.append(refine_on(cross_fit(_make_labels_possible(Q), Q_samples, name=name)))
+        learned.append(Q)
+        if starts:
+            continue
+        score, best = max(refined, key=itemgetter(0))
+        is_far = all(best.transition.distance(each) >= far for each in learned)
+        if score == -np.inf or not is_far or len(learned) == most:
             break
-        Q_samples = known.samples
-    if not refined:
-        known = uncertainty(*predicted, first, **options)
-        Q, known = _count_in(pairs, first, known, **options)
-        refined.append((0.0, TransitionEstimate(Q, first, known, probs, out_of_fold, {}, warnings)))
-        by_annotator = False
-    _, best = max(refined, key=itemgetter(0))
+        assert best.uncertainty is not None
+        starts = [(best.transition, best.uncertainty.samples)]
+    by_annotator &= score > -np.inf
     best = best._replace(examples=examples)
     if allow_diagonal:
         best = best._replace(mistakes=_rate_of_mistakes(best, anchors.y))
@@ -406,15 +436,14 @@ def predict_labels(
     return calibrated(score_anchors(trainer, network, X), scored)
 
 
-def _log_likelihood(
-    probs: NDArray[np.float64], labels: NDArray[np.int64], Q: TransitionMatrix
-) -> float:
-    """Compute the mean of log P(ȳ | x), with probabilities of at least 1 in 10,000.
+def _log_likelihood(probs: NDArray[np.float64], likelihood: NDArray[np.float64]) -> float:
+    """Compute the log-likelihood of evidence, with probabilities of at least 1 in 10,000.
 
-    The bound keeps a few labels that are impossible under Q from deciding alone.
+    The bound keeps a few labels that are impossible under Q from deciding alone. Rows of NaN, for
+    anchors that were never held out, do not count.
     """
-    likelihood = np.einsum("ik,ik->i", probs, np.asarray(Q).T[labels])
-    return float(np.log(np.maximum(likelihood, 1e-4)).mean())
+    by_row = np.einsum("ik,ik->i", probs, likelihood)
+    return float(np.nansum(np.log(np.maximum(by_row, 1e-4))))
 
 
 def _make_labels_possible(Q: TransitionMatrix) -> TransitionMatrix:
