@@ -19,6 +19,7 @@ WHAT_TO_DO = "Estimate Q again from anchors (naysay estimate), and check the ord
 _DEAD = 0.2  # limit of the ratio of predicted share and class share
 _MERGED = 0.2  # share of another class among the predictions of one
 _SWAPPED = 0.5
+_DOUBTFUL = 0.6  # share of correct predictions of a class that may be mixed with another
 _NEARLY_ALL = 0.75  # mean of both estimates beyond which a pair is swapped rather than merged
 _ADVICE = {
     "swapped": "Check the order of the classes, or give a few anchors of both.",
@@ -329,10 +330,14 @@ def _mixed_pairs(
     """Find pairs of classes of which each makes up over a fifth of the predictions of the other.
 
     The statistics of both directions are added. If both shares are at the limit, each statistic is
-    0 in half of all cases, and χ² with one degree of freedom in the other half. With hundreds of
-    classes, chance alone makes many pairs seem mixed, and only the clearest are tested.
+    0 in half of all cases, and χ² with one degree of freedom in the other half. Half of the level
+    is for all pairs, and half for those of classes of whose predictions fewer than three fifths
+    seem right, which hardly depends on the labels that show the share of another class. With
+    hundreds of classes, chance alone makes many pairs seem mixed, and only the clearest are tested.
     """
     n_classes, found = len(Q), []
+    is_doubtful = composition.diagonal() < _DOUBTFUL
+    n_pairs, n_doubtful = (n * (n - 1) / 2 for n in (n_classes, is_doubtful.sum()))
     seems_mixed = np.argwhere(np.triu(np.minimum(composition, composition.T) > _MERGED, 1))
     clear = np.minimum(composition, composition.T) * np.sqrt(counts.sum(axis=1))
     order = np.argsort(-np.minimum(clear, clear.T)[*seems_mixed.T], kind="stable")
@@ -340,7 +345,10 @@ def _mixed_pairs(
         both = [(k, other), (other, k)]
         statistic = sum(_excess(counts[i], Q, j, _MERGED)[0] for i, j in both)
         p_value = chdtrc(1, statistic) / 2 + chdtrc(2, statistic) / 4
-        is_significant = p_value < level / (n_classes * (n_classes - 1) / 2)
+        share = 1 / n_pairs  # of the level
+        if is_doubtful[[k, other]].all():
+            share += 1 / n_doubtful
+        is_significant = p_value < level / 2 * share
         if is_significant and _is_robust(both, counts, _MERGED, Q_samples):
             there, back = np.minimum((composition[k, other], composition[other, k]), 1)
             kind = "swapped" if (there + back) / 2 > _NEARLY_ALL else "merged"
