@@ -16,7 +16,8 @@ from naysay import (
     training,
 )
 from naysay.classifier import transition_estimate
-from naysay.classifier.inputs import read_known_classes
+from naysay.classifier.inputs import Anchors, read_known_classes
+from naysay.classifier.transition_estimate import estimate_from_predictions
 from naysay.estimation import class_prior, from_anchors, uncertainty
 from naysay.metrics import accuracy_with_few_labels
 from naysay.networks import MLP
@@ -297,6 +298,65 @@ def test_samples_of_the_matrix_are_saved_with_the_model(with_true_labels, tmp_pa
     np.testing.assert_allclose(
         loaded.transition_samples_, with_true_labels.transition_samples_, atol=1e-6
     )
+
+
+# --- evidence that chooses the matrix -----------------------------------------------------------
+
+TRUE3 = TransitionMatrix([[0, 0.7, 0.3], [0.7, 0, 0.3], [0.5, 0.5, 0]])
+NAMES3 = ["a", "b", "c"]
+
+
+@pytest.fixture
+def estimate3():
+    """Estimate a matrix of three classes from given predictions of true classes and labels."""
+    rng = np.random.default_rng(0)
+    true = rng.integers(3, size=2000)
+    labels = TRUE3.sample(true, seed=rng)
+    rows = np.concatenate([np.flatnonzero(true == label)[:10] for label in range(3)])
+
+    def estimate(first, cross_fit, *, by_anchors=None, anchors_of=rows, rows_of=rows):
+        anchors = Anchors(true[anchors_of, None], true[anchors_of], rows_of, True)
+
+        def predict(share):
+            probs = 0.8 * np.eye(3)[(true + (rng.random(len(true)) > share)) % 3] + 0.2 / 3
+            return probs, probs[anchors_of], True
+
+        return estimate_from_predictions(
+            np.asarray(first)[true[anchors_of]],
+            lambda Q, Q_samples, name: predict(cross_fit(Q)),
+            Observations(example=np.arange(len(true)), label=labels),
+            anchors,
+            NAMES3,
+            refining=True,
+            allow_diagonal=False,
+            by_annotator=False,
+            resampling=False,
+            seed=0,
+            by_anchors=None if by_anchors is None else lambda: predict(by_anchors),
+        ).transition
+
+    estimate.true, estimate.labels = true, labels
+    return estimate
+
+
+def test_few_pairs_do_not_outweigh_the_labels_of_all_other_examples(estimate3):
+    true, labels = estimate3.true, estimate3.labels
+    unlucky = [np.flatnonzero((true == a) & (labels == b))[:8] for a, b in ((0, 2), (1, 2), (2, 0))]
+    rows = np.concatenate(unlucky)
+    found = estimate3(TRUE3, lambda Q: 1.0, anchors_of=rows, rows_of=rows)
+    assert found.distance(TRUE3) < 0.1
+
+
+def test_models_learn_with_the_first_matrix_and_with_that_of_anchors_alone(estimate3):
+    tried = []
+
+    def cross_fit(Q):
+        tried.append(Q)
+        return 0.95 if Q.distance(TRUE3) < 0.01 else 0.4
+
+    found = estimate3(TRUE3, cross_fit, by_anchors=0.4, rows_of=np.full(30, -1))
+    assert tried[0].distance(TRUE3) > 0.1  # because anchors alone predict poorly
+    assert found.distance(TRUE3) < 0.1
 
 
 # --- networks that learn again ------------------------------------------------------------------
