@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import gc
 import http.server
 import importlib
 import os
@@ -51,6 +52,13 @@ SLOW_FILES = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     rank = {name: number for number, name in enumerate(SLOW_FILES)}
     items.sort(key=lambda item: rank.get(item.path.name, len(rank)))
+
+
+def pytest_collection_finish() -> None:
+    """Exempt what was imported from garbage collection, which would visit it again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000)
 
 
 def pytest_runtest_setup() -> None:
