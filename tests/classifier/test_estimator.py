@@ -118,6 +118,7 @@ def test_estimated_transition_is_near_the_true_one_and_has_its_names(iris):
     assert (clf.predict(X) == names[y]).mean() > 0.9
 
 
+@pytest.mark.unmeasured
 def test_anchors_are_learned_from_unless_told_otherwise(iris):
     X, y, comp_labels = iris
     anchors = (X[::5], y[::5])
@@ -159,6 +160,7 @@ def test_same_random_state_gives_the_same_weights_and_leaves_global_randomness_a
     assert not np.array_equal(first.predict_proba(X), other.predict_proba(X))
 
 
+@pytest.mark.unmeasured
 def test_true_labels_are_never_needed_for_stopping(iris):
     X, _, comp_labels = iris
     clf = small(epochs=500, patience=5, lr=1e-2).fit(X, comp_labels)
@@ -255,6 +257,7 @@ def test_network_may_be_a_factory_and_a_module_is_copied(iris):
     assert torch.equal(module.weight, before)
 
 
+@pytest.mark.unmeasured
 def test_pipeline_clone_and_grid_search_need_no_true_label(iris):
     X, y, comp_labels = iris
     pipeline = make_pipeline(StandardScaler(), PCA(3), small(transition=BIASED))

@@ -64,6 +64,7 @@ def test_digits_are_learned_from_biased_labels(name, least):
     assert (clf.predict(X) == y).mean() > least
 
 
+@pytest.mark.unmeasured
 def test_the_learned_matrix_is_nearer_to_the_true_one_than_the_start(blobs):
     X, y, comp_labels = blobs
     clf = small(method="cpe-t", transition=ROUGH, epochs=40, lr=0.01).fit(X, comp_labels)
@@ -167,6 +168,7 @@ def test_a_method_of_ones_own_is_saved_unless_it_reads_logits_its_own_way(blobs,
 # --- views ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.unmeasured
 def test_consistency_changes_what_is_learned_and_the_held_out_loss_is_comparable(blobs):
     X, _, comp_labels = blobs
     found = {
@@ -195,6 +197,7 @@ def test_every_method_trains_on_what_augment_gives_and_predicts_without_it(blobs
         assert len(calls) == n_calls
 
 
+@pytest.mark.unmeasured
 def test_the_same_random_state_gives_the_same_views(blobs):
     X, _, comp_labels = blobs
     first, second = (small(method="pocr", epochs=2).fit(X, comp_labels) for _ in range(2))
@@ -203,6 +206,7 @@ def test_the_same_random_state_gives_the_same_views(blobs):
     assert not np.array_equal(first.predict_proba(X), plain.predict_proba(X))
 
 
+@pytest.mark.unmeasured
 def test_images_are_moved_and_anchors_taken_with_views():
     rng = np.random.default_rng(0)
     y = rng.integers(3, size=300)

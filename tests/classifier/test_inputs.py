@@ -33,6 +33,7 @@ def test_anchors_of_the_same_source_are_no_reason_for_a_warning(name):
         assert warn_if_unlike(X[others], X[anchors], n_classes) == ()
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("scaler", [StandardScaler(), MinMaxScaler(), PowerTransformer()])
 def test_anchors_that_were_not_scaled_as_x_are_found(name, scaler):
@@ -51,6 +52,7 @@ def test_images_are_compared_by_pixel_and_one_anchor_is_enough():
     assert warn_if_unlike(images[100:], images[:1] / np.float32(16), 10)
 
 
+@pytest.mark.unmeasured
 def test_a_pipeline_warns_of_anchors_and_takes_true_labels():
     X, y = load_iris(return_X_y=True)
     Q = TransitionMatrix([[0, 0.9, 0.1], [0.2, 0, 0.8], [0.7, 0.3, 0]])

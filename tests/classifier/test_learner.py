@@ -99,6 +99,7 @@ def test_weights_prefer_candidates_under_which_held_out_evidence_is_likely(digit
     assert weights[0] > 0.95
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("learner", ["auto", "kernel", "trees", "linear"])
 def test_each_learner_learns_and_survives_saving(learner, tmp_path):
     X, y = load_iris(return_X_y=True)
@@ -131,6 +132,7 @@ def test_the_default_beats_the_anchors_alone_on_digits(digits):
     assert {"network", *ALONE} <= {each["name"] for each in clf.candidates_}
 
 
+@pytest.mark.unmeasured
 def test_trees_of_the_anchors_alone_are_used_where_scales_mislead_neighbours_and_labels_are_weak():
     rng = np.random.default_rng(0)
     y = rng.integers(8, size=199)
@@ -175,6 +177,7 @@ def test_learners_that_cannot_do_what_is_asked_say_so():
     assert ComplementaryClassifier(method="pc", epochs=1).fit(X, y).candidates_ == ()
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("learner", ["auto", "network"])
 def test_a_class_that_is_never_named_is_learned_from_anchors(learner):
     X, y = load_iris(return_X_y=True)

@@ -72,6 +72,7 @@ def test_words_are_hashed_in_a_pipeline():
     assert (pipeline.predict(words) == np.arange(90) % 3).mean() > 0.9
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_frames_are_accepted_and_their_columns_are_checked(iris, library):
     X, _, comp_labels = iris
@@ -131,6 +132,7 @@ def test_a_warm_start_keeps_classes_and_features(iris):
         clf.fit(X, comp_labels + 1)
 
 
+@pytest.mark.unmeasured
 def test_weights_and_a_warm_start_train_a_network_and_other_learners_refuse_them(iris):
     X, _, comp_labels = iris
     weights = np.arange(150) % 3 + 1.0

@@ -43,6 +43,7 @@ def test_without_a_true_label_it_is_the_loss_itself(name):
     torch.testing.assert_close(mixed(logits, pairs), loss(logits, comp_labels))
 
 
+@pytest.mark.unmeasured
 def test_a_method_may_have_a_module_of_another_package_as_its_loss(tmp_path):
     class Excluding(nn.Module):
         def forward(self, logits, comp_labels):

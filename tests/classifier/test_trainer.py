@@ -60,6 +60,7 @@ def test_without_restarts_the_class_stays_dead():
     assert 2 not in clf.predict(X)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("method", ["forward", "cpe-t"])
 def test_a_restart_brings_it_back_and_no_more_are_made_than_needed(method):
     clf, made = fit(3, method=method)
@@ -136,6 +137,7 @@ def test_the_largest_held_out_losses_are_left_out():
     assert RobustHeldOut(views).held_out(logits, labels) == views.held_out(logits, labels)
 
 
+@pytest.mark.unmeasured
 def test_one_mistake_among_the_held_out_labels_does_not_stop_training():
     X, y = load_iris(return_X_y=True)
     is_held_out = np.argsort(np.random.RandomState(1).permutation(150)) < 15

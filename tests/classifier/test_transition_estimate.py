@@ -61,6 +61,7 @@ def test_the_classifier_refines_what_the_anchors_gave(fitted):
     assert found.judgements is found.predictions
 
 
+@pytest.mark.unmeasured
 def test_the_matrix_can_be_estimated_without_training_a_classifier(fitted):
     clf = classifier(progress=False).set_params(transition="uniform")
     found = clf.estimate_transition(X, Q.sample(y), anchors=(X[ANCHORS], y[ANCHORS]))
@@ -84,6 +85,7 @@ def test_without_refining_the_matrix_is_that_of_the_anchors(fitted):
     assert plain.transition_estimate_.uncertainty is None
 
 
+@pytest.mark.unmeasured
 def test_a_diagonal_is_estimated_where_annotators_may_err():
     wrong = TransitionMatrix(0.9 * np.asarray(Q) + 0.1 * np.eye(10), allow_diagonal=True)
     clf = only_estimating(allow_diagonal=True)
@@ -105,6 +107,7 @@ def test_uniform_annotators_who_err_do_not_get_a_zero_diagonal():
     assert np.asarray(clf.transition_).diagonal().mean() == pytest.approx(0.1, abs=0.04)
 
 
+@pytest.mark.unmeasured
 def test_known_classes_that_labels_exclude_are_left_out_with_a_warning():
     known = np.full(len(y), -1)
     known[ANCHORS] = y[ANCHORS]
@@ -241,6 +244,7 @@ def with_true_labels():
     return classifier().fit(ALL_X[:1400], Q.sample(ALL_y[:1400]), true_labels=known)
 
 
+@pytest.mark.unmeasured
 def test_examples_with_a_true_label_are_anchors_and_pairs(with_true_labels):
     clf = with_true_labels
     assert clf.transition_.distance(Q) < 0.15
@@ -285,6 +289,7 @@ def test_true_labels_must_fit_the_examples():
         classifier().fit(X, Q.sample(y), true_labels=np.full(len(y), -1))
 
 
+@pytest.mark.unmeasured
 def test_picked_anchors_are_learned_from_by_all_networks_and_show_no_accuracy():
     clf = classifier().set_params(epochs=2)
     clf.fit(X, Q.sample(y), true_labels=KNOWN, anchors_are="picked")
@@ -410,6 +415,7 @@ def test_networks_do_not_learn_again_with_nearly_the_same_matrix(refine):
     assert refine((NEAR, True, -2.0)) == (NEAR, [UNIFORM])
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("worse", [(FAR, True, -2.1), (FAR, False, -1.9)])
 def test_networks_that_explain_less_or_know_no_anchors_do_not_count(refine, worse):
     assert refine((HALF, True, -2.0), worse)[0] == HALF

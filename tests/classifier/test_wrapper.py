@@ -178,6 +178,7 @@ def anchors_of(y, n, seed=0):
     )
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("given", ["anchors", "true_labels"])
 def test_matrix_is_estimated_from_anchors(blobs, given):
     X, y, Q = blobs
@@ -224,6 +225,7 @@ def test_annotators_who_differ_get_a_matrix_each_from_anchors(blobs):
     assert clf.transitions_["him"].distance(other) < clf.transitions_["him"].distance(Q)
 
 
+@pytest.mark.unmeasured
 def test_logs_of_suggestions_are_learned_from_with_or_without_anchors(blobs):
     X, y, _ = blobs
     rng = np.random.default_rng(0)
@@ -248,6 +250,7 @@ def test_anchors_are_learned_from(iris):
     )
 
 
+@pytest.mark.unmeasured
 def test_accuracy_is_stated_from_random_anchors_and_unknown_from_picked_ones(blobs):
     X, y, Q = blobs
     X_test, y_test = make_blobs(600, n_features=5, centers=6, cluster_std=2.0, random_state=0)
@@ -344,6 +347,7 @@ def test_missing_values_and_categories_of_a_table_are_no_obstacle(blobs):
     assert accuracy(clf, table, y) > 0.9
 
 
+@pytest.mark.unmeasured
 def test_search_pipeline_clone_and_files(iris, tmp_path):
     X, y, labels = iris
     clf = make_pipeline(StandardScaler(), wrap(LogisticRegression(), transition=BIASED))

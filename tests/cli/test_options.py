@@ -243,7 +243,7 @@ def test_on_a_terminal_fit_asks_before_it_replaces_a_model(answer, is_replaced, 
 
 @pytest.mark.unmeasured
 def test_a_killed_fit_goes_on_from_its_checkpoint(flowers, tmp_path):
-    fit = ["fit", flowers, "--label=not", "--epochs=80", "--batch-size=8", "--learner=network"]
+    fit = ["fit", flowers, "--label=not", "--epochs=50", "--batch-size=8", "--learner=network"]
     resumed = [*fit, "--checkpoint", tmp_path / "state", "--out", tmp_path / "resumed"]
     source = str(Path(naysay.__file__).parents[1])
     process = subprocess.Popen(

@@ -190,6 +190,7 @@ def test_a_number_of_classes_or_names_that_cannot_be_are_refused():
         estimation.from_anchors([[0, 1], [1, 0]], [0, 1], 2, classes=["cat"])
 
 
+@pytest.mark.unmeasured
 @settings(max_examples=100)
 @given(
     probs=hnp.arrays(

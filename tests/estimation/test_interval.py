@@ -54,6 +54,7 @@ def test_intervals_around_an_independent_estimate_have_their_coverage_too(make):
     assert coverage(make, 2.0, from_anchors_alone) >= 0.94
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("level", [0.1, 0.5, 0.95])
 @pytest.mark.parametrize("allow_diagonal", [False, True])
 def test_the_estimate_is_the_middle_of_its_interval(level, allow_diagonal):

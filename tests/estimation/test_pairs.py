@@ -27,6 +27,7 @@ def test_a_right_estimate_is_kept_and_a_wrong_one_corrected():
     assert np.mean(after) < 0.6 * np.mean(before)
 
 
+@pytest.mark.unmeasured
 def test_intervals_of_a_biased_estimate_cover_the_matrix():
     """The estimate is off by a fixed bias that its own samples do not know of."""
     rng = np.random.default_rng(0)

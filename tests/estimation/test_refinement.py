@@ -170,6 +170,7 @@ def fitted_to(labels, comp_labels):
     return TransitionMatrix(counts / counts.sum(axis=1, keepdims=True))
 
 
+@pytest.mark.unmeasured
 def test_a_nearly_uniform_matrix_fitted_to_the_labels_is_replaced_by_the_uniform_one():
     uniform = TransitionMatrix.uniform(5)
     kept = 0
@@ -181,6 +182,7 @@ def test_a_nearly_uniform_matrix_fitted_to_the_labels_is_replaced_by_the_uniform
     assert kept  # it would be, as it does explain the labels
 
 
+@pytest.mark.unmeasured
 def test_classes_that_networks_confuse_are_not_mistaken_for_a_bias_of_annotators():
     uniform = TransitionMatrix.uniform(10)
     rng = np.random.default_rng(0)
@@ -194,6 +196,7 @@ def test_classes_that_networks_confuse_are_not_mistaken_for_a_bias_of_annotators
     assert error(refine(probs, comp_labels, uniform), uniform) > 0.1
 
 
+@pytest.mark.unmeasured
 def test_a_nearly_uniform_matrix_that_is_right_is_not_replaced():
     rows = np.array([0.34, 0.28, 0.22, 0.16])
     values = np.array([np.insert(np.roll(rows, k), k, 0) for k in range(5)])
@@ -207,6 +210,7 @@ def test_a_nearly_uniform_matrix_that_is_right_is_not_replaced():
         assert error(found, Q) < distance / 2
 
 
+@pytest.mark.unmeasured
 def test_mistakes_are_found_and_stay_in_bounds():
     values = 0.9 * np.asarray(TransitionMatrix.with_zeros(4, 2)) + 0.1 * np.eye(4)
     Q = TransitionMatrix(values, allow_diagonal=True)
@@ -283,6 +287,7 @@ def test_a_good_estimate_does_not_get_worse(sharpness, confidence):
     assert np.mean(after) < np.mean(before) + 0.01
 
 
+@pytest.mark.unmeasured
 def test_probabilities_that_say_nothing_leave_the_estimate_nearly_as_it_is():
     for seed in range(5):
         Q = TransitionMatrix.with_zeros(5, 2, seed=seed)

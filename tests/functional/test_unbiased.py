@@ -186,6 +186,7 @@ def slopes_by_differences(objective, rows, step=1e-6):
     return slopes
 
 
+@pytest.mark.unmeasured
 @KINDS
 @pytest.mark.parametrize("prior", [None, PRIOR])
 def test_non_negative_risk_is_corrected_per_ordinary_class(kind, prior):

@@ -28,6 +28,7 @@ class Squared(TrainingLoss):
         return logits.softmax(1).gather(1, labels[:, None]).square().mean()
 
 
+@pytest.mark.unmeasured
 def test_a_loss_of_ones_own_has_the_defaults():
     loss = Squared()
     assert (loss.n_views, loss.takes_stack, loss.needs_progress) == (1, False, False)

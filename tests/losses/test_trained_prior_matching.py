@@ -63,6 +63,7 @@ def test_it_is_zero_at_the_prior_and_where_nothing_counts():
     assert (logits.grad == 0).all()
 
 
+@pytest.mark.unmeasured
 @given(seed=st.integers(0, 2**31), n=st.integers(1, 20), n_classes=st.integers(2, 8))
 @settings(max_examples=50)
 def test_it_is_never_negative_and_knows_no_order_of_classes_or_examples(seed, n, n_classes):
@@ -297,6 +298,7 @@ def recall_of_the_dead(**options):
     return (clf.predict(X_DIGITS[Y_DIGITS == 2]) == 2).mean(), clf
 
 
+@pytest.mark.unmeasured
 def test_a_class_that_is_dead_stays_so_without_and_comes_back_with_it(tmp_path):
     assert recall_of_the_dead()[0] == 0
     recall, clf = recall_of_the_dead(match_prior=1.0)

@@ -68,6 +68,7 @@ def test_a_label_that_cannot_occur_refutes_the_matrix_outright():
     assert "p < 1e-300" in found.reason
 
 
+@pytest.mark.unmeasured
 def test_samples_of_an_estimate_keep_it_from_being_refuted_by_its_own_error():
     Q = TransitionMatrix.without_zeros(5, (0.5, 0.2, 0.2, 0.1), seed=0)
     rng = np.random.default_rng(0)

@@ -48,6 +48,7 @@ def test_matrix_and_error_rate_of_each_annotator_are_recovered():
     assert f"{by_name['cy'].interval[0]:.1%} to " in lines[1]
 
 
+@pytest.mark.unmeasured
 def test_the_standard_error_of_the_error_rate_is_that_of_repeated_samples():
     rng = np.random.default_rng(6)
     rates, errors = [], []

@@ -62,6 +62,7 @@ def test_a_broken_class_is_found_and_named(how, expected):
     assert found.to_dict()["findings"][0]["message"] == str(found.findings[0])
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("n", [60, 400, 6000])
 @pytest.mark.parametrize("sharpness", [1.7, 4.0])
 def test_healthy_predictions_raise_no_false_alarm(n, sharpness):

@@ -60,6 +60,7 @@ def answers(tmp_path):
     return path, X, true, labels
 
 
+@pytest.mark.unmeasured
 def test_json_tells_the_accuracy_the_doubtful_answers_and_the_annotators(model, answers):
     path, X, true, labels = answers
     done = run("check", model, path, "--label=not", "--annotator=who", "--json")
@@ -181,6 +182,7 @@ def test_another_matrix_decides_what_can_be_said(model, answers, tmp_path):
     assert "Note: Wrong answers were not searched for" in printed
 
 
+@pytest.mark.unmeasured
 def test_a_matrix_that_cannot_be_right_is_named_first_and_nothing_rests_on_it(
     model, answers, tmp_path, recwarn
 ):

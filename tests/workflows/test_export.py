@@ -121,6 +121,7 @@ def test_scores_are_read_as_the_method_reads_them(method, tmp_path):
     np.testing.assert_allclose(log_probs, clf.predict_log_proba(X), atol=1e-4)
 
 
+@pytest.mark.unmeasured
 def test_the_file_says_what_it_takes_and_gives(tmp_path):
     clf = fit(np.tile(RECIPE.apply(FRAME), (10, 1)), recipe=RECIPE)
     export(clf, tmp_path / "model.pt2")

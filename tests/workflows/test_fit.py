@@ -158,6 +158,7 @@ def test_a_habit_only_assumed_is_said_to_be():
     assert any("only assumed" in sentence for sentence in report.advice)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("n", [600, 3000])
 def test_a_matrix_that_the_labels_refute_gives_no_accuracy(n):
     frame, _ = make_frame(n)
@@ -197,6 +198,7 @@ def biased_frame(seed):
     return frame
 
 
+@pytest.mark.unmeasured
 def test_all_labels_test_an_assumed_matrix_not_only_those_held_out():
     """A model that learned with a wrong matrix hides it from the few labels that are held out."""
     own = read_own(biased_frame(7), label="not")
@@ -208,6 +210,7 @@ def test_all_labels_test_an_assumed_matrix_not_only_those_held_out():
     assert not report.agreement.refuted
 
 
+@pytest.mark.unmeasured
 def test_the_first_line_says_that_the_labels_refute_what_is_assumed(tmp_path):
     biased_frame(8).to_csv(tmp_path / "data.csv", index=False)
     command = ["fit", tmp_path / "data.csv", "--label=not", "--learner=kernel"]
@@ -268,6 +271,7 @@ def test_too_few_examples_are_refused():
         fit_own(read_own(few, label="not"))
 
 
+@pytest.mark.unmeasured
 def test_the_matrix_is_estimated_where_there_are_anchors_unless_one_is_chosen():
     frame, _ = make_frame(200)
     own = read_own(frame, label="not", true_label="is")
@@ -281,6 +285,7 @@ def test_the_matrix_is_estimated_where_there_are_anchors_unless_one_is_chosen():
         assert report.transition_from == origin
 
 
+@pytest.mark.unmeasured
 def test_warnings_of_the_fit_come_after_those_of_the_data():
     frame, _ = make_frame(200, n_known=2)
     own = read_own(frame.assign(c=1.0), label="not", true_label="is")
@@ -293,6 +298,7 @@ def test_warnings_of_the_fit_come_after_those_of_the_data():
     assert report.warnings == (*report.summary.warnings, *report.fit_warnings)
 
 
+@pytest.mark.unmeasured
 def test_the_habit_is_estimated_from_anchors():
     frame, _ = make_frame(900)
     own = read_own(frame, label="not", true_label="is")

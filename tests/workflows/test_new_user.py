@@ -124,6 +124,7 @@ def test_what_may_be_a_wrong_guess_is_said(folder):
     assert "class names that are numbers with decimals" in said
 
 
+@pytest.mark.unmeasured
 def test_it_is_said_which_habit_was_used(folder, tmp_path):
     table = folder / "answers.parquet"
     arguments = ["--label=not", "--ignore=when,who,answer", "--epochs=1", "--out", tmp_path / "m"]

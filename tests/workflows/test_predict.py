@@ -45,6 +45,7 @@ def write(path, table):
     return path
 
 
+@pytest.mark.unmeasured
 @pytest.mark.usefixtures("small_batches")
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_batches_are_the_predictions_of_the_whole_file(tmp_path, model, kind):
