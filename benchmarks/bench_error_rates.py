@@ -4,8 +4,8 @@
 
 Appends one line to results/error_rates.jsonl. In each run, annotators with true error rates of 0,
 5, 30 and 100 % give 10, 30, 100 or 300 answers each, and one with 5 % gives 2,000. The class
-probabilities are certain, calibrated and right in 80 % of cases, or the same but overconfident
-(their fourth power).
+probabilities are certain, calibrated and right in 80 % of cases, the same but overconfident (their
+fourth power), or calibrated and right in 90 %, where all other classes are equally likely.
 """
 
 import numpy as np
@@ -22,7 +22,7 @@ MATRICES = {
     "uniform": lambda seed: TransitionMatrix.uniform(N_CLASSES),
     "without0": lambda seed: TransitionMatrix.without_zeros(N_CLASSES, seed=seed),
 }
-MODELS = ("certain", "80 % accurate", "80 % accurate, too sure")
+MODELS = ("certain", "80 % accurate", "80 % accurate, too sure", "90 % accurate, others alike")
 
 
 def predict(true: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -31,6 +31,16 @@ def predict(true: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     seen[np.arange(len(true)), true] += SHARPNESS
     powers = np.exp(SHARPNESS * (seen - seen.max(axis=1, keepdims=True)))
     return powers / powers.sum(axis=1, keepdims=True)
+
+
+def predict_alike(true: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Compute P(Y | x) where one class is likely, and the others are equally likely."""
+    sure = rng.uniform(0.8, 1, size=len(true))
+    others = (true + rng.integers(1, N_CLASSES, size=len(true))) % N_CLASSES
+    predicted = np.where(rng.random(len(true)) < sure, true, others)
+    probs = np.repeat((1 - sure)[:, None] / (N_CLASSES - 1), N_CLASSES, axis=1)
+    probs[np.arange(len(true)), predicted] = sure
+    return probs
 
 
 def main() -> None:
@@ -51,6 +61,8 @@ def main() -> None:
                 probs = np.eye(N_CLASSES)[true] if model == "certain" else predict(true, rng)
                 if model == "80 % accurate":
                     accuracies.append((probs.argmax(axis=1) == true).mean())
+                if model.endswith("alike"):
+                    probs = predict_alike(true, rng)
                 if model.endswith("too sure"):
                     probs = probs**4 / (probs**4).sum(axis=1, keepdims=True)
                 answers = Observations(

@@ -279,3 +279,24 @@ def test_many_answers_about_many_classes_take_little_memory():
     assert len(found) == 200
     # a row for each answer takes 24 MB, and a matrix for each annotator 200 MB
     assert peak < 40e6
+
+
+def test_calibrated_probabilities_remain_calibrated():
+    """They became overconfident, 0.98 in place of 0.90, and the rate 0.92 in place of 1."""
+    rng = np.random.default_rng(5)
+    true = rng.integers(10, size=3600)
+    who = np.repeat(np.arange(12), 300)  # the first one is always wrong
+    others = (true + rng.integers(1, 10, size=3600)) % 10
+    is_wrong = rng.random(3600) < np.where(who == 0, 1, 0.03)
+    sure = rng.uniform(0.8, 1, size=3600)
+    confused = (true + rng.integers(1, 10, size=3600)) % 10
+    predicted = np.where(rng.random(3600) < sure, true, confused)
+    probs = np.repeat((1 - sure)[:, None] / 9, 10, axis=1)
+    probs[np.arange(3600), predicted] = sure
+    answers = Observations(
+        example=np.arange(3600), label=np.where(is_wrong, true, others), annotator=who.astype(str)
+    )
+    worst = quality.annotators(answers, probs, TransitionMatrix.uniform(10)).listed[0]
+    assert worst.name == "0"
+    assert worst.interval[1] == 1
+    assert worst.error_rate > 0.97

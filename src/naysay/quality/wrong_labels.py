@@ -20,10 +20,12 @@ _SHOWN = 5  # labels in the printed summary
 
 # The grid of the posterior, and the prior: log-normal, but flat for the shares on this grid.
 _TEMPERATURES = np.geomspace(0.25, 16, 13)
+_AS_GIVEN = 4  # position of the temperature 1
 _SHARES = np.array([0, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64])
 _SCALES = np.geomspace(1 / 8, 4, 41)
 _ONE = 24  # position of the scale 1
 _SD_TEMPERATURE, _SD_SCALE = 0.7, 0.5  # of the logarithms
+_IMPLAUSIBLE = 0.025  # posterior probability of the temperature 1
 _MAX_RATE = 0.5  # scales do not make larger entries of the diagonal
 _WEIGHT = 1 / 3  # of a label: probabilities of real models are never calibrated exactly
 _MAX_ROWS = 10_000  # labels of the posterior, chosen at random
@@ -258,11 +260,16 @@ def calibrate_by_labels(
 ) -> Probs:
     """Calibrate probabilities by labels, with the mean temperature and the mean share ε.
 
-    Label i is about row ``example[i]`` of `probs`, and was given as ``models[which[i]]`` describes.
+    Probabilities become more confident only if the labels refute a temperature of 1:
+    otherwise, errors of the model would seem right. Label i is about row ``example[i]`` of `probs`,
+    and was given as ``models[which[i]]`` describes.
     """
     chosen = _at_most(np.arange(len(labels)))
     weights, _, _ = _posterior(probs[example[chosen]], labels[chosen], models, which[chosen])
-    temperature = float(np.exp(weights.sum(axis=(1, 2)) @ np.log(_TEMPERATURES)))
+    of_temperature = weights.sum(axis=(1, 2))
+    temperature = float(np.exp(of_temperature @ np.log(_TEMPERATURES)))
+    if temperature < 1 and of_temperature[_AS_GIVEN] > _IMPLAUSIBLE:
+        temperature, weights = 1.0, weights[[_AS_GIVEN]] / of_temperature[_AS_GIVEN]
     share = float(weights.sum(axis=(0, 2)) @ _SHARES)
     calibrated = Calibration(temperature)(probs)
     mean = calibrated.mean(axis=0, dtype=np.float64).astype(probs.dtype)
