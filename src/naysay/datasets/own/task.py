@@ -29,8 +29,21 @@ from naysay.datasets.own.recipe import Recipe, fit_recipe
 _SIDE = 32  # pixels; images of different sizes are resized to it, unless a size is given
 
 
-def read_task(
+def read_task(data: str | Path, **reading: Any) -> tuple[OwnData, list[str | None]]:
+    """Read the answers of an annotation task, with the examples they are about, and their ids.
+
+    Answers "don't know" are left out. "None of these" excludes all classes that were offered. The
+    ids are in the order of ``answer_row``. `reading` are parameters of `read_own`: the classes,
+    ``strict``, and those about features and images.
+    """
+    name = name_of(database_url(data))
+    with clear_errors(name):
+        return _read(data, name, **reading)
+
+
+def _read(
     data: str | Path,
+    name: str,
     *,
     classes: Sequence[str] | None = None,
     recipe: Recipe | None = None,
@@ -40,15 +53,9 @@ def read_task(
     strict: bool = True,
     **converting: Any,
 ) -> tuple[OwnData, list[str | None]]:
-    """Read the answers of an annotation task, with the examples they are about, and their ids.
-
-    Answers "don't know" are left out. "None of these" excludes all classes that were offered. The
-    ids are in the order of ``answer_row``. The parameters are those of `read_own`, among them
-    ``categorical``, ``text`` and ``standardise``.
-    """
-    engine, name = connect(data), name_of(database_url(data))
+    engine = connect(data)
     try:
-        with clear_errors(name), engine.connect() as connection:
+        with engine.connect() as connection:
             settings = read_settings(connection, name)
             if classes is not None and list(map(str, classes)) != settings["classes"]:
                 raise InvalidInput(
