@@ -94,7 +94,7 @@ class ComplementaryEstimator(ClassifierMixin, BaseEstimator):
         rows: NDArray[np.int64],
         classes: NDArray[np.int64],
     ) -> tuple[str, ...]:
-        """Warn if labels clearly refute the matrix, unless it was estimated from them.
+        """Return a warning if labels clearly refute a matrix that was not estimated from them.
 
         `classes` are predicted for the examples `rows` without their labels. Several labels of one
         example may have been drawn in a way that excludes each other, so these are left out.
@@ -104,8 +104,7 @@ class ComplementaryEstimator(ClassifierMixin, BaseEstimator):
         if weights is not None:
             is_alone &= weights > 0
         labels = labels.select(is_alone[labels.example])
-        learns_it = hasattr(getattr(self, "loss_", None), "learned_transition")
-        if self.transition_estimate_ is not None or learns_it or not len(labels.label):
+        if self.transition_estimate_ is not None or not len(labels.label):
             return ()
         predicted = np.full(labels.n_examples, -1)
         predicted[rows] = classes

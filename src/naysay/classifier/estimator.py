@@ -374,8 +374,9 @@ class ComplementaryClassifier(ComplementaryEstimator):
             anchors_are=anchors_are,
             sample_weight=sample_weight,
         )
-        found = self._test_matrix(data.labels, data.weights, *self.unseen_)
-        for message in found + messages:
+        if as_training_loss(self.loss_).learned_transition is None:
+            messages = self._test_matrix(data.labels, data.weights, *self.unseen_) + messages
+        for message in messages:
             warnings.warn(message, NaysayWarning, stacklevel=2)
         return self
 
@@ -624,7 +625,11 @@ class ComplementaryClassifier(ComplementaryEstimator):
     @property
     def learned_transition_(self) -> TransitionMatrix:
         """The matrix that ``cpe-t`` learned, starting from `transition_`."""
-        return cast("TransitionMatrix", self.loss_.learned_transition)
+        check_is_fitted(self)
+        found = as_training_loss(self.loss_).learned_transition
+        if found is None:
+            raise AttributeError(f"Method {find_method(self.method).name!r} learns no matrix.")
+        return found
 
     def set_origin(
         self,

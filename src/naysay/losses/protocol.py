@@ -11,6 +11,7 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from naysay._base.errors import InvalidInput
+from naysay.transition import TransitionMatrix
 
 _DECLARED = ("n_views", "set_progress", "held_out", "log_scores")
 
@@ -73,6 +74,11 @@ class TrainingLoss(nn.Module):
     def reads_softmax(self) -> bool:
         """Whether the class scores are the log-softmax of the logits, the default `log_scores`."""
         return type(self).log_scores is TrainingLoss.log_scores
+
+    @property
+    def learned_transition(self) -> TransitionMatrix | None:
+        """The matrix that was trained with the network; None if the loss does not train one."""
+        return None
 
     def settings(self) -> dict[str, object]:
         """List the settings by name; losses of a class with equal settings are trained together.
