@@ -147,6 +147,24 @@ class Settings:
         return "which", rng.sample(range(len(self.classes)), self.n_offered)
 
 
+def scheme_settings(folder: Path, classes: Sequence[str] | None) -> dict[str, Any]:
+    """Read the lists of a labelling scheme as settings of a task with these classes."""
+    from naysay.design import FIRST_WRONG, Scheme  # loads SciPy
+
+    found = Scheme.read(folder)
+    if classes is None or set(classes) != set(found.classes):
+        raise InvalidInput(
+            f"--classes must be those of the scheme {folder}: {', '.join(found.classes)}."
+        )
+    place = [classes.index(each) for each in found.classes]
+    return {
+        "lists": tuple(tuple(place[each] for each in row) for row in found.lists.tolist()),
+        "shares": tuple(found.shares.tolist()),
+        "in_order": found.instruction is FIRST_WRONG,
+        "n_offered": found.lists.shape[1],
+    }
+
+
 class Item(NamedTuple):
     """An example to ask annotators about."""
 

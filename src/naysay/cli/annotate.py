@@ -41,14 +41,21 @@ TaskFile = Annotated[
 
 
 @contextmanager
-def _open(target: str) -> "Iterator[Task]":
+def _importing() -> Iterator[None]:
+    """Name the extra to install if an import in the block fails."""
     try:
-        from naysay._base.task_tables import clear_errors, database_url, name_of
-        from naysay.annotation.store import Task
+        yield
     except ModuleNotFoundError as error:
         raise InvalidInput(
             f"naysay annotate needs {error.name}. Install it: pip install 'naysay[annotate]'"
         ) from None
+
+
+@contextmanager
+def _open(target: str) -> "Iterator[Task]":
+    with _importing():
+        from naysay._base.task_tables import clear_errors, database_url, name_of
+        from naysay.annotation.store import Task
     with clear_errors(name_of(database_url(target))), Task(target) as task:
         yield task
 
@@ -167,10 +174,13 @@ def start(
     """
     target = _target(data, out, database)
     if target != data:
+        from naysay.annotation.questions import scheme_settings
+
+        names = class_list(classes)
         _create_or_check(
             target,
             data,
-            class_list(classes),
+            names,
             {"true_label": true_label, "known": known},
             {
                 "ask": ask,
@@ -182,7 +192,7 @@ def start(
                 "lease": lease,
                 "seed": seed,
                 "title": Path(data).stem if title is None else title,
-                **_lists(scheme, class_list(classes)),
+                **({} if scheme is None else scheme_settings(scheme, names)),
             },
         )
     from naysay.annotation.serving import serve
@@ -242,26 +252,6 @@ def _user() -> str:
         return "owner"
 
 
-def _lists(scheme: Path | None, classes: list[str] | None) -> dict[str, Any]:
-    """Read the lists of a labelling scheme as settings of a task."""
-    if scheme is None:
-        return {}
-    from naysay.design import FIRST_WRONG, Scheme
-
-    found = Scheme.read(scheme)
-    if classes is None or set(classes) != set(found.classes):
-        raise InvalidInput(
-            f"--classes must be those of the scheme {scheme}: {', '.join(found.classes)}."
-        )
-    place = [classes.index(each) for each in found.classes]
-    return {
-        "lists": tuple(tuple(place[each] for each in row) for row in found.lists.tolist()),
-        "shares": tuple(found.shares.tolist()),
-        "in_order": found.instruction is FIRST_WRONG,
-        "n_offered": found.lists.shape[1],
-    }
-
-
 def _create_or_check(
     target: str,
     data: str,
@@ -270,13 +260,9 @@ def _create_or_check(
     options: dict[str, Any],
 ) -> None:
     """Create a task, or check that the existing task has the same classes."""
-    try:
+    with _importing():
         from naysay.annotation.questions import Settings, find_items
         from naysay.annotation.store import create, has_task
-    except ModuleNotFoundError as error:
-        raise InvalidInput(
-            f"naysay annotate needs {error.name}. Install it: pip install 'naysay[annotate]'"
-        ) from None
     if has_task(target):
         with _open(target) as task:
             if classes is not None and tuple(classes) != task.settings.classes:
