@@ -42,6 +42,7 @@ pytestmark = [
     ),
     pytest.mark.xdist_group("ray"),  # one cluster
 ]
+LIMIT = 300  # seconds; no test takes half of that on a very busy machine
 OPTIONS = {
     "network": "MLP",
     "optimiser": "adamw",
@@ -60,6 +61,20 @@ def make_specs(n, **options):
         RunSpec(**fields, recipe="quick", trial=trial, options={**OPTIONS, **options})
         for trial in range(n)
     ]
+
+
+@pytest.fixture(autouse=True)
+def limit():
+    """End a test that waits for ever, because a cluster hangs, with an error."""
+
+    def stop(number, frame):
+        raise TimeoutError(f"The test took more than {LIMIT} seconds.")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(LIMIT)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +133,19 @@ def test_jobs_come_back_as_they_are_done_and_run_at_the_same_time(cluster, tmp_p
     found = list(RayExecutor().map(work, iter(["waits", "goes"])))
     assert [job for job, _ in found] == ["goes", "waits"]
     assert found[0][1] != found[1][1]
+
+
+def test_a_worker_has_its_next_job_while_a_result_is_recorded(cluster, tmp_path):
+    def work(job):
+        (tmp_path / job).touch()
+        while job == "long" and not (tmp_path / "next").exists():
+            time.sleep(0.01)
+
+    found = RayExecutor().map(work, iter(["long", "short", "next"]))
+    assert next(found)[0] == "short"
+    while not (tmp_path / "next").exists():  # although nobody asks for another result
+        time.sleep(0.01)
+    assert {job for job, _ in found} == {"long", "next"}
 
 
 def test_an_error_of_a_job_is_raised_as_it_is(cluster):
@@ -222,16 +250,21 @@ def test_ctrl_c_while_ray_starts_waits_for_it(monkeypatch):
 def test_a_command_that_is_stopped_leaves_whole_records_and_the_next_one_goes_on(
     cluster, tmp_path, sent, code
 ):
+    """Ctrl-C also ends the Ray that the command has started for itself."""
     file = RecordFile(tmp_path / "records.jsonl")
     asked = ["reproduce", "table2", "--quick", "--trials", "2", "--only", "LM/T*", "--device"]
-    asked += ["cpu", "--out", str(file.path), "--ray", cluster.address]
+    asked += ["cpu", "--out", str(file.path), "--ray"]
+    asked += [cluster.address] if sent == signal.SIGKILL else []
     command = [sys.executable, "-m", "naysay", *asked]
     with subprocess.Popen(command, start_new_session=True) as driver:
         while not file.path.exists() or not file.path.stat().st_size:
             assert driver.poll() is None
             time.sleep(0.02)
+        started = psutil.Process(driver.pid).children(recursive=True)
+        assert bool(started) == (sent == signal.SIGINT)
         os.killpg(driver.pid, sent)  # as a terminal does
-        assert driver.wait(30) == code
+        assert driver.wait(60) == code
+    assert not psutil.wait_procs(started, 10)[1]
     n_before = len(file.read())
     assert 1 <= n_before < 6
     done = json.loads(invoke(*asked, "--json").stdout)

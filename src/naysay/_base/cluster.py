@@ -42,9 +42,9 @@ class InProcess:
 class RayExecutor:
     """Runs jobs as tasks of the Ray cluster that this process is connected to.
 
-    Jobs are taken one by one, as many at a time as the cluster has room for, so that several
-    drivers can share them. If a worker is lost, because its process or its machine dies, its job is
-    run again elsewhere.
+    Jobs are taken one by one, so that several drivers can share them: as many at a time as the
+    cluster has room for, and one that waits, so that no worker is idle while a result is recorded.
+    If a worker is lost, because its process or its machine dies, its job is run again elsewhere.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class RayExecutor:
         running: dict[Any, tuple[Job, int]] = {}  # each with the number of its retries
         try:
             while running or not is_over:
-                while not is_over and len(running) < self.n_slots:
+                while not is_over and len(running) <= self.n_slots:
                     for job in waiting:
                         running[task.remote(kept, job)] = job, 0
                         break
