@@ -106,6 +106,8 @@ answer_table = sa.Table(
     sa.Column("withdrawn", sa.Double),  # when it was undone or reopened
 )
 IS_VALID = answer_table.c.withdrawn.is_(None)
+#: Answers with their question, example and person.
+EVERY_ANSWER = answer_table.join(deal_table).join(item_table).join(person_table)
 sa.Index(
     "naysay_answer_deal",
     answer_table.c.deal,

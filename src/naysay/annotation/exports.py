@@ -44,9 +44,7 @@ def stream(task: Task, kind: str) -> Iterator[str]:
         )
     if kind != "jsonl":
         yield ",".join(("task", "worker", "label") if kind == "crowd-kit" else COLUMNS) + "\r\n"
-    encode = json.JSONEncoder(
-        ensure_ascii=False
-    ).encode  # json.dumps would create an encoder for each row
+    encode = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps makes one for each row
     while batch := list(islice(rows, _ROWS)):
         if kind == "jsonl":
             yield "".join(encode(row) + "\n" for row in batch)

@@ -10,9 +10,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from naysay._base.errors import InvalidData
-from naysay._base.task_tables import ANSWERED, answer_table, deal_table, item_table, person_table
+from naysay._base.task_tables import ANSWERED, answer_table, deal_table, item_table
 from naysay.annotation.questions import Settings
-from naysay.annotation.store import Task
+from naysay.annotation.store import Task, find_or_add_person
 from naysay.datasets.own.label_studio import NO_DATA, file_names, read_rows, stored_name
 
 
@@ -47,7 +47,7 @@ def import_label_studio(
         for number, row, labels in answers:
             name = row["annotator"] or "Label Studio"
             if name not in people:
-                people[name] = _person(connection, name)
+                people[name] = find_or_add_person(connection, name)
             added = _add(connection, people[name], number, row, labels, task.settings)
             counts["added" if added else "known"] += 1
         return counts
@@ -90,16 +90,6 @@ class _Examples:
                 if self.others.get(each) is not None:
                     return self.others[each]
         return None
-
-
-def _person(connection: sa.Connection, name: str) -> int:
-    query = sa.select(person_table.c.id).where(person_table.c.name == name)
-    found = connection.execute(query).scalar()
-    if found is None:
-        row = {"name": name, "is_owner": False, "joined": time.time()}
-        connection.execute(person_table.insert(), row)
-        found = connection.execute(query).scalar_one()
-    return found
 
 
 def _add(

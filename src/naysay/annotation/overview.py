@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from naysay._base.task_tables import (
     ANSWERED,
+    EVERY_ANSWER,
     IS_VALID,
     answer_table,
     deal_table,
@@ -171,8 +172,7 @@ def _interval(count: int, total: int) -> list[float] | None:
 
 def _show_suspects(connection: sa.Connection, latest: dict[str, Any], settings: Settings) -> None:
     """Add the examples of the suspicious answers, and omit answers withdrawn since."""
-    suspects = latest.get("suspects") or []
-    keys = [each["id"] for each in suspects]
+    suspects = [(each["id"], each) for each in latest.get("suspects") or ()]
     rows = connection.execute(
         sa.select(
             answer.id,
@@ -183,24 +183,20 @@ def _show_suspects(connection: sa.Connection, latest: dict[str, Any], settings: 
             item.cells,
             person.name.label("person"),
         )
-        .select_from(
-            answer_table.join(deal_table, answer.deal == deal.id)
-            .join(item_table, deal.item == item.id)
-            .join(person_table, deal.person == person.id)
-        )
-        .where(IS_VALID, answer.id.in_(keys))
+        .select_from(EVERY_ANSWER)
+        .where(IS_VALID, answer.id.in_([key for key, _ in suspects]))
     )
     found = {row.id: row for row in rows}
     latest["suspects"] = [
         {
             **each,
-            "item": found[each["id"]].item,
-            "name": found[each["id"]].name,
-            "cells": json.loads(found[each["id"]].cells or "null"),
-            "person": found[each["id"]].person,
-            "said": found[each["id"]].said,
-            "label": settings.classes[found[each["id"]].label],
+            "item": found[key].item,
+            "name": found[key].name,
+            "cells": json.loads(found[key].cells or "null"),
+            "person": found[key].person,
+            "said": found[key].said,
+            "label": settings.classes[found[key].label],
         }
-        for each in suspects
-        if each["id"] in found
+        for key, each in suspects
+        if key in found
     ]

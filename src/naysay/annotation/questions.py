@@ -299,16 +299,15 @@ def item_rows(items: Sequence[Item], settings: Settings) -> Iterator[dict[str, A
                 f"Known classes must be classes of the task. The class of {item.name} is "
                 f"{item.known!r}."
             )
+        cells = item.cells
+        if cells is not None:
+            cells = json.dumps(cells, ensure_ascii=False, default=str)
         yield {
             "name": item.name,
-            "cells": None if item.cells is None else _as_json(item.cells),
+            "cells": cells,
             "known": None if item.known is None else index_of[item.known],
             "place": place,
             "pool": int(rng.random() >= settings.random_share),
             "room": 0 if item.known is not None else settings.n_answers,
             "chosen": 0,
         }
-
-
-def _as_json(cells: dict[str, Any]) -> str:
-    return json.dumps(cells, ensure_ascii=False, default=str)

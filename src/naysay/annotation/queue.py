@@ -215,9 +215,8 @@ class Queue:
             leased = {"deal_id": row.deal, "was": state, "until_": until}
             if not connection.execute(_LEASE_AGAIN, leased).rowcount:
                 continue  # another server has leased it to this person already
-            if row.known is None and not _take(
-                connection, row.item
-            ):  # others have answered it since
+            # others may have answered it since
+            if row.known is None and not _take(connection, row.item):
                 back = {"deal_id": row.deal, "to": state, "until_": 0.0}
                 connection.execute(_SET_STATE, back)
                 continue

@@ -39,13 +39,8 @@ _MOST_WRONG = 20  # invalid tokens per minute from one address
 _REMEMBERED = 10.0  # seconds for which a valid token is cached
 _LONGEST_BODY = 1 << 16
 _LEARN = ("-m", "naysay", "annotate", "learn")  # the command, followed by the task
-_SHOWN = {
-    "image/jpeg",
-    "image/png",
-    "image/gif",
-    "image/webp",
-    "image/bmp",
-}  # all browsers show these
+# All browsers show these.
+_SHOWN = {"image/jpeg", "image/png", "image/gif", "image/webp", "image/bmp"}
 _HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
@@ -168,21 +163,19 @@ class Server:
 
     async def page(self, request: Request) -> Response:
         """Send the page for annotators. The token of the link becomes a cookie."""
-        try:
-            self.person(request)
-        except HTTPException as problem:
-            return _page("refused.html", status=problem.status_code)
-        return self._with_cookie(request, _page("index.html"))
+        return self._page(request, "index.html", self.person)
 
     async def owner_page(self, request: Request) -> Response:
         """Send the page for the owner."""
-        try:
-            self.owner(request)
-        except HTTPException as problem:
-            return _page("refused.html", status=problem.status_code)
-        return self._with_cookie(request, _page("owner.html"))
+        return self._page(request, "owner.html", self.owner)
 
-    def _with_cookie(self, request: Request, response: Response) -> Response:
+    def _page(self, request: Request, name: str, identify: Callable[[Request], Person]) -> Response:
+        headers = {"cache-control": "no-cache"}
+        try:
+            identify(request)
+        except HTTPException as problem:
+            return FileResponse(PAGE / "refused.html", problem.status_code, headers)
+        response = FileResponse(PAGE / name, headers=headers)
         token = request.query_params.get("token")
         if token:
             response.set_cookie(
@@ -281,9 +274,8 @@ class Server:
         if name is None:
             raise HTTPException(404, "This image does not exist.")
         path = (root / name).resolve()
-        if (
-            not path.is_relative_to(root.resolve()) or not path.is_file()
-        ):  # a symbolic link may lead elsewhere
+        # a symbolic link may lead elsewhere
+        if not path.is_relative_to(root.resolve()) or not path.is_file():
             raise HTTPException(404, "The file of this image is no longer in the folder.")
         headers = {"cache-control": "private, max-age=3600"}
         kind = mimetypes.guess_type(path.name)[0]
@@ -470,10 +462,6 @@ def _as_png(path: Path) -> bytes:
     except Exception:  # Pillow's decoders raise many types for damaged files
         raise HTTPException(404, "This image is damaged.") from None
     return out.getvalue()
-
-
-def _page(name: str, status: int = 200) -> Response:
-    return FileResponse(PAGE / name, status_code=status, headers={"cache-control": "no-cache"})
 
 
 class _Json(JSONResponse):

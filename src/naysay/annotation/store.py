@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -28,6 +28,7 @@ from naysay._base.files import replacing
 from naysay._base.task_tables import (
     ANSWERED,
     APPLICATION_ID,
+    EVERY_ANSWER,
     IS_VALID,
     VERSION,
     answer_table,
@@ -92,38 +93,42 @@ def _groups(jobs: list[_Job]) -> Iterator[list[_Job]]:
 
 def create(target: str | Path, settings: Settings, items: Sequence[Item]) -> None:
     """Create the database of a task, completely or not at all."""
-    url = database_url(target)
-    path = Path(str(url.database)) if url.get_backend_name() == "sqlite" else None
-    if path is not None and path.exists():
-        raise InvalidInput(f"{path} exists already. Name another file.")
-    if path is not None and not path.parent.is_dir():
-        raise InvalidInput(f"There is no folder {path.parent}: create it first.")
-    with nullcontext(target) if path is None else replacing(path, usual="task.db") as part:
-        _fill(part, name_of(url), settings, items)
-
-
-def _fill(target: str | Path, name: str, settings: Settings, items: Sequence[Item]) -> None:
     values = {"version": VERSION, "settings": {**settings.to_dict(), "written_by": __version__}}
-    engine = connect(target, writes=True, creates=True)
-    try:
-        with clear_errors(name), engine.begin() as connection:
-            if sa.inspect(connection).has_table(task_table.name):
-                raise InvalidInput(
-                    f"{name} already contains a task. To continue it, leave out DATA: "
-                    f"naysay annotate {name}"
-                )
-            tables.create_all(connection)
-            connection.execute(
-                task_table.insert(),
-                [{"key": key, "value": json.dumps(value)} for key, value in values.items()],
-            )
-            rows = item_rows(items, settings)
-            while batch := list(islice(rows, _BATCH)):
-                connection.execute(item_table.insert(), batch)
-            if engine.dialect.name == "sqlite":
-                connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
-    finally:
-        engine.dispose()
+    with _new_database(target, "To continue it, leave out DATA: naysay annotate {}") as connection:
+        connection.execute(
+            task_table.insert(),
+            [{"key": key, "value": json.dumps(value)} for key, value in values.items()],
+        )
+        rows = item_rows(items, settings)
+        while batch := list(islice(rows, _BATCH)):
+            connection.execute(item_table.insert(), batch)
+
+
+@contextmanager
+def _new_database(target: str | Path, remedy: str) -> Iterator[sa.Connection]:
+    """Create the tables of a task, and fill them in the block, completely or not at all.
+
+    The database must have no task yet; `remedy` completes the error, with its name for ``{}``.
+    """
+    url = database_url(target)
+    name, path = name_of(url), Path(str(url.database))
+    is_file = url.get_backend_name() == "sqlite"
+    if is_file and path.exists():
+        raise InvalidInput(f"{path} exists already. Name another file.")
+    if is_file and not path.parent.is_dir():
+        raise InvalidInput(f"There is no folder {path.parent}: create it first.")
+    with replacing(path, usual="task.db") if is_file else nullcontext(target) as part:
+        engine = connect(part, writes=True, creates=True)
+        try:
+            with clear_errors(name), engine.begin() as connection:
+                if sa.inspect(connection).has_table(task_table.name):
+                    raise InvalidInput(f"{name} already contains a task. {remedy.format(name)}")
+                tables.create_all(connection)
+                yield connection
+                if is_file:
+                    connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
+        finally:
+            engine.dispose()
 
 
 def has_task(target: str | Path) -> bool:
@@ -332,16 +337,7 @@ class Task:
 
     def local_person(self, name: str) -> Person:
         """Find or add the owner, who needs no token on this machine."""
-
-        def work(connection: sa.Connection) -> Person:
-            found = connection.execute(sa.select(person_table).where(person.name == name)).first()
-            if found is None:
-                row = {"name": name, "is_owner": True, "joined": time.time()}
-                connection.execute(person_table.insert(), row)
-                found = connection.execute(sa.select(person_table).where(person.name == name)).one()
-            return Person(found.id, found.name, True)
-
-        return self.submit(work).result()
+        return Person(self.submit(find_or_add_person, name, True).result(), name, True)
 
     def remember(self, address: str) -> None:
         """Store the address of the server, which links need."""
@@ -450,15 +446,7 @@ class Task:
             answer.answered,
             answer.id,
         )
-        query = (
-            sa.select(*columns)
-            .select_from(
-                answer_table.join(deal_table, answer.deal == deal.id)
-                .join(item_table, deal.item == item.id)
-                .join(person_table, deal.person == person.id)
-            )
-            .where(IS_VALID)
-        )
+        query = sa.select(*columns).select_from(EVERY_ANSWER).where(IS_VALID)
         lists: dict[str, str] = {}
         with self._reader.connect().execution_options(yield_per=10_000) as connection:
             for name, who, question, raw, said, label, known, *rest in connection.execute(
@@ -485,38 +473,22 @@ class Task:
 
     def copy_to(self, target: str | Path) -> dict[str, int]:
         """Copy the task to another database in one transaction; return the rows of each table."""
-        url = database_url(target)
-        if url.get_backend_name() != "sqlite":
-            return self._copy_to(target, name_of(url))
-        path = Path(str(url.database))
-        if path.exists():
-            raise InvalidInput(f"{path} exists already. Name another file.")
-        with replacing(path, usual="task.db") as part:
-            return self._copy_to(part, name_of(url))
-
-    def _copy_to(self, target: str | Path, name: str) -> dict[str, int]:
-        engine, counts = connect(target, writes=True, creates=True), {}
-        is_file = engine.dialect.name == "sqlite"
-        try:
-            with clear_errors(name), engine.begin() as new:
-                if sa.inspect(new).has_table(task_table.name):
-                    raise InvalidInput(f"{name} already contains a task. Choose another database.")
-                tables.create_all(new)
-                with self._reader.connect().execution_options(yield_per=_BATCH) as old:
-                    for table in tables.sorted_tables:
-                        counts[table.name] = 0
-                        for rows in old.execute(sa.select(table)).mappings().partitions():
-                            new.execute(table.insert(), [dict(row) for row in rows])
-                            counts[table.name] += len(rows)
-                        n_copied = new.execute(sa.select(sa.func.count()).select_from(table))
-                        if n_copied.scalar_one() != counts[table.name]:
-                            raise InvalidData(f"The copy of {table.name} is incomplete.")
-                        if not is_file and "id" in table.c and table.c.id.type.python_type is int:
-                            new.execute(sa.text(_NEXT_ID.format(table.name)))
-                if is_file:
-                    new.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
-        finally:
-            engine.dispose()
+        counts: dict[str, int] = {}
+        with (
+            _new_database(target, "Choose another database.") as new,
+            self._reader.connect().execution_options(yield_per=_BATCH) as old,
+        ):
+            for table in tables.sorted_tables:
+                counts[table.name] = 0
+                for rows in old.execute(sa.select(table)).mappings().partitions():
+                    new.execute(table.insert(), [dict(row) for row in rows])
+                    counts[table.name] += len(rows)
+                n_copied = new.execute(sa.select(sa.func.count()).select_from(table))
+                if n_copied.scalar_one() != counts[table.name]:
+                    raise InvalidData(f"The copy of {table.name} is incomplete.")
+                is_numbered = "id" in table.c and table.c.id.type.python_type is int
+                if is_numbered and new.dialect.name != "sqlite":
+                    new.execute(sa.text(_NEXT_ID.format(table.name)))
         return counts
 
 
@@ -525,6 +497,17 @@ _NEXT_ID = (
     "SELECT setval(pg_get_serial_sequence('{0}', 'id'), (SELECT max(id) FROM {0}) + 1, false) "
     "FROM {0} LIMIT 1"
 )
+
+
+def find_or_add_person(connection: sa.Connection, name: str, is_owner: bool = False) -> int:
+    """Find the number of a person, or add the person without a link."""
+    query = sa.select(person.id).where(person.name == name)
+    found = connection.execute(query).scalar()
+    if found is None:
+        row = {"name": name, "is_owner": is_owner, "joined": time.time()}
+        connection.execute(person_table.insert(), row)
+        found = connection.execute(query).scalar_one()
+    return found
 
 
 def _digest(token: str) -> str:

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from naysay._base.errors import InvalidData, InvalidInput
 from naysay._base.task_tables import (
+    EVERY_ANSWER,
     IS_VALID,
     answer_table,
     clear_errors,
@@ -188,11 +189,7 @@ def _rows(connection: sa.Connection) -> dict[str, list[Any]]:
         answer.label,
         answer.id.label("answer"),
     )
-    given = given.select_from(
-        answer_table.join(deal_table, answer.deal == deal.id)
-        .join(item_table, deal.item == item.id)
-        .join(person_table, deal.person == person.id)
-    ).where(IS_VALID)
+    given = given.select_from(EVERY_ANSWER).where(IS_VALID)
     unanswered = sa.select(item.id, item.name, item.cells, item.known).where(
         item.known.is_not(None),
         ~sa.exists().where(deal.item == item.id, answer.deal == deal.id, IS_VALID),
