@@ -15,7 +15,8 @@ from sklearn.datasets import load_digits
 from demo_results import NAMES, make_result, make_run
 from html_reader import Page
 from naysay import TransitionMatrix
-from naysay.report.demo import render_demo_page, write_demo_page
+from naysay.report.demo import render_demo_page
+from naysay.report.page import write_page
 
 
 @pytest.fixture(scope="module")
@@ -222,7 +223,7 @@ def test_browser_shows_the_page_without_complaint(tmp_path):
     browser = shutil.which("chromium") or shutil.which("chromium-browser")
     if browser is None:
         pytest.skip("no chromium on PATH")
-    path = write_demo_page(make_result(), tmp_path / "demo.html")
+    path = write_page(render_demo_page(make_result()), tmp_path / "demo.html")
     done = subprocess.run(
         [
             browser,

@@ -11,22 +11,22 @@ import pytest
 
 from demo_results import make_result
 from naysay import InvalidInput
-from naysay.report.demo import render_demo_page, write_demo_page
-from naysay.report.page import check_page_path, percent, with_article
+from naysay.report.demo import render_demo_page
+from naysay.report.page import check_page_path, percent, with_article, write_page
 
 
 def test_write_returns_the_path_and_replaces_what_was_there(tmp_path):
     path = tmp_path / "demo.html"
     path.write_text("old")
     result = make_result()
-    assert write_demo_page(result, str(path)) == path
+    assert write_page(render_demo_page(result), str(path)) == path
     assert path.read_text("utf-8") == render_demo_page(result)
     assert os.listdir(tmp_path) == ["demo.html"]
 
 
 def test_file_has_the_permissions_of_any_new_file(tmp_path):
     (tmp_path / "other").touch()
-    path = write_demo_page(make_result(), tmp_path / "demo.html")
+    path = write_page(render_demo_page(make_result()), tmp_path / "demo.html")
     assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE((tmp_path / "other").stat().st_mode)
 
 
@@ -41,7 +41,7 @@ def test_a_path_that_cannot_be_written_is_refused_before_and_after_the_work(tmp_
         with pytest.raises(InvalidInput, match=problem):
             check_page_path(path)
         with pytest.raises(InvalidInput, match=problem):
-            write_demo_page(make_result(), path)
+            write_page(render_demo_page(make_result()), path)
     assert os.listdir(tmp_path) == ["file"]
 
 

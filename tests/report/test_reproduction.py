@@ -12,8 +12,9 @@ from html_reader import Page
 from naysay import TransitionMatrix
 from naysay.experiments.records import RunRecord
 from naysay.experiments.suites import SUITES
+from naysay.report.page import write_page
 from naysay.report.pictures import Point, make_convergence
-from naysay.report.reproduction import render_report_page, write_report_page
+from naysay.report.reproduction import render_report_page
 
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
@@ -184,7 +185,7 @@ def browse(path, *arguments):
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
 def test_a_browser_opens_the_page_from_disk_without_complaint(tmp_path):
     records = make_records("table2", "figure-q", "figure-convergence", trials=1)
-    path = write_report_page(records, tmp_path / "report.html")
+    path = write_page(render_report_page(records), tmp_path / "report.html")
     # no network: every request but that for the file itself would fail, and be logged
     offline = "--host-resolver-rules=MAP * ~NOTFOUND"
     shot = tmp_path / "page.png"
@@ -204,7 +205,7 @@ def test_the_browser_would_complain(tmp_path):
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
 def test_the_page_does_not_scroll_sideways_on_a_phone(tmp_path):
     records = make_records("table2", "figure-q", "figure-convergence", trials=1)
-    path = write_report_page(records, tmp_path / "report.html")
+    path = write_page(render_report_page(records), tmp_path / "report.html")
     # a frame as wide as a phone: a window of a headless browser may refuse to be so narrow
     frame = tmp_path / "frame.html"
     frame.write_text(

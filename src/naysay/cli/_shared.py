@@ -76,6 +76,14 @@ def print_json(value: Any, *, indent: int | None = 1) -> None:
     typer.echo(text)
 
 
+def print_result(figures: Any, text: object, *, as_json: bool, indent: int | None = None) -> None:
+    """Print a result as text, or its figures as JSON."""
+    if as_json:
+        print_json(figures, indent=indent)
+    else:
+        typer.echo(text)
+
+
 def as_sentences(text: str) -> str:
     """Join lines of text into one line of full sentences."""
     lines = (line.strip() for line in text.splitlines() if line.strip())

@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 
 from naysay._base.errors import InvalidInput
 from naysay._base.files import DATABASE_URLS, check_target
-from naysay.cli._shared import AsJson, Command, class_list, print_json
+from naysay.cli._shared import AsJson, Command, class_list, print_json, print_result
 
 if TYPE_CHECKING:
     from naysay.annotation.store import Task
@@ -311,10 +311,7 @@ def invite(
         token = opened.invite(name, is_owner=owner)
         address = url or opened.address() or "http://127.0.0.1:8000"
     link = f"{address.rstrip('/')}/?token={token}"
-    if as_json:
-        print_json({"name": name, "link": link, "token": token}, indent=None)
-    else:
-        typer.echo(link)
+    print_result({"name": name, "link": link, "token": token}, link, as_json=as_json)
 
 
 @app.command(cls=Command)
@@ -339,10 +336,8 @@ def export(
 
     with _open(task) as opened:
         n_answers = write(opened, out, form)
-    if as_json:
-        print_json({"answers": n_answers, "out": str(out)}, indent=None)
-    else:
-        typer.echo(f"{n_answers:,} answers: {out}")
+    figures = {"answers": n_answers, "out": str(out)}
+    print_result(figures, f"{n_answers:,} answers: {out}", as_json=as_json)
 
 
 @app.command("import", cls=Command)
@@ -368,13 +363,11 @@ def import_(
 
     with _open(task) as opened:
         counts = import_label_studio(opened, answers, label=label)
-    if as_json:
-        print_json(counts, indent=None)
-    else:
-        typer.echo(
-            f"{counts['added']:,} answers added, {counts['known']:,} existed already, "
-            f"{counts['left_out']:,} left out."
-        )
+    text = (
+        f"{counts['added']:,} answers added, {counts['known']:,} existed already, "
+        f"{counts['left_out']:,} left out."
+    )
+    print_result(counts, text, as_json=as_json)
 
 
 @app.command(cls=Command)
@@ -391,12 +384,8 @@ def copy(
     """
     with _open(task) as opened:
         counts = opened.copy_to(target)
-    if as_json:
-        print_json(counts, indent=None)
-    else:
-        typer.echo(
-            f"Copied {counts['naysay_item']:,} examples, {counts['naysay_answer']:,} answers."
-        )
+    text = f"Copied {counts['naysay_item']:,} examples, {counts['naysay_answer']:,} answers."
+    print_result(counts, text, as_json=as_json)
 
 
 @app.command(cls=Command)

@@ -37,19 +37,19 @@ def demo(
 
     Example: naysay demo --setting with0 --seed 1 --out demo.html
     """
-    from naysay.report.demo import write_demo_page
-    from naysay.report.page import check_page_path
+    from naysay.report.demo import render_demo_page
+    from naysay.report.page import check_page_path, write_page
     from naysay.workflows.demo import SHOWN, run_demo
 
     check_page_path(out)  # before the computation
     with run_bar("naysay demo", len(SHOWN)) as on_run:
         result = run_demo(setting, seed=seed, on_run=on_run)
-    page = write_demo_page(result, out)
+    write_page(render_demo_page(result), out)
     if as_json:
-        print_json({**result.to_dict(), "page": str(page)})
+        print_json({**result.to_dict(), "page": str(out)})
         return
     Console().print(_table(result))
-    typer.echo(f"{result.seconds:.0f} seconds. The page: {page}")
+    typer.echo(f"{result.seconds:.0f} seconds. The page: {out}")
 
 
 def _table(result: "DemoResult") -> Table:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from naysay._base.progress import waiting
-from naysay.cli._shared import AsJson, Model, print_json
+from naysay.cli._shared import AsJson, Model, print_result
 
 
 def export(
@@ -38,7 +38,5 @@ def export(
     with waiting(f"naysay export: {out}"):
         write(loaded, out)
     about = describe_input(loaded)
-    if as_json:
-        print_json({**about, "out": str(out)})
-    else:
-        typer.echo(f"{out}: its input is {about['input']}.")
+    text = f"{out}: its input is {about['input']}."
+    print_result({**about, "out": str(out)}, text, as_json=as_json, indent=1)

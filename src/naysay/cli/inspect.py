@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from naysay.cli._shared import AsJson, print_json
+from naysay.cli._shared import AsJson, print_result
 
 
 def inspect(
@@ -46,7 +46,4 @@ def inspect(
     from naysay.workflows.inspect import inspect_file
 
     found = inspect_file(file, labels, column, prior, allow_diagonal=allow_diagonal)
-    if as_json:
-        print_json(found.to_dict())
-    else:
-        typer.echo(str(found))
+    print_result(found.to_dict(), found, as_json=as_json, indent=1)

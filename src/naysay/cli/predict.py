@@ -17,6 +17,7 @@ from naysay.cli._shared import (
     SafeCsv,
     as_sentences,
     print_json,
+    print_result,
     print_warning,
     reads_data,
 )
@@ -75,7 +76,7 @@ def predict(
             counts = predict_folder(
                 model, data, out, executor=executor, example_id=example_id, **reading
             )
-        _print_counts(counts, out, as_json=as_json)
+        print_result(*_describe(counts, out), as_json=as_json)
         return
     check_table_path(out)  # before the computation
 
@@ -95,16 +96,11 @@ def predict(
             counts = write_tables(tables, out, safe_csv=safe_csv)
     if damaged:
         reason = as_sentences(next(iter(damaged.values())))
-        typer.echo(
-            f"warning: damaged images without a prediction: {len(damaged):,}. {reason}", err=True
-        )
+        print_warning(f"damaged images without a prediction: {len(damaged):,}. {reason}")
     if counts is not None and out != "-":
-        _print_counts(counts, out, as_json=as_json)
+        print_result(*_describe(counts, out), as_json=as_json)
 
 
-def _print_counts(counts: Counter[str], out: str, *, as_json: bool) -> None:
-    if as_json:
-        figures = {"rows": counts.total(), "out": out, "predicted": dict(counts)}
-        print_json(figures, indent=None)
-    else:
-        typer.echo(f"{counts.total():,} predictions: {out}")
+def _describe(counts: Counter[str], out: str) -> tuple[dict[str, Any], str]:
+    figures = {"rows": counts.total(), "out": out, "predicted": dict(counts)}
+    return figures, f"{counts.total():,} predictions: {out}"

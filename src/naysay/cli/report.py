@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from naysay.cli._shared import AsJson, print_json
+from naysay.cli._shared import AsJson, print_result
 
 
 def report(
@@ -32,8 +32,8 @@ def report(
     Example: naysay report naysay-records.jsonl --out report.html
     """
     from naysay.experiments import tables
-    from naysay.report.page import check_page_path
-    from naysay.report.reproduction import count_runs, read_results, write_report_page
+    from naysay.report.page import check_page_path, write_page
+    from naysay.report.reproduction import count_runs, read_results, render_report_page
 
     if markdown and latex:
         raise typer.BadParameter("choose one of --markdown and --latex.")
@@ -43,8 +43,6 @@ def report(
     if markdown or latex:
         typer.echo((tables.markdown if markdown else tables.latex)(results), nl=False)
         return
-    page = write_report_page(records, out)
-    if as_json:
-        print_json({"n_runs": count_runs(results), "page": str(page)}, indent=None)
-    else:
-        typer.echo(f"{count_runs(results)} runs. The page: {page}")
+    write_page(render_report_page(records), out)
+    figures = {"n_runs": count_runs(results), "page": str(out)}
+    print_result(figures, f"{figures['n_runs']} runs. The page: {out}", as_json=as_json)

@@ -1,10 +1,9 @@
 """The page of `naysay demo`."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from naysay._base.versions import used_versions
-from naysay.report.page import render, write_page
+from naysay.report.page import render
 from naysay.report.pictures import make_chart, make_heat_maps, make_pixel_paths
 from naysay.transition import TransitionMatrix
 
@@ -33,8 +32,3 @@ def render_demo_page(result: "DemoResult") -> str:
         uniform_diagnosis=TransitionMatrix.uniform(result.true_transition.n_classes).diagnose(),
         versions=used_versions(),
     )
-
-
-def write_demo_page(result: "DemoResult", path: str | Path) -> Path:
-    """Write the page of the demo to a file in a folder that exists, and return its path."""
-    return write_page(render_demo_page(result), path)

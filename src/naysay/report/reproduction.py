@@ -8,7 +8,7 @@ from naysay._base.errors import InvalidInput
 from naysay.experiments.records import RecordFile, RunRecord
 from naysay.experiments.suites import SUITES
 from naysay.experiments.tables import MARKS, CellResult, SuiteResult, summarise_records
-from naysay.report.page import render, write_page
+from naysay.report.page import render
 from naysay.report.pictures import (
     Chart,
     Convergence,
@@ -73,11 +73,6 @@ def render_report_page(records: Iterable[RunRecord]) -> str:
         first=min((record.time for record in used.values()), default=""),
         last=max((record.time for record in used.values()), default=""),
     )
-
-
-def write_report_page(records: Iterable[RunRecord], path: str | Path) -> Path:
-    """Write the page and return its path; see `render_report_page`."""
-    return write_page(render_report_page(records), path)
 
 
 def _make_section(result: SuiteResult) -> dict[str, Any]:
