@@ -1,6 +1,7 @@
 """Parameters are chosen by held-out complementary labels, without a true label."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from naysay import ComplementaryClassifier, InvalidInput
 from naysay.cli import app
 from naysay.datasets.own import read_own
 from naysay.observations import Observations
+from naysay.workflows.annotators import matrix_of_lists
 from naysay.workflows.files import write_example
 from naysay.workflows.fit import hold_out
 from naysay.workflows.sweep import parse_grid, sweep_own
@@ -40,6 +42,23 @@ def test_the_better_parameters_are_found_and_true_labels_play_no_part(flowers):
     folds = KFold(2, shuffle=True, random_state=0)
     scores = cross_val_score(same, own.X[rows], own.comp_labels[rows], cv=folds)
     assert first.score == pytest.approx(scores.mean())
+
+
+def test_candidates_learn_with_the_matrix_with_which_the_best_is_fitted(flowers):
+    own = read_own(flowers, label="not", ignore=["is"])
+    pairs = np.empty(len(own.label), dtype=object)  # each label was one of two classes offered
+    pairs[:] = [(min(k, (k + 1) % 3), max(k, (k + 1) % 3)) for k in own.label.tolist()]
+    own = replace(own, offered=pairs, offered_at_random=True)
+    given = []
+
+    class Stopped:
+        def map(self, work, jobs):
+            given.append(work.keywords["clf"].transition)
+            raise InvalidInput("This is enough.")
+
+    with pytest.raises(InvalidInput, match="enough"):
+        sweep_own(own, GRID, executor=Stopped())
+    assert given == [matrix_of_lists(own)]
 
 
 def test_answers_of_annotators_are_split_by_examples():

@@ -98,10 +98,8 @@ def estimate_own(
     own: OwnData,
     *,
     anchors: AnchorPair | None = None,
-    epochs: int = 100,
     seed: int = 0,
     allow_diagonal: bool = False,
-    progress: bool = False,
     memory: float = 1.0,
     **parameters: Any,
 ) -> EstimateReport:
@@ -134,8 +132,6 @@ def estimate_own(
         transition="estimate",
         allow_diagonal=allow_diagonal,
         classes=own.classes,
-        epochs=epochs,
-        progress=progress,
         **parameters,
         random_state=seed,
     )

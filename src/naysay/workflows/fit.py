@@ -19,7 +19,6 @@ from naysay._base.errors import InvalidData
 from naysay._base.mapped import take_rows, window_for
 from naysay.classifier import ComplementaryClassifier
 from naysay.classifier.learner import explain_network
-from naysay.classifier.model_files import NetworkFactory
 from naysay.classifier.targets import allow_mistakes
 from naysay.datasets.own import OwnData
 from naysay.datasets.own.recipe import Recipe
@@ -189,7 +188,7 @@ def refuted_at_once(
 
     The parameters are those of `fit_own`.
     """
-    given, _ = _choose_matrix(own, transition, 0 if anchors is None else len(anchors[1]))
+    given, _ = choose_matrix(own, transition, 0 if anchors is None else len(anchors[1]))
     if isinstance(given, str):
         if given != "uniform":
             return ()
@@ -198,7 +197,7 @@ def refuted_at_once(
     return () if found is None or found.reason is None else (describe_refutation(found.reason),)
 
 
-def _choose_matrix(own: OwnData, transition: Any, n_more_anchors: int) -> tuple[Any, str]:
+def choose_matrix(own: OwnData, transition: Any, n_more_anchors: int) -> tuple[Any, str]:
     """Choose between the given, the uniform and an estimated matrix, and name its origin."""
     if isinstance(transition, TransitionMatrix | Mapping):
         given, origin = check_matrices(own, transition), "given"
@@ -242,12 +241,8 @@ def fit_own(
     allow_diagonal: bool = False,
     mistakes: float = 0.0,
     method: str | Method = "forward",
-    learner: str = "auto",
-    network: str | NetworkFactory | None = None,
-    epochs: int = 100,
     held_out: float = 0.2,
     seed: int = 0,
-    progress: bool = False,
     command: str | None = None,
     summary: Summary | None = None,
     memory: float = 1.0,
@@ -269,7 +264,7 @@ def fit_own(
         ``"uniform"`` otherwise.
     anchors_are : {"random", "picked"}, default="random"
         As in `ComplementaryClassifier.fit`.
-    allow_diagonal, method, learner, network, epochs, progress
+    allow_diagonal, method
         As in `ComplementaryClassifier`.
     mistakes : float, default=0
         Rate of mistaken answers to suggestions, as in `naysay.observations.from_log`.
@@ -285,7 +280,8 @@ def fit_own(
         training shuffles them through windows of about this size; see `window` of
         `ComplementaryClassifier`.
     **parameters
-        Further parameters of `ComplementaryClassifier`, such as ``lr`` and ``checkpoint``.
+        Further parameters of `ComplementaryClassifier`, such as ``learner``, ``network``,
+        ``epochs``, ``lr``, ``checkpoint`` and ``progress``.
 
     Examples
     --------
@@ -302,7 +298,7 @@ def fit_own(
     start = time.perf_counter()
     rng = check_seed(seed)
     X_anchor, y_anchor = anchors_without_label(own, anchors)
-    given, origin = _choose_matrix(own, transition, len(y_anchor))
+    given, origin = choose_matrix(own, transition, len(y_anchor))
     check_consistent(own, transition if isinstance(given, str) else given, allow_diagonal)
     is_held_out = hold_out(own, held_out, rng)
     training = np.flatnonzero(~is_held_out & (own.labels_per_example > 0))
@@ -312,11 +308,7 @@ def fit_own(
         method=method,
         transition=given,
         allow_diagonal=allow_diagonal,
-        learner=learner,
-        network=network,
         classes=own.classes,
-        epochs=epochs,
-        progress=progress,
         **parameters,
         random_state=int(rng.integers(2**31)),
     )

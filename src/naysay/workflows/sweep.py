@@ -19,13 +19,8 @@ from naysay._base.mapped import take_rows
 from naysay.classifier import ComplementaryClassifier
 from naysay.datasets.own import OwnData
 from naysay.methods import find_method
-from naysay.workflows.annotators import (
-    AnchorPair,
-    anchors_without_label,
-    check_matrices,
-    observations,
-)
-from naysay.workflows.fit import FitReport, fit_own, hold_out
+from naysay.workflows.annotators import AnchorPair, anchors_without_label, observations
+from naysay.workflows.fit import FitReport, choose_matrix, fit_own, hold_out
 
 _NOT_SWEPT = {  # parameters that are not plain values, or do not change the model
     *("augment", "checkpoint", "classes", "device", "mistakes", "optimiser", "progress"),
@@ -152,11 +147,7 @@ def sweep_own(
         )
     X_anchor, y_anchor = anchors_without_label(own, anchors)
     has_anchors = len(y_anchor) or (own.true_labels[training] >= 0).any()
-    given = transition
-    if given is None:
-        given = "estimate" if has_anchors else "uniform"
-    elif not isinstance(given, str):
-        given = check_matrices(own, given)
+    given, _ = choose_matrix(own, transition, len(y_anchor))
     clf = ComplementaryClassifier(
         **{"transition": given, "classes": own.classes, "random_state": seed, **parameters}
     )
