@@ -113,14 +113,15 @@ class Observations:
                 )
         if accepted is not None and (accepted == CHOSEN).all():
             accepted = None
-        # the dataclass is frozen
-        object.__setattr__(self, "example", example.astype(np.int64, copy=False))
-        object.__setattr__(self, "label", label)
-        object.__setattr__(self, "annotator", annotator)
-        object.__setattr__(self, "accepted", None if accepted is None else accepted.astype(np.int8))
-        object.__setattr__(self, "offered", offered)
-        object.__setattr__(self, "mistakes", mistakes if mistakes.ndim else float(mistakes))
-        object.__setattr__(self, "n_examples", n_examples)
+        vars(self).update(  # the dataclass is frozen
+            example=example.astype(np.int64, copy=False),
+            label=label,
+            annotator=annotator,
+            accepted=None if accepted is None else accepted.astype(np.int8),
+            offered=offered,
+            mistakes=mistakes if mistakes.ndim else float(mistakes),
+            n_examples=n_examples,
+        )
 
     @classmethod
     def from_table(cls, table: Any, *, n_examples: int = -1) -> Self:

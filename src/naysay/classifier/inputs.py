@@ -15,9 +15,8 @@ from sklearn.utils.validation import (
 
 from naysay._base.checks import check_label_indices, shorten
 from naysay._base.errors import InvalidInput, InvalidLabels, NoAnchorPoints
-from naysay.functional import as_transition
 from naysay.observations import Observations
-from naysay.transition import TransitionMatrix
+from naysay.transition import TransitionMatrix, as_transition_matrix
 from naysay.transition.alignment import Transitions, align, are_text
 
 _MOST_ROWS, _MOST_COLUMNS = 2_000, 500  # of X, to compare anchors with
@@ -28,7 +27,7 @@ def check_transition(transition: Any) -> Transitions | None:
     if isinstance(transition, Mapping):
         if not transition:
             raise InvalidInput("transition must have a matrix for each annotator. It is empty.")
-        return {str(name): as_transition(Q) for name, Q in transition.items()}
+        return {str(name): as_transition_matrix(Q) for name, Q in transition.items()}
     if isinstance(transition, str):
         if transition in ("uniform", "estimate"):
             return None

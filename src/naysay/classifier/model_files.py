@@ -31,6 +31,7 @@ from naysay.estimation import MistakeRate
 from naysay.losses.protocol import as_training_loss
 from naysay.methods import METHODS, Method, Setting
 from naysay.networks import NETWORKS, Forest
+from naysay.training.state import part_of
 from naysay.transition import TransitionMatrix
 
 if TYPE_CHECKING:
@@ -204,9 +205,9 @@ def load_model(
         if names is not None and list(map(type, names)) != [str] * facts["input_shape"][0]:
             raise TypeError("feature_names must contain one name per feature")
         shape = tuple(facts["input_shape"])
-        preparation = Preparation.from_arrays(_arrays(tensors, "preparation."), shape)
+        preparation = Preparation.from_arrays(_arrays(tensors, "preparation"), shape)
         shape = preparation.shape_of_inputs(shape)
-        network = _rebuild_network(facts, shape, folder, network, _part(tensors, "network."))
+        network = _rebuild_network(facts, shape, folder, network, part_of(tensors, "network"))
         model = SavedModel(
             network=network.eval(),
             classes=np.array(facts["classes"]),
@@ -216,11 +217,11 @@ def load_model(
             history=list(facts["history"]),
             feature_names=None if names is None else list(names),
             transitions=transitions,
-            loss_state=_part(tensors, "loss."),
+            loss_state=part_of(tensors, "loss"),
             preprocessing=facts.get("preprocessing"),
             provenance=facts.get("provenance"),
             transition_samples=_rebuild_samples(tensors, transition.n_classes),
-            recipe_arrays=_arrays(tensors, "recipe."),
+            recipe_arrays=_arrays(tensors, "recipe"),
             preparation=preparation,
             mistake_rate=_rebuild_rate(facts.get("mistake_rate")),
         )
@@ -301,16 +302,8 @@ def _read_tensors(folder: Path, sha256: str | None) -> dict[str, Tensor]:
         ) from None
 
 
-def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {
-        name.removeprefix(prefix): value
-        for name, value in tensors.items()
-        if name.startswith(prefix)
-    }
-
-
-def _arrays(tensors: dict[str, Tensor], prefix: str) -> dict[str, NDArray[Any]]:
-    return {name: each.numpy() for name, each in _part(tensors, prefix).items()}
+def _arrays(tensors: dict[str, Tensor], part: str) -> dict[str, NDArray[Any]]:
+    return {name: each.numpy() for name, each in part_of(tensors, part).items()}
 
 
 def _rebuild_transition(

@@ -204,16 +204,6 @@ class Scheme:
         `TransitionMatrix.read` per group, unless all files together would exceed about 100 MB.
         The folder must be new, empty, or one of an earlier scheme, which is replaced.
         """
-        with replacing_folder(folder, **_KIND) as new:
-            self._write_files(new)
-
-    def _write_files(self, folder: Path) -> None:
-        with (folder / "lists.csv").open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file)
-            places = [f"offered {place}" for place in range(1, self.lists.shape[1] + 1)]
-            writer.writerow(["group", "share", *places])
-            for share, (name, offered) in zip(self.shares, self.groups.items(), strict=True):
-                writer.writerow([name, f"{share:.6g}", *offered])
         facts = {
             "classes": list(self.classes),
             "instruction": {"name": self.instruction.name, "text": self.instruction.text},
@@ -221,13 +211,20 @@ class Scheme:
             "shares": self.shares.tolist(),
             "prior": self.prior.tolist(),
         }
-        (folder / "scheme.json").write_text(json.dumps(facts, ensure_ascii=False), "utf-8")
-        if len(self.lists) * len(self.classes) ** 2 <= _MAX_CELLS_ON_DISK:
-            (folder / "matrices").mkdir()
-            for name, Q in self.matrices.items():
-                path = folder / "matrices" / f"{name}.csv"
-                with path.open("w", encoding="utf-8", newline="") as file:
-                    Q.write(file)
+        with replacing_folder(folder, **_KIND) as new:
+            with (new / "lists.csv").open("w", encoding="utf-8", newline="") as file:
+                writer = csv.writer(file)
+                places = [f"offered {place}" for place in range(1, self.lists.shape[1] + 1)]
+                writer.writerow(["group", "share", *places])
+                for share, (name, offered) in zip(self.shares, self.groups.items(), strict=True):
+                    writer.writerow([name, f"{share:.6g}", *offered])
+            (new / "scheme.json").write_text(json.dumps(facts, ensure_ascii=False), "utf-8")
+            if len(self.lists) * len(self.classes) ** 2 <= _MAX_CELLS_ON_DISK:
+                (new / "matrices").mkdir()
+                for name, Q in self.matrices.items():
+                    path = new / "matrices" / f"{name}.csv"
+                    with path.open("w", encoding="utf-8", newline="") as file:
+                        Q.write(file)
 
     @classmethod
     def read(cls, folder: str | Path, *, instruction: Instruction | None = None) -> Self:

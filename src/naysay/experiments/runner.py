@@ -4,7 +4,6 @@ import math
 import os
 import platform
 import subprocess
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -16,9 +15,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from naysay import metrics
 from naysay._base.cluster import Executor, InProcess, RayExecutor
-from naysay._base.errors import NaysayError, NaysayWarning
+from naysay._base.errors import NaysayError
 from naysay._base.versions import used_versions
 from naysay.classifier.trainer import find_device
 from naysay.experiments.records import RecordFile, RunRecord
@@ -26,6 +24,7 @@ from naysay.experiments.spec import RunSpec
 from naysay.experiments.suite import Plan
 from naysay.experiments.tasks import RunData, load_run_data
 from naysay.experiments.train import Outcome, train_group, train_one
+from naysay.metrics.accuracy import Sample
 from naysay.training.early_stopping import History, least_held_out_loss
 from naysay.training.loop import single_thread
 
@@ -160,12 +159,9 @@ def _record(spec: RunSpec, data: RunData, outcome: Outcome, facts: dict[str, Any
     if math.isfinite(least):
         estimates["held_out_loss"] = least
     if outcome.transition is not None and len(data.comp_labels_test):
-        with warnings.catch_warnings():
-            # An estimate above 100 % means that the estimated Q is wrong, which q_error records.
-            warnings.simplefilter("ignore", NaysayWarning)
-            accuracy = metrics.accuracy_without_labels(
-                outcome.predictions, data.comp_labels_test, outcome.transition
-            )
+        # An estimate above 100 % means that the estimated Q is wrong, which q_error records.
+        sample = Sample(outcome.predictions, data.comp_labels_test, outcome.transition)
+        accuracy, _ = sample.accuracy()
         if accuracy.value is not None and accuracy.standard_error is not None:
             estimates["accuracy"] = accuracy.value
             estimates["accuracy_standard_error"] = accuracy.standard_error

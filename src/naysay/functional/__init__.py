@@ -7,7 +7,6 @@ reductions are those of `torch.nn.functional.cross_entropy`. The risks `non_nega
 number. `prior_matching` uses no label and is added to another loss.
 """
 
-from naysay.functional.batch import as_transition as as_transition
 from naysay.functional.estimates import complementary_cross_entropy, trained_forward_cross_entropy
 from naysay.functional.estimates import nearest_row_scores as nearest_row_scores
 from naysay.functional.estimates import prior_matching as prior_matching

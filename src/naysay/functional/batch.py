@@ -33,11 +33,6 @@ class Batch(NamedTuple):
         return ones if self.included is None else ones.where(self.included, 0)
 
 
-def as_transition(Q: TransitionMatrix | ArrayLike) -> TransitionMatrix:
-    """Convert an array or tensor, which may have a non-zero diagonal, to a `TransitionMatrix`."""
-    return as_transition_matrix(Q.detach().cpu().numpy() if isinstance(Q, Tensor) else Q)
-
-
 def flatten(
     logits: Tensor, comp_labels: Tensor, ignore_index: int, n_classes: int | None = None
 ) -> Batch:
@@ -66,7 +61,7 @@ def flatten_with_columns(
     Q: TransitionMatrix | DenseColumns | ArrayLike,
 ) -> tuple[Batch, Columns]:
     """Flatten a batch, check that each label can occur under Q, and get the columns of Q."""
-    matrix = Q if isinstance(Q, DenseColumns) else as_transition(Q)
+    matrix = Q if isinstance(Q, DenseColumns) else as_transition_matrix(Q)
     batch = flatten(logits, comp_labels, ignore_index, matrix.n_classes)
     if isinstance(matrix, DenseColumns):  # a stack of matrices
         return batch, matrix

@@ -24,7 +24,6 @@ from torch import Tensor
 from naysay._base.errors import InvalidInput
 from naysay.functional.batch import (
     Batch,
-    as_transition,
     can_sync,
     describe_tensor,
     flatten_with_columns,
@@ -37,7 +36,7 @@ from naysay.functional.columns import (
     UniformColumns,
     columns_of,
 )
-from naysay.transition import TransitionMatrix
+from naysay.transition import TransitionMatrix, as_transition_matrix
 
 _REGISTER = 16  # float32 numbers in a vector register
 
@@ -103,7 +102,7 @@ def forward_cross_entropy(
     """
     matrix = Q
     if weight is None and reduction == "mean" and not isinstance(Q, DenseColumns):
-        matrix = as_transition(Q)
+        matrix = as_transition_matrix(Q)
         mean = fused_mean_or_none(logits, comp_labels, matrix, ignore_index)
         if mean is not None:
             return mean

@@ -8,13 +8,12 @@ from torch import Tensor
 from naysay._base.errors import InvalidTransitionMatrix
 from naysay.functional.batch import (
     Batch,
-    as_transition,
     check_prior_tensor,
     flatten_with_columns,
     reduce,
 )
 from naysay.functional.columns import once_per_matrix
-from naysay.transition import TransitionMatrix
+from naysay.transition import TransitionMatrix, as_transition_matrix
 
 _WORST_CONDITION = 1e10  # of Q in the 1-norm; above it the inverse is numerically meaningless
 
@@ -43,7 +42,7 @@ def backward_cross_entropy(
     Patrini et al. 2017, Theorem 1, for any invertible matrix:
     https://doi.org/10.1109/CVPR.2017.240
     """
-    matrix = as_transition(Q)
+    matrix = as_transition_matrix(Q)
     batch, _ = flatten_with_columns(logits, comp_labels, ignore_index, matrix)
     losses = -batch.logits.log_softmax(1)
     return reduce(_corrected(losses, batch, matrix).sum(1), batch, weight, reduction)
@@ -121,7 +120,7 @@ def _class_risks(
     ignore_index: int,
 ) -> Tensor:
     """Compute R_k for every true class k, shape (K,)."""
-    matrix = as_transition(Q)
+    matrix = as_transition_matrix(Q)
     batch, columns = flatten_with_columns(logits, comp_labels, ignore_index, matrix)
     included = batch.included_as_float()
     if prior is None:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
 from naysay.losses.protocol import TrainingLoss
-from naysay.transition import TransitionMatrix
+from naysay.transition import TransitionMatrix, as_transition_matrix
 
 
 class FunctionLoss(TrainingLoss):
@@ -86,7 +86,7 @@ class TransitionLoss(ExampleLoss):
         reduction: str = "mean",
     ) -> None:
         super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction)
-        self.Q = F.as_transition(Q)
+        self.Q = as_transition_matrix(Q)
 
     def extra_repr(self) -> str:
         """Describe the settings for ``repr``."""
@@ -139,7 +139,7 @@ class TransitionRisk(Risk):
         ignore_index: int = -100,
     ) -> None:
         super().__init__(prior, ignore_index)
-        self.Q = F.as_transition(Q)
+        self.Q = as_transition_matrix(Q)
 
     def extra_repr(self) -> str:
         """Describe the settings for ``repr``."""

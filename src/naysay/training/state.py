@@ -23,13 +23,8 @@ from naysay.training.step import Averages
 from naysay.transition import TransitionMatrix
 
 _ROWS = 1000  # rows of X whose checksum is compared
-_BY_HAND = (
-    "optimiser",
-    "schedule",
-    "capture",
-    "compile",
-    "window",
-)  # described separately, or irrelevant
+# Described separately, or irrelevant.
+_BY_HAND = ("optimiser", "schedule", "capture", "compile", "window")
 _OF_HARDWARE = ("lr", "initial_lr", "params", "capturable", "foreach", "fused")
 
 
@@ -219,11 +214,11 @@ class State:
 
     def _restore(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
         """Copy the contents of a checkpoint; contents that do not fit raise some error."""
-        averages, kept = _part("averages", tensors), _part("kept", tensors)
+        averages, kept = part_of(tensors, "averages"), part_of(tensors, "kept")
         shapes = _shapes(self.objective.state_dict())
         if _shapes(averages) != shapes or (kept and _shapes(kept) != shapes):
             raise ValueError("its weights have other names or shapes than those of the network")
-        self.objective.load_state_dict(_part("weights", tensors))
+        self.objective.load_state_dict(part_of(tensors, "weights"))
         for name, average in zip(self.averages.names, self.averages.averages, strict=True):
             average.copy_(averages[name])
         self.averages.n_steps = int(facts["n_steps"])
@@ -236,7 +231,7 @@ class State:
         present = self.optimiser.state_dict()
         parameters = [p for group in self.optimiser.param_groups for p in group["params"]]
         states: dict[int, dict[str, Any]] = {}
-        for key, value in _part("optimiser", tensors | facts["optimiser"]).items():
+        for key, value in part_of(tensors | facts["optimiser"], "optimiser").items():
             index, name = key.split(".", 1)
             states.setdefault(int(index), {})[name] = value
             shape = parameters[int(index)].shape
@@ -249,8 +244,9 @@ class State:
         self.optimiser.load_state_dict({"state": states, "param_groups": groups})
 
 
-def _part(prefix: str, values: dict[str, Any]) -> dict[str, Any]:
-    start = f"{prefix}."
+def part_of(values: Mapping[str, Any], part: str) -> dict[str, Any]:
+    """Select the values of a part of a file, whose names begin with that of the part."""
+    start = f"{part}."
     return {name[len(start) :]: values[name] for name in values if name.startswith(start)}
 
 

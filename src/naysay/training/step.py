@@ -284,9 +284,7 @@ class CapturedStep(Step):
     def __init__(self, *arguments: Any, recorder: Any = None, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.tables = Tables()
-        self.batch: tuple[Tensor, Tensor] | None = (
-            None  # buffer for inputs that are stored elsewhere
-        )
+        self.batch: tuple[Tensor, Tensor] | None = None  # for inputs that are stored elsewhere
         self.replay = Captured(self.next_step, recorder or CudaRecorder(self.examples.device))
 
     def run_epoch(self, order: Tensor, rates: Sequence[float], shares: Sequence[float]) -> None:

@@ -9,7 +9,6 @@ import csv
 import io
 import re
 from collections.abc import Collection
-from typing import NoReturn
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -17,8 +16,9 @@ import pyarrow.csv as pa_csv
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput
 from naysay.datasets.own.columns import check_width, refuse_repeated, with_numbers
-from naysay.datasets.own.formats import refuse_long_row, text_reader
+from naysay.datasets.own.formats import line_of, refuse_encoding, refuse_long_row, text_reader
 
+_SAVE_AS_UTF8 = "\nSave it again as UTF-8 (in Excel, choose 'CSV UTF-8')."
 _DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab"}
 LONGEST_ROW = 1 << 23  # bytes; also the block size of the parser, which cannot split a row
 
@@ -59,7 +59,7 @@ def parse_csv(
                 "Excel, choose 'CSV UTF-8')."
             )
         raise InvalidData(
-            f"{source} must be text in UTF-8. Line {_line(data, position)} holds a NUL byte: the "
+            f"{source} must be text in UTF-8. Line {line_of(data, position)} holds a NUL byte: the "
             "file is damaged, or it is not a CSV file."
         )
     names, delimiter = read_header(data, source, delimiter)
@@ -70,25 +70,13 @@ def parse_csv(
     return with_numbers(table, text, decimal)
 
 
-def _refuse_encoding(data: bytes, source: str, error: UnicodeDecodeError) -> NoReturn:
-    raise InvalidData(
-        f"{source} must be text in UTF-8. Line {_line(data, error.start)} holds the byte "
-        f"0x{data[error.start]:02x}, which is not valid UTF-8.\n"
-        "Save it again as UTF-8 (in Excel, choose 'CSV UTF-8')."
-    ) from None
-
-
-def _line(data: bytes, position: int) -> int:
-    return data.count(b"\n", 0, position) + 1
-
-
 def read_header(data: bytes, source: str, delimiter: str | None) -> tuple[list[str], str]:
     """Read the column names of a CSV file, and find its delimiter."""
     decoder = codecs.getincrementaldecoder("utf-8")()  # accepts a character that the limit cuts
     try:
         start = decoder.decode(data[:LONGEST_ROW], final=len(data) <= LONGEST_ROW)
     except UnicodeDecodeError as error:
-        _refuse_encoding(data, source, error)
+        refuse_encoding(data, source, error, _SAVE_AS_UTF8)
     if delimiter is None:
         first_line = re.sub(r'"[^"]*"', "", start).splitlines()[:1]
         counts = {mark: "".join(first_line).count(mark) for mark in _DELIMITERS}
@@ -119,7 +107,7 @@ def _read_cells(data: bytes, source: str, names: list[str], delimiter: str) -> p
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as error:
-        _refuse_encoding(data, source, error)
+        refuse_encoding(data, source, error, _SAVE_AS_UTF8)
     try:
         # Without threads, the parser counts rows, and the error can name the row.
         return _parse(data, names, delimiter, use_threads=False)

@@ -21,11 +21,7 @@ def parse_json_lines(data: bytes, source: str, *, longest: int) -> pa.Table:
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise InvalidData(
-            f"{source} must be text in UTF-8. Line {line} holds the byte "
-            f"0x{data[error.start]:02x}, which is not valid UTF-8."
-        ) from None
+        refuse_encoding(data, source, error)
     if _depth(data) > _DEEPEST and _depth(_STRING.sub(b"", data)) > _DEEPEST:
         raise InvalidData(
             f"{source} must have one JSON object per line. Its brackets are nested more than "
@@ -102,6 +98,21 @@ def _as_text(value: Any) -> str | None:
     if isinstance(value, datetime.datetime | datetime.date):
         return value.isoformat()
     return None if value is None else str(value).strip() or None
+
+
+def line_of(data: bytes, position: int) -> int:
+    """Count the line of a position, from 1."""
+    return data.count(b"\n", 0, position) + 1
+
+
+def refuse_encoding(
+    data: bytes, source: str, error: UnicodeDecodeError, advice: str = ""
+) -> NoReturn:
+    """Refuse text that is not UTF-8."""
+    raise InvalidData(
+        f"{source} must be text in UTF-8. Line {line_of(data, error.start)} holds the byte "
+        f"0x{data[error.start]:02x}, which is not valid UTF-8.{advice}"
+    ) from None
 
 
 def refuse_long_row(source: str, longest: int) -> NoReturn:

@@ -340,10 +340,9 @@ def _find_files(images: list[tuple[Any, bool]], export: Path) -> list[str | None
 def _column(values: list[Any], *, is_list: bool) -> pa.Array:
     if is_list:
         return pa.array(values, pa.list_(pa.large_string()))
-    if {type(value) for value in values} - {type(None)} <= {int, float, bool}:
-        kinds = {type(value) for value in values} - {type(None)}
-        if kinds <= {int, float}:
-            return pa.array([None if each is None else float(each) for each in values])
-        if kinds == {bool}:
-            return pa.array(values, pa.bool_())
+    kinds = {type(value) for value in values} - {type(None)}
+    if kinds <= {int, float}:
+        return pa.array([None if each is None else float(each) for each in values])
+    if kinds == {bool}:
+        return pa.array(values, pa.bool_())
     return pa.array([None if each is None else str(each) for each in values], pa.large_string())

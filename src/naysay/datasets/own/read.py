@@ -207,7 +207,14 @@ def read_own(
                     f"{role} must be omitted for the database of a task, which has all roles. "
                     f"Got {shorten(given)}."
                 )
-        return _task_reader()(
+        try:
+            from naysay.datasets.own.task import read_task
+        except ModuleNotFoundError as error:
+            raise InvalidInput(
+                f"The database of a task needs {error.name}. Install it: "
+                "pip install 'naysay[annotate]'"
+            ) from None
+        return read_task(
             data,
             classes=classes,
             recipe=recipe,
@@ -330,17 +337,6 @@ def read_own(
         **answers,
     )
     return own.without_examples(damaged) if damaged else own
-
-
-def _task_reader() -> Any:
-    """Import the reader of databases, which needs an extra."""
-    try:
-        from naysay.datasets.own.task import read_task
-    except ModuleNotFoundError as error:
-        raise InvalidInput(
-            f"The database of a task needs {error.name}. Install it: pip install 'naysay[annotate]'"
-        ) from None
-    return read_task
 
 
 def _is_array_file(data: Any) -> bool:
