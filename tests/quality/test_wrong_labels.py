@@ -194,7 +194,7 @@ def test_wrong_labels_read_well():
     Q = animals(3, mistakes=0.1)
     found = quality.find_wrong_labels([[0.1, 0.8, 0.1], [0.98, 0.01, 0.01]], [0, 0], Q)
     assert str(found).splitlines()[0] == (
-        "1 of 2 labels are more likely wrong than right; 1 wrong ones expected "
+        "1 of 2 labels is more likely wrong than right. The expected number of wrong labels is 1 "
         "(95 % interval 0 to 2)."
     )
     assert "example 1: 'not ape' is wrong with probability 0.6" in str(found)

@@ -43,6 +43,11 @@ def write_table(path, X, labels, **columns):
     return path
 
 
+def find_unlikely(clf, X):
+    """Labels that exclude the least likely class of each example: none of them is doubtful."""
+    return clf.classes_[clf.predict_proba(X.astype(np.float32)).argmin(axis=1)]
+
+
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     X, _, labels = make_animals(1500, MISTAKES, seed=0)
@@ -133,6 +138,12 @@ def test_no_share_of_wrong_answers_is_stated_where_their_rate_is_hardly_known(
     assert "labels are wrong is unknown: the rate of mistakes" in text
     assert "with probability" not in text
     assert f"{len(found['doubtful'])} doubtful answers: {out}" in text
+    assert "The most doubtful ones:\n  data row" in text
+    X, _, _ = make_animals(3, MISTAKES, seed=1)
+    agreeing = write_table(tmp_path / "agreeing.csv", X, find_unlikely(clf, X))
+    text = run("check", tmp_path / "rough", agreeing, "--label=not").output
+    assert "labels are wrong is unknown" in text
+    assert "doubtful" not in text  # there is nothing to list
 
 
 def test_an_answer_is_named_by_its_own_row_and_by_its_example(model, tmp_path):

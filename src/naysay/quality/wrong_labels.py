@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -91,26 +92,28 @@ class WrongLabels:
         columns = {"example": self.indices, "not": names, "probability": self.probabilities}
         return make_frame(columns, library)
 
-    def __str__(self) -> str:
-        shown = list(zip(self.indices, self.labels, self.probabilities, strict=True))[:_SHOWN]
+    @property
+    def summary(self) -> str:
+        """The number of wrong labels in a sentence, or why it is unknown."""
+        n = len(self.indices)
         if self.unknown is not None:
-            return "\n".join(
-                [
-                    f"How many of {len(self.indices):,} labels are wrong is unknown: "
-                    f"{self.unknown}. The most doubtful ones:",
-                    *(f"  example {index}: 'not {self.classes[k]}'" for index, k, _ in shown),
-                ]
-            )
+            return f"How many of {n:,} labels are wrong is unknown: {self.unknown}."
         n_bad = int((~self.keep).sum())
         low, high = self.n_expected_interval
-        lines = [
-            f"{n_bad:,} of {len(self.indices):,} labels are more likely wrong than right; "
-            f"{self.n_expected:,.0f} wrong ones expected (95 % interval {low:,.0f} to {high:,.0f})."
-        ]
-        lines += [
-            f"  example {index}: 'not {self.classes[label]}' is wrong with probability {p:.2f}"
-            for index, label, p in shown
-        ]
+        return (
+            f"{n_bad:,} of {n:,} labels {'is' if n_bad == 1 else 'are'} more likely wrong than "
+            f"right. The expected number of wrong labels is {self.n_expected:,.0f} "
+            f"(95 % interval {low:,.0f} to {high:,.0f})."
+        )
+
+    def __str__(self) -> str:
+        lines = [self.summary]
+        if self.unknown is not None:
+            lines[0] += " The most doubtful ones:"
+        ranked = zip(self.indices, self.labels, self.probabilities, strict=True)
+        for index, label, p in islice(ranked, _SHOWN):
+            known = "" if self.unknown is not None else f" is wrong with probability {p:.2f}"
+            lines.append(f"  example {index}: 'not {self.classes[label]}'{known}")
         return "\n".join(lines)
 
 

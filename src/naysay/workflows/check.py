@@ -155,7 +155,9 @@ class ModelCheck:
         if self.collapsed is not None:
             parts.append(str(self.collapsed))
         if self.wrong_labels is not None:
-            head = str(self.wrong_labels).splitlines()[0]
+            head = self.wrong_labels.summary
+            if self.wrong_labels.unknown and self.issues.num_rows:
+                head += " The most doubtful ones:"
             listed = [
                 f"  {_name_answer(each)}: '{_say(each)}'"
                 + (f" is wrong with probability {p:.2f}" if (p := each["probability"]) else "")
