@@ -374,6 +374,12 @@ def test_answers_about_other_classes_are_refused(model, tmp_path):
     path.write_text("x,y,not\n0,0,fox\n")
     done = run("check", model, path, "--label=not")
     assert "must only contain the classes 'cat', 'dog', 'owl'" in done.stderr
+    assert "differ only in capitals" not in done.stderr
+    path.write_text("x,y,not\n0,0,Cat\n0,1,DOG\n")
+    done = run("check", model, path, "--label=not")
+    assert "also contains 'Cat', 'DOG'. They differ only in capitals" in done.stderr
+    assert "--ignore-case" in done.stderr
+    assert run("check", model, path, "--label=not", "--ignore-case").exit_code == 0
     TransitionMatrix.uniform(4).write(tmp_path / "Q.csv")
     path.write_text("x,y,not\n0,0,cat\n")
     done = run("check", model, path, "--label=not", "--transition", tmp_path / "Q.csv")

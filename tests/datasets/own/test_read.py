@@ -95,7 +95,10 @@ def test_rows_with_one_id_are_one_example(tmp_path):
 @pytest.mark.parametrize(
     "rows, problem",
     [
-        ("a,1,cat,\na,2,dog,", "same features.*column 'x' differs between data rows 1 and 2"),
+        (
+            "a,1,cat,\na,2,dog,",
+            "same features.*column 'x' differs between data rows 1 and 2.*--annotator.*--ignore x",
+        ),
         ("a,1,cat,dog\na,1,owl,owl", "must have one true class. Data row 1 has .*'dog'.*'owl'"),
         ("a,1,cat,\n,1,dog,", "must identify its example.*data row 2 is empty"),
     ],

@@ -4,6 +4,7 @@ Nothing loops over rows in Python, so that a million rows take well under a seco
 """
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -473,10 +474,15 @@ def class_indices(
     index_of = {name: index for index, name in enumerate(names)}
     unknown = [name for name in found if name not in index_of]
     if unknown:
+        remedy = (
+            "Correct these labels, or add the classes where the list comes from: classes= "
+            "(--classes), the matrix, or the training data."
+        )
+        if set(match_case(unknown, names)) <= set(names):
+            remedy = "They differ only in capitals: read them with ignore_case= (--ignore-case)."
         raise InvalidLabels(
             f"The {role} column of {source} must only contain the classes {shorten(names)}. "
-            f"It also contains {shorten(unknown)}.\nCorrect these labels, or add the classes "
-            "where the list comes from: classes= (--classes), the matrix, or the training data."
+            f"It also contains {shorten(unknown)}.\n{remedy}"
         )
     table = np.array([*(index_of[name] for name in found), -1], dtype=np.int64)
     return table[codes]  # the code -1 selects the last entry
@@ -503,7 +509,13 @@ def _true_label_of_examples(
 
 
 def check_rows_agree(
-    column: pa.ChunkedArray, name: str, first_row: Indices, example_of_row: Indices, source: str
+    column: pa.ChunkedArray,
+    name: str,
+    first_row: Indices,
+    example_of_row: Indices,
+    source: str,
+    *,
+    is_feature: bool = True,
 ) -> None:
     """Check that all rows of an example have the same value in a column."""
     codes, _ = codes_of(to_array(column))
@@ -512,9 +524,14 @@ def check_rows_agree(
     differ = codes[rows] != codes[first]
     if differ.any():
         position = int(np.argmax(differ))
+        remedy = "Check that example_id= (--id) names the right column."
+        if is_feature:
+            remedy += (
+                " If the column describes the label and not the example, such as its annotator or "
+                f"its date, name it in annotator= (--annotator), or leave it out: ignore=[{name!r}]"
+                f" (--ignore {shlex.quote(name)})."
+            )
         raise InvalidData(
             f"Rows of the same example must have the same features. In {source}, column {name!r} "
-            f"differs between data rows {first[position] + 1} and {rows[position] + 1}.\n"
-            "Check that example_id= (--id) names the right column. Without it, each row is an "
-            "example."
+            f"differs between data rows {first[position] + 1} and {rows[position] + 1}.\n{remedy}"
         )

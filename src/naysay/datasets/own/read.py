@@ -322,7 +322,8 @@ def read_own(
             paths = [rows[each] for each in row]
             ids = tuple(printable(path.relative_to(data).as_posix()) for path in paths)
         else:
-            check_rows_agree(pa.chunked_array([rows]), str(images), row, example_of_row, source)
+            column = pa.chunked_array([rows])
+            check_rows_agree(column, str(images), row, example_of_row, source, is_feature=False)
             paths = resolve_paths(rows.take(pa.array(row)).to_pylist(), row, data, source)
         used = plan_images(paths, size=size, mode=mode, damaged=damaged)
         X = used.apply(paths, damaged=damaged)
