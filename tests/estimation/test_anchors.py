@@ -123,6 +123,14 @@ def test_few_anchors_are_warned_of_without_an_error_that_they_cannot_show(n, nou
     assert "%" not in str(caught[0].message)  # equal predictions may all be wrong
 
 
+def test_all_classes_with_few_anchors_are_named():
+    probs = [*[[0, 0.9, 0.1]] * 2, *[[0.5, 0, 0.5]] * 4, *[[1.0, 0, 0]] * 5]
+    with pytest.warns(NaysayWarning, match="from 2 to 4 anchors for each of 'cat', 'dog', so that"):
+        estimation.from_anchors(
+            probs, [0] * 2 + [1] * 4 + [2] * 5, 3, classes=["cat", "dog", "owl"]
+        )
+
+
 def test_five_anchors_of_each_class_are_enough_for_silence():
     with warnings.catch_warnings():
         warnings.simplefilter("error")

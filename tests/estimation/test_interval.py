@@ -110,7 +110,7 @@ def test_samples_are_matrices_and_advice_names_the_class_with_the_largest_error(
     assert (known.samples.diagonal(axis1=1, axis2=2) == 0).all()
     assert (known.lower <= known.upper).all()
     assert known.row_error.argmax() == 2
-    assert "More anchors of class 2 ('cat') would help most" in known.advice
+    assert "More anchors of class 'cat' would help most" in known.advice
     assert known.advice in str(known)
 
 

@@ -144,20 +144,26 @@ def choose_anchors(
 
 
 def describe_few_anchors(labels: NDArray[np.int64], names: Sequence[str]) -> str | None:
-    """Describe which class has few anchors; None if no class has.
+    """Describe which classes have few anchors; None if no class has.
 
-    The anchors do not show how large the error of its row is: predictions that agree may all be
-    wrong.
+    The anchors do not show how large the errors of these rows are: predictions that agree may all
+    be wrong.
     """
     counts = np.bincount(labels, minlength=len(names))
-    fewest = int(counts.argmin())
-    n = int(counts[fewest])
-    if n >= _FEW_ANCHORS:
+    few = np.flatnonzero(counts < _FEW_ANCHORS)
+    if not len(few):
         return None
+    least, most = int(counts[few].min()), int(counts[few].max())
+    number = f"{least} anchor{'' if least == 1 else 's'}"
+    if least < most:
+        number = f"{least} to {most} anchors"
+    listed = shorten([names[index] for index in few])
+    of, row = (
+        (f"class {listed}", "its row") if len(few) == 1 else (f"each of {listed}", "these rows")
+    )
     return (
-        f"Q was estimated from {n} anchor{'s' if n > 1 else ''} for class {names[fewest]!r}, so "
-        f"that its row may be far off. More true labels help most here ({_FEW_ANCHORS} to 10 per "
-        "class are usual)."
+        f"Q was estimated from {number} for {of}, so that {row} may be far off. "
+        f"{_FEW_ANCHORS} to 10 true labels per class are usual."
     )
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammainc, gammaincinv, ndtr
 
-from naysay._base.checks import check_count, check_number, check_seed, named
+from naysay._base.checks import check_count, check_number, check_seed
 from naysay.estimation.mixture import (
     Fit,
     Rows,
@@ -65,9 +65,9 @@ class Uncertainty:
         """Sentence that names the class for which more anchors would help most."""
         worst = int(self.row_error.argmax())
         return (
-            f"More anchors of class {named(worst, self.classes)} would help most: the expected "
-            f"error of its row of Q is {self.row_error[worst]:.2g} (L1), that of the median row "
-            f"{np.median(self.row_error):.2g}."
+            f"More anchors of class {self.classes[worst]!r} would help most: the absolute errors "
+            f"in its row of Q are expected to add up to {self.row_error[worst]:.2g}, those in the "
+            f"median row to {np.median(self.row_error):.2g}."
         )
 
     def __str__(self) -> str:

@@ -17,9 +17,15 @@ _WIDE = 0.1  # width of an interval: more labels are advised
 
 
 def find_problems(
-    diagnosis: Diagnosis, anchor_labels: NDArray[np.int64], predicted: NDArray[np.int64]
+    diagnosis: Diagnosis,
+    anchor_labels: NDArray[np.int64],
+    predicted: NDArray[np.int64],
+    transition_from: str,
 ) -> tuple[str, ...]:
-    """Describe classes that cannot be learned, have few anchors or are never predicted."""
+    """Describe classes that cannot be learned, have few anchors or are never predicted.
+
+    Few anchors are not mentioned if the matrix was estimated from them, which warns of them too.
+    """
     found: list[str] = []
     classes = diagnosis.classes
     if diagnosis.unused_labels:
@@ -32,7 +38,7 @@ def find_problems(
         )
     counts = np.bincount(anchor_labels, minlength=len(classes))
     few = [classes[index] for index in np.flatnonzero(counts < _USUAL_ANCHORS)]
-    if len(anchor_labels) and few:
+    if len(anchor_labels) and few and transition_from != "estimate":
         found.append(f"{shorten(few)}: fewer than {_USUAL_ANCHORS} anchors")
     never = np.flatnonzero(np.bincount(predicted, minlength=len(classes)) == 0)
     if len(never):

@@ -366,7 +366,7 @@ def fit_own(
     if origin == "estimate" and Q_samples is None:
         warnings.append("Q is an estimate, but the intervals of the accuracy treat it as exact")
     warnings += _describe_matrices(own, clf, transition)
-    warnings += find_problems(diagnosis, anchor_labels, predicted)
+    warnings += find_problems(diagnosis, anchor_labels, predicted, origin)
     if clf.mistakes and find_method(method).takes_evidence:  # as in training
         matrices = {name: allow_mistakes(each, clf.mistakes) for name, each in matrices.items()}
     wrong = find_wrong_answers(
