@@ -264,6 +264,19 @@ def test_all_answers_about_an_example_count_for_the_accuracy(model, tmp_path):
     assert found["accuracy"]["n_labels"] == 4
 
 
+def test_labels_in_the_order_of_the_classes_do_not_refute_the_matrix(model, tmp_path):
+    """Annotators who tick several classes leave cells such as cat|owl, never owl|cat."""
+    X, true, _ = make_animals(600, MISTAKES, seed=3)
+    both = np.array(["dog|owl", "cat|owl", "cat|dog"])[true]
+    path = write_table(tmp_path / "several.csv", X, both)
+    Q = TransitionMatrix.uniform(3, classes=CLASSES)
+    clf = ComplementaryClassifier.load(model)
+    found = check_file(clf, path, label="not", transition=Q)
+    assert found.matrix_fits
+    assert found.collapsed is not None
+    assert not found.collapsed.findings
+
+
 def test_true_labels_drawn_within_each_class_are_weighted(model, tmp_path):
     rng = np.random.default_rng(5)
     true = rng.choice(3, size=3000, p=[0.8, 0.1, 0.1])

@@ -310,6 +310,16 @@ def test_the_habit_is_estimated_from_anchors():
         estimate_own(read_own(frame.drop(columns="is"), label="not"))
 
 
+@pytest.mark.unmeasured
+def test_labels_in_the_order_of_the_classes_do_not_refute_an_estimate():
+    """The first label of each example would have another distribution than the others."""
+    frame, y = make_frame(600)
+    frame["not"] = np.array(["dog|owl", "cat|owl", "cat|dog"])[y]
+    found = estimate_own(read_own(frame, label="not", true_label="is"), learner="network", epochs=5)
+    assert found.agreement is not None
+    assert not found.agreement.refuted
+
+
 def test_a_model_saved_reads_the_next_file_the_same_way(fitted, tmp_path):
     own, _, clf, _ = fitted
     clf.save(tmp_path / "model", report="<p>")

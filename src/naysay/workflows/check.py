@@ -38,7 +38,7 @@ from naysay.workflows.annotators import (
     find_wrong_answers,
     matrix_of_each,
 )
-from naysay.workflows.evaluation import evaluate_answers, predict_in_parts
+from naysay.workflows.evaluation import evaluate_answers, one_of_each, predict_in_parts
 from naysay.workflows.files import check_order_known, read_transition
 
 _N_SHOWN = 20  # annotators, in the text
@@ -242,8 +242,8 @@ def check_model(
 ) -> ModelCheck:
     """Check a model against answers, given the features X of their examples.
 
-    All answers count for the accuracy. The collapsed classes are found in the first answer about
-    each example, because several answers about one example are not independent. Examples whose true
+    All answers count for the accuracy. The collapsed classes are found in one answer about each
+    example, because several answers about one example are not independent. Examples whose true
     class is known score the model directly, unless they were picked (``anchors_are="picked"``); if
     equally many of each class were drawn, their classes are weighted by the predicted shares.
     """
@@ -257,8 +257,8 @@ def check_model(
             f"{own.source} must give examples of shape {model.input_shape_}, as the model was "
             f"trained on. It gives {X.shape[1:]}. Name the columns that are not features."
         )
-    is_label = np.flatnonzero(own.is_label)
-    examples, first = np.unique(own.example[is_label], return_index=True)
+    labelled = np.flatnonzero(own.is_label)
+    labelled = labelled[one_of_each(own.example[labelled], 0)]
     annotators = annotator_names(own)
     Q, by_annotator, notes = _choose_matrices(model, own, transition, annotators)
     if own.skipped:
@@ -266,7 +266,7 @@ def check_model(
     matrices = matrix_of_each(np.unique(annotators).tolist(), by_annotator, Q)
     probs = predict_in_parts(model, X, memory=memory)
     predicted = probs.argmax(axis=1)
-    labels = own.label[is_label[first]]
+    examples, labels = own.example[labelled], own.label[labelled]
     is_estimate = transition is None and model.transition == "estimate"
     Q_samples = model.transition_samples_ if is_estimate and Q.diagnose().identifiable else None
     evaluation = evaluate_answers(

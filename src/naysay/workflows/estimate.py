@@ -24,6 +24,7 @@ from naysay.workflows.annotators import (
     matrix_of_each,
     observations,
 )
+from naysay.workflows.evaluation import one_of_each
 
 _COLUMNS: tuple[str, ...] = ("true class", "excluded", "share", "low", "high")
 
@@ -151,10 +152,11 @@ def _agreement_with_labels(estimate: TransitionEstimate, own: OwnData) -> Agreem
     labels, answered = np.flatnonzero(own.is_label), np.unique(own.example)
     predicted = answered if estimate.examples is None else answered[estimate.examples]
     labels = labels[np.isin(own.example[labels], predicted)]
-    examples, first = np.unique(own.example[labels], return_index=True)  # one label of each
+    labels = labels[one_of_each(own.example[labels], 0)]
+    places = np.searchsorted(predicted, own.example[labels])
     return check_matrix(
-        own.label[labels[first]],
+        own.label[labels],
         estimate.transition,
-        predictions=estimate.predictions.argmax(axis=1)[np.searchsorted(predicted, examples)],
+        predictions=estimate.predictions.argmax(axis=1)[places],
         Q_samples=estimate.uncertainty.samples,
     )

@@ -155,11 +155,13 @@ def one_of_each(
     """Choose an answer about each example at random, for answers in the order of the examples.
 
     The first would not do: the labels in one cell of a table are often in the order of the classes.
+    Nor would the random numbers of the seed itself, by which simulated data may have been drawn.
     """
     first = np.flatnonzero(_is_first(example))
     if len(first) == len(example):
         return slice(None)
-    return first + check_seed(seed).integers(np.diff(first, append=len(example)))
+    rng = check_seed(seed).spawn(1)[0]
+    return first + rng.integers(np.diff(first, append=len(example)))
 
 
 def unknown(estimate: Estimate, reason: str) -> Estimate:
