@@ -299,6 +299,23 @@ def test_true_labels_drawn_within_each_class_are_weighted(model, tmp_path):
     assert not any("drawn within each class" in each for each in found.notes)
 
 
+@pytest.mark.unmeasured
+def test_a_random_sample_of_true_labels_is_not_weighted_where_predictions_are_poor(model, tmp_path):
+    """Shares of the classes by a poor model are imprecise: random samples hardly ever had them."""
+    clf = ComplementaryClassifier.load(model)
+    n_weighted = 0
+    for seed in range(6):
+        X, true, labels = make_animals(400, MISTAKES, seed=seed)
+        moved = np.random.default_rng([seed, 1]).random(400) < 0.8
+        X[moved] = X[moved][::-1]
+        known = np.array(CLASSES, dtype=object)[true]
+        known[40:] = ""
+        path = write_table(tmp_path / "new.csv", X, labels, **{"is": known})
+        found = check_file(clf, path, label="not", true_label="is", transition=MISTAKES)
+        n_weighted += any("drawn within each class" in each for each in found.notes)
+    assert n_weighted <= 1  # by chance two of three classes have equally many
+
+
 @pytest.mark.parametrize("share", [0.3, 1])
 def test_a_uniform_matrix_is_doubted_where_few_predictions_are_correct(model, tmp_path, share):
     """A table had 40 % stated, 31 to 48, where 22 % were correct."""

@@ -140,16 +140,24 @@ def class_weights(
     return (shares / shares.sum() / counts)[strata], strata
 
 
-def drawn_within_classes(true: NDArray[np.int64], shares: NDArray[np.float64]) -> bool:
+def drawn_within_classes(
+    true: NDArray[np.int64],
+    shares: NDArray[np.float64],
+    predicted: NDArray[np.int64] | None = None,
+) -> bool:
     """Tell whether examples with these classes were drawn within each class, or from all examples.
 
     In the first case most classes have equally many, or their numbers do not have the shares of the
-    classes among all examples.
+    classes among all examples. Where these are uncertain, pass the predicted classes, and as
+    `shares` those of the predictions for all examples: a random sample has them however wrong the
+    predictions are.
     """
     counts = np.bincount(true, minlength=len(shares))
     if (counts[counts > 0] == counts.max()).mean() > _MOST:
         return True
-    expected = len(true) * shares / shares.sum()
+    if predicted is not None:
+        counts = np.bincount(predicted, minlength=len(shares))
+    expected = np.maximum(len(true) * shares / shares.sum(), 1e-12)
     statistic = 2 * float(xlogy(counts, counts / expected).sum())
     return float(chdtrc(len(shares) - 1, statistic)) < _UNLIKE_SHARES
 

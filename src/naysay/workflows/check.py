@@ -44,9 +44,9 @@ from naysay.workflows.files import check_order_known, read_transition
 _N_SHOWN = 20  # annotators, in the text
 _LEAST_SHARE = 1e-3  # of a class
 _DRAWN_WITHIN_CLASSES = (
-    "The true labels are of equally many examples of most classes, or do not have the class shares "
-    "that predictions for all examples imply. They were taken as drawn within each class, and "
-    "weighted by these shares."
+    "The true labels are of equally many examples of most classes, or predictions for them do not "
+    "have the class shares of all predictions. They were taken as drawn within each class, and "
+    "weighted by the shares that predictions for all examples imply."
 )
 _ASSUMED = (
     "The matrix is uniform. Where few predictions are correct, labels hardly show that this was "
@@ -371,7 +371,9 @@ def _score_by_true_labels(
     correct = (at_known.argmax(axis=1) == true).astype(np.float64)
     note, weights_error = None, 0.0
     weights, strata = class_weights(true, None)
-    if drawn_within_classes(true, shares):
+    predicted = probs.argmax(axis=1)
+    shares_predicted = np.bincount(predicted, minlength=len(mean)) / len(probs)
+    if drawn_within_classes(true, shares_predicted, predicted[known]):
         note = _DRAWN_WITHIN_CLASSES
         weights, strata = class_weights(true, shares)
         by_predictions, _ = class_weights(true, mean)
