@@ -168,3 +168,24 @@ def test_the_size_that_a_sheet_claims_is_not_believed(tmp_path):
     start = time.process_time()
     assert read_table(path).to_pydict() == {"a": [1.0], "not": ["cat"]}
     assert time.process_time() - start < 2
+
+
+@pytest.mark.parametrize(
+    "rows, problem",
+    [
+        (['r="2"', 'r="99999999999"'], "at most 1,048,576 rows"),
+        ([f'r="{row}"' for row in range(2, 40)], r"at most 0\.01 GB"),
+    ],
+)
+def test_cells_far_apart_do_not_make_a_sheet_huge(tmp_path, monkeypatch, rows, problem):
+    path = tmp_path / "t.xlsx"
+    write_sheet(path, [["a", "not"], [1, "cat"]])
+    far = "".join(f'<row {row}><c r="XFD{row[3:-1]}"><v>1</v></c></row>' for row in rows)
+    change_parts(
+        path, lambda _, content: content.replace(b"</sheetData>", f"{far}</sheetData>".encode())
+    )
+    monkeypatch.setenv("NAYSAY_MAX_GB", "0.01")
+    start = time.process_time()
+    with pytest.raises(InvalidData, match=problem):
+        read_table(path)
+    assert time.process_time() - start < 5

@@ -4,6 +4,7 @@ import codecs
 import datetime
 import re
 import zipfile
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -53,6 +54,10 @@ def _depth(data: bytes) -> int:
     return int(steps.cumsum().max(initial=0))
 
 
+_MOST_ROWS = 1 << 20  # of a sheet
+_CELL_BYTES = 64  # of a text in Python, with its place in a list
+
+
 def read_excel(path: Path, source: str) -> pa.Table:
     """Read the first sheet of an Excel file. All cells are text, as in a CSV file."""
     try:
@@ -69,8 +74,7 @@ def read_excel(path: Path, source: str) -> pa.Table:
             book = openpyxl.load_workbook(file, read_only=True, data_only=True)
             sheet = book.worksheets[0]
             sheet.reset_dimensions()  # the stated ones may include any number of empty cells
-            cells = ([_as_text(cell) for cell in row] for row in sheet.values)
-            rows = [row for row in cells if any(row)]
+            columns, n_rows = _read_columns(sheet.values, source)
         except NaysayError:
             raise
         except Exception as error:  # zipfile and parsers of XML raise many types for damaged files
@@ -78,15 +82,41 @@ def read_excel(path: Path, source: str) -> pa.Table:
                 f"{source} must be an Excel file (.xlsx). It is damaged or in another format: "
                 f"{shorten(str(error))}."
             ) from None
-    if not rows:
+    if not columns:
         raise InvalidData(f"The first sheet of {source} must contain a table. It is empty.")
     # the text of a cell may be stored once for many cells
-    check_memory(sum(len(cell) for row in rows for cell in row if cell), source)
-    width = max(len(row) for row in rows)
-    columns = list(zip(*(row + [None] * (width - len(row)) for row in rows), strict=True))
-    kept = [column for column in columns if any(column)]
-    names = [column[0] or f"unnamed column {place}" for place, column in enumerate(kept, start=1)]
-    return pa.table([pa.array(column[1:], pa.string()) for column in kept], names=names)
+    check_memory(sum(len(cell) for column in columns for cell in column if cell), source)
+    names = [column[0] or f"unnamed column {n}" for n, column in enumerate(columns, start=1)]
+    cells = [column[1:] + [None] * (n_rows - len(column)) for column in columns]
+    return pa.table([pa.array(column, pa.string()) for column in cells], names=names)
+
+
+def _read_columns(rows: Iterable[Sequence[Any]], source: str) -> tuple[list[list[str | None]], int]:
+    """Read the columns and the rows that are not empty, and count these rows.
+
+    A column ends with its last cell. A few cells far apart make a sheet huge, so all are counted.
+    """
+    columns: dict[int, list[str | None]] = {}
+    n_rows = n_cells = 0
+    for number, row in enumerate(rows, start=1):
+        if number > _MOST_ROWS:
+            raise InvalidData(
+                f"{source} must have at most {_MOST_ROWS:,} rows, as many as Excel writes. It has "
+                "more."
+            )
+        n_cells += len(row)
+        check_memory(_CELL_BYTES * n_cells, source)
+        cells = [
+            (place, text)
+            for place, cell in enumerate(row)
+            if cell is not None and (text := _as_text(cell))
+        ]
+        for place, text in cells:
+            column = columns.setdefault(place, [])
+            column += [None] * (n_rows - len(column))
+            column.append(text)
+        n_rows += bool(cells)
+    return [columns[place] for place in sorted(columns)], n_rows
 
 
 def _as_text(value: Any) -> str | None:
