@@ -77,6 +77,16 @@ def test_names_add_up_and_other_options_are_given_once(tmp_path):
         assert f"{option} was given 2 times" in done.output
 
 
+@pytest.mark.parametrize(
+    "option, code", [("--ignore=a\nb", 2), ("--text=a\rb", 2), ("--classes=a,b\nc", 1)]
+)
+def test_a_line_end_in_names_needs_quotes(option, code, tmp_path):
+    (tmp_path / "t.csv").write_text("a,not\n1,x\n5,y\n")
+    done = run("data", "info", tmp_path / "t.csv", "--label=not", option)
+    assert done.exit_code == code
+    assert "in double" in done.output
+
+
 @pytest.mark.parametrize("given, size", [("32", (32, 32)), ("32x48", (32, 48)), ("3×4", (3, 4))])
 def test_a_size_is_one_number_or_two(given, size, tmp_path):
     for label in ("cat", "dog"):

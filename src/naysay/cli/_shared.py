@@ -111,7 +111,13 @@ def _option(
 
 def split_names(given: Sequence[str] | None) -> list[str]:
     """Split lists of names at commas, except in double quotes, and join them."""
-    return [name for row in csv.reader(given or (), skipinitialspace=True) for name in row]
+    try:
+        return [name for row in csv.reader(given or (), skipinitialspace=True) for name in row]
+    except csv.Error:
+        raise typer.BadParameter(
+            "must be names separated by commas. Put a name with a comma or a line end in double "
+            "quotes."
+        ) from None
 
 
 def class_list(given: str | None) -> list[str] | None:

@@ -187,7 +187,13 @@ def read_classes(given: str) -> tuple[int, list[str] | None]:
         return int(given), None
     is_file = os.path.isfile(given)  # a list of many classes is too long to be the name of a file
     if "," in given and not is_file:
-        listed = next(csv.reader([given], skipinitialspace=True))
+        try:
+            listed = next(csv.reader([given], skipinitialspace=True))
+        except csv.Error:
+            raise InvalidInput(
+                "--classes must be names with commas between. Put a name with a comma or a line "
+                f"end in double quotes. Got {shorten(given)}."
+            ) from None
         if not all(name.strip() for name in listed):
             raise InvalidInput(f"--classes must not have empty names. Got {shorten(listed)}.")
         return len(listed), listed
