@@ -110,6 +110,14 @@ def test_rows_of_one_example_must_agree(tmp_path, rows, problem):
         read_own(path, label="not", true_label="is", example_id="photo")
 
 
+def test_a_column_of_lists_is_no_feature_of_several_rows():
+    frame = pa.table({"x": [1, 1], "id": ["a", "a"], "not": ["cat", "dog"]})
+    recipe = read_own(frame, label="not", example_id="id").recipe
+    lists = frame.set_column(0, "x", pa.array([[1.0], [2.0]]))
+    with pytest.raises(InvalidData, match="Column 'x' of the data frame must contain text or num"):
+        read_own(lists, label="not", example_id="id", recipe=recipe)
+
+
 def test_labels_are_text_in_every_kind_of_column(tmp_path):
     (tmp_path / "t.csv").write_text("x,not\n1,007\n2,7\n")
     assert read_own(tmp_path / "t.csv", label="not").classes == ("007", "7")

@@ -82,6 +82,12 @@ def test_a_single_class_that_is_never_suggested_is_no_problem():
         ({"suggested": ["cat", None, "owl", "cat", "dog"]}, {}, InvalidData, "Data row 2 has 'no'"),
         ({}, {"accepted": None}, InvalidInput, "must be given together"),
         ({}, {"label": None}, InvalidInput, "offered .* needs label"),
+        (
+            {},
+            {"label": None, "offered": None, "suggested": None},
+            InvalidInput,
+            "must be given together",
+        ),
         ({"out_of": ["cat|dog"] * 5}, {}, InvalidData, "Data row 2 has a label that is not among"),
     ],
 )

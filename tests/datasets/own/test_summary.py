@@ -137,6 +137,12 @@ def test_true_classes_among_the_features_are_a_warning():
     assert summarise(read_own(frame, label="not", true_label="is")).class_columns == ()
 
 
+@pytest.mark.filterwarnings("error")
+def test_steps_between_huge_numbers_are_no_warning():
+    frame = pd.DataFrame({"x": [-3e38, 3e38] * 20, "not": ["cat", "owl"] * 20})
+    assert summarise(read_own(frame, label="not")).id_columns == ()
+
+
 def test_categories_that_look_like_numbers_are_a_warning():
     rows = range(50)
     frame = pd.DataFrame(

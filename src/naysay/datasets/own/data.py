@@ -233,7 +233,7 @@ def gather_answers(
     suggestions that were all rejected are an error. The result is the first row of each example,
     the example of each row (-1 if it is dropped), and the fields of `OwnData` for the answers.
     """
-    n_rows = next(len(each) for each in (label, suggested) if each is not None)
+    n_rows = next(len(each) for each in (label, suggested, accepted) if each is not None)
     group, first_row = _group_rows(example_id, n_rows, source)
     row, codes, label_names = np.zeros(0, np.int64), np.zeros(0, np.int64), []
     if label is not None:
@@ -518,7 +518,12 @@ def check_rows_agree(
     is_feature: bool = True,
 ) -> None:
     """Check that all rows of an example have the same value in a column."""
-    codes, _ = codes_of(to_array(column))
+    try:
+        codes, _ = codes_of(to_array(column))
+    except pa.ArrowNotImplementedError:
+        raise InvalidData(
+            f"Column {name!r} of {source} must contain text or numbers. Its type is {column.type}."
+        ) from None
     rows = np.flatnonzero(example_of_row >= 0)
     first = first_row[example_of_row[rows]]
     differ = codes[rows] != codes[first]

@@ -328,11 +328,12 @@ def _id_columns(own: OwnData, recipe: Recipe) -> tuple[str, ...]:
         return ()
     places = np.array([*numeric.values()], dtype=np.int64)
     grows = np.ones(len(places), dtype=bool)
-    for part in row_slices(own.n_examples - 1, max(1, len(places))):
-        steps = np.diff(own.X[part.start : part.stop + 1, places[grows]], axis=0)
-        grows[grows] = ((steps == np.floor(steps)) & (steps > 0)).all(axis=0)
-    # dropped rows make larger steps
-    small = [np.median(np.diff(own.X[:, place])) == 1 for place in places[grows]]
+    with np.errstate(over="ignore"):  # a step between huge numbers is infinite
+        for part in row_slices(own.n_examples - 1, max(1, len(places))):
+            steps = np.diff(own.X[part.start : part.stop + 1, places[grows]], axis=0)
+            grows[grows] = ((steps == np.floor(steps)) & (steps > 0)).all(axis=0)
+        # dropped rows make larger steps
+        small = [np.median(np.diff(own.X[:, place])) == 1 for place in places[grows]]
     return tuple(compress(compress(numeric, grows), small))
 
 
