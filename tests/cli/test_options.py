@@ -235,7 +235,10 @@ def test_an_earlier_model_is_replaced_only_by_force(flowers, tmp_path):
 
 
 @pytest.mark.parametrize("answer, is_replaced", [(True, True), (False, False)])
-def test_on_a_terminal_fit_asks_before_it_replaces_a_model(answer, is_replaced, monkeypatch):
+def test_on_a_terminal_fit_asks_before_it_replaces_a_model(
+    answer, is_replaced, monkeypatch, tmp_path
+):
+    (tmp_path / "model.json").write_text('{"format": "naysay model"}')
     terminal = SimpleNamespace(isatty=lambda: True)
     monkeypatch.setattr(fit_command, "sys", SimpleNamespace(stdin=terminal, stderr=terminal))
     asked = []
@@ -247,8 +250,8 @@ def test_on_a_terminal_fit_asks_before_it_replaces_a_model(answer, is_replaced, 
 
     monkeypatch.setattr(typer, "confirm", confirm)
     with nullcontext() if is_replaced else pytest.raises(typer.Abort):
-        fit_command.ask_to_replace(Path("model"))
-    assert asked == ["model already contains a model. Replace it?"]
+        fit_command.check_model_target(tmp_path, force=False)
+    assert asked == [f"{tmp_path} already contains a model. Replace it?"]
 
 
 @pytest.mark.unmeasured

@@ -146,6 +146,7 @@ _PARSERS = {
     "size": parse_size,
 }
 _names = partial(_option, kind=list[str] | None)  # may be given several times
+_flag = partial(_option, kind=bool, default=False)
 _OPTIONS = (
     _option("label", "Column of complementary labels (tables need it, or --suggested)."),
     _option("suggested", "Column of suggested classes, in a log of suggestions."),
@@ -165,13 +166,7 @@ _OPTIONS = (
         "All classes in order: names separated by commas, a file with one name per line, or a "
         "number. A name with a comma is put in double quotes.",
     ),
-    _option(
-        "ignore_case",
-        "Merge classes that differ only in capitals.",
-        "--ignore-case",
-        kind=bool,
-        default=False,
-    ),
+    _flag("ignore_case", "Merge classes that differ only in capitals.", "--ignore-case"),
     _option("separator", "Separator of several labels in one cell.", kind=str, default="|"),
     _option("delimiter", "CSV delimiter; detected from the header by default."),
     _option("decimal", "Decimal mark of a CSV file.", kind=str, default="."),
@@ -184,18 +179,29 @@ _OPTIONS = (
         min=0,
         show_default="1",
     ),
-    _option(
-        "strict",
-        "Stop at a damaged image instead of leaving it out.",
-        "--strict",
-        kind=bool,
-        default=False,
-    ),
+    _flag("strict", "Stop at a damaged image instead of leaving it out.", "--strict"),
 )
 
 
 _train = partial(_option, panel="Training")
 _TRAINING = (
+    _train("method", "Learning method; naysay methods lists them.", show_default="forward"),
+    _train(
+        "learner",
+        "Kind of model; auto mixes several kinds, with weights chosen by held-out labels.",
+        metavar="auto|network|kernel|trees|linear",
+        show_default="auto",
+    ),
+    _train(
+        "network", "linear, or a class of naysay.networks (default: mlp), in place of the mixture."
+    ),
+    _train(
+        "epochs",
+        "Maximum number of passes over the data.",
+        kind=int | None,
+        min=1,
+        show_default="100",
+    ),
     _train("lr", "Learning rate.", kind=float | None, show_default="0.001"),
     _train("batch_size", "Examples per step.", kind=int | None, min=1, show_default="64"),
     _train(
@@ -214,11 +220,7 @@ _TRAINING = (
         min=0,
     ),
     _train(
-        "compile",
-        "Compile the network: for large networks on a GPU.",
-        "--compile",
-        kind=bool,
-        default=False,
+        "compile", "Compile the network: for large networks on a GPU.", "--compile", bool, False
     ),
     _train(
         "checkpoint",

@@ -18,14 +18,14 @@ from naysay.cli._shared import (
     reads_data,
     trains,
 )
-from naysay.cli.fit import AllowDiagonal, AnchorFile, AnchorLabel, Epochs, Seed
+from naysay.cli.fit import AllowDiagonal, AnchorFile, AnchorLabel, Seed
 
 _MOST_ROWS = 30  # entries shown
 
 
 # Options of training that also apply to the networks that estimate Q.
 @reads_data()
-@trains("lr", "batch_size", "max_norm", "compile", "checkpoint")
+@trains("epochs", "lr", "batch_size", "max_norm", "compile", "checkpoint")
 def estimate(
     data: DataFile,
     reading: dict[str, Any],
@@ -47,7 +47,6 @@ def estimate(
         ),
     ] = None,
     allow_diagonal: AllowDiagonal = False,
-    epochs: Epochs = 100,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -81,7 +80,6 @@ def estimate(
         inputs.own,
         anchors=inputs.anchors,
         allow_diagonal=allow_diagonal,
-        epochs=epochs,
         seed=seed,
         progress=True,
         memory=reading.get("memory", 1.0),

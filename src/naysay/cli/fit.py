@@ -69,15 +69,7 @@ HeldOut = Annotated[
     float, typer.Option(help="Fraction of the examples held out to estimate the accuracy.")
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace an earlier model without asking.")]
-Learner = Annotated[
-    str,
-    typer.Option(
-        metavar="auto|network|kernel|trees|linear",
-        help="Kind of model; auto mixes several kinds, with weights chosen by held-out labels.",
-    ),
-]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of all randomness.")]
-Epochs = Annotated[int, typer.Option(min=1, help="Maximum number of passes over the data.")]
 
 
 @reads_data()
@@ -93,17 +85,6 @@ def fit(
     transition: Transition = None,
     allow_diagonal: AllowDiagonal = False,
     mistakes: Mistakes = 0.0,
-    method: Annotated[
-        str, typer.Option(help="Learning method; naysay methods lists them.")
-    ] = "forward",
-    learner: Learner = "auto",
-    network: Annotated[
-        str | None,
-        typer.Option(
-            help="linear, or a class of naysay.networks (default: mlp), in place of the mixture."
-        ),
-    ] = None,
-    epochs: Epochs = 100,
     held_out: HeldOut = 0.2,
     seed: Seed = 0,
     force: Force = False,
@@ -153,11 +134,10 @@ def fit(
         print_summary(summary)
 
     try:
-        find_network(network or "mlp")
+        find_network(training.get("network", "mlp"))
     except InvalidInput as problem:
         raise typer.BadParameter(str(problem)) from None
-    chosen = {"learner": learner, "method": method, "network": network}
-    print_warnings(explain_learner(inputs.own, **chosen, **training))
+    print_warnings(explain_learner(inputs.own, **training))
     clf, report = fit_own(
         inputs.own,
         anchors=inputs.anchors,
@@ -165,8 +145,6 @@ def fit(
         anchors_are=anchors_are,
         allow_diagonal=allow_diagonal,
         mistakes=mistakes,
-        **chosen,
-        epochs=epochs,
         held_out=held_out,
         seed=seed,
         progress=True,
@@ -190,17 +168,13 @@ def this_command() -> str:
 
 
 def check_model_target(out: Path, *, force: bool) -> None:
-    """Check before training that a model can be written."""
+    """Check before training that a model can be written, and ask whether to replace another."""
     from naysay.classifier.model_files import check_model_path
 
     check_model_path(out)
-    if not force and (out / "model.json").exists():
-        ask_to_replace(out)
-
-
-def ask_to_replace(out: Path) -> None:
-    """Ask whether to replace a model; it is an error where no person can answer."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if force or not (out / "model.json").exists():
+        return
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):  # no person can answer
         raise InvalidInput(
             f"{out} already contains a model. Pass --force to replace it, or name another folder."
         )

@@ -25,10 +25,8 @@ from naysay.cli.fit import (
     AnchorFile,
     AnchorLabel,
     AnchorsAre,
-    Epochs,
     Force,
     HeldOut,
-    Learner,
     Seed,
     Target,
     Transition,
@@ -42,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @reads_data()
-@trains("lr", "batch_size", "max_norm", "match_prior", "restarts")
+@trains("learner", "epochs", "lr", "batch_size", "max_norm", "match_prior", "restarts")
 def sweep(
     data: DataFile,
     out: Target,
@@ -62,8 +60,6 @@ def sweep(
     anchors_are: AnchorsAre = "random",
     transition: Transition = None,
     allow_diagonal: AllowDiagonal = False,
-    learner: Learner = "auto",
-    epochs: Epochs = 100,
     held_out: HeldOut = 0.2,
     seed: Seed = 0,
     ray: RayAddress = None,
@@ -95,14 +91,7 @@ def sweep(
         allow_diagonal=allow_diagonal,
     )
     if "learner" not in values:
-        print_warnings(explain_learner(inputs.own, learner=learner, **training))
-    parameters = {
-        "transition": inputs.transition,
-        "allow_diagonal": allow_diagonal,
-        "learner": learner,
-        "epochs": epochs,
-        **training,
-    }
+        print_warnings(explain_learner(inputs.own, **training))
     with (
         nullcontext() if ray is None else connect(ray),
         waiting(f"naysay sweep: {data}"),
@@ -113,12 +102,14 @@ def sweep(
             folds=folds,
             anchors=inputs.anchors,
             anchors_are=anchors_are,
+            transition=inputs.transition,
+            allow_diagonal=allow_diagonal,
             held_out=held_out,
             seed=seed,
             memory=reading.get("memory", 1.0),
             executor=None if ray is None else RayExecutor(on_lost=print_warning),
             command=this_command(),
-            **parameters,
+            **training,
         )
 
     from naysay.report.fit import render_fit_page, render_sweep_page
