@@ -3,7 +3,7 @@
 import json
 import math
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from statistics import median
 from typing import Any
 
@@ -44,9 +44,9 @@ def describe(connection: sa.Connection, settings: Settings) -> dict[str, Any]:
         .where(IS_VALID)
         .group_by(answer.said, answer.label)
     )
-    counts: dict[str, Counter[int]] = {}
+    counts: defaultdict[str, Counter[int]] = defaultdict(Counter)
     for said, label, count in connection.execute(excluded):
-        counts.setdefault(said, Counter())[-1 if label is None else label] += count
+        counts[said][-1 if label is None else label] += count
     offered: Counter[int] = Counter()
     shown = sa.select(deal.offered, sa.func.count()).where(deal.state == ANSWERED)
     for listed, count in connection.execute(shown.group_by(deal.offered)):
@@ -85,14 +85,12 @@ def describe(connection: sa.Connection, settings: Settings) -> dict[str, Any]:
             {
                 "name": name,
                 "offered": offered[place],
-                "not": counts.get("not", Counter())[place],
-                "yes": counts.get("yes", Counter())[place],
-                "no": counts.get("no", Counter())[place],
+                **{said: counts[said][place] for said in ("not", "yes", "no")},
             }
             for place, name in enumerate(settings.classes)
         ],
-        "n_unknown": sum(counts.get("unknown", {}).values()),
-        "n_none": sum(counts.get("none", {}).values()),
+        "n_unknown": counts["unknown"].total(),
+        "n_none": counts["none"].total(),
         "people": _people(connection, given),
         "growth": [_point(row) for row in estimates],
         "latest": latest,

@@ -111,9 +111,7 @@ class Settings:
                 )
         return cls(classes=names, n_offered=n_offered, **given)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Convert to plain values for JSON."""
-        return asdict(self)
+    to_dict = asdict
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Settings":

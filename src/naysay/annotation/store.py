@@ -86,11 +86,6 @@ class _Answer(NamedTuple):
 _Job = _Work | _Answer
 
 
-def _groups(jobs: list[_Job]) -> Iterator[list[_Job]]:
-    for _, group in groupby(jobs, key=lambda job: isinstance(job, _Answer)):
-        yield list(group)
-
-
 def create(target: str | Path, settings: Settings, items: Sequence[Item]) -> None:
     """Create the database of a task, completely or not at all."""
     values = {"version": VERSION, "settings": {**settings.to_dict(), "written_by": __version__}}
@@ -242,7 +237,9 @@ class Task:
     def _run(self, connection: sa.Connection, jobs: list[_Job], apart: bool) -> list[Any]:
         """Run jobs in order; consecutive answers are saved together."""
         results: list[Any] = []
-        groups = ([job] for job in jobs) if apart else _groups(jobs)
+        groups = [[job] for job in jobs]
+        if not apart:
+            groups = [[*group] for _, group in groupby(jobs, lambda job: isinstance(job, _Answer))]
         for group in groups:
             try:
                 with connection.begin_nested() if apart else nullcontext():

@@ -436,9 +436,9 @@ class ComplementaryClassifier(ComplementaryEstimator):
         kept = {name: value for name, value in vars(self).items() if name.endswith("_")}
         vars(part).update(kept)
         found_warnings = part.fit_quietly(X, y, sample_weight=sample_weight)
-        vars(self).update({name: each for name, each in vars(part).items() if name.endswith("_")})
-        for name in ("transition_estimate_", "transition_samples_", "mistake_rate_"):
-            setattr(self, name, kept.get(name))
+        found = {name: value for name, value in vars(part).items() if name.endswith("_")}
+        of_matrix = ("transition_estimate_", "transition_samples_", "mistake_rate_")
+        vars(self).update(found | {name: kept.get(name) for name in of_matrix})
         before = kept.get("history_", [])
         self.history_ = before + [each | {"epoch": len(before) + 1} for each in self.history_]
         for message in found_warnings:
@@ -466,7 +466,8 @@ class ComplementaryClassifier(ComplementaryEstimator):
         loss = RobustHeldOut(self.loss_) if self.mistakes else self.loss_
         if pool is None:
             loss = add_prior_matching(loss, data.labels, Q, self.match_prior, samples)
-            trainer.make_network = partial(trainer.make_network, start=self._find_start())
+            make_network = partial(trainer.make_network, start=self._find_start())
+            trainer = replace(trainer, make_network=make_network)
             learned = learner.learn_network(
                 trainer, targets, loss.to(trainer.device), data.anchors, Q, restarts=restarts
             )
@@ -517,7 +518,8 @@ class ComplementaryClassifier(ComplementaryEstimator):
         used = data.anchors if trainer.anchor_repeats or self._is_estimated else None
         pool = Pool(data.X, data.labels, used, seed, len(self.classes_))
         if pool.is_sample:
-            trainer.options = learner.bound_steps(trainer.options, len(data.X), learner.MOST_STEPS)
+            options = learner.bound_steps(trainer.options, len(data.X), learner.MOST_STEPS)
+            trainer = replace(trainer, options=options)
         return data, trainer, pool
 
     def _read(
@@ -696,8 +698,7 @@ class ComplementaryClassifier(ComplementaryEstimator):
                 "Save the model again."
             ) from None
         target = find_device(device)
-        for name in model_files.ATTRIBUTES:
-            setattr(self, f"{name}_", getattr(model, name))
+        vars(self).update({f"{name}_": vars(model)[name] for name in model_files.ATTRIBUTES})
         self.network_.to(target)
         self.loss_ = model_files.rebuild_loss(self.method, model, path).to(target)
         self.n_features_in_ = model.input_shape[0]

@@ -219,10 +219,18 @@ class ComplementaryWrapper(MetaEstimatorMixin, ComplementaryEstimator):
             raise InvalidInput(
                 f"X must have at least cv={n_folds} examples. Got {labels.n_examples} sample."
             )
-        weights = _read_weights(sample_weight, X, labels, self.estimator)
-        if weights is not None:
-            labels = labels.select(weights[labels.example] > 0)
+        weights = read_weights(sample_weight, X, labels)
         joined, anchored, unlike = self._join_anchors(X, anchors, true_labels, anchors_are)
+        weight_of_row = None
+        if weights is not None:
+            if name_of_weights(self.estimator) is None:
+                raise InvalidInput(
+                    "sample_weight needs a classifier whose fit accepts it. "
+                    f"Got {self.estimator!r}."
+                )
+            labels = labels.select(weights[labels.example] > 0)
+            n_added = _num_samples(joined) - len(weights)  # anchors, which get the mean weight
+            weight_of_row = np.append(weights, np.full(n_added, weights.mean()))
         random = check_random_state(self.random_state)
         rng = np.random.default_rng(random.randint(2**31 - 1))
         estimator = clone(self.estimator)
@@ -236,7 +244,7 @@ class ComplementaryWrapper(MetaEstimatorMixin, ComplementaryEstimator):
             fold=rng.permutation(_num_samples(joined)) % n_folds,
             seed=int(rng.integers(2**31 - 1)),
             mistakes=self.mistakes,
-            weight=_with_mean(weights, _num_samples(joined)),
+            weight=weight_of_row,
             options={"max_rounds": max_rounds, "patience": patience, "n_jobs": self.n_jobs},
         )
         transitions, start = self._find_transitions(given, em, labels)
@@ -424,25 +432,6 @@ def _as_rows(X: Any) -> Any:
         return cast("Any", X).tocsr()
     has_rows = isinstance(X, list) or hasattr(X, "shape")
     return X if has_rows else np.asarray(X)
-
-
-def _read_weights(
-    sample_weight: Any, X: Any, labels: Observations, estimator: Any
-) -> Floats | None:
-    """Check the weights of examples, which the classifier must accept."""
-    weights = read_weights(sample_weight, X, labels)
-    if weights is not None and name_of_weights(estimator) is None:
-        raise InvalidInput(
-            f"sample_weight needs a classifier whose fit accepts it. Got {estimator!r}."
-        )
-    return weights
-
-
-def _with_mean(weights: Floats | None, n_rows: int) -> Floats | None:
-    """Give anchors that were appended to the examples the mean weight."""
-    if weights is None:
-        return None
-    return np.concatenate([weights, np.full(n_rows - len(weights), weights.mean())])
 
 
 def _join(X: Any, other: Any) -> Any:

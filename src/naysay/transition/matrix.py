@@ -292,16 +292,13 @@ class TransitionMatrix:
         digits = 1 if n <= 10 else 0
         heads, rows = list(self._classes), list(self._classes)
         width = max(map(len, heads))
-        if (n + 1) * (max(width, 5) + 2) > _PRINTED_WIDTH:  # too wide: columns by number
-            heads = [str(place) for place in range(n)] if self.has_names else heads
-            rows = (
-                [
-                    f"{place:>2} {name if len(name) <= 20 else name[:19] + '…'}"
-                    for place, name in enumerate(rows)
-                ]
-                if self.has_names
-                else rows
-            )
+        is_wide = (n + 1) * (max(width, 5) + 2) > _PRINTED_WIDTH
+        if is_wide and self.has_names:  # columns by number
+            heads = [str(place) for place in range(n)]
+            rows = [
+                f"{place:>2} {name if len(name) <= 20 else name[:19] + '…'}"
+                for place, name in enumerate(rows)
+            ]
         label, column = max(map(len, rows)), max(3 + digits, *map(len, heads)) + 1 + digits
         lines = [" " * label + "".join(f"{head:>{column}}" for head in heads)]
         for name, values in zip(rows, np.asarray(self), strict=True):

@@ -1,7 +1,7 @@
 """Answers in a user's data for the classifier, and the matrices of their annotators."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -84,7 +84,8 @@ def check_consistent(own: OwnData, transition: Any, allow_diagonal: bool) -> Non
     Training allows for some mistaken answers to suggestions in any case.
     """
     matrices = transition.values() if isinstance(transition, Mapping) else [transition]
-    if allow_diagonal or any(getattr(Q, "allow_diagonal", False) for Q in matrices):
+    may_err = any(isinstance(Q, TransitionMatrix) and Q.allow_diagonal for Q in matrices)
+    if allow_diagonal or may_err:
         return
     if own.accepted is not None or own.labels_per_example.max(initial=0) < own.n_classes:
         return
@@ -116,13 +117,6 @@ def anchors_without_label(own: OwnData, more: AnchorPair | None) -> AnchorPair:
     parts = [(own.X[chosen], own.true_labels[chosen])] + ([] if more is None else [more])
     X, y = (np.concatenate(each) for each in zip(*parts, strict=True))
     return X, y
-
-
-def matrix_of_each(
-    names: Iterable[str], matrices: Mapping[str, TransitionMatrix], common: TransitionMatrix
-) -> dict[str, TransitionMatrix]:
-    """Choose the matrix of each annotator: the common one for those who have none."""
-    return {name: matrices.get(name, common) for name in names}
 
 
 def check_matrices(own: OwnData, transitions: Transitions) -> Transitions:

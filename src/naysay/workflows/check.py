@@ -36,7 +36,6 @@ from naysay.workflows.annotators import (
     check_matrices,
     check_mistakes,
     find_wrong_answers,
-    matrix_of_each,
 )
 from naysay.workflows.evaluation import evaluate_answers, one_of_each, predict_in_parts
 from naysay.workflows.files import check_order_known, read_transition
@@ -263,7 +262,7 @@ def check_model(
     Q, by_annotator, notes = _choose_matrices(model, own, transition, annotators)
     if own.skipped:
         notes.append(f"{shorten(own.skipped)}: left out, because these images are damaged.")
-    matrices = matrix_of_each(np.unique(annotators).tolist(), by_annotator, Q)
+    matrices = {name: by_annotator.get(name, Q) for name in np.unique(annotators).tolist()}
     probs = predict_in_parts(model, X, memory=memory)
     predicted = probs.argmax(axis=1)
     examples, labels = own.example[labelled], own.label[labelled]
@@ -411,6 +410,5 @@ def _choose_matrices(
             f"The model has no matrix for {shorten(unknown)}; the mean of all matrices was used "
             "for their answers."
         )
-    names = np.unique(annotators).tolist()
-    common = pool(annotators, matrix_of_each(names, matrices, model.transition_))
-    return common, matrices, notes
+    of_each = {name: matrices.get(name, model.transition_) for name in set(annotators.tolist())}
+    return pool(annotators, of_each), matrices, notes

@@ -134,8 +134,8 @@ class DemoData:
         title, learned_from, options = self._methods[method]
         begin = time.perf_counter()
         known = self.X[self.anchors], self.y[self.anchors]
-        is_estimate = method.startswith("LM/E")
-        if method == "anchors alone":
+        is_estimate, is_svm = method.startswith("LM/E"), method == "anchors alone"
+        if is_svm:
             clf: Any = SVC(C=10).fit(*known)
         else:
             options = options | {"classes": range(10), "random_state": self.seed}
@@ -149,8 +149,8 @@ class DemoData:
             accuracy=float((clf.predict(self.X_test) == self.y_test).mean()),
             seconds=time.perf_counter() - begin,
             q_error=clf.transition_.distance(self.Q) if is_estimate else None,
-            history=getattr(clf, "history_", []),
-            candidates=getattr(clf, "candidates_", ()),
+            history=[] if is_svm else clf.history_,
+            candidates=() if is_svm else clf.candidates_,
         )
 
 

@@ -21,7 +21,6 @@ from naysay.workflows.annotators import (
     AnchorPair,
     anchors_without_label,
     check_consistent,
-    matrix_of_each,
     observations,
 )
 from naysay.workflows.evaluation import one_of_each
@@ -44,7 +43,8 @@ class EstimateReport(NamedTuple):
     @property
     def by_annotator(self) -> dict[str, TransitionMatrix]:
         """The matrix of each annotator: the common one if they do not differ significantly."""
-        return matrix_of_each(self.own.annotators, self.estimate.by_annotator, self.transition)
+        found = self.estimate.by_annotator
+        return {name: found.get(name, self.transition) for name in self.own.annotators}
 
     @property
     def warnings(self) -> tuple[str, ...]:

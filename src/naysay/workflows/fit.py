@@ -42,7 +42,6 @@ from naysay.workflows.annotators import (
     check_mistakes,
     count_answers,
     find_wrong_answers,
-    matrix_of_each,
     matrix_of_lists,
     observations,
 )
@@ -325,7 +324,7 @@ def fit_own(
     uncertainty = None if estimate is None else estimate.uncertainty
     Q_samples = clf.transition_samples_ if diagnosis.identifiable else None
     n_answers = count_answers(own)
-    matrices = matrix_of_each(n_answers, clf.transitions_, Q)
+    matrices = {name: clf.transitions_.get(name, Q) for name in n_answers}
     probs = predict_in_parts(clf, own.X, memory=memory)
     predicted = probs.argmax(axis=1)
     is_used = is_held_out[own.example]

@@ -46,36 +46,27 @@ def read_batches(
     were a file; only Excel files and data frames are read as a whole. A Parquet file is read in
     `columns` only, if it has them all.
     """
-    first = 0
-    for table in _read_parts(data, n_rows, columns, text, delimiter, decimal):
-        for start in range(0, len(table), n_rows):
-            yield first + start, table.slice(start, n_rows)
-        first += len(table)
-
-
-def _read_parts(
-    data: Any,
-    n_rows: int,
-    columns: Collection[str],
-    text: Collection[str],
-    delimiter: str | None,
-    decimal: str,
-) -> Iterator[pa.Table]:
     source = source_name(data)
     kind, delimiter = ("frame", None) if is_frame(data) else find_format(data, delimiter)
     check_csv_options(delimiter, decimal)
-    if kind == "parquet":
-        yield from parquet_batches(Path(data), source, n_rows, columns)
-    elif kind in ("csv", "json"):
-        row = 0
-        with open_text(data, source) as file:
-            for content, line in _split_text(file, source, kind, delimiter):
-                with counting_from(row, line):
-                    parsed = parse_text(kind, content, source, text, delimiter, decimal)
-                    yield check_table(parsed, source)
-                row += len(parsed)
-    else:
-        yield read_table(data, text=text, decimal=decimal)
+
+    def read_parts() -> Iterator[pa.Table]:
+        if kind == "parquet":
+            yield from parquet_batches(Path(data), source, n_rows, columns)
+        elif kind in ("csv", "json"):
+            with open_text(data, source) as file:
+                for content, line in _split_text(file, source, kind, delimiter):
+                    with counting_from(first, line):
+                        parsed = parse_text(kind, content, source, text, delimiter, decimal)
+                        yield check_table(parsed, source)
+        else:
+            yield read_table(data, text=text, decimal=decimal)
+
+    first = 0
+    for table in read_parts():
+        for start in range(0, len(table), n_rows):
+            yield first + start, table.slice(start, n_rows)
+        first += len(table)
 
 
 @contextlib.contextmanager

@@ -200,6 +200,8 @@ def read_own(
         "images": images,
     }
     columns = {role: column for role, column in columns.items() if column is not None}
+    converting: dict[str, Any] = {"categorical": categorical, "text": text}
+    converting |= {"text_model": text_model, "standardise": standardise}
     if is_database(data):
         for role, given in {**columns, "features": features}.items():
             if given is not None:
@@ -214,18 +216,8 @@ def read_own(
                 f"The database of a task needs {error.name}. Install it: "
                 "pip install 'naysay[annotate]'"
             ) from None
-        return read_task(
-            data,
-            classes=classes,
-            recipe=recipe,
-            categorical=categorical,
-            text=text,
-            text_model=text_model,
-            standardise=standardise,
-            size=size,
-            mode=mode,
-            strict=strict,
-        )[0]
+        images_as = {"size": size, "mode": mode, "strict": strict}
+        return read_task(data, classes=classes, recipe=recipe, **images_as, **converting)[0]
     lists = {"features": features, "ignore": ignore, "categorical": categorical, "text": text}
     rows: Any  # a table of features, pixels, the files of a folder, or cells with image paths
     kind = kind_of_folder(data)
@@ -294,14 +286,7 @@ def read_own(
         if recipe is not None:
             used = recipe.with_text_model(text_model)
         else:
-            used = fit_recipe(
-                examples,
-                categorical=categorical,
-                text=text,
-                text_model=text_model,
-                standardise=standardise,
-                source=source,
-            )
+            used = fit_recipe(examples, source=source, **converting)
         if len(row) != (example_of_row >= 0).sum():  # some examples have several rows
             for name in rows.column_names:
                 check_rows_agree(rows[name], name, row, example_of_row, source)

@@ -150,35 +150,17 @@ class Summary:
 
     def to_dict(self) -> dict[str, Any]:
         """Convert the summary to plain values for JSON."""
+        figures: dict[str, Any] = {}
+        for name, value in vars(self).items():
+            key = name.removeprefix("n_") if name != "n_repeated" else "repeated_answers"
+            if isinstance(value, Mapping):
+                figures[key] = {str(each): value[each] for each in value}
+            else:
+                figures[key] = list(value) if isinstance(value, tuple) else value
         return {
-            "source": self.source,
-            "rows": self.n_rows,
-            "examples": self.n_examples,
-            "dropped": self.n_dropped,
-            "answers": self.n_answers,
-            "shape": list(self.shape),
+            **figures,
             "classes": list(self.labels_per_class),
-            "labels_per_class": dict(self.labels_per_class),
-            "accepted_per_class": dict(self.accepted_per_class),
-            "rejected_per_class": dict(self.rejected_per_class),
             "never_named": list(self.never_named),
-            "labels_per_example": {str(n): count for n, count in self.labels_per_example.items()},
-            "true_labels": self.n_true_labels,
-            "annotators": dict(self.annotators),
-            "unattributed": self.n_unattributed,
-            "duplicates": self.n_duplicates,
-            "repeated_answers": self.n_repeated,
-            "missing_values": dict(self.missing_values),
-            "constant_features": list(self.constant_features),
-            "dropped_columns": dict(self.dropped_columns),
-            "all_excluded": list(self.all_excluded),
-            "true_excluded": list(self.true_excluded),
-            "skipped": list(self.skipped),
-            "class_columns": list(self.class_columns),
-            "id_columns": list(self.id_columns),
-            "comma_columns": list(self.comma_columns),
-            "text_columns": list(self.text_columns),
-            "odd_cells": dict(self.odd_cells),
             "warnings": list(self.warnings),
         }
 

@@ -132,11 +132,8 @@ def _cells(
     "None of these" is "no" to each class offered, and takes as many rows. The second value has the
     answer that each row is from.
     """
-    cells: dict[str, list[Any]] = {
-        key: [] for key in ("label", "offered", "suggested", "accepted", "annotator")
-    }
-    of_row: list[int] = []
-    for answer in range(len(rows["item"])):
+    found: list[tuple[Any, ...]] = []
+    for answer, person in enumerate(rows["person"]):
         said, offered = rows["said"][answer], rows["offered"][answer]
         label = rows["label"][answer]
         entries: list[tuple[Any, Any, Any, Any]]
@@ -151,14 +148,10 @@ def _cells(
             entries = [(None, None, names[each], "no") for each in offered]
         else:
             entries = [(None, None, None, None)]
-        for entry in entries:
-            for key, value in zip(
-                ("label", "offered", "suggested", "accepted"), entry, strict=True
-            ):
-                cells[key].append(value)
-            cells["annotator"].append(rows["person"][answer])
-            of_row.append(answer)
-    return cells, of_row
+        found += [(*entry, person, answer) for entry in entries]
+    names_of_cells = ("label", "offered", "suggested", "accepted", "annotator")
+    *cells, of_row = map(list, zip(*found, strict=True))
+    return dict(zip(names_of_cells, cells, strict=True)), of_row
 
 
 def _image_recipe(
