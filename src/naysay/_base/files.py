@@ -25,6 +25,7 @@ except ImportError:  # Windows has no such locks: there, the remains of killed p
     fcntl = None
 
 SQLITE_MAGIC = b"SQLite format 3\0"  # how the files of SQLite begin
+IMAGE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
 DATABASE_URLS = ("postgresql://", "postgres://", "postgresql+psycopg://", "sqlite://")
 _NO_SYNC = (errno.EBADF, errno.EINVAL, errno.ENOTSUP)  # file systems that cannot sync folders
 _TRIAL = bytes(1 << 16)  # written as a trial, before a long computation

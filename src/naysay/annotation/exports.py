@@ -13,21 +13,8 @@ from xml.sax.saxutils import quoteattr
 
 from naysay._base.errors import InvalidInput
 from naysay._base.files import replacing
-from naysay.annotation.store import Task
+from naysay.annotation.store import COLUMNS, Task
 
-COLUMNS = (
-    "item",
-    "annotator",
-    "question",
-    "offered",
-    "answer",
-    "label",
-    "true_label",
-    "asked_by",
-    "seconds",
-    "answered",
-    "id",
-)
 FORMATS = ("csv", "jsonl", "parquet", "crowd-kit", "label-studio")
 _ROWS = 10_000  # in a batch
 _SUFFIXES = {".csv": "csv", ".jsonl": "jsonl", ".parquet": "parquet", ".json": "label-studio"}

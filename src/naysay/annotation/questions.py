@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput
-from naysay._base.files import printable
+from naysay._base.files import IMAGE_SUFFIXES, printable
 
-IMAGE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
 QUESTIONS = ("which", "yes-no", "both")
 _FEW_CLASSES = 6  # up to this many classes, all are offered by default
 _N_OFFERED = 4  # the default for more classes

@@ -49,6 +49,11 @@ from naysay.annotation.queue import Question, Queue
 
 T = TypeVar("T")
 item, person, deal, answer = item_table.c, person_table.c, deal_table.c, answer_table.c
+#: Facts about an answer, in the order of `Task.answers`.
+COLUMNS = (
+    *("item", "annotator", "question", "offered", "answer", "label", "true_label"),
+    *("asked_by", "seconds", "answered", "id"),
+)
 _BATCH = 5000  # rows inserted or copied at a time
 _MOST_AT_ONCE = 200  # requests committed together
 _RETRIES = 5  # of a transaction that conflicts with another process
@@ -453,20 +458,9 @@ class Task:
                 if offered is None:
                     offered = "|".join(str(classes[each]) for each in json.loads(raw))
                     lists[raw] = offered
-                asked_by, seconds, answered, key = rest
-                yield {
-                    "item": name,
-                    "annotator": who,
-                    "question": question,
-                    "offered": offered,
-                    "answer": said,
-                    "label": classes[-1 if label is None else label],
-                    "true_label": classes[-1 if known is None else known],
-                    "asked_by": asked_by,
-                    "seconds": seconds,
-                    "answered": answered,
-                    "id": key,
-                }
+                named = (classes[-1 if each is None else each] for each in (label, known))
+                values = (name, who, question, offered, said, *named, *rest)
+                yield dict(zip(COLUMNS, values, strict=True))
 
     def copy_to(self, target: str | Path) -> dict[str, int]:
         """Copy the task to another database in one transaction; return the rows of each table."""

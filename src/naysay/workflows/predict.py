@@ -35,7 +35,7 @@ from naysay.datasets.own.columns import (
 )
 from naysay.datasets.own.images import ImageRecipe, find_images, resolve_paths
 from naysay.datasets.own.parquet import open_parquet
-from naysay.datasets.own.partitions import MappedArray, find_parts, kind_of_folder
+from naysay.datasets.own.partitions import MappedArray, find_parts, kind_of_data
 from naysay.datasets.own.read import open_features
 from naysay.datasets.own.recipe import Recipe
 from naysay.datasets.own.tables import source_name
@@ -96,8 +96,7 @@ def predict_file(
     item_size = 4 if isinstance(recipe, Recipe) else 1
     row_bytes = max(item_size * math.prod(recipe.shape), 8 * len(model.classes_))
     n_rows = max(1, min(_MOST_ROWS, _BATCH_BYTES // row_bytes))
-    is_path = isinstance(data, str | Path) and str(data) != "-"
-    kind = kind_of_folder(data)
+    kind = kind_of_data(data)
     if kind == "images":
         if example_id is not None:
             raise InvalidInput("id must be left out for a folder: its images are named by path.")
@@ -108,7 +107,7 @@ def predict_file(
             for each in find_parts(Path(data))
             if _count_rows(each)
         )
-    elif kind == "arrays" or (is_path and Path(data).suffix.lower() in (".npz", ".npy")):
+    elif kind == "arrays":
         batches = _read_arrays(Path(data), recipe, example_id, n_rows)
     else:
         batches = _read_rows(data, recipe, images, example_id, damaged, n_rows, delimiter, decimal)
@@ -309,7 +308,7 @@ def predict_folder(
 
 def check_output_folder(folder: str | Path, out: str | Path) -> None:
     """Check that there are Parquet files to predict for, and a folder for the results."""
-    if kind_of_folder(folder) != "parquet":
+    if kind_of_data(folder) != "parquet":
         raise InvalidInput(
             f"To write a folder, {source_name(folder)} must be a folder of Parquet files. It is "
             "not: name a file to write, .csv or .parquet."

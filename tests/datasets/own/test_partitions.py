@@ -11,7 +11,7 @@ import pytest
 from naysay import InvalidData, InvalidInput
 from naysay._base.mapped import find_pages
 from naysay.datasets.own import read_features, read_own
-from naysay.datasets.own.partitions import kind_of_folder
+from naysay.datasets.own.partitions import kind_of_data
 
 FIELDS = ("X", "example", "label", "answer_row", "true_labels", "row")
 
@@ -111,7 +111,7 @@ def test_text_that_is_stored_once_for_many_rows_counts_before_it_is_expanded(tmp
 def test_refusals_say_which_file_is_odd(tmp_path):
     frame = make_frame()
     folder = write_parts(frame, tmp_path / "parts", 30)
-    assert kind_of_folder(folder) == "parquet"
+    assert kind_of_data(folder) == "parquet"
     with pytest.raises(InvalidInput, match=r"label \(--label\) must name a column .*Did you mean"):
         read_own(folder, label="nott")
     with pytest.raises(InvalidInput, match="must name the column of complementary labels"):

@@ -22,9 +22,8 @@ import pyarrow as pa
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput
-from naysay._base.files import check_memory
+from naysay._base.files import IMAGE_SUFFIXES, check_memory
 
-_IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff")
 _ANSWERS = ("not", "offered", "suggested", "accepted", "annotator", "task")  # columns added
 # Fields that naysay writes for the page of Label Studio, which are not features.
 _NO_FEATURES = ("question", "offered", "suggested", "naysay_item", "naysay_deal")
@@ -282,7 +281,7 @@ def _are_images(cells: list[Any]) -> bool:
         isinstance(cell, str)
         and len(cell) < 4096
         and "\n" not in cell
-        and _without_query(cell).lower().endswith(_IMAGE_SUFFIXES)
+        and _without_query(cell).lower().endswith(IMAGE_SUFFIXES)
         for cell in texts
     )
 
@@ -322,7 +321,7 @@ def _find_files(images: list[tuple[Any, bool]], export: Path) -> list[str | None
             for parent, folders, names in os.walk(folder):
                 folders[:] = [each for each in folders if not each.startswith(".")]
                 for name in names:
-                    if name.lower().endswith(_IMAGE_SUFFIXES):
+                    if name.lower().endswith(IMAGE_SUFFIXES):
                         path = os.path.relpath(os.path.join(parent, name), folder)
                         for key in {name, stored_name(name)}:
                             nearby.setdefault(key, []).append(path)

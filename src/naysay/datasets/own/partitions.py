@@ -28,10 +28,12 @@ _SUFFIXES = (".parquet", ".pq")
 _BATCH_BYTES = 1 << 22  # of the features of a batch
 
 
-def kind_of_folder(data: Any) -> str | None:
-    """Find the kind of a folder: ``"parquet"``, ``"arrays"`` or ``"images"``; None for a file."""
-    if is_frame(data) or str(data) == "-" or not Path(data).is_dir():
+def kind_of_data(data: Any) -> str | None:
+    """Find the kind of data: ``"parquet"``, ``"arrays"`` or ``"images"``; None for one table."""
+    if is_frame(data) or str(data) == "-":
         return None
+    if not Path(data).is_dir():
+        return "arrays" if Path(data).suffix.lower() in (".npz", ".npy") else None
     if any(Path(data).glob("*.npy")):
         return "arrays"
     return "parquet" if find_parts(Path(data)) else "images"

@@ -54,7 +54,7 @@ from naysay.datasets.own.partitions import (
     MappedArray,
     ParquetFolder,
     Partitioned,
-    kind_of_folder,
+    kind_of_data,
 )
 from naysay.datasets.own.recipe import Recipe, fit_recipe
 from naysay.datasets.own.tables import is_database, is_frame, read_table, refuse_pipe, source_name
@@ -220,7 +220,7 @@ def read_own(
         return read_task(data, classes=classes, recipe=recipe, **images_as, **converting)[0]
     lists = {"features": features, "ignore": ignore, "categorical": categorical, "text": text}
     rows: Any  # a table of features, pixels, the files of a folder, or cells with image paths
-    kind = kind_of_folder(data)
+    kind = kind_of_data(data)
     if kind == "images":
         for role, column in columns.items():
             raise InvalidInput(
@@ -233,7 +233,7 @@ def read_own(
         if ignore_case:
             folders = set(match_case(sorted(folders), sorted(folders)))
         classes = sort_names(folders) if classes is None else classes
-    elif kind == "arrays" or _is_array_file(data):
+    elif kind == "arrays":
         cells, arrays, classes = open_arrays(Path(data), columns, classes)
         if not isinstance(arrays, np.ndarray):
             _check_names(arrays, {}, lists, source)
@@ -323,10 +323,6 @@ def read_own(
         **answers,
     )
     return own.without_examples(damaged) if damaged else own
-
-
-def _is_array_file(data: Any) -> bool:
-    return not is_frame(data) and Path(data).suffix.lower() in (".npz", ".npy")
 
 
 def _label_cells(table: pa.Table, columns: Mapping[str, str], source: str) -> dict[str, pa.Array]:
@@ -432,7 +428,7 @@ def read_features(
     name = source_name(data)
     if isinstance(recipe, Recipe):
         recipe = recipe.with_text_model(text_model)
-    kind = kind_of_folder(data)
+    kind = kind_of_data(data)
     if kind == "images":
         if isinstance(recipe, Recipe):
             raise InvalidInput(
@@ -441,7 +437,7 @@ def read_features(
         return recipe.apply(find_images(data))
     if kind == "parquet" and isinstance(recipe, Recipe):
         return ParquetFolder(Path(data)).apply(recipe, most_bytes=_MEMORY)
-    if kind == "arrays" or _is_array_file(data):
+    if kind == "arrays":
         if isinstance(recipe, Recipe):
             rows = open_features(Path(data), recipe)
             if isinstance(rows, Partitioned):
@@ -550,10 +546,11 @@ def read_anchors(
     """
     name = source_name(data)
     refuse_pipe(data, "anchors (--anchors)")
-    if kind_of_folder(data) == "images":
+    kind = kind_of_data(data)
+    if kind == "images":
         labels = pa.array(find_labelled_images(data)[1])
         X = read_features(data, own.recipe)
-    elif kind_of_folder(data) == "arrays" or _is_array_file(data):
+    elif kind == "arrays":
         column = true_label or "true_labels"
         values = find_array(read_arrays(Path(data), name), column, name)
         X = read_features(data, own.recipe)
