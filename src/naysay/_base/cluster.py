@@ -6,7 +6,7 @@ Ray is an extra, ``naysay[ray]``, and only this module imports it.
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Protocol, TypeVar
@@ -142,7 +142,7 @@ class RayExecutor:
 
 
 @contextmanager
-def connect(address: str) -> Iterator[None]:
+def connect(address: str) -> Generator[None]:
     """Connect to a Ray cluster for the length of a block, unless this process is connected.
 
     Parameters
@@ -176,7 +176,7 @@ def connect(address: str) -> Iterator[None]:
 
 
 @contextmanager
-def _interrupted_later() -> Iterator[None]:
+def _interrupted_later() -> Generator[None]:
     """Hold back the first Ctrl-C until the end of a block: Ray may crash if it cannot start up."""
     if threading.current_thread() is not threading.main_thread():  # which receives it
         yield

@@ -13,7 +13,7 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -99,7 +99,7 @@ def _find_target(path: str | Path, usual: str) -> Path:
 
 
 @contextmanager
-def replacing(path: str | Path, *, usual: str = "file") -> Iterator[Path]:
+def replacing(path: str | Path, *, usual: str = "file") -> Generator[Path]:
     """Yield a temporary path, and rename it to `path` when the block ends.
 
     The file is then on disk, even if the machine fails. It has the name, so also the suffix, and
@@ -155,7 +155,7 @@ def _find_folder(path: str | Path, of: Callable[[Path], bool], what: str) -> Pat
 
 
 @contextmanager
-def replacing_folder(path: str | Path, *, of: Callable[[Path], bool], what: str) -> Iterator[Path]:
+def replacing_folder(path: str | Path, *, of: Callable[[Path], bool], what: str) -> Generator[Path]:
     """Yield a temporary folder, and rename it to `path` when the block ends.
 
     A folder that exists at `path` is replaced if `check_folder` allows it. The new folder has its
@@ -226,7 +226,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 @contextmanager
-def _as_invalid_input(path: str | Path) -> Iterator[None]:
+def _as_invalid_input(path: str | Path) -> Generator[None]:
     try:
         yield
     except OSError as error:
@@ -283,7 +283,7 @@ def _prefix(target: Path) -> str:
 
 
 @contextmanager
-def _scratch(target: Path) -> Iterator[Path]:
+def _scratch(target: Path) -> Generator[Path]:
     """Yield a new folder beside `target` that no other process removes while this one lives."""
     _restore(target)
     _remove_leftovers(target)

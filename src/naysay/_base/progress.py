@@ -1,7 +1,7 @@
 """Progress bars for tasks that take seconds, shown only if standard error is a terminal."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext
 from typing import Self
 
@@ -37,7 +37,7 @@ def _make_progress(
 @contextmanager
 def epoch_bar(
     description: str, n_epochs: int, *, enabled: bool
-) -> Iterator[Callable[[dict[str, float]], None]]:
+) -> Generator[Callable[[dict[str, float]], None]]:
     """Show the progress of a training; yield a callback that takes the record of each epoch."""
     with _make_progress(None, TextColumn("{task.fields[facts]}"), enabled=enabled) as bar:
         task = bar.add_task(description, total=n_epochs, facts="")
@@ -55,7 +55,7 @@ def epoch_bar(
 
 
 @contextmanager
-def run_bar(description: str, n_runs: int) -> Iterator[Callable[[str], None]]:
+def run_bar(description: str, n_runs: int) -> Generator[Callable[[str], None]]:
     """Show the progress of several runs; yield a callback that takes the title of each run."""
     with _make_progress() as bar:
         task = bar.add_task(description, total=n_runs)
@@ -64,7 +64,7 @@ def run_bar(description: str, n_runs: int) -> Iterator[Callable[[str], None]]:
 
 
 @contextmanager
-def waiting(description: str) -> Iterator[None]:
+def waiting(description: str) -> Generator[None]:
     """Show that a task of unknown duration is running."""
     console = Console(stderr=True)
     with console.status(Text(description)) if console.is_terminal else nullcontext():

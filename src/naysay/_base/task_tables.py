@@ -6,7 +6,7 @@ and `naysay.datasets.own` reads them.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -198,7 +198,7 @@ def _foreign(name: str, why: str) -> InvalidData:
 
 
 @contextmanager
-def clear_errors(name: str) -> Iterator[None]:
+def clear_errors(name: str) -> Generator[None]:
     """Turn errors of a database, and of values in it that no task has, into one clear line."""
     try:
         yield

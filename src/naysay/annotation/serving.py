@@ -6,7 +6,7 @@ import signal
 import socket
 import threading
 import webbrowser
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 import uvicorn
@@ -66,7 +66,7 @@ def serve(
 
 
 @contextmanager
-def _stopped_by_signals(running: uvicorn.Server) -> Iterator[None]:
+def _stopped_by_signals(running: uvicorn.Server) -> Generator[None]:
     """Stop the server cleanly on signals, which uvicorn would raise again after stopping."""
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -3,7 +3,7 @@
 import getpass
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -41,7 +41,7 @@ TaskFile = Annotated[
 
 
 @contextmanager
-def _importing() -> Iterator[None]:
+def _importing() -> Generator[None]:
     """Name the extra to install if an import in the block fails."""
     try:
         yield

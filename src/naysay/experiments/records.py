@@ -8,7 +8,7 @@ lock for it, which the operating system releases when the process ends, even if 
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from math import isfinite
@@ -212,7 +212,7 @@ class RecordFile:
         return self._locked(1 + int(run, 16) % 2**62, wait=False)
 
     @contextmanager
-    def _locked(self, byte: int, *, wait: bool) -> Iterator[bool]:
+    def _locked(self, byte: int, *, wait: bool) -> Generator[bool]:
         """Lock one byte of the lock file, even beyond its end, and yield whether that succeeded."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         if fcntl is None:

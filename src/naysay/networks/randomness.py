@@ -6,7 +6,7 @@ thread; `drawing_privately` makes any code do so, but slows down every operation
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,7 +24,7 @@ def generator() -> torch.Generator | None:
 
 
 @contextmanager
-def private_generator(chosen: torch.Generator) -> Iterator[None]:
+def private_generator(chosen: torch.Generator) -> Generator[None]:
     """Draw the random numbers of this thread from a generator on the CPU."""
     before = generator()
     _of_thread.generator = chosen

@@ -8,7 +8,7 @@ records and the same weights.
 import copy
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -52,7 +52,7 @@ _WORTH_MORE = 1e7
 
 
 @contextmanager
-def single_thread(*, wanted: bool = True) -> Iterator[None]:
+def single_thread(*, wanted: bool = True) -> Generator[None]:
     """Use a single thread of the CPU if wanted, and restore the number afterwards."""
     n_threads = torch.get_num_threads()
     try:
@@ -137,7 +137,7 @@ class Options:
 
 
 @contextmanager
-def seeded(seed: int, device: torch.device) -> Iterator[None]:
+def seeded(seed: int, device: torch.device) -> Generator[None]:
     """Seed the random numbers of a block of code, which draws as `drawing_privately` does.
 
     On a CPU, threads do not disturb each other, and the state of torch's generator is not changed.
@@ -151,7 +151,7 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
 @contextmanager
 def _seeded_epoch(
     seed: int, device: torch.device, private: torch.Generator | None
-) -> Iterator[None]:
+) -> Generator[None]:
     """Seed a private generator, from which the `Objective` draws, or the global ones."""
     if private is not None:
         with private_generator(private.manual_seed(seed)):

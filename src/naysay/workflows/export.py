@@ -10,7 +10,7 @@ import io
 import json
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -188,7 +188,7 @@ def export(model: ComplementaryClassifier, path: str | Path) -> None:
 
 
 @contextmanager
-def _quiet(name: str) -> Iterator[None]:
+def _quiet(name: str) -> Generator[None]:
     """Silence log messages and warnings of torch, about missing packages and deprecations."""
     logger = logging.getLogger(name)
     level = logger.level

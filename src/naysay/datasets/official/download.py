@@ -9,7 +9,7 @@ import logging
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -143,7 +143,7 @@ def _leave_encoded(response: Any, **_: Any) -> None:
 
 
 @contextmanager
-def _quiet(logger: logging.Logger) -> Iterator[None]:
+def _quiet(logger: logging.Logger) -> Generator[None]:
     """Hide pooch's messages about its progress, and restore its logger afterwards."""
     level = logger.level
     logger.setLevel(logging.WARNING)

@@ -3,7 +3,7 @@
 import codecs
 import contextlib
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -70,7 +70,7 @@ def read_batches(
 
 
 @contextlib.contextmanager
-def counting_from(row: int, line: int = 0) -> Iterator[None]:
+def counting_from(row: int, line: int = 0) -> Generator[None]:
     """Count rows and lines from those before a part of a file in the errors about this part."""
 
     def shift(found: re.Match[str]) -> str:

@@ -1,7 +1,7 @@
 """Read Parquet files, and compute beforehand how much memory they take."""
 
 import contextlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ def read_parquet(
 
 
 @contextlib.contextmanager
-def open_parquet(path: Path, source: str, *, encoded: bool = False) -> Iterator[pq.ParquetFile]:
+def open_parquet(path: Path, source: str, *, encoded: bool = False) -> Generator[pq.ParquetFile]:
     """Open a Parquet file, with a clear error if it turns out to be damaged while it is read.
 
     `encoded` text is read as dictionaries, which show how much memory it takes; batches of them

@@ -8,7 +8,7 @@ import gzip
 import io
 import sys
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Generator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -117,7 +117,7 @@ def _read_on(file: BinaryIO, source: str) -> bytes:
 
 
 @contextlib.contextmanager
-def open_text(data: Any, source: str) -> Iterator[BinaryIO]:
+def open_text(data: Any, source: str) -> Generator[BinaryIO]:
     """Open a text file, which may be compressed, or standard input."""
     if str(data) == "-":
         yield sys.stdin.buffer
