@@ -13,6 +13,7 @@ from PIL import Image
 from sklearn.datasets import make_blobs
 
 from naysay import InvalidData, InvalidInput, TransitionMatrix
+from naysay._base import task_tables
 from naysay.annotation import server
 from naysay.annotation.exports import export
 from naysay.annotation.imports import import_label_studio
@@ -71,6 +72,14 @@ def test_answers_are_read_with_what_was_offered(answered):
         read_own(answered.name, label="x")
     with pytest.raises(InvalidInput, match="be those of the task"):
         read_own(answered.name, classes=["a", "b", "c"])
+
+
+def test_a_person_without_a_name_is_unknown(answered):
+    person = task_tables.person_table
+    answered.submit(lambda connection: connection.execute(person.update().values(name=" "))).result()
+    own = read_own(answered.name)
+    assert own.annotators == ()
+    assert set(own.annotator) == {-1}
 
 
 def test_the_first_wrong_of_a_list_is_yes_or_no_to_its_first_class(tmp_path):

@@ -148,7 +148,8 @@ def _cells(
             entries = [(None, None, names[each], "no") for each in offered]
         else:
             entries = [(None, None, None, None)]
-        found += [(*entry, person, answer) for entry in entries]
+        name = (person or "").strip() or None
+        found += [(*entry, name, answer) for entry in entries]
     names_of_cells = ("label", "offered", "suggested", "accepted", "annotator")
     *cells, of_row = map(list, zip(*found, strict=True))
     return dict(zip(names_of_cells, cells, strict=True)), of_row
