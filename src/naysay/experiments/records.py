@@ -8,10 +8,10 @@ lock for it, which the operating system releases when the process ends, even if 
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from math import isfinite
 from pathlib import Path
 from typing import Any, Self
 
@@ -115,7 +115,8 @@ def _checksum(plain: Mapping[str, Any]) -> str:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and abs(value) <= sys.float_info.max  # also for an integer that no float holds
 
 
 def _maps_to(is_valid: Callable[[Any], bool]) -> Callable[[Any], bool]:
