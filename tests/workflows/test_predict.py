@@ -108,6 +108,14 @@ def test_a_numeric_feature_can_be_the_id(tmp_path, model):
     assert_array_equal(table["P(cat)"].to_numpy(), other["P(cat)"].to_numpy())
 
 
+@pytest.mark.parametrize("name", ["prediction", "P(cat)"])
+def test_predictions_do_not_replace_the_id(tmp_path, model, name):
+    path = tmp_path / "t.csv"
+    path.write_text(f"a,b,colour,{name}\n7,1,red,x\n")
+    with pytest.raises(InvalidInput, match="rename the column"):
+        next(predict_file(model, path, example_id=name))
+
+
 @pytest.mark.usefixtures("small_batches")
 def test_an_error_far_down_names_its_row_and_leaves_no_file(tmp_path, model):
     path = write(tmp_path / "t.csv", make_table(50))

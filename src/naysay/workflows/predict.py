@@ -91,6 +91,11 @@ def predict_file(
             "The model must have a recipe, which turns a file into its inputs. This one was saved "
             "from Python without a recipe: use its predict method, or make it with naysay fit."
         )
+    if example_id in ("prediction", *(f"P({name})" for name in model.classes_)):
+        raise InvalidInput(
+            "id (--id) must name a column that is not called as one of the predictions, which "
+            f"would replace it. Got {example_id!r}: rename the column."
+        )
     if isinstance(recipe, Recipe):
         recipe = recipe.with_text_model(text_model)
     item_size = 4 if isinstance(recipe, Recipe) else 1
