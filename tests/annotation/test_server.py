@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 
 from naysay import InvalidInput
 from naysay.annotation import server as server_module
+from naysay.annotation.exports import export
 from naysay.annotation.questions import Item, Settings, find_items
 from naysay.annotation.server import Server, is_loopback
 from naysay.annotation.store import Task, create
@@ -55,6 +56,18 @@ def send(client, question, **more):
     return client.post(
         "/api/answer", headers=PAGE, json={**body, "label": question["offered"][0], **more}
     )
+
+
+def test_numbers_that_json_lacks_reach_the_page_and_label_studio(tmp_path):
+    items = [Item("1", {"x": float("nan"), "y": float("inf")})]
+    create(tmp_path / "task.db", Settings.of(CLASSES), items)
+    with Task(tmp_path / "task.db") as task:
+        app = Server(task, local=task.local_person("me"), port=1).app
+        client = TestClient(app, base_url="http://127.0.0.1:8000", client=("127.0.0.1", 5))
+        assert questions(client)[0]["cells"] == {"x": "NaN", "y": "Infinity"}
+        export(task, tmp_path / "task.json")
+    data = json.loads((tmp_path / "task.json").read_text())[0]["data"]
+    assert (data["x"], data["y"]) == (None, None)
 
 
 def test_an_answer_is_saved_once_and_brings_more_questions(local):

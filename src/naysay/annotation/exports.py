@@ -124,7 +124,7 @@ def _task(
         folder = Path(task.settings.root).name
         data["image"] = f"/data/local-files/?d={quote(f'{folder}/{name}')}"
     else:
-        columns = json.loads(cells)
+        columns = json.loads(cells, parse_constant=lambda _: None)  # NaN is not valid JSON
         data |= columns
         text = "\n".join(f"{key}: {value}" for key, value in columns.items())
         data.setdefault("text", text)

@@ -220,11 +220,12 @@ class Server:
         )
 
     def _question(self, question: Question) -> dict[str, Any]:
+        cells = question.cells
         return {
             "deal": question.deal,
             "item": question.item,
             "name": question.name if self.settings.kind != "images" else Path(question.name).name,
-            "cells": None if question.cells is None else json.loads(question.cells),
+            "cells": None if cells is None else json.loads(cells, parse_constant=str),  # NaN
             "question": question.question,
             "offered": question.offered,
         }
