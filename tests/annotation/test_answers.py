@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import uuid
 
 import httpx
@@ -76,7 +77,9 @@ def test_answers_are_read_with_what_was_offered(answered):
 
 def test_a_person_without_a_name_is_unknown(answered):
     person = task_tables.person_table
-    answered.submit(lambda connection: connection.execute(person.update().values(name=" "))).result()
+    answered.submit(
+        lambda connection: connection.execute(person.update().values(name=" "))
+    ).result()
     own = read_own(answered.name)
     assert own.annotators == ()
     assert set(own.annotator) == {-1}
@@ -436,6 +439,13 @@ def test_items_are_found_in_folders_and_tables(tmp_path):
         (tmp_path / "known.csv").write_bytes(content)
         with pytest.raises(InvalidData, match=match):
             find_items(tmp_path / "texts", known=tmp_path / "known.csv")
+    (tmp_path / "texts" / "b\udcff.txt").write_text("two")
+    with pytest.raises(InvalidData, match="must be in UTF-8"):
+        find_items(tmp_path / "texts")
+    (tmp_path / "pipes").mkdir()
+    os.mkfifo(tmp_path / "pipes" / "a.txt")
+    with pytest.raises(InvalidData, match="must be an ordinary file"):
+        find_items(tmp_path / "pipes")
     (tmp_path / "empty").mkdir()
     with pytest.raises(InvalidData, match="must contain images"):
         find_items(tmp_path / "empty")

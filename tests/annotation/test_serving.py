@@ -86,6 +86,8 @@ def test_other_hosts_get_links_with_tokens(task):
 def test_an_address_of_another_machine_and_a_used_port_are_refused(task):
     with pytest.raises(InvalidInput, match=r"must be an address of this machine.*nowhere"):
         serve_until(task, print, host="nowhere.invalid")
+    with pytest.raises(InvalidInput, match=r"must be an address of this machine"):
+        serve_until(task, print, host="x" * 70)
     with pytest.raises(InvalidInput, match=r"Cannot listen at 192.0.2.1, port 0"):
         serve_until(task, print, host="192.0.2.1")
     with socket.create_server(("127.0.0.1", 0)) as taken:

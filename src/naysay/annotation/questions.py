@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput
-from naysay._base.files import IMAGE_SUFFIXES, printable
+from naysay._base.files import IMAGE_SUFFIXES, check_ordinary, printable
 
 QUESTIONS = ("which", "yes-no", "both")
 _FEW_CLASSES = 6  # up to this many classes, all are offered by default
@@ -216,11 +216,10 @@ def _in_folder(folder: Path) -> tuple[str, str, list[Item]]:
                 images.append(path)
             elif name.lower().endswith(".txt"):
                 texts.append(path)
+    if any(printable(path) != path for path in images or texts):
+        raise InvalidData(f"File names in {folder} must be in UTF-8. Rename the others.")
     if images:
-        names = [path for path in images if printable(path) == path]
-        if len(names) < len(images):
-            raise InvalidData(f"File names in {folder} must be in UTF-8. Rename the others.")
-        return "images", str(folder.resolve()), [Item(name) for name in names]
+        return "images", str(folder.resolve()), [Item(name) for name in images]
     if texts:
         items = [Item(name, {"text": _read_text(folder / name)}) for name in texts]
         return "texts", "", items
@@ -232,7 +231,7 @@ def _in_folder(folder: Path) -> tuple[str, str, list[Item]]:
 
 def _read_text(path: Path) -> str:
     try:
-        text = path.read_text("utf-8-sig")
+        text = check_ordinary(path).read_text("utf-8-sig")
     except UnicodeDecodeError:
         raise InvalidData(f"{path} must be text in UTF-8. Save it again as UTF-8.") from None
     if len(text) > _MOST_TEXT:

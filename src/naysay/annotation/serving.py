@@ -98,7 +98,7 @@ def _listen(host: str, port: int) -> list[socket.socket]:
     """Open the port, or raise a clear error if another program uses it."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except socket.gaierror:
+    except (socket.gaierror, ValueError):  # or a name that is too long, for instance
         raise InvalidInput(
             f"host (--host) must be an address of this machine. Got {host!r}."
         ) from None
