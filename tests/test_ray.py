@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -353,15 +354,36 @@ def test_an_error_while_ray_starts_is_a_sentence(monkeypatch):
     import ray
 
     def start(*args, **options):
-        raise Exception("The node timed out.\nMore lines.")  # as Ray does
+        raise Exception("The node timed out. Set --this.\nMore lines.")  # as Ray does
 
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray, "init", start)
     monkeypatch.setattr(ray, "shutdown", lambda: None)
     with pytest.raises(InvalidInput, match=r"try again\. Got 'local': The node timed out\.$"):
         connect("local").__enter__()
-    with pytest.raises(InvalidInput, match=r"that runs\. Got 'h:1': The node timed out\.$"):
-        connect("h:1").__enter__()
+    with socket.create_server(("127.0.0.1", 0)) as server:  # something that is not Ray
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(
+            InvalidInput, match=rf"that runs\. Got '{address}': The node timed out\.$"
+        ):
+            connect(address).__enter__()
+
+
+def test_an_address_that_nothing_answers_at_is_refused_at_once():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+    before = time.monotonic()
+    with pytest.raises(InvalidInput, match=rf"Got '{address}': .*refused\.$"):
+        connect(address).__enter__()
+    assert time.monotonic() - before < 10  # Ray waits for minutes
+
+
+def test_jobs_need_a_connection(monkeypatch):
+    import ray
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    with pytest.raises(InvalidInput, match=r"by ray\.init\(\)\.$"):
+        list(RayExecutor().map(abs, [1]))
 
 
 def test_without_ray_the_error_says_what_to_install(monkeypatch):

@@ -5,6 +5,7 @@ Ray is an extra, ``naysay[ray]``, and only this module imports it.
 
 import os
 import signal
+import socket
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 _PATIENCE = 1.0  # seconds after which nodes that joined or left are counted again
+_CONNECTED_WITHIN = 10.0  # seconds
 
 
 class Executor(Protocol):
@@ -58,9 +60,9 @@ class RayExecutor:
 
     Examples
     --------
-    >>> from naysay._base.cluster import connect
-    >>> with connect("local"):  # doctest: +SKIP
-    ...     dict(RayExecutor().map(abs, [-1, 2]))
+    >>> import ray  # doctest: +SKIP
+    >>> ray.init()  # doctest: +SKIP
+    >>> dict(RayExecutor().map(abs, [-1, 2]))  # doctest: +SKIP
     {-1: 1, 2: 2}
     """
 
@@ -82,6 +84,8 @@ class RayExecutor:
         An error of the function is raised here, and the jobs that are running are cancelled.
         """
         ray = _import_ray()
+        if not ray.is_initialized():
+            raise InvalidInput("To run jobs on Ray, connect to it first, by ray.init().")
         total = ray.cluster_resources()
         for name, wanted in (("CPU", self.cpus), ("GPU", self.gpus)):
             if wanted > total.get(name, 0):
@@ -114,7 +118,7 @@ class RayExecutor:
                     except ray.exceptions.RayTaskError as error:
                         raise error.cause or error from None
                     except ray.exceptions.RayError as error:
-                        says = f"Ray says: {_first_line(error)}."
+                        says = f"Ray says: {_first_sentence(error)}."
                         if isinstance(error, ray.exceptions.LocalRayletDiedError):
                             raise WorkerLost(
                                 f"Ray on this machine was lost. {says} Run the command again."
@@ -162,17 +166,25 @@ def connect(address: str) -> Generator[None]:
     try:
         with _interrupted_later():
             try:
+                _check_reachable(address)
                 ray.init(address, log_to_driver=False, logging_level="ERROR", **local)
             except Exception as error:  # those of Ray have no common class
                 rule = "must be 'local', 'auto' or the address host:port of a Ray cluster that runs"
                 if address == "local":
                     rule = "could not be started on this machine; if it is very busy, try again"
                 raise InvalidInput(
-                    f"ray (--ray) {rule}. Got {address!r}: {_first_line(error)}."
+                    f"ray (--ray) {rule}. Got {address!r}: {_first_sentence(error)}."
                 ) from None
         yield
     finally:
         ray.shutdown()
+
+
+def _check_reachable(address: str) -> None:
+    """Check that a machine answers at host:port; Ray itself waits minutes for one."""
+    host, colon, port = address.rpartition("/")[2].rpartition(":")
+    if colon:
+        socket.create_connection((host.strip("[]"), int(port)), _CONNECTED_WITHIN).close()
 
 
 @contextmanager
@@ -203,8 +215,8 @@ def has_gpus() -> bool:
     return _import_ray().cluster_resources().get("GPU", 0) > 0
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0].rstrip(".")
+def _first_sentence(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0].partition(". ")[0].rstrip(".")
 
 
 def _import_ray() -> Any:
