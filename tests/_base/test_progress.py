@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from naysay._base.progress import ProgressBar, epoch_bar, run_bar, waiting
+from naysay._base.progress import ProgressBar, epoch_bar, job_bar, run_bar, waiting
 
 
 class Terminal(io.StringIO):
@@ -79,6 +79,17 @@ def test_several_runs_are_named_as_they_start(monkeypatch):
         start("the second")
     assert "the second" in shown(terminal)
     assert "1/3" in shown(terminal)
+
+
+def test_jobs_are_counted_when_they_are_done(monkeypatch):
+    terminal = make_terminal(monkeypatch)
+    with job_bar("naysay sweep: [b]odd[/b].csv", "trainings") as show:
+        show(5, 6)
+    assert re.search(r"naysay sweep: \[b\]odd\[/b\]\.csv .* 5/6 trainings", shown(terminal))
+    with job_bar("naysay reproduce", "runs") as show:
+        show(3, 7)
+        show(title="the fifth")
+    assert re.search(r"the fifth .* 3/7 runs", shown(terminal))
 
 
 def test_a_bar_counts_parts_or_bytes_of_what_there_is_to_do(monkeypatch):

@@ -332,7 +332,14 @@ def test_runs_are_written_down_and_not_repeated(tmp_path):
         make_grid_spec(trial=1),
     ]
     started = []
-    progress = run([*specs, specs[0]], file, device="cpu", on_run=started.append)
+    settled = []
+    progress = run(
+        [*specs, specs[0]],
+        file,
+        device="cpu",
+        on_run=started.append,
+        on_progress=lambda *numbers: settled.append(numbers),
+    )
     assert (progress.n_done, progress.n_skipped, progress.n_elsewhere) == (4, 0, 0)
     assert started == specs
     records = {record.spec: record for record in file.read()}
@@ -352,8 +359,11 @@ def test_runs_are_written_down_and_not_repeated(tmp_path):
     assert records[specs[0]].versions["torch"] == metadata.version("torch")
     assert records[specs[0]].time.endswith("Z")
     before = file.path.read_bytes()
-    again = run(specs, file, device="cpu")
+    assert settled == [(0, 4), (1, 4), (1, 4), (2, 4), (2, 4), (4, 4)]  # a grid is one job
+    settled.clear()
+    again = run(specs, file, device="cpu", on_progress=lambda *numbers: settled.append(numbers))
     assert (again.n_done, again.n_skipped) == (0, 4)
+    assert settled == [(1, 4), (2, 4), (4, 4)]
     assert file.path.read_bytes() == before
 
 

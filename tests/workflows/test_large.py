@@ -99,7 +99,11 @@ def test_the_matrix_is_that_of_data_in_memory(folder, whole, monkeypatch):
 def test_predictions_for_a_folder_are_those_for_its_files(folder, whole, model, tmp_path):
     clf = ComplementaryClassifier.load(model)
     probs = clf.predict_proba(read_own(whole, **NAMED).X)
-    counts = predict_folder(model, folder, tmp_path / "out")
+    done = []
+    counts = predict_folder(
+        model, folder, tmp_path / "out", on_progress=lambda *numbers: done.append(numbers)
+    )
+    assert done == [(0, 3), (1, 3), (2, 3), (3, 3)]
     names = [path.name for path in sorted((tmp_path / "out").iterdir())]
     assert names == ["0.parquet", "1.parquet", "2.parquet", "_naysay.json"]
     found = pq.read_table(tmp_path / "out")

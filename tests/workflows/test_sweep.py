@@ -30,7 +30,11 @@ def flowers(tmp_path_factory):
 
 def test_the_better_parameters_are_found_and_true_labels_play_no_part(flowers):
     own = read_own(flowers, label="not", ignore=["is"])
-    clf, report = sweep_own(own, GRID, folds=2, **QUICK)
+    done = []
+    clf, report = sweep_own(
+        own, GRID, folds=2, on_progress=lambda *numbers: done.append(numbers), **QUICK
+    )
+    assert done == [(number, 4) for number in range(5)]
     assert [each.parameters["lr"] for each in report.candidates] == [1e-2, 1e-6]
     assert clf.lr == 1e-2
     first, second = report.candidates

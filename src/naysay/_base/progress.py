@@ -6,6 +6,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Self
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -61,6 +62,23 @@ def run_bar(description: str, n_runs: int) -> Generator[Callable[[str], None]]:
         task = bar.add_task(description, total=n_runs)
         numbers = itertools.count()
         yield lambda title: bar.update(task, description=title, completed=next(numbers))
+
+
+@contextmanager
+def job_bar(description: str, unit: str) -> Generator[Callable[..., None]]:
+    """Show how many jobs are done, which may overlap.
+
+    The callback that is yielded takes this number and that of all jobs, or the title of a job that
+    starts.
+    """
+    with _make_progress(None, TextColumn(unit)) as bar:
+        task = bar.add_task(escape(description), total=None)
+
+        def show(done: int | None = None, total: int | None = None, *, title: str = "") -> None:
+            name = escape(title or description)
+            bar.update(task, completed=done, total=total, description=name)
+
+        yield show
 
 
 @contextmanager

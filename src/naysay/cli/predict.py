@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from naysay._base.cluster import RayExecutor, connect
-from naysay._base.progress import waiting
+from naysay._base.progress import job_bar, waiting
 from naysay.cli._shared import (
     DataFile,
     Model,
@@ -69,12 +69,18 @@ def predict(
         check_output_folder(data, out)
         with (
             nullcontext() if ray is None else connect(ray),
-            waiting(f"naysay predict: {data}"),
+            job_bar(f"naysay predict: {data}", "files") as on_progress,
         ):
             executor = None if ray is None else RayExecutor(on_lost=print_warning)
             reading.pop("strict")
             counts = predict_folder(
-                model, data, out, executor=executor, example_id=example_id, **reading
+                model,
+                data,
+                out,
+                executor=executor,
+                on_progress=on_progress,
+                example_id=example_id,
+                **reading,
             )
         print_result(*_describe(counts, out), as_json=as_json)
         return

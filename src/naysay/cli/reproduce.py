@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from naysay._base.cluster import RayExecutor, connect, has_gpus
-from naysay._base.progress import run_bar
+from naysay._base.progress import job_bar
 from naysay.cli._shared import AsJson, RayAddress, as_sentences, print_json, print_warning
 from naysay.cli.data import DataDir
 
@@ -102,7 +102,7 @@ def reproduce(
 
     with (
         nullcontext() if ray is None else connect(ray),
-        run_bar("naysay reproduce", len(plan.cells)) as on_run,
+        job_bar("naysay reproduce", "runs") as show_progress,
     ):
         executor = None
         if ray is not None:
@@ -114,8 +114,9 @@ def reproduce(
             device=device,
             data_dir=data_dir,
             executor=executor,
-            on_run=lambda spec: on_run(plan.title_of(spec)),
+            on_run=lambda spec: show_progress(title=plan.title_of(spec)),
             on_record=show,
+            on_progress=show_progress,
         )
     _print_summary(summary, out, as_json=as_json)
     if summary.is_failure(plan):

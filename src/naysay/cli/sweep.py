@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from naysay._base.cluster import RayExecutor, connect
-from naysay._base.progress import waiting
+from naysay._base.progress import job_bar
 from naysay.cli._shared import (
     AsJson,
     DataFile,
@@ -94,7 +94,7 @@ def sweep(
         print_warnings(explain_learner(inputs.own, **training))
     with (
         nullcontext() if ray is None else connect(ray),
-        waiting(f"naysay sweep: {data}"),
+        job_bar(f"naysay sweep: {data}", "trainings") as on_progress,
     ):
         clf, report = sweep_own(
             inputs.own,
@@ -108,6 +108,7 @@ def sweep(
             seed=seed,
             memory=reading.get("memory", 1.0),
             executor=None if ray is None else RayExecutor(on_lost=print_warning),
+            on_progress=on_progress,
             command=this_command(),
             **training,
         )

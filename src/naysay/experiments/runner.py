@@ -52,6 +52,12 @@ class RunSummary:
         is_unexpected = any(not plan.cells[spec][1].not_run for spec in refused)
         return not self.n_done and (is_unexpected or (bool(refused) and not self.n_skipped))
 
+    @property
+    def n_settled(self) -> int:
+        """Number of runs for which this process has nothing more to do."""
+        n_refused = sum(map(len, self.refused.values()))
+        return self.n_done + self.n_skipped + self.n_elsewhere + n_refused
+
     def to_dict(self) -> dict[str, Any]:
         """Convert the numbers to plain values for JSON."""
         return {
@@ -71,12 +77,14 @@ def run(
     executor: Executor | None = None,
     on_run: Callable[[RunSpec], None] = lambda spec: None,
     on_record: Callable[[RunRecord], None] = lambda record: None,
+    on_progress: Callable[[int, int], None] = lambda settled, total: None,
 ) -> RunSummary:
     """Train every run that is not recorded yet, and append its record when it ends.
 
     A run that another process with this file is training is skipped. So is one that cannot be
     trained, for instance because its data are missing; the reason is returned. `on_run` and
-    `on_record` are called when a run starts and when it ends.
+    `on_record` are called when a run starts and when it ends, `on_progress` with the number of runs
+    that need nothing more and that of all.
 
     By default the runs are trained in this process, one group after the other. A `RayExecutor`
     trains groups on the processes and machines of a Ray cluster, each of which needs naysay and
@@ -90,7 +98,8 @@ def run(
     summary = RunSummary()
     # Trials with a grid of options are trained together. Duplicates are removed.
     groups: dict[str, list[RunSpec]] = {}
-    for spec in dict.fromkeys(specs):
+    different = dict.fromkeys(specs)
+    for spec in different:
         groups.setdefault(spec.group if spec.is_grid else spec.hash, []).append(spec)
     with ExitStack() as stack:
         claims_of: dict[Group, ExitStack] = {}
@@ -104,6 +113,7 @@ def run(
                 recorded = file.hashes()
                 to_do = tuple(spec for spec in claimed if spec.hash not in recorded)
                 summary.n_skipped += len(claimed) - len(to_do)
+                on_progress(summary.n_settled, len(different))
                 if not to_do:
                     claims.close()
                     continue
@@ -120,6 +130,7 @@ def run(
                     file.append(record)
                     summary.n_done += 1
                     on_record(record)
+            on_progress(summary.n_settled, len(different))
             claims_of.pop(group).close()
     return summary
 

@@ -259,6 +259,7 @@ def predict_folder(
     out: str | Path,
     *,
     executor: Executor | None = None,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
     **options: Any,
 ) -> Counter[str]:
     """Predict for each Parquet file of a folder, and write a file of the same name to another one.
@@ -277,6 +278,8 @@ def predict_folder(
     executor : Executor, optional
         What predicts for the files: by default this process, one file after the other. The
         processes of a `RayExecutor` must find the model and both folders under the same paths.
+    on_progress : callable, optional
+        Receives how many files are done, and how many there are.
     **options
         As in `predict_file`: ``example_id``, ``images`` and ``text_model``.
     """
@@ -302,7 +305,10 @@ def predict_folder(
         options=options,
     )
     counts: Counter[str] = Counter()
-    for _, found in (executor or InProcess()).map(work, find_parts(source)):
+    parts = find_parts(source)
+    on_progress(0, len(parts))
+    for n_done, (_, found) in enumerate((executor or InProcess()).map(work, parts), 1):
+        on_progress(n_done, len(parts))
         if isinstance(found, NaysayError):
             raise found
         counts.update(found)

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -114,6 +114,7 @@ def sweep_own(
     command: str | None = None,
     memory: float = 1.0,
     executor: Executor | None = None,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
     **parameters: Any,
 ) -> tuple[ComplementaryClassifier, SweepReport]:
     """Choose the best combination of parameters by cross-validation, and fit a model with it.
@@ -133,6 +134,8 @@ def sweep_own(
         Number of folds, at least 2.
     executor : Executor, optional
         What trains each candidate on each fold: by default this process, one after the other.
+    on_progress : callable, optional
+        Receives how many trainings are done, and how many there are.
     """
     if not grid:
         raise InvalidInput("grid (--grid) must have at least one parameter, such as lr=0.001,0.01.")
@@ -168,7 +171,10 @@ def sweep_own(
     )
     scores, seconds = np.full((2, len(combined), folds), np.nan)
     failed: dict[tuple[int, int], Exception] = {}
-    for job, found in (executor or InProcess()).map(work, [*np.ndindex(scores.shape)]):
+    on_progress(0, scores.size)
+    trained = (executor or InProcess()).map(work, [*np.ndindex(scores.shape)])
+    for n_done, (job, found) in enumerate(trained, 1):
+        on_progress(n_done, scores.size)
         if isinstance(found, Exception):
             failed[job] = found
         else:
