@@ -83,14 +83,25 @@ def test_a_sweep_on_the_command_line(flowers, tmp_path):
     done = CliRunner().invoke(app, [str(each) for each in [*command, "--grid", "lr=0.001,-1"]])
     assert done.exit_code == 0, done.output
     assert "failed" in done.output
+    assert "warning: lr=-1 could not be trained: lr must be" in done.stderr
     page = (out / "sweep.html").read_text()
     assert "default-src 'none'" in page
-    assert "could not be trained" in page
+    assert "lr=-1 could not be trained: lr must be" in page
     assert ComplementaryClassifier.load(out).lr == 0.001
     more = ["--grid", "method=forward,pc", "--force", "--json"]
     found = CliRunner().invoke(app, [str(each) for each in [*command, *more]])
     names = [each["parameters"]["method"] for each in json.loads(found.stdout)["candidates"]]
     assert sorted(names) == ["forward", "pc"]
+
+
+def test_a_parameter_that_no_model_uses_is_named(flowers):
+    own = read_own(flowers, label="not", ignore=["is"])
+    grid = {"max_norm": [1e6, 1e7], "lr": [1e-6, 1e-2]}  # no gradient is as long as that
+    report = sweep_own(own, grid, folds=2, learner="network", epochs=1)[1]
+    assert report.without_effect == ["max_norm"]
+    assert report.warnings[0].startswith("max_norm made no difference: all values have the same")
+    report = sweep_own(own, {"lr": [1e-6, 1e-2]}, folds=2, learner="network", epochs=1)[1]
+    assert report.warnings == []
 
 
 def test_refusals(flowers):

@@ -118,6 +118,7 @@ def sweep(
 
     clf.save(out, report=render_fit_page(report.fit))
     page = write_page(render_sweep_page(report), out / "sweep.html")
+    print_warnings(report.warnings)
     if as_json:
         print_json({**report.to_dict(), "model": str(out), "page": str(page)})
     else:

@@ -38,6 +38,7 @@ class Combination:
     difference: float | None  # from the best, of the same folds
     difference_error: float | None
     seconds: float  # to train, on average
+    problem: str | None = None  # why it could not be trained
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +55,35 @@ class SweepReport:
         """Names of the parameters that were swept."""
         return list(self.candidates[0].parameters)
 
+    @property
+    def without_effect(self) -> list[str]:
+        """Names of the parameters whose values all lead to the same score."""
+        found = []
+        for name in self.names:
+            scores: dict[str, list[float | None]] = {}
+            for each in self.candidates:
+                others = {key: each.parameters[key] for key in self.names if key != name}
+                scores.setdefault(str(others), []).append(each.score)
+            if all(len(each) > 1 and len({*each}) == 1 for each in scores.values()):
+                found.append(name)
+        return found
+
+    @property
+    def warnings(self) -> list[str]:
+        """Sentences about combinations that failed, and parameters that made no difference."""
+        found = [
+            f"{_show(each.parameters)} could not be trained: {each.problem}"
+            for each in self.candidates
+            if each.problem is not None
+        ]
+        if self.without_effect:
+            found.append(
+                f"{' and '.join(self.without_effect)} made no difference: all values have the same "
+                "score. A mixture of models (learner=auto) may have no network that uses such a "
+                "parameter; learner=network (--learner network) trains a network alone"
+            )
+        return found
+
     def to_dict(self) -> dict[str, Any]:
         """Convert the figures to plain values for JSON."""
         return {
@@ -61,6 +91,7 @@ class SweepReport:
             "folds": self.n_folds,
             "examples": self.n_examples,
             "best": self.candidates[0].parameters,
+            "without_effect": self.without_effect,
             "fit": self.fit.to_dict(),
         }
 
@@ -87,6 +118,10 @@ def parse_grid(given: Sequence[str]) -> dict[str, list[Any]]:
     for method in grid.get("method", ()):
         find_method(method)
     return grid
+
+
+def _show(parameters: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in parameters.items())
 
 
 def _parse_value(text: str) -> Any:
@@ -179,7 +214,8 @@ def sweep_own(
             failed[job] = found
         else:
             scores[job], seconds[job] = found
-    candidates = _rank(combined, scores, seconds)
+    problems = {place: str(error) for (place, _), error in sorted(failed.items(), reverse=True)}
+    candidates = _rank(combined, scores, seconds, problems)
     if candidates[0].score is None:
         raise InvalidInput(f"Every candidate of the sweep failed. The first: {failed[min(failed)]}")
     best = {"transition": transition, **parameters, **candidates[0].parameters}
@@ -228,7 +264,10 @@ def _try(
 
 
 def _rank(
-    combined: Sequence[dict[str, Any]], scores: NDArray[np.float64], seconds: NDArray[np.float64]
+    combined: Sequence[dict[str, Any]],
+    scores: NDArray[np.float64],
+    seconds: NDArray[np.float64],
+    problems: Mapping[int, str],
 ) -> tuple[Combination, ...]:
     """List the candidates, the best first; those that failed in some fold come last."""
     means = scores.mean(axis=1)
@@ -247,6 +286,7 @@ def _rank(
             difference=float(behind[place].mean()) if math.isfinite(means[place]) else None,
             difference_error=error(behind[place]),
             seconds=float(np.nan_to_num(seconds[place]).mean()),
+            problem=problems.get(int(place)),
         )
         for place in order
     )
