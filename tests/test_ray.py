@@ -28,9 +28,8 @@ from naysay._base.cluster import connect
 from naysay._base.errors import WorkerLost
 from naysay.cli import app
 from naysay.datasets.own import read_own
-from naysay.experiments import tasks
+from naysay.experiments import RayExecutor, run, tasks
 from naysay.experiments.records import RecordFile
-from naysay.experiments.runner import RayExecutor, run
 from naysay.experiments.spec import RunSpec
 from naysay.workflows import sweep
 from naysay.workflows.fit import fit_own
