@@ -158,11 +158,9 @@ def describe_few_anchors(labels: NDArray[np.int64], names: Sequence[str]) -> str
     if least < most:
         number = f"{least} to {most} anchors"
     listed = shorten([names[index] for index in few])
-    of, row = (
-        (f"class {listed}", "its row") if len(few) == 1 else (f"each of {listed}", "these rows")
-    )
+    of, rows = ("class", "its row") if len(few) == 1 else ("each of", "these rows")
     return (
-        f"Q was estimated from {number} for {of}, so that {row} may be far off. "
+        f"Q was estimated from {number} for {of} {listed}, so that {rows} may be far off. "
         f"{_FEW_ANCHORS} to 10 true labels per class are usual."
     )
 
