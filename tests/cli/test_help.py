@@ -1,6 +1,7 @@
 """Every command's help has an example that works as pasted."""
 
 import inspect
+import itertools
 import os
 import re
 import shlex
@@ -46,6 +47,18 @@ def test_help_ends_in_an_example_of_the_command(name):
     assert re.search(rf"\bnaysay {name}\b", lines[-1])
     shown = CliRunner().invoke(app, [*name.split(), "--help"]).output
     assert "Example" in shown
+
+
+def test_paragraphs_of_the_help_are_wrapped_at_the_width_of_the_terminal():
+    shown = CliRunner().invoke(app, ["fit", "--help"], terminal_width=80).output
+    about = shown.partition("Example")[0].split("\n")
+    start = next(place for place, line in enumerate(about) if "The accuracy" in line)
+    words = " ".join(about[start:]).split()
+    lines = [line.strip() for line in about[start:] if line.strip()]
+    for line, following in itertools.pairwise(lines):  # no line ends before it is full
+        assert len(line) + 1 + len(following.split()[0]) > 77
+    assert words[-1] == "--accepted."
+    assert "{DATA}" in shown
 
 
 @pytest.fixture(scope="module")

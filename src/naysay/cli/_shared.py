@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperArgument, TyperCommand
 
 from naysay._base.progress import waiting
 
@@ -52,7 +52,18 @@ _Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
 
 class Command(TyperCommand):
-    """A command that refuses an option that is given twice; its option --ray needs no address."""
+    """A command that refuses an option that is given twice; its option --ray needs no address.
+
+    Paragraphs of its help are wrapped at the width of the terminal, and its arguments are named in
+    capitals. Typer would break paragraphs where the code does, too.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.help = re.sub(r"(?<=\S)\n(?=\S)", " ", inspect.cleandoc(self.help or ""))
+        for each in self.params:
+            if isinstance(each, TyperArgument) and each.metavar is None:
+                each.metavar = str(each.name).upper()
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments, with the address of a local Ray where none is given."""
