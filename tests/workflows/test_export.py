@@ -148,9 +148,17 @@ def test_another_ending_and_a_missing_package_are_said(tmp_path, monkeypatch):
     with pytest.raises(InvalidInput, match=r"must end in \.onnx or \.pt2"):
         export(clf, tmp_path / "model.zip")
     monkeypatch.setitem(sys.modules, "onnxscript", None)
-    with pytest.raises(InvalidInput, match=r"pip install naysay\[export\]"):
+    with pytest.raises(InvalidInput, match=r"pip install 'naysay\[export\]'"):
         export(clf, tmp_path / "model.onnx")
     assert not list(tmp_path.iterdir())
+
+
+def test_nobody_installs_a_package_for_a_model_that_cannot_be_exported(tmp_path, monkeypatch):
+    words = pd.DataFrame({"note": ["late parcel", "wrong bill", "app crash"] * 10})
+    own = read_own(words.assign(**{"not": ["p", "q", "r"] * 10}), label="not", text=["note"])
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    with pytest.raises(InvalidInput, match="a column of text, 'note', cannot be exported"):
+        export(fit(own.X, recipe=own.recipe), tmp_path / "model.onnx")
 
 
 def test_the_recipe_of_a_real_table_is_encoded_the_same_way(tmp_path):

@@ -154,18 +154,18 @@ def export(model: ComplementaryClassifier, path: str | Path) -> None:
     suffix = Path(path).suffix.lower()
     if suffix not in (".onnx", ".pt2"):
         raise InvalidInput(f"out must end in .onnx or .pt2. Got {str(path)!r}.")
+    recipe, about = model.recipe_, json.dumps(describe_input(model))
+    module = ExportedModel(model).cpu().eval()
     if suffix == ".onnx" and find_spec("onnxscript") is None:
         raise InvalidInput(
             "To write ONNX the packages onnx and onnxscript must be installed: "
-            "pip install naysay[export]. A .pt2 file needs neither."
+            "pip install 'naysay[export]'. A .pt2 file needs neither."
         )
-    recipe, about = model.recipe_, json.dumps(describe_input(model))
     shape = (len(recipe.columns),) if isinstance(recipe, Recipe) else model.input_shape_
     dtype = torch.uint8 if isinstance(recipe, ImageRecipe) else torch.float32
     example = torch.zeros((2, *shape), dtype=dtype)
     shapes = ({0: torch.export.Dim("n", min=1)},)
     with replacing(path, usual="model.onnx") as part, torch.no_grad():
-        module = ExportedModel(model).cpu().eval()
         with _quiet("torch.export"):
             program = torch.export.export(module, (example,), dynamic_shapes=shapes)
         if suffix == ".pt2":

@@ -273,7 +273,7 @@ class Embedder:
         except ImportError:
             raise InvalidInput(
                 "text_model (--text-model) needs the package transformers: "
-                "pip install naysay[text]."
+                "pip install 'naysay[text]'."
             ) from None
         weights = folder / "model.safetensors"
         if not weights.is_file() or not (folder / "config.json").is_file():
