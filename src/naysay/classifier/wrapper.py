@@ -21,6 +21,7 @@ from sklearn.utils.validation import (
 
 from naysay._base.checks import check_count, check_number
 from naysay._base.errors import InvalidInput, NaysayWarning
+from naysay.classifier.anchors import Anchors
 from naysay.classifier.base import ComplementaryEstimator
 from naysay.classifier.em import (
     Fitted,
@@ -33,7 +34,6 @@ from naysay.classifier.em import (
     weigh_classes,
 )
 from naysay.classifier.inputs import (
-    Anchors,
     check_anchor_pair,
     check_transition,
     gather_anchors,
