@@ -1,7 +1,7 @@
 """Table 1: USPS and six UCI data sets, uniform labels, d-3-c networks, 20 trials."""
 
 from naysay.experiments.suite import Suite, TrainingRecipe, make_cells
-from naysay.experiments.suites.options_and_trials import QUICK_SPEED
+from naysay.experiments.suites.shared import QUICK_SPEED
 
 #: Data set, classes as printed, #train and #test of each class, then accuracies as printed.
 _PRINTED = (
