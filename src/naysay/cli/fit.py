@@ -223,7 +223,7 @@ def describe_accuracy(report: "FitReport") -> str:
     if accuracy.n_true_labels:
         return (
             f"{line}from {accuracy.n_true_labels:,} true labels, by models that were not trained "
-            f"on them (assumed: they are a random sample; otherwise --anchors-are picked)"
+            "on them (if they are not a random sample, pass --anchors-are picked)"
         )
     if accuracy.n_answers:
         return f"{line}from {accuracy.n_answers:,} held-out answers, without a true label"

@@ -161,12 +161,12 @@ function asked(said) {
   const by = said.asked_by, total = Object.values(by).reduce((sum, each) => sum + each, 0) || 1;
   fill($("asked"), ["Asked", "Answers", "", "Used for the accuracy"], [
     ["at random", n(by.random || 0), meter((by.random || 0) / total), "yes"],
-    ["chosen by the model", n(by.model || 0), meter((by.model || 0) / total), "no: it picks what is hard"],
+    ["chosen by the model", n(by.model || 0), meter((by.model || 0) / total), "no: the model chooses hard examples"],
     ["known examples", n(by.known || 0), meter((by.known || 0) / total), "they show how people answer"],
   ]);
   $("next").textContent = said.latest
-    ? `Of the examples that it may choose, the model asks first about those whose answers tell it most (${n(said.latest.n_ranked || 0)} ranked). The others stay in random order, so that the accuracy stays unbiased.`
-    : "All examples are asked in random order. Once a model has learned, it chooses among a part of them; the others stay in random order, so that the accuracy stays unbiased.";
+    ? `Of the examples that it may choose, the model asks first about those whose answers are expected to be most informative (${n(said.latest.n_ranked || 0)} ranked). The others stay in random order, so that the accuracy stays unbiased.`
+    : "Questions come in random order. Once a model has been trained, it chooses the order of some of the examples. The others stay in random order, so that the accuracy stays unbiased.";
 }
 
 async function refresh() {
