@@ -1,0 +1,6 @@
+from typing import Any
+
+from numpy.typing import NDArray
+
+def load_digits(*, return_X_y: bool) -> tuple[NDArray[Any], NDArray[Any]]: ...
+def load_iris(*, return_X_y: bool) -> tuple[NDArray[Any], NDArray[Any]]: ...

@@ -1,0 +1,4 @@
+from typing import Any
+
+class Pipeline:
+    steps: list[tuple[str, Any]]

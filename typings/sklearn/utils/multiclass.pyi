@@ -1,0 +1,3 @@
+from typing import Any
+
+def check_classification_targets(y: Any) -> None: ...
