@@ -1,8 +1,11 @@
 """The files of a release agree with one another."""
 
+import importlib
 import json
+import pkgutil
 import re
 import tomllib
+from pathlib import Path
 
 import naysay
 from places import ROOT
@@ -42,6 +45,23 @@ def test_the_source_distribution_has_what_tests_and_pages_read():
         assert f"/{name}" in included
     for pattern in included:
         assert list(ROOT.glob(pattern[1:])), f"pyproject.toml includes {pattern}, which is not here"
+
+
+def test_types_of_all_that_the_reference_lists_are_checked_strictly():
+    strict = set()
+    for pattern in PROJECT["tool"]["basedpyright"]["strict"]:
+        for found in ROOT.glob(pattern):
+            strict |= {*found.rglob("*.py")} if found.is_dir() else {found}
+    reference = (ROOT / "docs" / "reference.md").read_text("utf-8")
+    listed = [pkgutil.resolve_name(name) for name in re.findall("^::: (.*)", reference, re.M)]
+    listed += [getattr(each, name) for each in listed for name in getattr(each, "__all__", ())]
+    homes = {base.__module__ for each in listed for base in getattr(each, "__mro__", ())}
+    homes |= {getattr(each, "__module__", None) or getattr(each, "__name__", "") for each in listed}
+    files = {
+        Path(importlib.import_module(name).__file__) for name in homes if name.startswith("naysay")
+    }
+    assert len(files) > 40
+    assert files <= strict
 
 
 def test_tools_of_a_release_are_pinned():

@@ -124,7 +124,8 @@ class BoostingObjective:
             raise InvalidInput("loss needs labels with a transition matrix. Pass transition=.")
         values, evidence = _check_evidence(scores, self._of_labels(labels))
         shares = np.logaddexp.reduce(values + evidence, axis=1)
-        return float(np.mean(np.logaddexp.reduce(values, axis=1) - shares))
+        losses: Floats = np.logaddexp.reduce(values, axis=1) - shares
+        return float(losses.mean())
 
     def _of_labels(self, labels: ArrayLike) -> Floats:
         assert self.transition is not None

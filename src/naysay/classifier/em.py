@@ -6,7 +6,7 @@ not seen example i, and fits the classifier on weighted rows, one for each pair.
 """
 
 from time import perf_counter
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,7 +81,7 @@ def fit_weighted(
         if sample_weight is not None:
             given[named] = given[named] * sample_weight[example]
     classes, codes = np.unique(label, return_inverse=True)
-    fitted = cast("Any", clone(estimator)).fit(_safe_indexing(X, example), codes, **given)
+    fitted = clone(estimator).fit(_safe_indexing(X, example), codes, **given)
     return Fitted(fitted, classes)
 
 

@@ -1,5 +1,8 @@
 """ComplementaryClassifier: the scikit-learn estimator."""
 
+# X and Q are variables, although they are in upper case
+# pyright: reportConstantRedefinition=false
+
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -422,7 +425,7 @@ class ComplementaryClassifier(ComplementaryEstimator):
             )
         elif isinstance(matrix, str) and chosen is not None:
             matrix = TransitionMatrix.uniform(len(chosen))  # a batch may not name every class
-        part = cast("Self", clone(self)).set_params(
+        part = clone(self).set_params(
             learner="network",
             classes=chosen,
             transition=matrix,
@@ -494,7 +497,7 @@ class ComplementaryClassifier(ComplementaryEstimator):
         The parameters are those of `fit`. The classifier does not change, and warnings are returned
         with the estimate. Its fields are those of `transition_estimate_`.
         """
-        clf = cast("Self", clone(self)).set_params(transition="estimate")
+        clf = clone(self).set_params(transition="estimate")
         data, trainer, pool = clf._prepare(X, y, **known)
         clf._find_transitions(data, trainer, pool)
         found = cast("TransitionEstimate", clf.transition_estimate_)
@@ -544,9 +547,9 @@ class ComplementaryClassifier(ComplementaryEstimator):
                 assert_all_finite(X[rows], allow_nan=True, input_name="X")
                 trim_pages()
         if isinstance(y, Observations) or inputs.is_ruled_out(y):
-            X = cast("Any", validate_data(self, X, **options))
+            X = validate_data(self, X, **options)
         else:
-            X, y = cast("Any", validate_data(self, X, y, **options))
+            X, y = validate_data(self, X, y, **options)
         labels, self.classes_, given = inputs.read_labels(
             y,
             X.shape[0],
@@ -601,7 +604,7 @@ class ComplementaryClassifier(ComplementaryEstimator):
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
         """Predict log P(Y | x), which is exact even where the probability underflows."""
         check_is_fitted(self)
-        X = cast("Any", validate_data(self, X, **_ACCEPTED, reset=False))
+        X = validate_data(self, X, **_ACCEPTED, reset=False)
         self._check_shape(X)
         X = self.preparation_.apply(X)
         device = next(self.network_.parameters()).device

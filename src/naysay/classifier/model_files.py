@@ -47,11 +47,15 @@ _MOST_SAVED = 250_000  # entries of samples of the matrix, 1 MB; but at least 50
 # Errors that parts of a damaged file raise, if they do not fit together.
 _MISFITS = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 # Parameters that are code, or of no use once the classifier is fitted.
-_NOT_SAVED = {"network", "augment", "optimiser", "schedule", "device", "classes", "checkpoint"}
-_NOT_SAVED |= {"window", "progress"}
+_NOT_SAVED = {
+    *("network", "augment", "optimiser", "schedule", "device", "classes", "checkpoint"),
+    *("window", "progress"),
+}
 # Parts of a model that are attributes of the classifier, with a "_" at the end of their names.
-ATTRIBUTES = ("network", "classes", "transition", "transitions", "transition_samples")
-ATTRIBUTES += ("input_shape", "preparation", "history", "provenance", "mistake_rate")
+ATTRIBUTES = (
+    *("network", "classes", "transition", "transitions", "transition_samples"),
+    *("input_shape", "preparation", "history", "provenance", "mistake_rate"),
+)
 NetworkFactory = Callable[[tuple[int, ...], int], nn.Module]
 
 

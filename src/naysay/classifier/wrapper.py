@@ -1,5 +1,8 @@
 """ComplementaryWrapper: any scikit-learn classifier learns from complementary labels."""
 
+# X and Q are variables, although they are in upper case
+# pyright: reportConstantRedefinition=false
+
 import copy
 import warnings
 from collections.abc import Mapping, Sequence
@@ -12,7 +15,7 @@ from scipy import sparse
 from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import (
-    _num_samples,
+    _num_samples,  # pyright: ignore[reportPrivateUsage] - of data frames too
     assert_all_finite,
     check_is_fitted,
     column_or_1d,
@@ -290,9 +293,7 @@ class ComplementaryWrapper(MetaEstimatorMixin, ComplementaryEstimator):
             X_anchor, y_anchor = check_anchor_pair(anchors)
             X_anchor = _as_rows(X_anchor)
             validate_data(self, X_anchor, reset=False, skip_check_array=True)
-            if all(
-                isinstance(each, np.ndarray) and each.dtype.kind in "fiu" for each in (X, X_anchor)
-            ):
+            if all(map(_has_numbers, (X, X_anchor))):
                 unlike = warn_if_unlike(X, X_anchor, len(self.classes_))
             X = _join(X, X_anchor)
             pair = np.zeros((_num_samples(X_anchor), 0)), y_anchor
@@ -374,7 +375,12 @@ class _EM:
         return Evidence(X, likelihood, self.fold, self.seed, self.weight)
 
     def run(
-        self, transitions: Transitions, start: Floats | None = None, *, hidden: int = -1, **options
+        self,
+        transitions: Transitions,
+        start: Floats | None = None,
+        *,
+        hidden: int = -1,
+        **options: Any,
     ) -> Rounds:
         """Run the rounds, by default from labels pooled over neighbours."""
         evidence = self.evidence(transitions, hidden=hidden)
@@ -426,12 +432,17 @@ class _EM:
         return probs[:n_examples], at_anchors, float(right) > least_right(probs.shape[1])
 
 
+def _has_numbers(X: Any) -> bool:
+    return isinstance(X, np.ndarray) and cast("NDArray[Any]", X).dtype.kind in "fiu"
+
+
 def _as_rows(X: Any) -> Any:
     """Convert X to a form whose rows can be selected, if it is not in one."""
     if sparse.issparse(X):
-        return cast("Any", X).tocsr()
-    has_rows = isinstance(X, list) or hasattr(X, "shape")
-    return X if has_rows else np.asarray(X)
+        return X.tocsr()
+    if isinstance(X, list) or hasattr(X, "shape"):
+        return cast("Any", X)
+    return np.asarray(X)
 
 
 def _join(X: Any, other: Any) -> Any:

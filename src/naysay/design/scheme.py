@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,6 +39,7 @@ _MAX_CLASSES = 2_000
 _MAX_LISTS = 10_000  # each takes about 0.1 ms
 _EXCHANGES = 20  # tried per position in a list
 _MAX_EXCHANGES = 100_000  # in total, about a second
+_Lists = list[list[int]]
 _FILES = {"lists.csv", "scheme.json", "matrices"}
 
 
@@ -130,13 +131,13 @@ class Scheme:
         """Labels offered to each group, by name of the group."""
         return {
             name: tuple(self.classes[label] for label in offered)
-            for name, offered in zip(self.names, self.lists.tolist(), strict=True)
+            for name, offered in zip(self.names, cast("_Lists", self.lists.tolist()), strict=True)
         }
 
     @cached_property
     def matrices(self) -> dict[str, TransitionMatrix]:
         """Transition matrix of each group by name, for ``transition=``."""
-        n_classes, matrices = len(self.classes), {}
+        n_classes, matrices = len(self.classes), dict[str, TransitionMatrix]()
         for name, offered in zip(self.names, self.lists, strict=True):
             answers = self.instruction.answers(offered.tolist(), n_classes)
             row, place = np.nonzero(answers)
@@ -395,12 +396,12 @@ def _balance_pairs(
     counts = np.zeros((n_classes, n_classes), dtype=np.int64)
     for offered in lists:
         counts[np.ix_(offered, offered)] += 1
-    meetings = counts.tolist()  # Python lists are faster than arrays for single entries
-    members = [set(offered) for offered in lists.tolist()]
-    places_of = lists.tolist()
+    meetings = counts.tolist()  # faster than arrays for single entries
+    places_of = cast("_Lists", lists.tolist())
+    members = [set(offered) for offered in places_of]
     n_trials = min(_EXCHANGES * lists.size, _MAX_EXCHANGES)
-    pairs = rng.integers(n_lists, size=(n_trials, 2)).tolist()
-    places = rng.integers(1, n_offered, size=(n_trials, 2)).tolist()
+    pairs = cast("_Lists", rng.integers(n_lists, size=(n_trials, 2)).tolist())
+    places = cast("_Lists", rng.integers(1, n_offered, size=(n_trials, 2)).tolist())
     for (one, other), (place, other_place) in zip(pairs, places, strict=True):
         leaving, coming = places_of[one][place], places_of[other][other_place]
         if coming in members[one] or leaving in members[other]:

@@ -8,11 +8,13 @@ import math
 import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _NormBase  # pyright: ignore[reportPrivateUsage]
+from torch.nn.modules.dropout import _DropoutNd  # pyright: ignore[reportPrivateUsage]
 
 from naysay._base.errors import InvalidInput
 from naysay.ensemble.step import Losses, ManyStep, Networks
@@ -46,13 +48,13 @@ def _check_members(members: Sequence[Member]) -> None:
     first = members[0]
     kind = type(first.network).__name__
     for module in first.network.modules():
-        if isinstance(module, nn.modules.dropout._DropoutNd) and module.p > 0:
+        if isinstance(module, _DropoutNd) and module.p > 0:
             raise InvalidInput(
                 "Networks of fit_many must have no dropout, because its random numbers would "
                 f"differ from those of a single network. {kind} has {module}; make it with "
                 "dropout=0."
             )
-        if isinstance(module, nn.modules.batchnorm._NormBase):
+        if isinstance(module, _NormBase):
             raise InvalidInput(
                 "Networks of fit_many must have no layer that collects statistics in training. "
                 f"{kind} has {type(module).__name__}; train it with training.fit."
@@ -255,7 +257,7 @@ class _Program:
         self.histories = [History() for _ in members]
         self.kept = rows.clone()
         self.epoch = 0
-        self.active = list(range(len(members))) if self.options.epochs else []
+        self.active: list[int] = list(range(len(members))) if self.options.epochs else []
         if self.active:
             self.coming = self._tables()
 
@@ -269,7 +271,7 @@ class _Program:
         self.epoch += 1
         if self.epoch < self.options.epochs:
             self.coming = self._tables()  # prepared while a GPU is still computing
-        losses = (self.step.total / self.n_batches).tolist()
+        losses: list[float] = cast("Any", self.step.total / self.n_batches).tolist()
         self.step.total.zero_()
         speed = self.n_batches * self.size / (time.perf_counter() - start)
         records: dict[int, EpochRecord] = {
@@ -281,7 +283,8 @@ class _Program:
             for number, record in records.items():
                 record["held_out_loss"] = held_out_losses[number]
         seconds = time.perf_counter() - start
-        improved, self.active = [], []
+        improved: list[int] = []
+        self.active = []
         for number, record in records.items():
             history = self.histories[number]
             if history.add(record | {"seconds": seconds}):
@@ -299,7 +302,7 @@ class _Program:
         order_of = dict(zip(seeds, orders.to(self.device), strict=True))
         ordered = [(rows[order_of[seed]], y[order_of[seed]]) for rows, y, seed in self.streams]
         index, labels = (
-            torch.stack(each).unflatten(1, (self.n_batches, self.size)).transpose(0, 1)
+            torch.unflatten(torch.stack(each), 1, (self.n_batches, self.size)).transpose(0, 1)
             for each in zip(*ordered, strict=True)
         )
         done = self.epoch * self.n_batches
@@ -308,7 +311,7 @@ class _Program:
         numbers = self.step.update.numbers(factors[:, None] * self.rates, self.decays, done)
         weight = np.array(average_weights(self.options.average, done, self.n_batches))
         numbers.append(np.broadcast_to(weight[:, None], numbers[0].shape))
-        return index, labels, torch.from_numpy(np.stack(numbers, 1)[..., None]).to(self.step.rows)
+        return index, labels, torch.as_tensor(np.stack(numbers, 1)[..., None]).to(self.step.rows)
 
     @torch.no_grad()
     def _evaluate(self, index: Tensor, labels: Tensor) -> list[float]:
@@ -317,9 +320,9 @@ class _Program:
         averaged = self.networks.split(self.step.averages)
         # few examples at once, because the activations of images need much memory
         size = min(max(1, 2**18 // len(index)), 4096)
-        parts = index.split(size, dim=1)
+        parts = torch.split(index, size, dim=1)
         logits = torch.cat([self.step.logits(averaged, part) for part in parts], 1)
-        return self.losses.held_out(logits, labels).tolist()
+        return cast("Any", self.losses.held_out(logits, labels)).tolist()
 
     def _train(self, mode: bool) -> None:
         self.networks.module.train(mode)
@@ -341,7 +344,7 @@ def _pool(examples: Sequence[Examples]) -> tuple[Tensor, list[Tensor]]:
     """Concatenate all distinct input tensors, and find the rows of each member in the result."""
     distinct: dict[Hashable, tuple[int, Tensor]] = {}
     n = 0
-    places = []
+    places: list[Tensor] = []
     for each in examples:
         X = each.X if each.more is None else torch.cat([each.X, each.more])
         key = (X.data_ptr(), X.shape, X.stride())

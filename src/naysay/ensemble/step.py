@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
+from torch.nn.modules.conv import _ConvNd  # pyright: ignore[reportPrivateUsage]
 
 from naysay.functional.columns import can_stack, stack_columns
 from naysay.losses.protocol import TrainingLoss
@@ -101,7 +102,7 @@ class Networks:
         buffers = [dict(each.named_buffers()) for each in networks]
         self.buffers = {name: torch.stack([each[name] for each in buffers]) for name in buffers[0]}
         self.forward: Callable[[dict[str, Tensor], Tensor], Tensor]
-        convolves = any(isinstance(module, nn.modules.conv._ConvNd) for module in first.modules())
+        convolves = any(isinstance(module, _ConvNd) for module in first.modules())
         # of the class itself: one that inherits forward_many may compute something else in forward
         defines_many = "forward_many" in vars(type(first))
         if defines_many and (device.type == "cuda" or not convolves):
@@ -124,7 +125,7 @@ class Networks:
 
     def split(self, rows: Tensor) -> list[Tensor]:
         """Split rows of weights into views, one per parameter, of shape (n_networks, …)."""
-        parts = []
+        parts: list[Tensor] = []
         start = 0
         for shape in self.shapes.values():
             parts.append(rows[:, start : start + shape.numel()].view(-1, *shape))
@@ -154,7 +155,7 @@ class Networks:
         if not self.streams:
             return torch.stack([one(number) for number in range(len(inputs))])
         here = torch.cuda.current_stream()
-        logits = []
+        logits: list[Tensor] = []
         for number, stream in enumerate(self.streams):
             stream.wait_stream(here)
             with torch.cuda.stream(stream):
@@ -212,7 +213,8 @@ class Losses:
         if len(calls) == 1:
             return _each(calls[0], logits, labels)
         sizes = [size for size, _ in self.parts]
-        parts = zip(calls, logits.split(sizes), labels.split(sizes), strict=True)
+        of_logits, of_labels = torch.split(logits, sizes), torch.split(labels, sizes)
+        parts = zip(calls, of_logits, of_labels, strict=True)
         return torch.cat([_each(*part) for part in parts])
 
 
@@ -280,7 +282,7 @@ class ManyStep:
 
     def logits(self, parameters: Sequence[Tensor], index: Tensor) -> Tensor:
         """Compute logits (n_networks, N, K) of the examples with indices (n_networks, N)."""
-        inputs = self.X.index_select(0, index.flatten()).unflatten(0, index.shape)
+        inputs = torch.unflatten(self.X.index_select(0, index.flatten()), 0, index.shape)
         with torch.autocast(inputs.device.type, torch.bfloat16, enabled=self.options.bfloat16):
             return self.networks(parameters, inputs.float()).float()
 
@@ -302,7 +304,7 @@ class ManyStep:
         with torch.no_grad():
             _torch._foreach_copy_(self.gradients, gradients)
             if self.options.max_norm is not None:
-                norms = torch.linalg.vector_norm(self.gradient, dim=1, keepdim=True)
+                norms = _torch.linalg.vector_norm(self.gradient, dim=1, keepdim=True)
                 self.gradient *= (self.options.max_norm / (norms + 1e-6)).clamp_max(1)
             self.update(self.rows, self.gradient, of_update)
             self.averages.lerp_(self.rows, of_average)

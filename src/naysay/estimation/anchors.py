@@ -237,7 +237,7 @@ def _corners(probs: Probs, n_corners: int) -> Floats:
     # squared distances from the span, in float64 because they are repeatedly subtracted
     squares = np.einsum("ij,ij->i", probs, probs, dtype=np.float64)
     directions = np.zeros((0, probs.shape[1]))
-    corners = []
+    corners: list[Floats] = []
     for _ in range(n_corners):
         farthest = probs[squares.argmax()].astype(np.float64)
         residual = farthest - (directions @ farthest) @ directions

@@ -181,8 +181,9 @@ class _Posterior:
         squares = np.where(fixed, 0, (estimate - self.mean) ** 2 * precision)
         n_free = np.maximum((~fixed).sum(axis=1) - 1, 1)  # of each row, which sums to 1
         of_row = squares.sum(axis=1) / n_free
-        of_all = squares.sum() / n_free.sum()
-        left = max(abs(1 - of_all) / max(1, of_all), min(1.0, 2 * np.sqrt(2 / n_free.sum())))
+        of_all = float(squares.sum() / n_free.sum())
+        noise = float(2 * np.sqrt(2 / n_free.sum()))
+        left = max(abs(1 - of_all) / max(1, of_all), min(1.0, noise))
         is_far = of_row > 1 + 2 * np.sqrt(2 / n_free)
         shares = np.where(is_far, np.maximum(left, 1 - 1 / np.maximum(of_row, 1)), left)[:, None]
         mean = estimate + shares * (self.mean - estimate)
@@ -226,7 +227,8 @@ def _posterior(
         scale = vectors * np.sqrt(np.maximum(values, 0))
         normal[:, :, label] = rng.standard_normal((n_samples, len(Q))) @ scale.T
     # condition on rows that sum to 1: subtract the excess in proportion to the covariance
-    share = np.linalg.pinv(np.sum(covariances, axis=0), hermitian=True)
+    total: Floats = np.sum(covariances, axis=0)
+    share = np.linalg.pinv(total, hermitian=True)
     excess = normal.sum(axis=2) @ share
     variance = np.empty_like(Q)
     for label, covariance in enumerate(covariances):

@@ -14,6 +14,9 @@ therefore replaced by p^(1/T) w, divided by its sum, with a temperature T and cl
 are fitted too.
 """
 
+# X and Q are variables, although they are in upper case
+# pyright: reportConstantRedefinition=false
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -116,8 +119,11 @@ def best_calibration(rows: Rows, fitter: Callable[..., Fit]) -> Calibration:
     penalty = 0.5 * np.log(len(rows.probs))
 
     def search(fit_weights: bool) -> tuple[float, Fit]:
-        found: Any = minimize_scalar(
-            lambda log: -at(float(np.exp(log)), fit_weights).log_likelihood,
+        def loss(log_temperature: float) -> float:
+            return -at(float(np.exp(log_temperature)), fit_weights).log_likelihood
+
+        found = minimize_scalar(
+            loss,
             bounds=np.log(_TEMPERATURES),
             method="bounded",
             options={"xatol": 0.1},

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData
@@ -65,23 +65,28 @@ class RunRecord:
     accuracy: float
     seconds: float
     device: str
-    estimates: Mapping[str, float] = field(default_factory=dict)
-    q_error: Mapping[str, float] = field(default_factory=dict)
-    chosen: Mapping[str, Any] = field(default_factory=dict)
-    matrices: Mapping[str, list[list[float]]] = field(default_factory=dict)
+    estimates: Mapping[str, float] = field(default_factory=dict[str, float])
+    q_error: Mapping[str, float] = field(default_factory=dict[str, float])
+    chosen: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    matrices: Mapping[str, list[list[float]]] = field(default_factory=dict[str, list[list[float]]])
     history: list[dict[str, float]] = field(default_factory=list)
-    versions: Mapping[str, str | None] = field(default_factory=dict)
+    versions: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
     git_commit: str | None = None
     time: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """Convert the record to plain values, with the hash of its spec, seed and a checksum."""
-        values = {name: value for name, value in vars(self).items() if name != "spec"}
-        plain = {
+        values: dict[str, Any] = {
+            name: value for name, value in vars(self).items() if name != "spec"
+        }
+        plain: dict[str, Any] = {
             "hash": self.spec.hash,
             "seed": self.spec.trial,
             "spec": self.spec.as_json(),
-            **{name: dict(v) if isinstance(v, Mapping) else v for name, v in values.items()},
+            **{
+                name: dict(cast("Mapping[str, Any]", v)) if isinstance(v, Mapping) else v
+                for name, v in values.items()
+            },
         }
         return plain | {"checksum": _checksum(plain)}
 
@@ -120,11 +125,13 @@ def _is_number(value: Any) -> bool:
 
 
 def _maps_to(is_valid: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, dict) and all(map(is_valid, value.values()))
+    return lambda value: (
+        isinstance(value, dict) and all(map(is_valid, cast("dict[str, Any]", value).values()))
+    )
 
 
 def _lists(is_valid: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, list) and all(map(is_valid, value))
+    return lambda value: isinstance(value, list) and all(map(is_valid, cast("list[Any]", value)))
 
 
 def _is_text(value: Any) -> bool:
@@ -170,7 +177,7 @@ class RecordFile:
             *lines, tail = check_ordinary(self.path).read_bytes().split(b"\n")
         except FileNotFoundError:
             return []
-        records = []
+        records: list[RunRecord] = []
         for number, line in enumerate([*lines, tail] if _is_whole(tail) else lines, start=1):
             try:
                 records.append(RunRecord.from_json(_parse(line)))
@@ -241,7 +248,7 @@ def _parse(line: bytes) -> dict[str, Any]:
         raise InvalidData(f"This is not JSON: {problem}.") from None
     if not isinstance(values, dict):
         raise InvalidData("This is not a record of a run: a record is a JSON object.")
-    return values
+    return cast("dict[str, Any]", values)
 
 
 def _is_whole(tail: bytes) -> bool:

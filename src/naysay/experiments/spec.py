@@ -1,11 +1,14 @@
 """RunSpec: all settings that determine the result of a run, with a stable hash."""
 
+# callers and files may have anything, and get a clear error
+# pyright: reportUnnecessaryIsInstance=false
+
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput
@@ -77,7 +80,7 @@ class RunSpec:
     n_test: int | None = None
     anchors: int = 0
     labels: int | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def __post_init__(self) -> None:
         if self.knows not in KNOWS:
@@ -149,9 +152,9 @@ _KINDS: dict[str, Any] = {
 def _canonical(value: Any) -> Any:
     """Convert a value to the form that JSON returns: lists for tuples, and 1 for 1.0."""
     if isinstance(value, Mapping):
-        return {str(name): _canonical(each) for name, each in value.items()}
+        return {str(k): _canonical(v) for k, v in cast("Mapping[Any, Any]", value).items()}
     if isinstance(value, list | tuple):
-        return [_canonical(each) for each in value]
+        return [_canonical(each) for each in cast("Sequence[Any]", value)]
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return value

@@ -71,7 +71,7 @@ class TrainingRecipe:
     """
 
     options: Mapping[str, Any]
-    where: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    where: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     trials: int
     first_trial: int = 0  # the trials before it were used in development; they are not shown
     developed_on: tuple[int, ...] = ()  # trials that are shown, and marked, although they were
@@ -170,7 +170,7 @@ def make_cells(
     Either the columns or the rows are methods; the others are tasks. `tasks` has the fields of a
     spec for each task, and optionally ``not_run``, see `Cell`.
     """
-    cells = []
+    cells: list[Cell] = []
     for row, figures in rows.items():
         for column, text in zip(columns, figures, strict=True):
             method, task = (row, column) if row in METHOD_FIELDS else (column, row)
@@ -214,7 +214,7 @@ class Plan:
         """
         seconds_of = {record.spec.hash: record.seconds for record in records}
         seen: set[str] = set()
-        rows = []
+        rows: list[dict[str, Any]] = []
         for suite, runs in self.suites:
             hashes = dict.fromkeys(spec.hash for _, spec in runs)
             n_to_do = len(hashes.keys() - seen - seconds_of.keys())

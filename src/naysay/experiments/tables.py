@@ -164,7 +164,7 @@ def summarise_records(
             developed_on=any(record.spec.trial in chosen.developed_on for record in found),
         )
 
-    results = []
+    results: list[SuiteResult] = []
     for suite, recipe in itertools.product(suites, recipes):
         if recipe not in suite.recipes:
             continue
@@ -215,7 +215,7 @@ def compare(
 
 def markdown(results: Iterable[SuiteResult]) -> str:
     """Format tables in Markdown: our results, the differences, and the published figures."""
-    blocks = []
+    blocks: list[str] = []
     for result in results:
         suite = result.suite
         lines = [
@@ -243,7 +243,7 @@ def _markdown_cell(result: CellResult | None) -> str:
 
 def latex(results: Iterable[SuiteResult]) -> str:
     """Format tables in LaTeX (booktabs): our results, the published ones, and the differences."""
-    blocks = []
+    blocks: list[str] = []
     for result in results:
         suite = result.suite
         lines = [

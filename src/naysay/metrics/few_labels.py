@@ -244,7 +244,8 @@ def estimate_improvement(
 
     gain_of_earlier, chances_of_earlier = evaluate(earlier)
     logs = np.log(np.maximum(probs, 1e-300))
-    gains, scores = [], []
+    gains: list[float] = []
+    scores: list[float] = []
     for temperature in _TEMPERATURES:
         gain, chances = evaluate(softmax(logs / temperature, axis=1))
         for share in _SHARES:

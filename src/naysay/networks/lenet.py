@@ -67,7 +67,7 @@ class LeNet5(ImageNetwork):
         images = pad((inputs - mean).div_(scale), (2, 2, 2, 2))
         for name in ("layers.0", "layers.3"):
             maps = _convolve(images, state[f"{name}.weight"])
-            images = max_pool2d(maps.flatten(0, 1), 2).unflatten(0, maps.shape[:2])
+            images = torch.unflatten(max_pool2d(maps.flatten(0, 1), 2), 0, maps.shape[:2])
             images = (images + state[f"{name}.bias"][:, None, :, None, None]).relu_()
         hidden = images.flatten(2).mT
         for name in ("layers.7", "layers.9", "last"):
@@ -84,7 +84,7 @@ def _convolve(images: Tensor, weight: Tensor) -> Tensor:
     weights once for each position along the row.
     """
     n_networks, n_images = images.shape[:2]
-    rows = cast("Tensor", _UnfoldRows.apply(images, weight.shape[-1]))
+    rows: Tensor = cast("Any", _UnfoldRows).apply(images, weight.shape[-1])
     products = torch.bmm(rows.flatten(1, 2).flatten(2), _unroll_weights(weight, images.shape[-1]))
     per_row = (n_networks, n_images, rows.shape[2], weight.shape[1], -1)
     return products.view(per_row).transpose(2, 3)
@@ -99,7 +99,7 @@ def _unroll_weights(weight: Tensor, width: int) -> Tensor:
     n_places = width - weight.shape[-1] + 1
     longer = pad(weight, (0, n_places))
     repeated = longer[..., None, :].expand(*longer.shape[:-1], n_places, -1).flatten(-2)
-    shifted = repeated[..., : n_places * width].unflatten(-1, (n_places, width))
+    shifted = torch.unflatten(repeated[..., : n_places * width], -1, (n_places, width))
     return shifted.permute(0, 2, 3, 5, 1, 4).flatten(1, 3).flatten(2)
 
 

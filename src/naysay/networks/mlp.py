@@ -47,7 +47,7 @@ class Linear(nn.Linear):
             and inputs.dtype is self.weight.dtype is torch.float32
             and torch.is_grad_enabled()
             and not torch.is_autocast_enabled("cpu")
-            and not torch._C._are_functorch_transforms_active()
+            and not torch._C._are_functorch_transforms_active()  # pyright: ignore[reportPrivateUsage]
         )
 
 

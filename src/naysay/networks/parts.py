@@ -38,7 +38,7 @@ def mean_and_scale(inputs: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tenso
     """
     n_seen = 0
     mean = squares = torch.zeros((), dtype=torch.float64, device=inputs.device)
-    for chunk in inputs.split(max(1, _CHUNK // max(1, inputs[:1].numel()))):
+    for chunk in torch.split(inputs, max(1, _CHUNK // max(1, inputs[:1].numel()))):
         values = chunk.double()
         chunk_mean = values.mean(axes, keepdim=True)
         n = values.numel() // chunk_mean.numel()

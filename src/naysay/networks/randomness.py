@@ -48,7 +48,7 @@ class Dropout(nn.Dropout):
 
 class _DrawPrivately(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        given = kwargs or {}
+        given: dict[str, Any] = kwargs or {}
         chosen = generator()
         is_random = torch.Tag.nondeterministic_seeded in func.tags
         if chosen is None or not is_random or given.get("generator") is not None:
@@ -95,5 +95,7 @@ def _draws_nothing(module: nn.Module) -> bool:
     return kind.startswith("torch.nn.modules.") and kind.rpartition(".")[2] in _WITHOUT_DRAWS
 
 
-_WITHOUT_DRAWS = {"batchnorm", "container", "conv", "flatten", "linear", "normalization", "pooling"}
-_WITHOUT_DRAWS |= {"activation", "instancenorm", "padding", "pixelshuffle", "upsampling"}
+_WITHOUT_DRAWS = {
+    *("batchnorm", "container", "conv", "flatten", "linear", "normalization", "pooling"),
+    *("activation", "instancenorm", "padding", "pixelshuffle", "upsampling"),
+}

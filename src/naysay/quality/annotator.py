@@ -255,7 +255,7 @@ class _Answers:
         likelihood = np.einsum("ik,ik->i", rows, values[label])
         possible = likelihood > _IMPOSSIBLE
         inverse = np.where(possible, 1 / np.where(possible, likelihood, 1), 0)
-        starts = np.searchsorted(label, np.arange(label[0], label[-1] + 2))
+        starts = np.searchsorted(label, np.arange(int(label[0]), int(label[-1]) + 2))
         shape = (len(starts) - 1, len(label))
         by_label = csr_array((inverse.astype(rows.dtype), np.arange(len(label)), starts), shape)
         return int(label[0]), by_label @ rows

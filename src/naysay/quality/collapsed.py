@@ -1,7 +1,7 @@
 """Find classes that a model hardly predicts, confuses, or predicts under another name."""
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -213,7 +213,7 @@ def _findings(
     others = composition - np.diag(composition.diagonal())  # row k: predicted as k
     crowded = np.flatnonzero(np.maximum(others, 0).sum(axis=1) > 1 + _ROUNDING)
     if len(crowded) or np.maximum(prior, 0).sum() > 1 + _ROUNDING:
-        names = tuple(classes[k] for k in crowded[:1])
+        names = tuple(classes[int(k)] for k in crowded[:1])
         whole = f"what is predicted as {names[0]!r}" if names else "these examples"
         text = (
             f"Q does not describe these labels: by it, {'other' if names else 'the'} classes would "
@@ -221,7 +221,7 @@ def _findings(
         )
         return [Finding("matrix", names, text)]  # all other findings depend on Q
     dead = shares < _DEAD * prior
-    found = []
+    found: list[Finding] = []
     for k in np.flatnonzero(dead).tolist():
         holder = int(others[:, k].argmax())
         names = (classes[k], classes[holder])
@@ -285,7 +285,7 @@ def _lost_classes(
     lost = np.flatnonzero(sizes < _DEAD * sizes.sum() / n_classes).tolist()
     if n_classes > _MAX_CLASSES:
         return []
-    found = []
+    found: list[Finding] = []
     rng = np.random.default_rng(0)
     for k in lost:
         groups = np.flatnonzero(sizes > sizes[k] / _DEAD)
@@ -335,13 +335,14 @@ def _mixed_pairs(
     seem right, which hardly depends on the labels that show the share of another class. With
     hundreds of classes, chance alone makes many pairs seem mixed, and only the clearest are tested.
     """
-    n_classes, found = len(Q), []
+    n_classes, found = len(Q), list[Finding]()
     is_doubtful = composition.diagonal() < _DOUBTFUL
     n_pairs, n_doubtful = (n * (n - 1) / 2 for n in (n_classes, is_doubtful.sum()))
     seems_mixed = np.argwhere(np.triu(np.minimum(composition, composition.T) > _MERGED, 1))
     clear = np.minimum(composition, composition.T) * np.sqrt(counts.sum(axis=1))
     order = np.argsort(-np.minimum(clear, clear.T)[*seems_mixed.T], kind="stable")
-    for k, other in seems_mixed[order[: max(10, int(1e10 / n_classes**3))]].tolist():
+    tested = seems_mixed[order[: max(10, int(1e10 / n_classes**3))]].tolist()
+    for k, other in cast("list[tuple[int, int]]", tested):
         both = [(k, other), (other, k)]
         statistic = sum(_excess(counts[i], Q, j, _MERGED)[0] for i, j in both)
         p_value = chdtrc(1, statistic) / 2 + chdtrc(2, statistic) / 4

@@ -88,7 +88,7 @@ class WrongLabels:
 
     def to_frame(self, library: str | None = None) -> Any:
         """Convert to a data frame of pandas or polars, one row per label, most doubtful first."""
-        names = [self.classes[label] for label in self.labels]
+        names = [self.classes[int(label)] for label in self.labels]
         columns = {"example": self.indices, "not": names, "probability": self.probabilities}
         return make_frame(columns, library)
 
@@ -370,7 +370,8 @@ def _terms(
     or, without `example`, of all.
     """
     terms = np.empty((3, len(labels)))
-    for matrix in np.unique(which).tolist():
+    used: list[int] = np.unique(which).tolist()
+    for matrix in used:
         labelled = np.flatnonzero(which == matrix)
         if example is None or calibration is None:
             terms[:, labelled] = split[matrix].terms(probs, labels[labelled])
@@ -390,9 +391,9 @@ def _posterior(
     which: NDArray[np.integer[Any]],
 ) -> tuple[Floats, Floats, Floats]:
     """Compute the weight of each temperature, share and scale; the scales; the class shares."""
-    used = np.unique(which).tolist()
-    largest_scale = _MAX_RATE / max(split[each].rates.max() for each in used)
-    scales = _SCALES[: max(np.searchsorted(_SCALES, largest_scale), _ONE + 1)]
+    used: list[int] = np.unique(which).tolist()
+    largest_scale = _MAX_RATE / max(float(split[each].rates.max()) for each in used)
+    scales = _SCALES[: max(int(np.searchsorted(_SCALES, largest_scale)), _ONE + 1)]
     shares_of_classes = np.empty((len(_TEMPERATURES), probs.shape[1]))
     log_weights = np.empty((len(_TEMPERATURES), len(_SHARES), len(scales)))
     for t, temperature in enumerate(_TEMPERATURES):

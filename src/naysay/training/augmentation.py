@@ -57,17 +57,18 @@ def crop(images: Tensor, padding: int = 2) -> Tensor:
     """
     n, _, height, width = _image_shape(images)
     padding = min(padding, height - 1, width - 1)
-    drawn = {"device": images.device, "generator": generator()}
-    shift = torch.randint(-padding, padding + 1, (2, n, 1), **drawn)
+    low, high, chosen = -padding, padding + 1, generator()
+    shift = torch.randint(low, high, (2, n, 1), generator=chosen, device=images.device)
     rows = _mirrored(shift[0] + torch.arange(height, device=images.device), height)
     columns = _mirrored(shift[1] + torch.arange(width, device=images.device), width)
     pixel = (rows[:, :, None] * width + columns[:, None, :]).flatten(1)
     if images.is_contiguous(memory_format=torch.channels_last):
         flat = images.movedim(1, -1).flatten(1, 2)
         moved = flat.gather(1, pixel[:, :, None].expand_as(flat))
-        return moved.unflatten(1, (height, width)).movedim(-1, 1)
+        return torch.unflatten(moved, 1, (height, width)).movedim(-1, 1)
     flat = images.flatten(2)
-    return flat.gather(2, pixel[:, None].expand_as(flat)).unflatten(2, (height, width))
+    moved = flat.gather(2, pixel[:, None].expand_as(flat))
+    return torch.unflatten(moved, 2, (height, width))
 
 
 def flip(images: Tensor) -> Tensor:

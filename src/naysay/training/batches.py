@@ -71,7 +71,7 @@ class Examples:
         A part has at most `most` examples and at most `numbers` values, or one example.
         """
         at_once = max(1, min(most, numbers // max(1, self.X[:1].numel())))
-        for part in torch.arange(len(self)).split(at_once):
+        for part in torch.split(torch.arange(len(self)), at_once):
             yield self.pick(self.rows_of(part)).to(self.device)
 
 
@@ -117,7 +117,8 @@ def epoch_order(n: int, total: int, seed: int, epoch: int, window: int | None = 
 def _windows(n: int, window: int, generator: torch.Generator) -> Iterator[Tensor]:
     """Draw the order of the examples of each window."""
     size = max(1, window // _BLOCKS)
-    for blocks in torch.randperm(math.ceil(n / size), generator=generator).split(_BLOCKS):
+    order = torch.randperm(math.ceil(n / size), generator=generator)
+    for blocks in torch.split(order, _BLOCKS):
         inside = (blocks[:, None] * size + torch.arange(size)).flatten()
         inside = inside[inside < n]
         yield inside[torch.randperm(len(inside), generator=generator)]
@@ -132,9 +133,9 @@ def batches(examples: Examples, order: Tensor, size: int) -> Iterator[tuple[Tens
     def send(part: Tensor) -> Tensor:
         return examples.pick(part).pin_memory().to(examples.device, non_blocking=True)
 
-    for part in order.split(size * _AT_ONCE):
-        labels = examples.labels[part.to(examples.device)].split(size)
-        rows = examples.rows_of(part).split(size)
+    for part in torch.split(order, size * _AT_ONCE):
+        labels = torch.split(examples.labels[part.to(examples.device)], size)
+        rows = torch.split(examples.rows_of(part), size)
         inputs = map(examples.pick, rows) if examples.on_device else fetch_ahead(send, rows)
         yield from zip(inputs, labels, strict=True)
 

@@ -158,8 +158,8 @@ def _seeded_epoch(
             yield
         return
     devices = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
-        torch.manual_seed(seed)
+    with torch.random.fork_rng(devices=devices):  # pyright: ignore[reportUnknownMemberType]
+        torch.manual_seed(seed)  # pyright: ignore[reportUnknownMemberType]
         yield
 
 
@@ -235,8 +235,14 @@ def fit(
     shared = objective if n_processes == 1 else DistributedDataParallel(objective)
     averages = Averages(objective, options.average, device)
     make_step = CapturedStep if on_gpu and options.capture and n_processes == 1 else Step
-    hooks = {"max_norm": options.max_norm, "set_progress": module.set_progress}
-    step = make_step(shared, optimiser, averages, examples, **hooks)
+    step = make_step(
+        shared,
+        optimiser,
+        averages,
+        examples,
+        max_norm=options.max_norm,
+        set_progress=module.set_progress,
+    )
     evaluated_network, evaluated_loss = copy.deepcopy((network, module))
     evaluated = nn.ModuleDict({"network": evaluated_network, "loss": evaluated_loss}).eval()
 

@@ -27,7 +27,7 @@ def rank() -> int:
 def mean(value: Tensor) -> float:
     """Average a value over all processes."""
     if count() > 1:
-        distributed.all_reduce(value)
+        distributed.all_reduce(value)  # pyright: ignore[reportUnknownMemberType]
         value /= count()
     return value.item()
 
@@ -60,7 +60,7 @@ def check_same(facts: dict[str, Any]) -> None:
     if count() == 1:
         return
     of_all: list[Any] = [None] * count()
-    distributed.all_gather_object(of_all, facts)
+    distributed.all_gather_object(of_all, facts)  # pyright: ignore[reportUnknownMemberType]
     if different := [name for name in facts if any(each[name] != facts[name] for each in of_all)]:
         raise InvalidInput(
             "Processes that train together must have the same arguments. They differ in "

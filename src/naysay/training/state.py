@@ -3,10 +3,10 @@
 import json
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -88,9 +88,9 @@ def _of_value(value: Any) -> Any:
     if isinstance(value, partial):
         return [_of_value(value.func), _of_value(value.args), _of_value(value.keywords)]
     if isinstance(value, Mapping):
-        return {str(name): _of_value(each) for name, each in value.items()}
+        return {str(k): _of_value(v) for k, v in cast("Mapping[Any, Any]", value).items()}
     if isinstance(value, list | tuple):
-        return [_of_value(each) for each in value]
+        return [_of_value(each) for each in cast("Sequence[Any]", value)]
     if isinstance(value, Tensor | np.ndarray):
         return _checksum(value)
     if isinstance(value, TransitionMatrix) and not value.is_uniform:
@@ -133,12 +133,13 @@ def read_checkpoint(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]
     if not Path(path).exists():
         return None
     try:
-        with safe_open(check_ordinary(Path(path)), framework="pt") as file:
-            metadata = file.metadata() or {}
+        opened: Any = safe_open(check_ordinary(Path(path)), framework="pt")
+        with opened as file:
+            metadata: dict[str, str] = file.metadata() or {}
             if metadata.get("format") != _FORMAT:
                 raise ValueError("it is a file of another kind")
             names = file.keys()  # the file is not a dict and cannot be iterated over
-            tensors = {name: file.get_tensor(name) for name in names}
+            tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in names}
         if metadata["checksum"] != str(_content_checksum(metadata["facts"], tensors)):
             raise ValueError("it is damaged")
         return tensors, json.loads(metadata["facts"])

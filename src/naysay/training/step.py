@@ -161,7 +161,7 @@ def compiler(compiled: bool) -> Callable[[Any], Any]:
 
     Code is compiled for each batch size: there are few, and code for all sizes is slower.
     """
-    return partial(torch.compile, dynamic=False) if compiled else lambda work: work
+    return partial(_torch.compile, dynamic=False) if compiled else lambda work: work
 
 
 def average_weights(decay: float, first_step: int, n_steps: int) -> list[float]:
@@ -196,8 +196,9 @@ class Averages:
         # tensors that reads its weight from the device without synchronising.
         for average, value in zip(self.averages, self.current, strict=True):
             average.grad = value
-        settings = {"lr": self.weight, "weight_decay": 1.0, "maximize": True, "fused": True}
-        self.by_ascent = torch.optim.SGD(self.averages, **settings)
+        self.by_ascent = torch.optim.SGD(
+            self.averages, lr=self.weight, weight_decay=1.0, maximize=True, fused=True
+        )
         self.can_sync = device.type == "cpu"  # reading a number there costs nothing
 
     def begin_epoch(self, n_steps: int) -> list[float]:
@@ -210,7 +211,7 @@ class Averages:
         if self.can_sync:
             _torch._foreach_lerp_(self.averages, self.current, self.weight.item())
         else:
-            self.by_ascent.step()
+            self.by_ascent.step()  # pyright: ignore[reportUnknownMemberType]
 
     def state(self) -> dict[str, Tensor]:
         """Copy the averages by name, and the integer buffers, which are not averaged."""

@@ -46,7 +46,7 @@ def read_matrices(
         raise InvalidTransitionMatrix(
             f"{folder} must be a folder with one CSV file per annotator. It has none."
         )
-    matrices = {}
+    matrices: dict[str, TransitionMatrix] = {}
     for file in files:
         try:
             Q = TransitionMatrix.read(file, allow_diagonal=allow_diagonal)

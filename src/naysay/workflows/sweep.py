@@ -256,7 +256,7 @@ def _try(
                 labels,
                 cv=[splits[fold]],
                 params=about,
-                error_score="raise",  # pyright: ignore[reportArgumentType] - a text is allowed
+                error_score="raise",
             )
         except (NaysayError, ValueError, RuntimeError) as error:  # others may succeed
             return error

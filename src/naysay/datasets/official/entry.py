@@ -305,10 +305,11 @@ def read_checked(file: FoundFile, *, at_most: int = MOST_BYTES) -> tuple[bytes, 
     content = read_content(file, at_most=at_most)
     md5, official = md5_of(content), file.official
     checked = "counts"
-    for kind, published, compute in (
+    hashes: list[tuple[str, str | None, Callable[[bytes], str]]] = [
         ("published md5", official.md5, lambda _: md5),
         ("git sha1", official.git_sha1, git_sha1_of),
-    ):
+    ]
+    for kind, published, compute in hashes:
         if published is None:
             continue
         if (found := compute(content)) != published:

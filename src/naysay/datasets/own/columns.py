@@ -5,7 +5,7 @@ import difflib
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput
+
+if TYPE_CHECKING:
+    from naysay.datasets.own.partitions import Partitioned
 
 pc: Any = pyarrow.compute  # its functions are created at import, so type checkers do not know them
 
@@ -43,7 +46,9 @@ def find_column(
     return table.column(place)
 
 
-def check_columns(table: pa.Table, named: Iterable[tuple[str, str | None]], source: str) -> None:
+def check_columns(
+    table: "pa.Table | Partitioned", named: Iterable[tuple[str, str | None]], source: str
+) -> None:
     """Check that a table has columns, or raise one error about all that it lacks.
 
     Each name comes with the parameter that gives it. Without one, the column is one that the model
@@ -60,7 +65,7 @@ def check_columns(table: pa.Table, named: Iterable[tuple[str, str | None]], sour
         number = "a column" if len(missing) == 1 else "columns"
         rule = f"{roles} must name {number} of {source}"
     by_lower = {column.lower(): column for column in names}
-    hints = []
+    hints: list[str] = []
     for name in list(missing)[:_MOST_HINTS]:
         lower = str(name).lower()
         close = [lower] if lower in by_lower else difflib.get_close_matches(lower, by_lower)

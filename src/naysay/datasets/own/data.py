@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, compress
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -159,7 +159,9 @@ class OwnData:
         if not isinstance(self.recipe, Recipe):
             return {}
         cells = self.recipe.describe(self.X[example])
-        texts = {} if self.text is None else self.text.slice(example, 1).to_pylist()[0]
+        texts: dict[str, Any] = (
+            {} if self.text is None else self.text.slice(example, 1).to_pylist()[0]
+        )
         for name, cell in texts.items():
             words = " ".join(str(cell or "").split())
             cells[name] = words if len(words) <= _MOST_SHOWN else f"{words[:_MOST_SHOWN]}…"
@@ -416,7 +418,7 @@ def _lists_of_offered(
     order = np.argsort(offered_row, kind="stable")
     of_row = np.split(offered[order], np.cumsum(np.bincount(offered_row, minlength=n_rows))[:-1])
     for place, (at, chosen) in enumerate(zip(row.tolist(), label.tolist(), strict=True)):
-        listed = of_row[at].tolist()
+        listed: list[int] = cast("Any", of_row[at]).tolist()
         if listed and (chosen not in listed or len(listed) < 2):
             raise InvalidData(
                 f"A label of {source} must be one of the classes that were offered, at least 2. "

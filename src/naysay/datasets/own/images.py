@@ -4,6 +4,9 @@ The result is a uint8 array of shape (n, channels, height, width). All images mu
 size, unless the caller asks for one: resizing without being asked would hide that sizes differ.
 """
 
+# callers and files may have anything, and get a clear error
+# pyright: reportUnnecessaryIsInstance=false
+
 import hashlib
 import math
 import os

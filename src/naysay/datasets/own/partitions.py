@@ -126,9 +126,9 @@ class ParquetFolder(Partitioned):
 
     def __init__(self, folder: Path) -> None:
         self.source = printable(folder)
-        self.files = []  # without those that have no row
+        self.files: list[Path] = []  # without those that have no row
         self.n_rows = 0
-        schemas = []
+        schemas: list[Any] = []
         for path in find_parts(folder):
             with open_parquet(path, printable(path), encoded=True) as file:
                 if not file.metadata.num_rows:
@@ -157,7 +157,7 @@ class ParquetFolder(Partitioned):
 
     def read(self, names: Sequence[str]) -> pa.Table:
         """Read some columns of all rows into memory."""
-        parts, n_bytes = [], 0
+        parts, n_bytes = list[pa.Table](), 0
         for path in self.files:
             part = read_parquet(path, printable(path), columns=list(names), n_bytes=n_bytes)
             n_bytes += part.nbytes + text_bytes(part.columns)

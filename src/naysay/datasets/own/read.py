@@ -5,9 +5,14 @@ that have a label or a true class. `read_features` and `read_anchors` read furth
 same features.
 """
 
+# callers and files may have anything, and get a clear error
+# pyright: reportUnnecessaryIsInstance=false
+# X and Q are variables, although they are in upper case
+# pyright: reportConstantRedefinition=false
+
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -234,10 +239,9 @@ def read_own(
             folders = set(match_case(sorted(folders), sorted(folders)))
         classes = sort_names(folders) if classes is None else classes
     elif kind == "arrays":
-        cells, arrays, classes = open_arrays(Path(data), columns, classes)
-        if not isinstance(arrays, np.ndarray):
-            _check_names(arrays, {}, lists, source)
-        rows = arrays
+        cells, rows, classes = open_arrays(Path(data), columns, classes)
+        if not isinstance(rows, np.ndarray):
+            _check_names(rows, {}, lists, source)
     else:
         as_text = {*columns.values(), *categorical, *text}
         as_text.update(() if recipe is None else recipe.read_as_text)
@@ -297,14 +301,15 @@ def read_own(
             X = used.apply(examples, source=source)
             texts = examples.select(used.text)
     elif isinstance(rows, np.ndarray):
-        limit_pages(rows, memory * 1e9)
-        X = take_rows(rows, row, most_bytes=memory * 1e9)
+        pixels = cast("NDArray[np.uint8]", rows)
+        limit_pages(pixels, memory * 1e9)
+        X = take_rows(pixels, row, most_bytes=memory * 1e9)
         used = ImageRecipe(
             height=X.shape[2], width=X.shape[3], mode="L" if X.shape[1] == 1 else "RGB"
         )
     else:  # files of dropped rows are never opened
         if isinstance(rows, list):
-            paths = [rows[each] for each in row]
+            paths = [cast("list[Path]", rows)[int(each)] for each in row]
             ids = tuple(printable(path.relative_to(data).as_posix()) for path in paths)
         else:
             column = pa.chunked_array([rows])
@@ -357,7 +362,7 @@ def _read_text(table: pa.Table, column: str, role: str, source: str) -> pa.Array
 
 
 def _check_names(
-    table: pa.Table,
+    table: pa.Table | Partitioned,
     columns: Mapping[str, str],
     lists: Mapping[str, Sequence[str] | None],
     source: str,
@@ -374,7 +379,7 @@ def _check_names(
 
 
 def _feature_columns(
-    table: pa.Table,
+    table: pa.Table | Partitioned,
     columns: Mapping[str, str],
     features: Sequence[str] | None,
     ignore: Sequence[str],

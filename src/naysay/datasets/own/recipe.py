@@ -6,6 +6,9 @@ of text the features of `naysay.datasets.own.text`. The recipe keeps the medians
 words of the training data, so that new rows get the same features in the same order.
 """
 
+# callers and files may have anything, and get a clear error
+# pyright: reportUnnecessaryIsInstance=false
+
 import csv
 import io
 import re
@@ -13,7 +16,7 @@ import shlex
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +36,9 @@ from naysay.datasets.own.columns import (
 )
 from naysay.datasets.own.tables import read_table
 from naysay.datasets.own.text import EmbeddingColumn, TextColumn, fit_text, reads_as_text
+
+if TYPE_CHECKING:
+    from naysay.datasets.own.partitions import Partitioned
 
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -316,7 +322,7 @@ _MOST_REFUSED = 10  # columns that one error is about
 
 
 def fit_recipe(
-    table: pa.Table,
+    table: "pa.Table | Partitioned",
     *,
     categorical: Collection[str] = (),
     text: Collection[str] = (),
@@ -449,7 +455,7 @@ def _fit_categorical(
     if not len(seen):
         return None
     if not is_requested and all(_DATE.match(values[index]) for index in seen):
-        _refuse_dates(values[seen[0]], name, source)
+        _refuse_dates(values[int(seen[0])], name, source)
     n_known = int(counts.sum())
     is_free_text = len(seen) > MOST_CATEGORIES or (
         len(seen) > _FEW_CATEGORIES and len(seen) > n_known / 2
@@ -459,7 +465,7 @@ def _fit_categorical(
     frequent = seen[np.argsort(-counts[seen], kind="stable")][:MOST_CATEGORIES]
     return CategoricalColumn(
         name=name,
-        categories=tuple(sorted(values[index] for index in frequent)),
+        categories=tuple(sorted(values[int(index)] for index in frequent)),
         n_missing=len(codes) - n_known,
         has_other=len(seen) > len(frequent),
     )

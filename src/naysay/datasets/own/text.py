@@ -7,6 +7,9 @@ similar. The number of features is the square root of that of the texts, from 16
 models overfit many features of few examples with weak labels.
 """
 
+# callers and files may have anything, and get a clear error
+# pyright: reportUnnecessaryIsInstance=false
+
 import hashlib
 import importlib
 from collections.abc import Iterator, Mapping
@@ -221,8 +224,7 @@ def main_directions(counts: Any, n_directions: int) -> NDArray[np.float32]:
         return np.eye(n_columns, dtype=np.float32)  # there is nothing to reduce
     from sklearn.utils import extmath  # loads much of scikit-learn
 
-    options: Any = {"n_iter": 4, "random_state": 0}  # the stub takes n_iter for text
-    _, _, directions = extmath.randomized_svd(counts, n_directions, **options)
+    _, _, directions = extmath.randomized_svd(counts, n_directions, n_iter=4, random_state=0)
     return np.ascontiguousarray(directions, dtype=np.float32)
 
 
@@ -235,8 +237,7 @@ _ANALYZERS: dict[str, dict[str, Any]] = {
 def _vectoriser(analyzer: str, **options: Any) -> Any:
     from sklearn.feature_extraction.text import TfidfVectorizer  # loads much of scikit-learn
 
-    kind: Any = np.float32  # which the stub of scikit-learn does not know
-    return TfidfVectorizer(**_ANALYZERS[analyzer], sublinear_tf=True, dtype=kind, **options)
+    return TfidfVectorizer(**_ANALYZERS[analyzer], sublinear_tf=True, dtype=np.float32, **options)
 
 
 def _clean(cells: pa.ChunkedArray, name: str, source: str) -> pa.Array:
