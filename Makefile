@@ -76,7 +76,9 @@ test-dist: dist ## install the wheel in a new environment, without this folder, 
 	"$$apart/venv/bin/python" -m pytest $(DIST_TESTS)
 
 sbom: dist ## the software bill of materials of the wheel and what it installs, in sbom/
-	mkdir -p sbom; $(APART); $(BIN)/cyclonedx-py environment --pyproject pyproject.toml --mc-type library \
+	mkdir -p sbom; $(APART); version=$$(echo dist/*.whl | cut -d - -f 2); \
+	sed "s/^dynamic = .*/version = \"$$version\"/" pyproject.toml > "$$apart/pyproject.toml"; \
+	$(BIN)/cyclonedx-py environment --pyproject "$$apart/pyproject.toml" --mc-type library \
 		--output-reproducible -o sbom/naysay.cdx.json "$$apart/venv"
 
 workflows: $(VENV)/installed-release ## check the workflows of GitHub

@@ -4,6 +4,7 @@ import importlib
 import json
 import pkgutil
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -69,6 +70,16 @@ def test_tools_of_a_release_are_pinned():
     (tools,) = re.findall(r"\$\(PIP\) (build .*)", makefile)
     pinned = re.findall(r"^([\w.-]+)==", (ROOT / "constraints.txt").read_text("utf-8"), re.M)
     assert {*tools.split()} <= set(pinned)
+
+
+def test_the_bill_of_materials_states_the_version():
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    (edit,) = re.findall(r'sed "(s/.dynamic.*?[^\\])" pyproject.toml', makefile)
+    edit = edit.replace('\\"', '"').replace("$$version", "1.2.3")
+    edited = subprocess.check_output(["sed", edit, ROOT / "pyproject.toml"], text=True)
+    project = tomllib.loads(edited)["project"]
+    assert (project["version"], "dynamic" in project) == ("1.2.3", False)
+    assert '--pyproject "$$apart/pyproject.toml"' in makefile
 
 
 def test_the_version_is_the_same_everywhere():
