@@ -157,7 +157,7 @@ def describe_few_anchors(labels: NDArray[np.int64], names: Sequence[str]) -> str
     number = f"{least} anchor{'' if least == 1 else 's'}"
     if least < most:
         number = f"{least} to {most} anchors"
-    listed = shorten([names[index] for index in few])
+    listed = shorten([names[int(index)] for index in few])
     of, rows = ("class", "its row") if len(few) == 1 else ("each of", "these rows")
     return (
         f"Q was estimated from {number} for {of} {listed}, so that {rows} may be far off. "

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,9 +154,11 @@ class Summary:
         for name, value in vars(self).items():
             key = name.removeprefix("n_") if name != "n_repeated" else "repeated_answers"
             if isinstance(value, Mapping):
-                figures[key] = {str(each): value[each] for each in value}
+                mapping = cast("Mapping[Any, Any]", value)
+                figures[key] = {str(each): mapping[each] for each in mapping}
             else:
-                figures[key] = list(value) if isinstance(value, tuple) else value
+                is_tuple = isinstance(value, tuple)
+                figures[key] = list(cast("tuple[Any, ...]", value)) if is_tuple else value
         return {
             **figures,
             "classes": list(self.labels_per_class),
