@@ -543,7 +543,7 @@ def test_the_study_of_coverage_is_that_of_the_records():
     page = (ROOT / "docs" / "lab" / "coverage.md").read_text("utf-8")
     path = ROOT / "benchmarks" / "results" / "coverage.jsonl"
     records = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    assert min(each["seed"] for each in records) >= 248  # not those that were developed on
+    assert min(each["seed"] for each in records) >= 260  # not those that were developed on
     shown = [each for each in records if each["unknown"] is None]
     covered = [
         each["interval"][0] <= each["true_accuracy"] <= each["interval"][1] for each in shown
