@@ -351,8 +351,8 @@ class ComplementaryClassifier(ComplementaryEstimator):
             classes are `naysay.observations.Observations`.
         anchors : pair (X_anchor, y_anchor), optional
             Examples with their true classes; they may be among the examples of X. They must be
-            transformed as X is, which a ``Pipeline`` does not do: there, pass `true_labels`. A
-            warning is given if they do not look like X.
+            transformed as X is, which a ``Pipeline`` does not do: there they are refused, pass
+            `true_labels`. A warning is given if they do not look like X.
             ``transition="estimate"`` needs them, 5 or 10 of each class, and warns about few. With
             ``learn_from_anchors`` the classifier is trained on them too, for any `transition`.
         true_labels : array of shape (n,), optional
@@ -369,6 +369,7 @@ class ComplementaryClassifier(ComplementaryEstimator):
             refuse weights. Anchors that are not among X have the mean weight. Estimates of the
             matrix and of accuracies from labels count all examples equally.
         """
+        inputs.refuse_anchors_in_pipeline(anchors)
         data, messages = self._fit(
             X,
             y,

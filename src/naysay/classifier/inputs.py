@@ -1,11 +1,13 @@
 """Check labels, anchors and matrices, and turn class names into indices."""
 
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_sample_weight,
@@ -114,6 +116,25 @@ class TrainingData(NamedTuple):
     anchors: Anchors | None
     weights: NDArray[np.float64] | None  # of the examples; None if all count the same
     warnings: tuple[str, ...]
+
+
+def refuse_anchors_in_pipeline(anchors: Any) -> None:
+    """Refuse anchors that a Pipeline has passed to the calling `fit`, because it transforms only X.
+
+    They need not look unlike X: after a PCA that scales, they only have other directions.
+    """
+    frame = inspect.currentframe()
+    for _ in range(2):  # to `fit`, and to its caller
+        frame = None if frame is None else frame.f_back
+    pipeline = None if frame is None else frame.f_locals.get("self")
+    if anchors is None or not isinstance(pipeline, Pipeline):
+        return
+    if any(step not in (None, "passthrough") for _, step in pipeline.steps[:-1]):
+        raise InvalidInput(
+            "anchors cannot be passed through a Pipeline, which transforms X, but not them. Pass "
+            "true_labels=, the true classes of some examples of X, instead of anchors=, or fit "
+            "the classifier outside the Pipeline, with X and anchors transformed."
+        )
 
 
 def gather_anchors(
@@ -249,9 +270,8 @@ def warn_if_unlike(X: NDArray[Any], X_anchor: NDArray[Any], n_classes: int) -> t
         return ()
     return (
         f"The anchors do not look like X: for the median anchor, {share:.0%} of the values are "
-        "unlike those of X, as if only X had been scaled. A Pipeline transforms X, not the "
-        "anchors. Transform X_anchor as X, or pass true_labels=, the true classes of some examples "
-        "of X, instead of anchors=.",
+        "unlike those of X, as if only X had been scaled. Transform X_anchor as X, or pass "
+        "true_labels=, the true classes of some examples of X, instead of anchors=.",
     )
 
 

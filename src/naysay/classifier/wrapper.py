@@ -43,6 +43,7 @@ from naysay.classifier.inputs import (
     is_ruled_out,
     read_labels,
     read_weights,
+    refuse_anchors_in_pipeline,
     require_anchors,
     warn_if_unlike,
 )
@@ -194,7 +195,8 @@ class ComplementaryWrapper(MetaEstimatorMixin, ComplementaryEstimator):
             Complementary labels, as in `ComplementaryClassifier.fit`.
         anchors : pair (X_anchor, y_anchor), optional
             Examples with their true classes, in the same form as X. The classifier learns from
-            them, and ``transition="estimate"`` needs them, 5 or 10 of each class.
+            them, and ``transition="estimate"`` needs them, 5 or 10 of each class. A ``Pipeline``
+            does not transform them: there they are refused, pass `true_labels`.
         true_labels : array of shape (n,), optional
             True classes of the examples of X where they are known, and NaN, None or -1 elsewhere.
             These examples are anchors too.
@@ -206,6 +208,7 @@ class ComplementaryWrapper(MetaEstimatorMixin, ComplementaryEstimator):
             the likelihood that compares rounds. Anchors that are not among X have the mean weight.
             Estimates of the matrix and of the accuracy count examples of a weight above 0 equally.
         """
+        refuse_anchors_in_pipeline(anchors)
         max_rounds = check_count(self.max_rounds, "max_rounds")
         patience = check_count(self.patience, "patience")
         n_folds = check_count(self.cv, "cv", least=2)
