@@ -195,6 +195,10 @@ def test_predict_on_the_command_line(folder, model, tmp_path, whole):
     one = invoke("predict", model, folder, "--out", tmp_path / "one.parquet")
     assert one.exit_code == 0, one.output
     assert pq.read_table(tmp_path / "out").equals(pq.read_table(tmp_path / "one.parquet"))
+    refused = invoke("predict", model, tmp_path / "one.parquet", "--out", tmp_path / "three")
+    assert "one.parquet must be a folder of Parquet files" in refused.output
+    refused = invoke("predict", model, tmp_path / "none", "--out", tmp_path / "three")
+    assert "No such file or directory" in refused.output
     refused = invoke("predict", model, folder, "--out", tmp_path / "two.csv", "--ray", "local")
     assert refused.exit_code == 2
     assert "--ray needs --out FOLDER" in refused.output

@@ -59,13 +59,12 @@ def predict(
 
         naysay predict flowers-model flowers.csv --out predictions.csv
     """
-    from naysay.datasets.own.partitions import kind_of_data
     from naysay.workflows.predict import check_output_folder, check_table_path, predict_folder
 
     to_folder = out != "-" and not Path(out).suffix
     if ray is not None and not to_folder:
         raise typer.BadParameter("--ray needs --out FOLDER, with a file for each part of the data.")
-    if to_folder and kind_of_data(data) == "parquet":
+    if to_folder:
         check_output_folder(data, out)
         with (
             nullcontext() if ray is None else connect(ray),

@@ -319,6 +319,8 @@ def predict_folder(
 
 def check_output_folder(folder: str | Path, out: str | Path) -> None:
     """Check that there are Parquet files to predict for, and a folder for the results."""
+    if str(folder) != "-":
+        Path(folder).stat()  # an error if there is nothing
     if kind_of_data(folder) != "parquet":
         raise InvalidInput(
             f"To write a folder, {source_name(folder)} must be a folder of Parquet files. It is "
