@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from naysay import InvalidData, InvalidInput
-from naysay._base.task_tables import answer_table, deal_table, item_table
+from naysay._base.task_tables import answer_table, clear_errors, deal_table, item_table
 from naysay.annotation import store
 from naysay.annotation.questions import Item, Settings
 from naysay.annotation.store import LostDatabase, Task, create
@@ -336,6 +336,19 @@ def test_a_copy_has_all_and_goes_on_by_itself(tmp_path):
                 assert copy.answer(one, new_answer(question)) == "saved"
         with pytest.raises(InvalidInput, match="exists already"):
             task.copy_to(tmp_path / "copy.db")
+
+
+def test_a_value_that_a_column_cannot_hold_is_one_line(tmp_path):
+    with make_task(tmp_path) as task:
+        people(task, 1)
+        with closing(sqlite3.connect(task.name)) as other, other:
+            other.execute("UPDATE naysay_person SET joined = 'unknown'")
+        with (
+            pytest.raises(InvalidData, match="cannot be used: could not convert"),
+            clear_errors(task.name),
+        ):
+            task.copy_to(tmp_path / "copy.db")
+        assert not list(tmp_path.glob("copy.db*"))
 
 
 def test_a_copy_that_fails_leaves_nothing_behind(tmp_path, monkeypatch):

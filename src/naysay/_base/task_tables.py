@@ -13,7 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import event
-from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError, StatementError
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput, NaysayError
@@ -209,7 +209,7 @@ def clear_errors(name: str) -> Generator[None]:
             f"The database {name} must be as naysay annotate wrote it. It is damaged, or was "
             f"changed by another program: {type(error).__name__}: {shorten(str(error))}."
         ) from error
-    except DBAPIError as error:
+    except StatementError as error:  # of the database, or of a value that a column cannot hold
         reason = str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else "no reason"
         raise InvalidData(f"The database {name} cannot be used: {reason}.") from None
 
