@@ -255,6 +255,22 @@ def test_names_that_are_no_text_belong_to_no_answer(tmp_path):
     assert counts == {"added": 1, "known": 0, "left_out": 1}
 
 
+def test_fields_that_cannot_be_stored_are_refused_or_infinite(tmp_path):
+    def read(value):
+        tasks = [
+            {"data": {"x": value, "y": n}, "annotations": [annotation(name)]}
+            for n, name in enumerate(CLASSES)
+        ]
+        return read_own(write(tmp_path / "ls.json", tasks), classes=CLASSES)
+
+    with pytest.raises(InvalidData, match=r"must be JSON in UTF-8.*surrogates"):
+        read("\ud800")
+    assert read("\U0001f600").X.shape[1] == 2  # two halves of a character, in JSON
+    with pytest.raises(InvalidData, match="must contain finite numbers"):
+        read(10**400)
+    assert read("http://[/data/local-files/?d=x").X.shape[1] == 2
+
+
 def test_all_answers_survive_label_studio(tmp_path):
     lists = ((2, 0), (1, 3))
     items = [Item(str(n), {"x": n}, known="oak" if n == 1 else None) for n in range(1, 7)]

@@ -11,6 +11,7 @@ import io
 import json
 import os
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -30,6 +31,7 @@ _NO_FEATURES = ("question", "offered", "suggested", "naysay_item", "naysay_deal"
 _META = {"id", "annotation_id", "annotator", "created_at", "updated_at", "lead_time"}  # JSON-MIN
 _ABOUT = ("item", "seconds", "made")  # keys of `read_rows` that are not columns
 NO_DATA = frozenset({*_ANSWERS, *_ABOUT})  # keys of `read_rows` that are not fields of the task
+_HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
 _UPLOADED = re.compile(r"^[0-9a-f]{8}-")
 
 
@@ -116,7 +118,12 @@ def _load(path: Path, label: str | None) -> list[dict[str, Any]]:
     try:
         text = path.read_text("utf-8-sig")
         delimiter = {".csv": ",", ".tsv": "\t"}.get(path.suffix.lower())
-        tasks = json.loads(text) if delimiter is None else _from_table(text, delimiter)
+        if delimiter is None:
+            tasks = json.loads(text, parse_int=_whole_number)
+        else:
+            tasks = _from_table(text, delimiter)
+        if _HALF_CHARACTER.search(text):
+            json.dumps(tasks, ensure_ascii=False).encode()  # an error unless both halves are there
     except (ValueError, RecursionError, csv.Error) as error:
         raise InvalidData(f"{path} must be JSON in UTF-8. It cannot be read: {error}.") from None
     if isinstance(tasks, dict) and "data" in tasks:  # one task
@@ -145,6 +152,11 @@ def _load(path: Path, label: str | None) -> list[dict[str, Any]]:
                 f"export of Label Studio. Task {number} does not."
             )
     return tasks
+
+
+def _whole_number(digits: str) -> int | float:
+    """Convert digits to an integer, or to infinity if no float holds it."""
+    return int(digits) if len(digits) <= sys.float_info.max_10_exp else float(digits)
 
 
 def _from_table(text: str, delimiter: str) -> list[dict[str, Any]]:
@@ -269,8 +281,9 @@ def _cell(value: Any) -> Any:
     if isinstance(value, dict | list):
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, str) and "/data/local-files/" in value:
-        path = parse_qs(urlsplit(value).query).get("d", [""])[0]
-        return unquote(path).replace("\\", "/") or value
+        with suppress(ValueError):  # it is no address
+            path = parse_qs(urlsplit(value).query).get("d", [""])[0]
+            return unquote(path).replace("\\", "/") or value
     return value
 
 
