@@ -89,6 +89,13 @@ def test_an_empty_sheet_is_refused(tmp_path):
         read_table(tmp_path / "t.xlsx")
 
 
+def test_a_decimal_mark_is_checked_in_every_format(tmp_path):
+    write_sheet(tmp_path / "t.xlsx", [["a", "not"], ["1,5", "cat"]])
+    with pytest.raises(InvalidInput, match=r"decimal must be '\.' or ','"):
+        read_table(tmp_path / "t.xlsx", decimal="")
+    assert read_table(tmp_path / "t.xlsx", decimal=",")["a"].to_pylist() == [1.5]
+
+
 def test_an_excel_file_names_the_package_it_needs(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     write_path = tmp_path / "t.xlsx"

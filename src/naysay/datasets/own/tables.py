@@ -23,7 +23,7 @@ from naysay._base.files import (
     printable,
 )
 from naysay.datasets.own.columns import check_width, refuse_repeated, with_numbers, without_index
-from naysay.datasets.own.csv import LONGEST_ROW, parse_csv
+from naysay.datasets.own.csv import LONGEST_ROW, check_csv_options, parse_csv
 from naysay.datasets.own.formats import parse_json_lines, read_excel
 from naysay.datasets.own.parquet import read_parquet
 
@@ -53,6 +53,7 @@ def read_table(
     if is_frame(data):
         return check_table(_from_frame(data, source), source)
     kind, delimiter = find_format(data, delimiter)
+    check_csv_options(delimiter, decimal)
     if kind == "parquet":
         return check_table(read_parquet(Path(data), source), source)
     if kind == "excel":
