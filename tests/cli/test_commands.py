@@ -6,6 +6,7 @@ import subprocess
 import sys
 import warnings
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -84,6 +85,16 @@ def test_a_warning_of_a_library_is_one_line(monkeypatch, capsys):
         warnings.simplefilter("always")
         main()
     assert capsys.readouterr().err == "warning: of. a library.\n"
+
+
+def test_numbers_that_overflow_in_a_library_are_no_warning(monkeypatch, capsys):
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+    huge = np.array([3e38, -3e38], dtype=np.float32)
+    monkeypatch.setattr("naysay.cli.app", lambda: np.diff(huge))
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        main()
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="removes the current folder")

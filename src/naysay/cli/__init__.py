@@ -120,6 +120,8 @@ def main() -> None:
         os.environ["TERM"] = "dumb"  # no escape codes at all: no bold text and no progress bars
     codecs.register_error("naysay", _spell_out)
     warnings.showwarning = _show_warning
+    # of NumPy, about numbers that overflow; results that are not finite are errors of their own
+    warnings.filterwarnings("ignore", ".* encountered in ", RuntimeWarning)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="naysay")
