@@ -202,7 +202,7 @@ def altered_values():
         **{"matrices": {"true": [["a"]]}, "history": [1], "versions": {"torch": 2}, "time": 1},
         "git_commit": 7,
     }
-    odd = [("accuracy", 1.5), ("accuracy", True), ("seconds", 10**400)]
+    odd = [("accuracy", 1.5), ("accuracy", True), ("seconds", 10**400), ("history", [{"epoch": 1}])]
     for name, value in [*wrong.items(), *odd]:
         yield {**good, name: value}
     for name, value in {"dataset": 5, "anchors": "x", "n_train": "many", "knows": []}.items():

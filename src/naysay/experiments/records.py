@@ -146,7 +146,9 @@ _VALID: dict[str, Callable[[Any], bool]] = {
     "q_error": _maps_to(_is_number),
     "chosen": lambda value: isinstance(value, dict),
     "matrices": _maps_to(_lists(_lists(_is_number))),
-    "history": _lists(_maps_to(_is_number)),
+    "history": lambda value: (
+        _lists(_maps_to(_is_number))(value) and all({"epoch", "loss"} <= {*each} for each in value)
+    ),
     "versions": _maps_to(lambda value: value is None or _is_text(value)),
     "git_commit": lambda value: value is None or _is_text(value),
     "time": _is_text,

@@ -82,7 +82,8 @@ def _make_section(result: SuiteResult) -> dict[str, Any]:
     errors = [
         abs(record.estimates["accuracy"] - record.accuracy)
         for record in records
-        if record.estimates.get("accuracy_standard_error", 1) <= _LARGEST_STANDARD_ERROR
+        if "accuracy" in record.estimates
+        and record.estimates.get("accuracy_standard_error", 1) <= _LARGEST_STANDARD_ERROR
     ]
     return {
         "anchor": f"{result.suite.name}-{result.recipe}",
@@ -136,7 +137,7 @@ def _make_matrices(result: SuiteResult) -> list[tuple[CellResult, dict[str, Heat
 
 def _as_transition(rows: Sequence[Sequence[float]]) -> TransitionMatrix:
     """Restore a matrix; its recorded entries are rounded, so that its rows may not sum to 1."""
-    scaled = [[value / sum(row) for value in row] for row in rows]
+    scaled = [[value / (sum(row) or 1) for value in row] for row in rows]
     return TransitionMatrix(scaled, allow_diagonal=True)
 
 
