@@ -379,3 +379,20 @@ def test_ctrl_c_leaves_no_file(flowers):
     assert process.returncode in (130, -signal.SIGINT), error
     assert "Traceback" not in error
     assert sorted(os.listdir(folder)) == before
+
+
+def test_a_single_label_that_contradicts_the_others_is_named(tmp_path):
+    rng = np.random.default_rng(0)
+    classes = np.array(["ant", "bee", "cat"])
+    true = np.repeat(np.arange(3), 40)
+    labels = classes[(true + rng.integers(1, 3, len(true))) % 3]
+    labels[7] = "ant"  # it is an ant
+    X = 4 * np.eye(3)[true] + rng.normal(size=(len(true), 3))
+    rows = (f"{','.join(map(str, x))},{label}" for x, label in zip(X, labels, strict=True))
+    (tmp_path / "few.csv").write_text("\n".join(["a,b,c,not", *rows, ""]))
+    command = ("fit", tmp_path / "few.csv", "--label=not", "--learner=kernel")
+    done = succeed(*command, "--out", tmp_path / "model")
+    assert "No label is probably wrong. The most doubtful: not ant for data row 8" in done.stdout
+    page = (tmp_path / "model" / "report.html").read_text("utf-8")
+    assert "The most doubtful:" in page
+    assert "probability of a mistake" in page

@@ -191,6 +191,15 @@ def _print(report: "FitReport") -> None:
     console.print(Text(f"{_describe_matrix(report)}\n"))
     if report.mistakes is not None:
         console.print(f"Estimated {report.mistakes}\n", highlight=False, soft_wrap=True)
+    if report.doubtful:
+        most = report.doubtful[0]
+        console.print(
+            f"No label is probably wrong. The most doubtful: {', '.join(most.answers)} for "
+            f"{most.name}, a mistake with a probability of {most.error_probability:.0%}\n",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
     classes = report.transition.classes
     for name, count, each in zip(classes, report.n_predicted, report.precision, strict=True):
         table.add_row(Text(name), f"{count:,}", _value(each), _interval(each))

@@ -42,6 +42,7 @@ def render_fit_page(report: "FitReport") -> str:
         diagnosis=report.diagnosis,
         unsure=[_shown(each) for each in report.unsure],
         suspects=[_shown(each) for each in report.suspects or ()],
+        doubtful=[_shown(each) for each in report.doubtful],
         versions=used_versions(),
     )
 

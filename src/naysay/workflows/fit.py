@@ -57,6 +57,7 @@ _FIRST_A_MATRIX = (
     "these labels, and all figures depend on it."
 )
 _N_SHOWN = 12  # examples of each kind
+_DOUBTFUL, _N_DOUBTFUL = 0.1, 3  # labels that are listed where none is probably wrong
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -101,6 +102,8 @@ class FitReport:
     suspects: tuple[ShownExample, ...] | None
     """Examples with a label that is probably wrong; None if no label was allowed to be."""
     suspects_unknown: str | None  # why the probabilities of `suspects` cannot be stated
+    doubtful: tuple[ShownExample, ...]
+    """Examples whose label is wrong with a probability of 10 to 50 %, where `suspects` is empty."""
     mistakes: MistakeRate | None
     """Estimated with `allow_diagonal`; for a log, by known classes or repeated questions."""
     fit_warnings: tuple[str, ...]  # `summary.warnings` has those about the data
@@ -141,6 +144,7 @@ class FitReport:
             "unsure": [each.name for each in self.unsure],
             "suspects": None if self.suspects is None else [each.name for each in self.suspects],
             "suspects_unknown": self.suspects_unknown,
+            "doubtful": {each.name: each.error_probability for each in self.doubtful},
             "mistakes": None if self.mistakes is None else asdict(self.mistakes),
             "warnings": list(self.warnings),
             "advice": list(self.advice),
@@ -380,7 +384,7 @@ def fit_own(
     if own.accepted is not None:
         rate, warning = check_mistakes(own, mistakes)
         warnings += [] if warning is None else [warning]
-    suspects = None
+    suspects, doubtful = None, ()
     if wrong is not None:
         n_wrong = int((wrong.probabilities > 0.5).sum())
         is_strict = own.is_label.all() and not (allow_diagonal or Q.allow_diagonal)
@@ -393,6 +397,8 @@ def fit_own(
         is_wrong = np.zeros(own.n_examples)  # probability that some answer about it is wrong
         np.maximum.at(is_wrong, own.example[wrong.indices], wrong.probabilities)
         suspects = _show(own, probs, is_wrong, above=0.5)
+        if not suspects and wrong.unknown is None:
+            doubtful = _show(own, probs, is_wrong, above=_DOUBTFUL)[:_N_DOUBTFUL]
     by_answers = sorted(n_answers, key=lambda name: -n_answers[name])
     report = FitReport(
         summary=summary,
@@ -418,6 +424,7 @@ def fit_own(
         unsure=_show(own, probs, 1 - probs.max(axis=1)),
         suspects=suspects,
         suspects_unknown=None if wrong is None else wrong.unknown,
+        doubtful=doubtful,
         mistakes=rate,
         fit_warnings=tuple(warnings),
         advice=advice,
