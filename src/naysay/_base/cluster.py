@@ -222,7 +222,7 @@ def _first_sentence(error: Exception) -> str:
 def _import_ray() -> Any:
     try:
         import ray  # an extra
-        import ray.exceptions
+        import ray.exceptions  # pyright: ignore[reportUnusedImport] - used as ray.exceptions
     except ModuleNotFoundError:
         raise InvalidInput(
             'To use a Ray cluster, install Ray: pip install "naysay[ray]".'
