@@ -450,3 +450,19 @@ def test_a_precision_from_few_labels_of_many_classes_is_not_shown_where_it_is_na
         found += evaluate(*given, Q_samples=samples, is_exact=False, agreement=tested).precision
     shown = [each.interval for each in found if each.unknown is None]
     assert all(low <= 0.8 <= high for low, high in shown), shown
+
+
+def test_labels_that_exclude_a_known_class_are_counted_where_the_matrix_has_no_mistakes(
+    model, tmp_path
+):
+    X, true, labels = make_animals(200, MISTAKES, seed=8)
+    known = np.array(CLASSES, dtype=object)[true]
+    known[100:] = ""
+    n_mistaken = (labels[:100] == known[:100]).sum()
+    assert n_mistaken
+    path = write_table(tmp_path / "new.csv", X, labels, **{"is": known})
+    clf = ComplementaryClassifier.load(model)
+    expected = f"{n_mistaken} of 100 labels of examples of known class exclude that class"
+    for Q, is_noted in ((TransitionMatrix.uniform(3, classes=CLASSES), True), (MISTAKES, False)):
+        found = check_file(clf, path, label="not", true_label="is", transition=Q)
+        assert any(note.startswith(expected) for note in found.notes) == is_noted

@@ -283,6 +283,14 @@ def check_model(
     if Q.is_uniform and not is_estimate and found.n_labels and found.interval[0] < _FEW_CORRECT:
         notes += [] if found.unknown else [_ASSUMED]
     is_known = own.true_labels >= 0
+    about_known = is_known[examples]
+    n_mistaken = int((labels == own.true_labels[examples])[about_known].sum())
+    if n_mistaken and not Q.allow_diagonal:
+        notes.append(
+            f"{n_mistaken:,} of {about_known.sum():,} labels of examples of known class exclude "
+            "that class, which the matrix does not allow, so that figures from complementary "
+            "labels may be far off. Fit with --allow-diagonal, or pass a matrix with mistakes."
+        )
     from_true_labels = None
     if is_known.sum() > 1 and anchors_are == "random":
         from_true_labels, note = _score_by_true_labels(own.true_labels, probs)
