@@ -1,4 +1,4 @@
-"""Compare the estimated Q, and the classifier, with those of an earlier version on separable classes.
+"""Compare the estimated Q with that of an earlier version where classes are separable.
 
     python benchmarks/bench_separable.py --data FOLDER [--seeds 0:3]
     PYTHONPATH=EARLIER/src python benchmarks/bench_separable.py --data FOLDER
