@@ -368,7 +368,11 @@ def test_an_error_while_ray_starts_is_a_sentence(monkeypatch):
             connect(address).__enter__()
 
 
-def test_an_address_that_nothing_answers_at_is_refused_at_once():
+def test_an_address_that_nothing_answers_at_is_refused_at_once(monkeypatch):
+    import ray
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "shutdown", lambda: None)  # the cluster of the other tests stays
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
     before = time.monotonic()
