@@ -509,13 +509,12 @@ class ComplementaryClassifier(ComplementaryEstimator):
 
         There is a pool of evidence unless a network is trained alone.
         """
-        parameters = self.get_params(deep=False)
-        method, options = find_method(self.method), read_options(parameters)
+        method, options = find_method(self.method), read_options(self)
         device = find_device(self.device)
         data = self._read(X, y, **known)
         check_accepted(method, data.labels)
-        trainer = make_trainer(parameters, data, method, options, device, len(self.classes_))
-        has_weights = data.weights is not None
+        trainer = make_trainer(self, data, method, options, device)
+        parameters, has_weights = self.get_params(deep=False), data.weights is not None
         if learner.choose_learner(parameters, method, data.X, has_weights=has_weights) == "network":
             return data, trainer, None
         seed = int(trainer.random.randint(2**31 - 1))

@@ -2,12 +2,11 @@
 
 import copy
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -31,6 +30,9 @@ from naysay.training import Examples, Options, predict_logits, processes
 from naysay.training.augmentation import Augments, default_for, of_each_view, strong_for
 from naysay.training.early_stopping import EpochRecord, least_held_out_loss
 from naysay.transition import TransitionMatrix
+
+if TYPE_CHECKING:
+    from naysay.classifier.estimator import ComplementaryClassifier
 
 _MOST_CLASSES = 1000  # matrices of more classes are not inverted
 _WORST_CONDITION = 1e3  # condition number of Q above which the estimate is mostly noise
@@ -188,64 +190,55 @@ class Trainer:
         return logits.double().log_softmax(1).cpu().numpy()
 
 
-def read_options(parameters: Mapping[str, Any]) -> Options:
+def read_options(clf: "ComplementaryClassifier") -> Options:
     """Check the parameters of a classifier that are about training, and collect them."""
-    given = SimpleNamespace(**parameters)
-    if given.validation_fraction != 0:
-        check_number(given.validation_fraction, "validation_fraction", above=0, below=1)
-    if given.match_prior != 0:
-        check_number(given.match_prior, "match_prior", above=0)
-    if given.mistakes != 0:
-        check_number(given.mistakes, "mistakes", above=0, below=0.5)
+    for name, below in (("validation_fraction", 1), ("match_prior", np.inf), ("mistakes", 0.5)):
+        if getattr(clf, name) != 0:
+            check_number(getattr(clf, name), name, above=0, below=below)
     return Options(
-        epochs=check_count(given.epochs, "epochs"),
-        batch_size=given.batch_size,
-        lr=given.lr,
-        weight_decay=given.weight_decay,
-        patience=given.patience,
-        optimiser=given.optimiser,
-        schedule=given.schedule,
-        max_norm=given.max_norm,
-        compile=bool(given.compile),
-        window=None if given.window is None else check_count(given.window, "window"),
+        epochs=check_count(clf.epochs, "epochs"),
+        batch_size=clf.batch_size,
+        lr=clf.lr,
+        weight_decay=clf.weight_decay,
+        patience=clf.patience,
+        optimiser=clf.optimiser,
+        schedule=clf.schedule,
+        max_norm=clf.max_norm,
+        compile=bool(clf.compile),
+        window=None if clf.window is None else check_count(clf.window, "window"),
     )
 
 
 def make_trainer(
-    parameters: Mapping[str, Any],
+    clf: "ComplementaryClassifier",
     data: TrainingData,
     method: Method,
     options: Options,
     device: torch.device,
-    n_classes: int,
 ) -> Trainer:
-    """Draw the held-out examples, and prepare the training of networks on the others.
-
-    `parameters` are those of the classifier.
-    """
-    given = SimpleNamespace(**parameters)
-    if given.checkpoint is not None and not isinstance(given.random_state, int | np.integer):
+    """Draw the held-out examples, and prepare the training of networks on the others."""
+    if clf.checkpoint is not None and not isinstance(clf.random_state, int | np.integer):
         raise InvalidInput(
             "checkpoint needs random_state to be a number, so that training can be resumed. "
-            f"Got random_state={given.random_state!r}."
+            f"Got random_state={clf.random_state!r}."
         )
-    if not isinstance(given.learn_from_anchors, bool):
-        check_count(given.learn_from_anchors, "learn_from_anchors", least=0)
-    random = check_random_state(given.random_state)
+    if not isinstance(clf.learn_from_anchors, bool):
+        check_count(clf.learn_from_anchors, "learn_from_anchors", least=0)
+    random = check_random_state(clf.random_state)
     order = np.argsort(random.permutation(len(data.X)))
     return Trainer(
         inputs=place(as_inputs(data.X), device),
         order=order,
-        is_held_out=order < round(given.validation_fraction * len(data.X)),
-        options=replace(options, bfloat16=wants_bfloat16(given.bfloat16, data.X, device)),
+        is_held_out=order < round(clf.validation_fraction * len(data.X)),
+        options=replace(options, bfloat16=wants_bfloat16(clf.bfloat16, data.X, device)),
         device=device,
         random=random,
-        make_network=partial(make_network, given.network, n_classes, method, given.augment),
-        mistakes=given.mistakes,
-        anchor_repeats=int(given.learn_from_anchors),
+        make_network=partial(make_network, clf.network, len(clf.classes_), method, clf.augment),
+        mistakes=clf.mistakes,
+        anchor_repeats=int(clf.learn_from_anchors),
         weights=data.weights,
-        progress=given.progress,
-        checkpoint=None if given.checkpoint is None else Path(given.checkpoint),
+        progress=clf.progress,
+        checkpoint=None if clf.checkpoint is None else Path(clf.checkpoint),
     )
 
 
