@@ -25,7 +25,7 @@ from naysay.datasets.own.recipe import Recipe
 from naysay.datasets.own.summary import Summary, summarise
 from naysay.estimation import MistakeRate
 from naysay.methods import Method, find_method
-from naysay.quality import Agreement
+from naysay.quality import Agreement, WrongLabels
 from naysay.quality.agreement import check_by_all_labels
 from naysay.transition import TransitionMatrix
 from naysay.transition.alignment import Transitions, pool
@@ -110,6 +110,9 @@ class FitReport:
     advice: tuple[str, ...]
     seed: int
     seconds: float
+    probs: NDArray[np.float32]  # (n_examples, n_classes) predictions for all examples
+    wrong_answers: WrongLabels | None
+    """All answers, ranked by the probability of being wrong, as `suspects`."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -430,6 +433,8 @@ def fit_own(
         advice=advice,
         seed=seed,
         seconds=time.perf_counter() - start,
+        probs=probs,
+        wrong_answers=wrong,
     )
     provenance = {
         "naysay": __version__,

@@ -17,7 +17,7 @@ from naysay.datasets.own.recipe import Recipe
 from naysay.datasets.own.task import read_task
 from naysay.quality import annotators as describe_annotators
 from naysay.transition import TransitionMatrix
-from naysay.workflows.annotators import count_answers, find_wrong_answers, observations
+from naysay.workflows.annotators import observations
 from naysay.workflows.fit import fit_own
 
 _MOST_SUSPECTS = 24
@@ -49,13 +49,7 @@ def learn_task(
     parameters = {"transition": None, "allow_diagonal": True, **parameters}
     yes_no_mistakes = _MISTAKES if own.accepted is not None else 0.0
     clf, fitted = fit_own(own, seed=seed, mistakes=yes_no_mistakes, **parameters)
-    probs = clf.predict_proba(own.X)
-    Q = clf.transition_
-    people = _people(own, probs, Q)
-    names = list(count_answers(own))
-    # Annotators may err, also if no known example showed how often.
-    matrices = {name: _with_mistakes(clf.transitions_.get(name, Q)) for name in names}
-    wrong = find_wrong_answers(own, probs, matrices, mistakes=_MISTAKES, rate=clf.mistake_rate_)
+    Q, wrong = clf.transition_, fitted.wrong_answers
     suspects = []
     for place, probability in (
         () if wrong is None else zip(wrong.indices, wrong.probabilities, strict=True)
@@ -77,7 +71,7 @@ def learn_task(
         "explanation": _explain(accuracy, fitted.n_held_out, fitted.transition_from),
         "warnings": list(fitted.fit_warnings),
         "transition": np.asarray(Q).round(4).tolist(),
-        "people": people,
+        "people": _people(own, fitted.probs, Q),
         "agreement": agreement(own),
         "suspects": [each for each in suspects if each["id"] is not None],
         "n_ranked": len(ranked),
@@ -138,7 +132,9 @@ def agreement(own: OwnData) -> dict[str, Any]:
     return {"n_pairs": n_pairs, "same": n_same / n_pairs, "by_chance": by_chance / n_pairs}
 
 
-def _people(own: OwnData, probs: NDArray[np.float64], Q: TransitionMatrix) -> list[dict[str, Any]]:
+def _people(
+    own: OwnData, probs: NDArray[np.floating[Any]], Q: TransitionMatrix
+) -> list[dict[str, Any]]:
     if not own.is_label.any():
         return []
     every = observations(own, np.arange(own.n_examples))
@@ -156,14 +152,6 @@ def _people(own: OwnData, probs: NDArray[np.float64], Q: TransitionMatrix) -> li
         }
         for each in found
     ]
-
-
-def _with_mistakes(Q: TransitionMatrix) -> TransitionMatrix:
-    values = np.asarray(Q)
-    if values.diagonal().any():
-        return Q
-    mixed = (1 - _MISTAKES) * values + _MISTAKES * np.eye(len(values))
-    return TransitionMatrix(mixed, Q.classes, allow_diagonal=True)
 
 
 def _features(own: OwnData, items: Unasked, root: str) -> NDArray[Any]:
