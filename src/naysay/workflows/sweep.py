@@ -247,7 +247,9 @@ def _try(
     """Train a candidate without a fold: its score on the fold, and the seconds, or the error."""
     place, fold = job
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # those of the best are shown when it is fitted
+        # They are about the data, which all candidates share, or about a part of them. `fit_own`
+        # returns those of the best as data.
+        warnings.simplefilter("ignore")
         try:
             candidate: Any = clone(clf)
             found = cross_validate(
