@@ -18,7 +18,7 @@ from torch.nn.functional import nll_loss
 from naysay._base.errors import InvalidInput
 from naysay.estimation import class_prior
 from naysay.losses import PriorMatching
-from naysay.losses.protocol import LossWrapper, TrainingLoss, as_training_loss
+from naysay.losses.protocol import LossWrapper, TrainingLoss
 from naysay.methods import Method, Setting
 from naysay.observations import Observations, log_likelihoods
 from naysay.transition import TransitionMatrix
@@ -125,15 +125,6 @@ class RobustHeldOut(LossWrapper):
     Of fewer than ten examples one is left out, and of fewer than five none.
     """
 
-    def __init__(self, loss: nn.Module) -> None:
-        super().__init__()
-        self.loss = as_training_loss(loss)
-        self.n_views = self.loss.n_views
-
-    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Compute the loss."""
-        return self.loss(logits, labels)
-
     def held_out(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Compute the mean over the other examples, if the loss has a value for each."""
         each = self.loss.per_example(labels)
@@ -196,11 +187,6 @@ class MixedLabelLoss(LossWrapper):
     only, shape (N,).
     """
 
-    def __init__(self, loss: nn.Module) -> None:
-        super().__init__()
-        self.loss = as_training_loss(loss)
-        self.n_views = self.loss.n_views
-
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Compute the mean over all examples, with labels of either kind."""
         comp_labels, true_labels = labels.unbind(1)
@@ -223,10 +209,6 @@ class MixedLabelLoss(LossWrapper):
 
 class _MixedEach(LossWrapper):
     """The values of a `MixedLabelLoss` for each example."""
-
-    def __init__(self, loss: TrainingLoss) -> None:
-        super().__init__()
-        self.loss = loss
 
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
         comp_labels, true_labels = labels.unbind(1)
@@ -253,9 +235,7 @@ class WeightedLoss(LossWrapper):
     def __init__(
         self, loss: TrainingLoss, trained: tuple[Tensor, Tensor], held_out: tuple[Tensor, Tensor]
     ) -> None:
-        super().__init__()
-        self.loss = loss
-        self.n_views = loss.n_views
+        super().__init__(loss)
         for prefix, (labels, weights) in (("", trained), ("held_out_", held_out)):
             self.register_buffer(f"{prefix}labels", labels)
             self.register_buffer(f"{prefix}weights", (weights / weights.mean()).float())

@@ -98,9 +98,16 @@ class TrainingLoss(nn.Module):
 
 
 class LossWrapper(TrainingLoss):
-    """Base class of losses that compute another `loss`, which sets ``n_views``."""
+    """Base class of losses that compute another `loss`, which is the default."""
 
-    loss: TrainingLoss
+    def __init__(self, loss: Callable[[Tensor, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.loss = as_training_loss(loss)
+        self.n_views = self.loss.n_views
+
+    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Compute the loss."""
+        return self.loss(logits, labels)
 
     def set_progress(self, share: float | Tensor) -> None:
         """Pass the share of training that is done on to the loss."""

@@ -28,6 +28,13 @@ class FunctionLoss(TrainingLoss):
     def _arguments(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self._passed}
 
+    def extra_repr(self) -> str:
+        """Describe the settings for ``repr``."""
+        settings = self.settings()
+        named = [name for name in ("ignore_index", "reduction") if name in settings]
+        shown = [repr(settings["Q"])] if "Q" in settings else []
+        return ", ".join([*shown, *(f"{name}={settings[name]!r}" for name in named)])
+
     def forward(self, logits: Tensor, comp_labels: Tensor) -> Tensor:
         """Compute the loss of logits (N, K, …) and labels (N, …)."""
         return type(self).function(logits, comp_labels, **self._arguments())
@@ -67,10 +74,6 @@ class ExampleLoss(ReducedLoss):
         is_weighted = self.weight is not None or bool((labels == self.ignore_index).any())
         return None if is_weighted else super().per_example(labels)
 
-    def extra_repr(self) -> str:
-        """Describe the settings for ``repr``."""
-        return f"ignore_index={self.ignore_index}, reduction={self.reduction!r}"
-
 
 class TransitionLoss(ExampleLoss):
     """A loss per example that uses Q."""
@@ -87,10 +90,6 @@ class TransitionLoss(ExampleLoss):
     ) -> None:
         super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction)
         self.Q = as_transition_matrix(Q)
-
-    def extra_repr(self) -> str:
-        """Describe the settings for ``repr``."""
-        return f"{self.Q!r}, {super().extra_repr()}"
 
 
 class MarginLoss(ExampleLoss):
@@ -121,10 +120,6 @@ class Risk(FunctionLoss):
         self.register_buffer("prior", prior)
         self.ignore_index = ignore_index
 
-    def extra_repr(self) -> str:
-        """Describe the settings for ``repr``."""
-        return f"ignore_index={self.ignore_index}"
-
 
 class TransitionRisk(Risk):
     """A risk of a batch that uses Q."""
@@ -140,10 +135,6 @@ class TransitionRisk(Risk):
     ) -> None:
         super().__init__(prior, ignore_index)
         self.Q = as_transition_matrix(Q)
-
-    def extra_repr(self) -> str:
-        """Describe the settings for ``repr``."""
-        return f"{self.Q!r}, {super().extra_repr()}"
 
 
 class ForwardCrossEntropy(TransitionLoss, function=F.forward_cross_entropy):

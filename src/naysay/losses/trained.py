@@ -12,7 +12,7 @@ from torch.nn.functional import logsigmoid
 from naysay import functional as F  # noqa: N812  (torch's own name for such a module)
 from naysay._base.checks import check_number
 from naysay.functional.columns import columns_of, once_per_matrix
-from naysay.losses.protocol import LossWrapper, as_training_loss
+from naysay.losses.protocol import LossWrapper
 from naysay.losses.shells import ExampleLoss, TransitionLoss
 from naysay.transition import TransitionMatrix
 
@@ -185,12 +185,11 @@ class PriorMatching(LossWrapper):
         strength: float = 1.0,
         ignore_index: int = -100,
     ) -> None:
-        super().__init__()
-        self.loss = as_training_loss(loss)
+        # first, because fingerprints of trainings have the attributes in this order
         self.strength = check_number(strength, "strength", above=0)
         self.ignore_index = ignore_index
+        super().__init__(loss)
         self.register_buffer("prior", prior)
-        self.n_views = self.loss.n_views
 
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Compute the loss of logits (N, K, …), or (n_views, N, K, …) in training mode."""
