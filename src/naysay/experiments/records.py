@@ -76,17 +76,10 @@ class RunRecord:
 
     def as_json(self) -> dict[str, Any]:
         """Convert the record to plain values, with the hash of its spec, seed and a checksum."""
-        values: dict[str, Any] = {
-            name: value for name, value in vars(self).items() if name != "spec"
-        }
-        plain: dict[str, Any] = {
-            "hash": self.spec.hash,
-            "seed": self.spec.trial,
-            "spec": self.spec.as_json(),
-            **{
-                name: dict(cast("Mapping[str, Any]", v)) if isinstance(v, Mapping) else v
-                for name, v in values.items()
-            },
+        values = {**vars(self), "spec": self.spec.as_json()}
+        plain: dict[str, Any] = {"hash": self.spec.hash, "seed": self.spec.trial} | {
+            name: dict(cast("Mapping[str, Any]", each)) if isinstance(each, Mapping) else each
+            for name, each in values.items()
         }
         return plain | {"checksum": _checksum(plain)}
 
