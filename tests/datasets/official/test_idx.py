@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from naysay import InvalidData, datasets
-from naysay.datasets.official.entry import FoundFile, OfficialFile, md5_of, read_content
+from naysay.datasets.official.entry import FoundFile, OfficialFile, md5_of, read_checked
 from naysay.datasets.official.idx import parse_idx
 from naysay.datasets.official.registry import REGISTRY
 
@@ -125,7 +125,7 @@ def test_a_small_file_cannot_fill_the_memory(tmp_path, found):
     path = tmp_path / "bomb.gz"
     path.write_bytes(gzip.compress(bytes(10_000_000)))
     with pytest.raises(InvalidData, match=r"at most 1,000 bytes"):
-        read_content(found(path), at_most=1000)
+        read_checked(found(path), at_most=1000)
 
 
 def test_labels_out_of_range_are_an_error(small_mnist, monkeypatch):

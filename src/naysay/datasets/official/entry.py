@@ -289,20 +289,17 @@ def _gunzip(file: FoundFile, raw: bytes, at_most: int) -> bytes:
     return content
 
 
-def read_content(file: FoundFile, *, at_most: int = MOST_BYTES) -> bytes:
-    """Read a file of at most `at_most` bytes, decompressing it if it is gzipped."""
+def read_checked(file: FoundFile, *, at_most: int = MOST_BYTES) -> tuple[bytes, SourceFile]:
+    """Read a file of at most `at_most` bytes, compare it with its published hash, and describe it.
+
+    It is decompressed if it is gzipped. Some files have no published hash.
+    """
     raw = file.path.read_bytes()
     content = _gunzip(file, raw, at_most) if raw.startswith(_GZIP_MAGIC) else raw
     if not content:
         raise file.invalid("must contain data", "It is empty")
     if len(content) > at_most:
         raise file.invalid(f"must contain at most {at_most:,} bytes", "It has more")
-    return content
-
-
-def read_checked(file: FoundFile, *, at_most: int = MOST_BYTES) -> tuple[bytes, SourceFile]:
-    """Read a file, compare it with its published hash if there is one, and describe it."""
-    content = read_content(file, at_most=at_most)
     md5, official = md5_of(content), file.official
     checked = "counts"
     hashes: list[tuple[str, str | None, Callable[[bytes], str]]] = [
