@@ -11,8 +11,9 @@ import pytest
 
 from demo_results import make_result
 from naysay import InvalidInput
+from naysay._base.files import check_target
 from naysay.report.demo import render_demo_page
-from naysay.report.page import check_page_path, percent, with_article, write_page
+from naysay.report.page import percent, with_article, write_page
 
 
 def test_write_returns_the_path_and_replaces_what_was_there(tmp_path):
@@ -39,7 +40,7 @@ def test_a_path_that_cannot_be_written_is_refused_before_and_after_the_work(tmp_
     }
     for path, problem in problems.items():
         with pytest.raises(InvalidInput, match=problem):
-            check_page_path(path)
+            check_target(path, usual="page.html")
         with pytest.raises(InvalidInput, match=problem):
             write_page(render_demo_page(make_result()), path)
     assert os.listdir(tmp_path) == ["file"]

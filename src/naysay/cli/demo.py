@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from naysay._base.files import check_target
 from naysay._base.progress import run_bar
 from naysay.cli._shared import AsJson, print_json
 
@@ -38,10 +39,10 @@ def demo(
     Example: naysay demo --setting with0 --seed 1 --out demo.html
     """
     from naysay.report.demo import render_demo_page
-    from naysay.report.page import check_page_path, write_page
+    from naysay.report.page import write_page
     from naysay.workflows.demo import SHOWN, run_demo
 
-    check_page_path(out)  # before the computation
+    check_target(out, usual="page.html")  # before the computation
     with run_bar("naysay demo", len(SHOWN)) as on_run:
         result = run_demo(setting, seed=seed, on_run=on_run)
     write_page(render_demo_page(result), out)

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from naysay._base.files import check_target
 from naysay.cli._shared import AsJson, print_result
 
 
@@ -32,13 +33,13 @@ def report(
     Example: naysay report naysay-records.jsonl --out report.html
     """
     from naysay.experiments import tables
-    from naysay.report.page import check_page_path, write_page
+    from naysay.report.page import write_page
     from naysay.report.reproduction import count_runs, read_results, render_report_page
 
     if markdown and latex:
         raise typer.BadParameter("choose one of --markdown and --latex.")
     if not (markdown or latex):
-        check_page_path(out)
+        check_target(out, usual="page.html")
     records, results = read_results(files)
     if markdown or latex:
         typer.echo((tables.markdown if markdown else tables.latex)(results), nl=False)

@@ -6,7 +6,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from naysay._base.files import check_target, replacing
+from naysay._base.files import replacing
 
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 
@@ -26,7 +26,8 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"percent": percent, "count": count, "with_article": with_article}
+    environment.filters |= {"percent": percent, "with_article": with_article}
+    environment.filters["count"] = "{:,}".format  # 1,347
     return environment
 
 
@@ -44,22 +45,9 @@ def percent(share: float, digits: int = 0) -> str:
     return f"{text}{_NO_BREAK}%"
 
 
-def count(number: int) -> str:
-    """Format a number with commas between thousands, as in ``1,347``."""
-    return f"{number:,}"
-
-
 def with_article(name: str) -> str:
     """Put the indefinite article before a name, as in ``a 7`` and ``an 8``."""
     return f"{'an' if name[:1] in tuple('8aeiouAEIOU') else 'a'}{_NO_BREAK}{name}"
-
-
-def check_page_path(path: str | Path) -> Path:
-    """Check before a long computation that a page can be written to a path.
-
-    `InvalidInput` is raised if the path is a folder or a device, or if its folder does not exist.
-    """
-    return check_target(path, usual="page.html")
 
 
 def write_page(html: str, path: str | Path) -> Path:
