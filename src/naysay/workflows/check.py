@@ -214,32 +214,26 @@ def check_file(
     if isinstance(transition, str | Path):
         path, transition = transition, read_transition(transition, allow_diagonal=True)
         check_order_known(transition, names, path)
-    given: dict[str, Any] = {
-        "transition": transition,
-        "anchors_are": anchors_are,
-        "mistakes": mistakes,
-        "memory": reading.get("memory", 1.0),
-    }
     recipe = model.recipe_
     if isinstance(recipe, ImageRecipe):
         reading |= {"size": (recipe.height, recipe.width), "mode": recipe.mode}
     if isinstance(recipe, Recipe):
         reading |= {"recipe": recipe}
     own = read_own(data, classes=names, **reading)
-    return check_model(model, own, own.X, **given)
+    given = {"transition": transition, "anchors_are": anchors_are, "mistakes": mistakes}
+    return check_model(model, own, memory=reading.get("memory", 1.0), **given)
 
 
 def check_model(
     model: ComplementaryClassifier,
     own: OwnData,
-    X: NDArray[Any],
     *,
-    transition: Transitions | None = None,
-    anchors_are: str = "random",
-    mistakes: float = 0.0,
-    memory: float = 1.0,
+    transition: Transitions | None,
+    anchors_are: str,
+    mistakes: float,
+    memory: float,
 ) -> ModelCheck:
-    """Check a model against answers, given the features X of their examples.
+    """Check a model against answers.
 
     All answers count for the accuracy. The collapsed classes are found in one answer about each
     example, because several answers about one example are not independent. Examples whose true
@@ -251,10 +245,10 @@ def check_model(
             f"The answers must be about the {len(model.classes_)} classes of the model. Got "
             f"{own.n_classes} classes."
         )
-    if X.shape[1:] != model.input_shape_:
+    if own.X.shape[1:] != model.input_shape_:
         raise InvalidInput(
             f"{own.source} must give examples of shape {model.input_shape_}, as the model was "
-            f"trained on. It gives {X.shape[1:]}. Name the columns that are not features."
+            f"trained on. It gives {own.X.shape[1:]}. Name the columns that are not features."
         )
     labelled = np.flatnonzero(own.is_label)
     labelled = labelled[one_of_each(own.example[labelled], 0)]
@@ -263,7 +257,7 @@ def check_model(
     if own.skipped:
         notes.append(f"{shorten(own.skipped)}: left out, because these images are damaged.")
     matrices = {name: by_annotator.get(name, Q) for name in np.unique(annotators).tolist()}
-    probs = predict_in_parts(model, X, memory=memory)
+    probs = predict_in_parts(model, own.X, memory=memory)
     predicted = probs.argmax(axis=1)
     examples, labels = own.example[labelled], own.label[labelled]
     is_estimate = transition is None and model.transition == "estimate"
