@@ -474,23 +474,19 @@ def _fit_categorical(
 def _refuse_free_text(values: list[str], n_known: int, name: str, source: str) -> NoReturn:
     """Refuse a column of free text, with the remedy for the most likely cause."""
     sample = values[:1000]
-    odd, has_comma = find_odd_cells(dict.fromkeys(sample, 1)) or (None, False)
-    if odd:
-        comma = " with a decimal comma (--decimal ,)" if has_comma else ""
-        raise InvalidData(
-            f"Column {name!r} of {source} must be numbers or categories. Nearly all cells are "
-            f"numbers{comma}, but not {shorten(odd, 3)}.\nCorrect these cells, or leave them empty."
+    if (found := find_odd_cells(dict.fromkeys(sample, 1))) is not None:
+        odd, has_comma = found
+        got = (
+            f"It has numbers that are stored as text, such as {sample[0]!r}: store them as numbers."
         )
-    if has_comma:
-        raise InvalidData(
-            f"Column {name!r} of {source} must be numbers or categories. Its cells look like "
-            f"numbers with a decimal comma, such as {sample[0]!r}: pass decimal=',' (--decimal ,)."
-        )
-    if odd is not None:
-        raise InvalidData(
-            f"Column {name!r} of {source} must be numbers or categories. It has numbers that are "
-            f"stored as text, such as {sample[0]!r}: store them as numbers."
-        )
+        if odd:
+            comma = " with a decimal comma (--decimal ,)" if has_comma else ""
+            got = f"Nearly all cells are numbers{comma}, but not {shorten(odd, 3)}.\n"
+            got += "Correct these cells, or leave them empty."
+        elif has_comma:
+            got = f"Its cells look like numbers with a decimal comma, such as {sample[0]!r}: "
+            got += "pass decimal=',' (--decimal ,)."
+        raise InvalidData(f"Column {name!r} of {source} must be numbers or categories. {got}")
     raise InvalidData(
         f"Column {name!r} of {source} must be numbers or a few categories. It is text with "
         f"{len(values)} distinct values in {n_known} rows, such as {shorten(values[0])}.\n"
