@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from naysay.datasets import Dataset, Split
 from naysay.datasets.official.entry import data_folder
 from naysay.experiments.spec import RunSpec
 from naysay.transition import TransitionMatrix
-from naysay.transition.csv import read_matrix
+from naysay.transition.csv import parse_matrix, read_matrix
 from naysay.transition.matrix import PAPER_SETTINGS
 
 __all__ = [
@@ -222,41 +223,11 @@ def split_validation(
     return np.sort(order[n_validation:]), np.sort(order[:n_validation])
 
 
-#: The matrix printed in the discussion of the paper, rounded to four digits. Its rank is 9.
-_NON_INVERTIBLE = (
-    (0, 0.3042, 0, 0, 0.5197, 0, 0, 0.1762, 0, 0),
-    (0, 0, 0, 0.6141, 0, 0.0478, 0, 0.3381, 0, 0),
-    (0, 0, 0, 0, 0, 0.0213, 0, 0.7834, 0.1953, 0),
-    (0, 0.4489, 0, 0, 0.1034, 0, 0, 0.4477, 0, 0),
-    (0, 0.2596, 0, 0, 0, 0.3836, 0, 0, 0.3568, 0),
-    (0, 0.4416, 0, 0.5412, 0, 0, 0, 0, 0.0172, 0),
-    (0, 0.3049, 0, 0, 0, 0.5828, 0, 0.1123, 0, 0),
-    (0, 0.1499, 0, 0, 0, 0.3134, 0, 0, 0, 0.5367),
-    (0.1061, 0.4718, 0, 0, 0, 0, 0, 0.4220, 0, 0),
-    (0, 0.4261, 0.0579, 0, 0, 0, 0.5160, 0, 0, 0),
-)
-
-#: A matrix of our own design: three labels for each of the digits 0 to 9, with probabilities 0.5,
-#: 0.3 and 0.2. The paper shows its matrix as a picture only. Its text says that a 0 is labelled
-#: "not 1", "not 5" or "not 7", and that only a 1 is labelled "not 6"; both are true of this matrix.
-_MANUAL_WITH0 = "157 068 491 104 238 970 719 825 357 203"
-
-
-def _printed() -> TransitionMatrix:
-    values = np.array(_NON_INVERTIBLE)
+def _from_file(name: str) -> TransitionMatrix:
+    """Read a matrix of this package; entries of the paper are rounded to four digits."""
+    file = resources.files("naysay.experiments") / "matrices" / f"{name}.csv"
+    values = parse_matrix(file.read_text("utf-8"), name).values
     return TransitionMatrix(values / values.sum(axis=1, keepdims=True))
-
-
-def _human() -> TransitionMatrix:
-    values = np.asarray(TransitionMatrix.human("clcifar10-released"))
-    return TransitionMatrix(values, allow_diagonal=True)  # classes are indices
-
-
-def _manual_with_zeros() -> TransitionMatrix:
-    values = np.zeros((10, 10))
-    labels = np.array([list(map(int, three)) for three in _MANUAL_WITH0.split()])
-    np.put_along_axis(values, labels, np.array([[0.5, 0.3, 0.2]]), axis=1)
-    return TransitionMatrix(values)
 
 
 def _manual_without_zeros() -> TransitionMatrix:
@@ -266,14 +237,19 @@ def _manual_without_zeros() -> TransitionMatrix:
 
 
 #: Functions that make a matrix for a number of classes and a seed, by the name of the setting. The
-#: last four always make the same matrix of 10 classes.
+#: last four always make the same matrix of 10 classes: "non-invertible" is printed in the discussion
+#: of the paper, and of rank 9. The paper shows its manual matrices as pictures only, so that ours are
+#: of our own design. Its text says that a 0 is labelled "not 1", "not 5" or "not 7", and that only a
+#: 1 is labelled "not 6"; both are true of "manual-with0".
 SETTINGS: dict[str, Callable[[int, int], TransitionMatrix]] = {
     **PAPER_SETTINGS,
     "with0-5": lambda n_classes, seed: TransitionMatrix.with_zeros(n_classes, 5, seed=seed),
-    "non-invertible": lambda n_classes, seed: _printed(),
+    "non-invertible": lambda n_classes, seed: _from_file("non-invertible"),
     "manual-without0": lambda n_classes, seed: _manual_without_zeros(),
-    "manual-with0": lambda n_classes, seed: _manual_with_zeros(),
-    "human": lambda n_classes, seed: _human(),
+    "manual-with0": lambda n_classes, seed: _from_file("manual-with0"),
+    "human": lambda n_classes, seed: TransitionMatrix(  # without names: classes are indices
+        np.asarray(TransitionMatrix.human("clcifar10-released")), allow_diagonal=True
+    ),
 }
 
 #: Settings that are files in the data folder, which are not downloaded: a matrix for each data set,
