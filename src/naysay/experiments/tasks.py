@@ -237,10 +237,10 @@ def _manual_without_zeros() -> TransitionMatrix:
 
 
 #: Functions that make a matrix for a number of classes and a seed, by the name of the setting. The
-#: last four always make the same matrix of 10 classes: "non-invertible" is printed in the discussion
-#: of the paper, and of rank 9. The paper shows its manual matrices as pictures only, so that ours are
-#: of our own design. Its text says that a 0 is labelled "not 1", "not 5" or "not 7", and that only a
-#: 1 is labelled "not 6"; both are true of "manual-with0".
+#: last four always make the same matrix of 10 classes: "non-invertible" is printed in the
+#: discussion of the paper, and of rank 9. The paper shows its manual matrices as pictures only, so
+#: that ours are of our own design. Its text says that a 0 is labelled "not 1", "not 5" or "not 7",
+#: and that only a 1 is labelled "not 6"; both are true of "manual-with0".
 SETTINGS: dict[str, Callable[[int, int], TransitionMatrix]] = {
     **PAPER_SETTINGS,
     "with0-5": lambda n_classes, seed: TransitionMatrix.with_zeros(n_classes, 5, seed=seed),
