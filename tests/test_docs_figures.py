@@ -569,6 +569,21 @@ def test_the_study_of_coverage_is_that_of_the_records():
     assert f"[cover it in {100 * coverage:.0f} % of {len(records)} fits]" in readme
 
 
+def test_errors_of_two_versions_are_those_of_the_record():
+    page = (ROOT / "docs" / "lab" / "estimation.md").read_text("utf-8")
+    path = ROOT / "benchmarks" / "results" / "separable.jsonl"
+    found = defaultdict(dict)
+    for record in map(json.loads, path.read_text("utf-8").splitlines()):
+        results = record["results"]
+        found[results["table"], results["setting"]][record["measured_commit"]] = results
+    names = {"digits": "digits", "usps": "USPS", "mnist": "MNIST"}
+    for (table, setting), versions in found.items():
+        pair = [versions[commit] for commit in ("f754e82", "8f113a2")]
+        cells = [f"{each['row_error']:.3f}" for each in pair]
+        cells += [f"{100 * each['accuracy']:.1f}" for each in pair]
+        assert f"| {names[table]} | {setting} | {' | '.join(cells)} |" in page
+
+
 def test_what_pairs_add_is_that_of_the_records():
     page = " ".join((ROOT / "docs" / "lab" / "coverage.md").read_text("utf-8").split())
     lines = (ROOT / "benchmarks" / "results" / "pairs.jsonl").read_text("utf-8").splitlines()
