@@ -22,6 +22,7 @@ from naysay.datasets import Dataset, Split
 from naysay.datasets.official.entry import data_folder
 from naysay.experiments.spec import RunSpec
 from naysay.transition import TransitionMatrix
+from naysay.transition.algebra import joint_counts
 from naysay.transition.csv import parse_matrix, read_matrix
 from naysay.transition.matrix import PAPER_SETTINGS
 
@@ -328,7 +329,9 @@ def load_run_data(spec: RunSpec, *, data_dir: Path | None = None) -> RunData:
         if len(train) != len(dataset.train):
             raise InvalidInput("Labels from a file need all training examples. Leave out n_train.")
         comp_labels = _read_labels(spec, len(train), n_classes, data_dir)
-        Q = _count_transitions(train.y, comp_labels, n_classes)
+        n_each = comp_labels.size // len(train)
+        counts = joint_counts(train.y.repeat(n_each), comp_labels.ravel(), n_classes)
+        Q = TransitionMatrix(counts / counts.sum(axis=1, keepdims=True), allow_diagonal=True)
     elif spec.setting != "none":
         if spec.setting in FILES:
             values = read_matrix(_find_file(spec, data_dir)).values  # rounded
@@ -387,15 +390,6 @@ def _read_labels(
     if labels.min() < 0 or labels.max() >= n_classes:
         raise InvalidData(f"{path} must have labels from 0 to {n_classes - 1}.")
     return labels[:, 0] if spec.labels is None else labels[:, :wanted]
-
-
-def _count_transitions(
-    y: NDArray[np.int64], labels: NDArray[np.int64], n_classes: int
-) -> TransitionMatrix:
-    """Count how often each class got each label."""
-    counts = np.zeros((n_classes, n_classes))
-    np.add.at(counts, (y.repeat(labels.size // len(y)), labels.ravel()), 1)
-    return TransitionMatrix(counts / counts.sum(axis=1, keepdims=True), allow_diagonal=True)
 
 
 @lru_cache(maxsize=2)
