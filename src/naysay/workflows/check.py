@@ -120,16 +120,13 @@ class ModelCheck:
     def to_dict(self) -> dict[str, Any]:
         """Convert the results to plain values for JSON."""
         wrong, known = self.wrong_labels, self._known_wrong
+        by_true = self.accuracy_from_true_labels
         return {
             "source": self.own.source,
             "n_examples": self.own.n_examples,
             "n_answers": len(self.own.label),
             "accuracy": self.accuracy.to_dict(),
-            "accuracy_from_true_labels": (
-                None
-                if self.accuracy_from_true_labels is None
-                else self.accuracy_from_true_labels.to_dict()
-            ),
+            "accuracy_from_true_labels": by_true and by_true.to_dict(),
             "agreement": self.agreement.to_dict(),
             "matrix_fits": self.matrix_fits,
             "collapsed": None if self.collapsed is None else self.collapsed.to_dict(),

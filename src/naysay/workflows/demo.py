@@ -63,18 +63,13 @@ class DemoResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Convert the figures of the runs to plain values for JSON."""
+        figures = ("learned_from", "accuracy", "q_error", "seconds")
         return {
             "setting": self.setting,
             "seed": self.seed,
             "seconds": self.seconds,
             "runs": [
-                {
-                    "method": run.name,
-                    "learned_from": run.learned_from,
-                    "accuracy": run.accuracy,
-                    "q_error": run.q_error,
-                    "seconds": run.seconds,
-                }
+                {"method": run.name} | {name: getattr(run, name) for name in figures}
                 for run in self.runs
             ],
         }

@@ -163,18 +163,15 @@ def _show(
     least = np.partition(error, -_N_SHOWN)[-_N_SHOWN] if len(error) > _N_SHOWN else -np.inf
     ranked = np.flatnonzero(error >= least)
     ranked = ranked[np.argsort(-error[ranked], kind="stable")][:_N_SHOWN]
+    excludes = own.excludes
     return tuple(
         ShownExample(
             name=own.name_of(int(index)),
             image=None if isinstance(own.recipe, Recipe) else own.X[index],
             cells=own.describe(int(index)),
             answers=tuple(
-                f"{'not' if excludes else 'is'} {own.classes[label]}"
-                for label, excludes in zip(
-                    own.label[own.example == index],
-                    own.excludes[own.example == index],
-                    strict=True,
-                )
+                f"{'not' if excludes[place] else 'is'} {own.classes[own.label[place]]}"
+                for place in np.flatnonzero(own.example == index)
             ),
             guesses=tuple(
                 (own.classes[place], float(probs[index, place]))
