@@ -246,10 +246,9 @@ def _try(
 ) -> tuple[float, float] | Exception:
     """Train a candidate without a fold: its score on the fold, and the seconds, or the error."""
     place, fold = job
-    with warnings.catch_warnings():
-        # They are about the data, which all candidates share, or about a part of them. `fit_own`
-        # returns those of the best as data.
-        warnings.simplefilter("ignore")
+    # Warnings are about the data, which all candidates share, or about a part of them. `fit_own`
+    # returns those of the best as data.
+    with warnings.catch_warnings(action="ignore"):
         try:
             candidate: Any = clone(clf)
             found = cross_validate(
