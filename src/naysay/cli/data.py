@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from naysay import datasets
@@ -41,11 +41,8 @@ def list_datasets(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     if as_json:
         print_json([asdict(info) for info in infos], indent=2)
         return
-    table = Table("name", box=None, pad_edge=False)
-    for column in ("classes", "train", "test"):
-        table.add_column(column, justify="right")
-    table.add_column("on disk")
-    table.add_column("licence")
+    numbers = (Column(name, justify="right") for name in ("classes", "train", "test"))
+    table = Table("name", *numbers, "on disk", "licence", box=None, pad_edge=False)
     for info in infos:
         sizes = (f"{size:,}" if size else "none" for size in (info.n_train, info.n_test))
         on_disk = "part" if info.is_partial else "yes" if info.on_disk else "no"

@@ -55,12 +55,12 @@ def demo(
 
 def _table(result: "DemoResult") -> Table:
     table = Table(
+        "method",
+        "learned from",
         title=f"Digits, {result.n_train} training images, setting {result.setting}, "
         f"seed {result.seed}",
         title_justify="left",
     )
-    table.add_column("method")
-    table.add_column("learned from")
     for name in ("accuracy", "error of Q", "seconds"):
         table.add_column(name, justify="right")
     for run in result.runs:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from naysay.cli._shared import (
@@ -114,9 +114,8 @@ def estimate(
 
 def _print(entries: list[dict[str, Any]]) -> None:
     """Print the largest entries of Q, the largest first."""
-    table = Table("true class", "excluded", box=None, pad_edge=False)
-    table.add_column("share", justify="right")
-    table.add_column("95 % interval", justify="right")
+    figures = (Column(name, justify="right") for name in ("share", "95 % interval"))
+    table = Table("true class", "excluded", *figures, box=None, pad_edge=False)
     for entry in sorted(entries, key=lambda entry: -entry["share"])[:_MOST_ROWS]:
         is_known = entry["low"] is not None
         table.add_row(

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from naysay.cli._shared import AsJson, print_json
 
@@ -29,10 +29,7 @@ def methods(
     elif markdown:
         typer.echo(f"{markdown_table()}\n{markdown_references()}", nl=False)
     else:
-        table = Table()
-        table.add_column("method", no_wrap=True)
-        for heading in ("needs", "source", "when to use it"):
-            table.add_column(heading)
+        table = Table(Column("method", no_wrap=True), "needs", "source", "when to use it")
         for each in METHODS.values():
             table.add_row(each.name, each.needs, each.source, each.when)
         Console().print(table)

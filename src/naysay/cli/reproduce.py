@@ -141,8 +141,7 @@ def _print_work(plan: "Plan", file: "RecordFile", *, as_json: bool) -> None:
     if as_json:
         print_json(rows, indent=2)
         return
-    table = Table(box=None, pad_edge=False)
-    table.add_column("suite")
+    table = Table("suite", box=None, pad_edge=False)
     for column in ("runs", "on file", "in another table", "to do", "minutes, about"):
         table.add_column(column, justify="right")
     for row in rows:
