@@ -82,7 +82,7 @@ class ImageRecipe:
         def decode_into(index: int) -> None:
             images[index] = _open(paths[index], decode)
 
-        _in_threads(_or_note(decode_into, damaged), range(len(paths)))
+        _in_threads(decode_into, range(len(paths)), damaged)
         return images
 
     def to_dict(self) -> dict[str, Any]:
@@ -202,7 +202,7 @@ def plan_images(
     def read_one(index: int) -> tuple[tuple[int, int], bool] | None:
         return _open(paths[index], read_header)
 
-    found = _in_threads(_or_note(read_one, damaged), range(len(paths)))
+    found = _in_threads(read_one, range(len(paths)), damaged)
     if damaged and len(damaged) == len(paths):
         raise InvalidData(damaged[0])
     paths = [path for path, header in zip(paths, found, strict=True) if header is not None]
@@ -254,24 +254,23 @@ def _to_mode(image: Image.Image, mode: str) -> Image.Image:
     return image.convert(mode)
 
 
-def _or_note(work: Callable[[int], T], damaged: dict[int, str] | None) -> Callable[[int], T | None]:
-    """Make a function note an error by its position instead of raising it, if there is a place."""
+def _in_threads(
+    work: Callable[[Any], T], items: Iterable[Any], damaged: dict[Any, str] | None = None
+) -> list[T]:
+    """Map a function in threads, because Pillow releases the GIL while it decodes.
 
-    def try_one(index: int) -> T | None:
+    If a dictionary `damaged` is given, it receives errors by their item, whose result is None.
+    """
+
+    def try_one(item: Any) -> Any:
         try:
-            return work(index)
+            return work(item)
         except InvalidData as error:
             if damaged is None:
                 raise
-            damaged[index] = str(error)
-            return None
+            damaged[item] = str(error)
 
-    return try_one
-
-
-def _in_threads(work: Callable[[Any], T], items: Iterable[Any]) -> list[T]:
-    """Map a function in threads, because Pillow releases the GIL while it decodes."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", Image.DecompressionBombWarning)
         with ThreadPoolExecutor(max_workers=min(16, (os.cpu_count() or 1) + 2)) as pool:
-            return list(pool.map(work, items))
+            return list(pool.map(try_one, items))
