@@ -83,6 +83,8 @@ def test_the_report_says_what_was_done(fitted):
     assert (report.transition_from, report.method, report.n_anchors) == ("given", "forward", 30)
     assert report.suspects is not None  # training allows for some mistakes
     assert report.mistakes is None  # their rate was not estimated
+    np.testing.assert_allclose(report.probs, clf.predict_proba(own.X), atol=1e-6)
+    assert sorted(report.wrong_answers.indices) == list(range(len(own.label)))
     assert clf.recipe_ == own.recipe
     assert clf.provenance_["data"] == "the data frame"
     assert clf.provenance_["seed"] == 0
