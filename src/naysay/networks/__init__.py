@@ -31,13 +31,7 @@ __all__ = [
 
 #: Networks that can be restored from a model file, by name and from their ``arguments``.
 NETWORKS: dict[str, type[nn.Module]] = {
-    "MLP": MLP,
-    "LeNet5": LeNet5,
-    "ResNet18": ResNet18,
-    "ResNet34": ResNet34,
-    "Kernel": Kernel,
-    "Forest": Forest,
-    "Mixture": Mixture,
+    each.__name__: each for each in (MLP, LeNet5, ResNet18, ResNet34, Kernel, Forest, Mixture)
 }
 
 
