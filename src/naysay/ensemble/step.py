@@ -18,7 +18,7 @@ from torch.nn.modules.conv import _ConvNd  # pyright: ignore[reportPrivateUsage]
 from naysay.functional.columns import can_stack, stack_columns
 from naysay.losses.protocol import TrainingLoss
 from naysay.training.loop import Options
-from naysay.training.step import MakeOptimiser, Tables, compiler
+from naysay.training.step import Tables, compiler
 from naysay.transition.algebra import Floats
 
 
@@ -70,16 +70,6 @@ class SGDUpdate:
         gradient = gradient.addcmul_(rows, decay)
         self.velocity.mul_(self.momentum).add_(gradient)
         rows.addcmul_(gradient.add_(self.velocity, alpha=self.momentum), step)
-
-
-def make_update(make: MakeOptimiser, rows: Tensor) -> AdamUpdate | SGDUpdate:
-    """Make the update of rows of weights that corresponds to one of `training.step.OPTIMISERS`.
-
-    The settings are those of an optimiser that `make` makes, so that they are defined in one place.
-    """
-    optimiser = make([{"params": [rows]}], lr=1.0, weight_decay=0.0)
-    update = SGDUpdate if isinstance(optimiser, torch.optim.SGD) else AdamUpdate
-    return update(rows, optimiser)
 
 
 _torch: Any = torch  # operations on lists of tensors have no type stubs
@@ -267,7 +257,10 @@ class ManyStep:
         self.X = X
         self.stream_of = stream_of
         self.options = options
-        self.update = make_update(options.optimiser, rows)
+        # with the settings of the optimiser of a single network
+        like = options.optimiser([{"params": [rows]}], lr=1.0, weight_decay=0.0)
+        update = SGDUpdate if isinstance(like, torch.optim.SGD) else AdamUpdate
+        self.update = update(rows, like)
         # the losses are not compiled: each matrix would need a compilation of its own
         compile_ = compiler(options.compile)
         self.next_batch = compile_(self._next_batch)
