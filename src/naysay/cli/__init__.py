@@ -40,7 +40,9 @@ class _OneLineErrors(TyperGroup):
         try:
             return super().invoke(ctx)
         except (NaysayError, OSError, MemoryError, RuntimeError) as error:
-            is_reported = isinstance(error, NaysayError | OSError) or _is_lack_of_memory(error)
+            # a lack of memory is a `MemoryError`, or of torch a `RuntimeError`
+            is_reported = isinstance(error, NaysayError | OSError | MemoryError)
+            is_reported |= bool(_LACK_OF_MEMORY.search(str(error)))
             if ctx.params["debug"] or isinstance(error, BrokenPipeError) or not is_reported:
                 raise  # click ends silently on a closed pipe, as in `naysay predict … | head`
             text = str(error)
@@ -50,11 +52,6 @@ class _OneLineErrors(TyperGroup):
                 text = text.removeprefix(f"[Errno {error.errno}] ")
             typer.echo(f"error: {as_sentences(text)}", err=True)
             raise typer.Exit(1) from None
-
-
-def _is_lack_of_memory(error: Exception) -> bool:
-    """Recognise a lack of memory; that of torch is a `RuntimeError`."""
-    return isinstance(error, MemoryError) or bool(_LACK_OF_MEMORY.search(str(error)))
 
 
 _LACK_OF_MEMORY = re.compile("allocate memory|out of memory")
