@@ -351,4 +351,4 @@ def test_labels_that_contradict_the_model_are_listed_by_default():
     _, report = fit_own(read_own(frame, label="not"), transition=Q, epochs=10)
     rows = {each.name for each in report.suspects}
     assert len(rows & {"data row 1", "data row 2", "data row 3"}) >= 2
-    assert any("of 600 labels are probably wrong" in each for each in report.fit_warnings)
+    assert any("of 600 labels contradict the model" in each for each in report.fit_warnings)

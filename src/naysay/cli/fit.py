@@ -192,10 +192,11 @@ def _print(report: "FitReport") -> None:
     if report.mistakes is not None:
         console.print(f"Estimated {report.mistakes}\n", highlight=False, soft_wrap=True)
     if report.doubtful:
-        most = report.doubtful[0]
+        most, rate = report.doubtful[0], report.assumed_mistakes
+        condition = "" if rate is None else f" if {100 * rate:g} % of all labels are mistakes"
         console.print(
             f"No label is probably wrong. The most doubtful: {', '.join(most.answers)} for "
-            f"{most.name}, a mistake with a probability of {most.error_probability:.0%}\n",
+            f"{most.name}, wrong with a probability of {most.error_probability:.0%}{condition}\n",
             highlight=False,
             markup=False,
             soft_wrap=True,

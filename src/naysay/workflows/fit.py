@@ -104,6 +104,8 @@ class FitReport:
     suspects_unknown: str | None  # why the probabilities of `suspects` cannot be stated
     doubtful: tuple[ShownExample, ...]
     """Examples whose label is wrong with a probability of 10 to 50 %, where `suspects` is empty."""
+    assumed_mistakes: float | None
+    """Share of mistakes that both lists assume; None where it was estimated or given."""
     mistakes: MistakeRate | None
     """Estimated with `allow_diagonal`; for a log, by known classes or repeated questions."""
     fit_warnings: tuple[str, ...]  # `summary.warnings` has those about the data
@@ -147,6 +149,7 @@ class FitReport:
             "unsure": [each.name for each in self.unsure],
             "suspects": None if self.suspects is None else [each.name for each in self.suspects],
             "suspects_unknown": self.suspects_unknown,
+            "assumed_mistakes": self.assumed_mistakes,
             "doubtful": {each.name: each.error_probability for each in self.doubtful},
             "mistakes": None if self.mistakes is None else asdict(self.mistakes),
             "warnings": list(self.warnings),
@@ -384,15 +387,17 @@ def fit_own(
     if own.accepted is not None:
         rate, warning = check_mistakes(own, mistakes)
         warnings += [] if warning is None else [warning]
-    suspects, doubtful = None, ()
+    suspects, doubtful, assumed = None, (), None
     if wrong is not None:
         n_wrong = int((wrong.probabilities > 0.5).sum())
-        is_strict = own.is_label.all() and not (allow_diagonal or Q.allow_diagonal)
-        if n_wrong and evaluation.matrix_fits and is_strict:
+        if own.is_label.all() and not (allow_diagonal or Q.allow_diagonal):
+            assumed = clf.mistakes
+        if n_wrong and evaluation.matrix_fits and assumed is not None:
             warnings.append(
-                f"{n_wrong:,} of {len(own.label):,} labels are probably wrong: they exclude a "
-                "class of which the model is almost certain. To estimate how often this happens, "
-                "allow for it: allow_diagonal (--allow-diagonal)"
+                f"{n_wrong:,} of {len(own.label):,} labels contradict the model: they exclude a "
+                f"class of which it is almost certain. If {100 * assumed:g} % of all labels are "
+                "mistakes, they are probably wrong. To estimate how often this happens, allow for "
+                "it: allow_diagonal (--allow-diagonal)"
             )
         is_wrong = np.zeros(own.n_examples)  # probability that some answer about it is wrong
         np.maximum.at(is_wrong, own.example[wrong.indices], wrong.probabilities)
@@ -425,6 +430,7 @@ def fit_own(
         suspects=suspects,
         suspects_unknown=None if wrong is None else wrong.unknown,
         doubtful=doubtful,
+        assumed_mistakes=assumed,
         mistakes=rate,
         fit_warnings=tuple(warnings),
         advice=advice,
