@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import joblib
@@ -256,7 +257,11 @@ def test_a_command_that_is_stopped_leaves_whole_records_and_the_next_one_goes_on
     asked += ["cpu", "--out", str(file.path), "--ray"]
     asked += [cluster.address] if sent == signal.SIGKILL else []
     command = [sys.executable, "-m", "naysay", *asked]
-    with subprocess.Popen(command, start_new_session=True) as driver:
+    options = {
+        "start_new_session": True,
+        "preexec_fn": partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+    }
+    with subprocess.Popen(command, **options) as driver:
         while not file.path.exists() or not file.path.stat().st_size:
             assert driver.poll() is None
             time.sleep(0.02)
