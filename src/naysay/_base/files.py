@@ -107,7 +107,7 @@ def replacing(path: str | Path, *, usual: str = "file") -> Generator[Path]:
     """
     with _as_invalid_input(path):
         target = _find_target(path, usual)
-    with _scratch(target) as scratch:
+    with scratch_folder(target) as scratch:
         new = scratch / "new" / target.name
         new.parent.mkdir()
         yield new
@@ -165,7 +165,7 @@ def replacing_folder(path: str | Path, *, of: Callable[[Path], bool], what: str)
         target = _find_folder(path, of, what)
     missing = [folder for folder in target.parents if not folder.exists()]
     target.parent.mkdir(parents=True, exist_ok=True)
-    with _scratch(target) as scratch:
+    with scratch_folder(target) as scratch:
         new = scratch / "new"
         new.mkdir()
         yield new
@@ -245,7 +245,7 @@ def _try_out(target: Path) -> None:
     for name in names:
         with suppress(FileNotFoundError):
             target.with_name(name).lstat()  # fails if the name is too long
-    with _scratch(target) as scratch:
+    with scratch_folder(target) as scratch:
         trial = scratch / "new" / target.name
         trial.parent.mkdir()
         trial.write_bytes(_TRIAL)
@@ -283,10 +283,14 @@ def _prefix(target: Path) -> str:
 
 
 @contextmanager
-def _scratch(target: Path) -> Generator[Path]:
-    """Yield a new folder beside `target` that no other process removes while this one lives."""
+def scratch_folder(target: Path) -> Generator[Path]:
+    """Yield a new hidden folder beside `target`, and remove it when the block ends.
+
+    No other process removes it while this one lives. If this one is killed, the next one that
+    writes the target removes it.
+    """
     _restore(target)
-    _remove_leftovers(target)
+    remove_leftovers(target)
     scratch = target.with_name(_prefix(target) + secrets.token_hex(4))
     lock = None
     try:
@@ -351,8 +355,8 @@ def _restore(target: Path) -> None:
             os.close(lock)
 
 
-def _remove_leftovers(target: Path) -> None:
-    """Remove the hidden folders of killed processes."""
+def remove_leftovers(target: Path) -> None:
+    """Remove the hidden folders that killed processes left beside `target`."""
     for scratch in target.parent.glob(f"{_prefix(target)}*"):
         with suppress(OSError):
             lock = _lock(scratch, wait=False)

@@ -1,12 +1,15 @@
 """Downloads of official files from a local server."""
 
 import gzip
+import itertools
 import socket
 import zipfile
 
+import pooch  # noqa: F401 - before processes are forked
 import pytest
 from rich.progress import Progress
 
+from faults import IS_SUPPORTED, run_with_fault
 from naysay import DatasetUnavailable, InvalidData, datasets
 from naysay.datasets.official import download
 from naysay.datasets.official.entry import Download, OfficialFile, md5_of
@@ -74,6 +77,22 @@ def test_a_broken_connection_leaves_nothing_and_can_be_repeated(
     (server.folder / "table").write_bytes(TABLE)
     register(Download((f"{server.url}/table",), ("uci/table",)))
     assert len(load(folder).train) == 3
+
+
+@pytest.mark.unmeasured
+@pytest.mark.skipif(not IS_SUPPORTED, reason="looks at calls of Linux on x86-64")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_what_a_killed_download_leaves_is_removed_by_the_next(server, register, tmp_path):
+    (server.folder / "table").write_bytes(TABLE)
+    register(Download((f"{server.url}/table",), ("uci/table",), f"md5:{md5_of(TABLE)}"))
+    for number in itertools.count(1):
+        folder = tmp_path / str(number)
+        end = run_with_fault(number, lambda folder=folder: load(folder), kill=True)
+        assert len(datasets.fetch("waveform1", data_dir=folder).train) == 3
+        assert sorted(path.name for path in folder.rglob("*")) == ["table", "uci"], number
+        if end == "not reached":
+            break
+    assert number > 5
 
 
 def test_a_file_that_is_cut_off_unnoticed_is_not_kept(server, register, folder, files_under):

@@ -1,21 +1,21 @@
 """Download official files into the data folder.
 
 A file is downloaded, unpacked and verified in a hidden folder inside the data folder, and then
-renamed into place, so that an interrupted download never leaves a half-written file. When the
-download is started again, files that are already in place are kept.
+renamed into place, so that an interrupted download never leaves a half-written file. The next
+download removes what killed ones left, and keeps files that are already in place.
 """
 
 import logging
 import os
 import re
-import tempfile
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from naysay._base.checks import shorten
 from naysay._base.errors import DatasetUnavailable, InvalidData
+from naysay._base.files import remove_leftovers, scratch_folder
 from naysay.datasets.official.archives import decompress, unpack
 from naysay.datasets.official.entry import (
     HOW_TO_GET_IT,
@@ -33,21 +33,24 @@ _CHUNK_BYTES = 1 << 16
 def download_missing(entry: Entry, folder: Path) -> None:
     """Download the missing files of a data set, also those for which a stand-in is present."""
     official = {file.path: file for file in entry.files}
+    hidden = folder / "download"  # never there itself: what arrives is in hidden folders beside it
+    remove_leftovers(hidden)
     for download in entry.downloads:
         if all(has_file(entry, official[path], folder) for path in download.gives):
             continue
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            temporary = tempfile.TemporaryDirectory(dir=folder, prefix=".fetch-")
-        except OSError as error:
-            raise DatasetUnavailable(
-                f"{entry.name} needs {download.gives[0]}, and its folder {folder} must be writable "
-                f"to download it. {error.strerror}.\n"
-                "Choose another folder with NAYSAY_DATA, data_dir= or --data-dir."
-            ) from None
-        with temporary as staging:
-            arrived = _retrieve_from_any(entry, download, folder, Path(staging))
-            ready = _unpack(download, arrived, Path(staging))
+        with ExitStack() as stack:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                staging = stack.enter_context(scratch_folder(hidden)) / "new"
+                staging.mkdir()
+            except OSError as error:
+                raise DatasetUnavailable(
+                    f"{entry.name} needs {download.gives[0]}, and its folder {folder} must be "
+                    f"writable to download it. {error.strerror}.\n"
+                    "Choose another folder with NAYSAY_DATA, data_dir= or --data-dir."
+                ) from None
+            arrived = _retrieve_from_any(entry, download, folder, staging)
+            ready = _unpack(download, arrived, staging)
             for path in download.gives:
                 staged = FoundFile(entry.name, official[path], ready / path)
                 read_checked(staged)
