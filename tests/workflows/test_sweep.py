@@ -9,6 +9,7 @@ from sklearn.model_selection import KFold, cross_val_score
 from typer.testing import CliRunner
 
 from naysay import ComplementaryClassifier, InvalidInput
+from naysay._base import files
 from naysay.cli import app
 from naysay.datasets.own import read_own
 from naysay.observations import Observations
@@ -76,14 +77,22 @@ def test_answers_of_annotators_are_split_by_examples():
     assert some.annotator.tolist() == list("xyyx")
 
 
-def test_a_sweep_on_the_command_line(flowers, tmp_path):
-    out = tmp_path / "model"
+def test_a_sweep_on_the_command_line(flowers, tmp_path, monkeypatch):
+    out, exchange, written = tmp_path / "model", files._exchange, []
+
+    def note(new, target, scratch):
+        written.append(sorted(path.name for path in new.iterdir()))
+        exchange(new, target, scratch)
+
+    monkeypatch.setattr(files, "_exchange", note)
     command = ["sweep", flowers, "--label", "not", "--true-label", "is", "--out", out, "--folds", 2]
     command += ["--learner", "network", "--epochs", 2, "--transition", "uniform"]
     done = CliRunner().invoke(app, [str(each) for each in [*command, "--grid", "lr=0.001,-1"]])
     assert done.exit_code == 0, done.output
     assert "failed" in done.output
     assert "warning: lr=-1 could not be trained: lr must be" in done.stderr
+    # in one step: a model without its page could not be replaced after a kill
+    assert written == [["model.json", "model.safetensors", "report.html", "sweep.html"]]
     page = (out / "sweep.html").read_text()
     assert "default-src 'none'" in page
     assert "lr=-1 could not be trained: lr must be" in page

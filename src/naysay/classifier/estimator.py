@@ -655,7 +655,9 @@ class ComplementaryClassifier(ComplementaryEstimator):
         self.recipe_, self.provenance_ = recipe, provenance
         return self
 
-    def save(self, path: str | Path, *, report: str | None = None) -> None:
+    def save(
+        self, path: str | Path, *, report: str | None = None, sweep: str | None = None
+    ) -> None:
         """Write the fitted model to a folder with ``model.safetensors`` and ``model.json``.
 
         Parameters
@@ -664,6 +666,8 @@ class ComplementaryClassifier(ComplementaryEstimator):
             The folder. A model that is there already is replaced.
         report : str, optional
             A page about the model, written to ``report.html`` in the folder.
+        sweep : str, optional
+            A page about other parameters that were tried, written to ``sweep.html``.
         """
         check_is_fitted(self)
         method, names = find_method(self.method), getattr(self, "feature_names_in_", None)
@@ -675,7 +679,7 @@ class ComplementaryClassifier(ComplementaryEstimator):
             preprocessing=None if self.recipe_ is None else self.recipe_.to_dict(),
             recipe_arrays=getattr(self.recipe_, "arrays", {}),
         )
-        model_files.save_model(model, path, version=__version__, report=report)
+        model_files.save_model(model, path, version=__version__, report=report, sweep=sweep)
 
     @classmethod
     def load(

@@ -109,19 +109,25 @@ def state_of_loss(loss: nn.Module, method: Method) -> dict[str, Tensor]:
 
 
 def save_model(
-    model: SavedModel, path: str | Path, *, version: str, report: str | None = None
+    model: SavedModel,
+    path: str | Path,
+    *,
+    version: str,
+    report: str | None = None,
+    sweep: str | None = None,
 ) -> None:
     """Write a model folder, completely or not at all. It replaces an older model folder.
 
-    `report` is a page about the model, which is written to ``report.html`` in the folder.
+    `report` and `sweep` are pages, which are written to ``report.html`` and ``sweep.html``.
     """
     with replacing_folder(path, of=_is_model_folder, what="an earlier model") as new:
         weights = save(_tensors(model))
         (new / "model.safetensors").write_bytes(weights)
         facts = {**_facts(model, version), "sha256": hashlib.sha256(weights).hexdigest()}
         (new / "model.json").write_text(json.dumps(facts, indent=1), "utf-8")
-        if report is not None:
-            (new / "report.html").write_text(report, "utf-8", newline="\n")
+        for name, page in (("report.html", report), ("sweep.html", sweep)):
+            if page is not None:
+                (new / name).write_text(page, "utf-8", newline="\n")
 
 
 def _is_model_folder(folder: Path) -> bool:

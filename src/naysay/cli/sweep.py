@@ -114,10 +114,9 @@ def sweep(
         )
 
     from naysay.report.fit import render_fit_page, render_sweep_page
-    from naysay.report.page import write_page
 
-    clf.save(out, report=render_fit_page(report.fit))
-    page = write_page(render_sweep_page(report), out / "sweep.html")
+    clf.save(out, report=render_fit_page(report.fit), sweep=render_sweep_page(report))
+    page = out / "sweep.html"
     print_warnings(report.warnings)
     if as_json:
         print_json({**report.to_dict(), "model": str(out), "page": str(page)})
