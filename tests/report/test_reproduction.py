@@ -1,5 +1,6 @@
 """The page of `naysay report`: what it says, and that a browser opens it without complaint."""
 
+import dataclasses
 import html
 import re
 import shutil
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from html_reader import Page
-from naysay import TransitionMatrix
+from naysay import InvalidTransitionMatrix, TransitionMatrix
 from naysay.experiments.records import RunRecord
 from naysay.experiments.suites import SUITES
 from naysay.report.page import write_page
@@ -59,6 +60,14 @@ def make_records(*names, recipe="paper", trials=2, only="*"):
 def page():
     records = make_records("table2", "figure-q", "figure-convergence")
     return render_report_page([*records, *make_records("table1", recipe="quick", only="USPS")])
+
+
+def test_a_record_with_a_matrix_of_zeros_is_refused():
+    record, *_ = make_records("figure-q", trials=1)
+    zeros = np.zeros((10, 10)).tolist()
+    odd = dataclasses.replace(record, matrices={"true": zeros, "estimated": zeros})
+    with pytest.raises(InvalidTransitionMatrix):
+        render_report_page([odd])
 
 
 def text_of(page):
