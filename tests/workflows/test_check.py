@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from naysay import ComplementaryClassifier, NaysayWarning, TransitionMatrix
+from naysay import ComplementaryClassifier, InvalidInput, NaysayWarning, TransitionMatrix
 from naysay.cli import app
 from naysay.datasets.own import read_own
 from naysay.datasets.own.images import ImageRecipe
@@ -397,6 +397,16 @@ def test_errors_are_one_line_and_exit_code_1(model, answers, tmp_path):
         assert done.stderr.count("\n") == 1
         assert message in done.stderr
     assert run("check", model).exit_code == 2
+
+
+def test_a_model_whose_predictions_are_no_numbers_is_refused(model, tmp_path):
+    X, true, labels = make_animals(20, MISTAKES, seed=1)
+    path = write_table(tmp_path / "new.csv", X, labels, true=np.array(CLASSES)[true])
+    clf = ComplementaryClassifier.load(model)
+    for values in clf.network_.parameters():
+        values.data.fill_(float("nan"))
+    with pytest.raises(InvalidInput, match="probabilities that the model predicts must be finite"):
+        check_file(clf, path, label="not", true_label="true")
 
 
 def test_answers_about_other_classes_are_refused(model, tmp_path):

@@ -255,6 +255,11 @@ def check_model(
         notes.append(f"{shorten(own.skipped)}: left out, because these images are damaged.")
     matrices = {name: by_annotator.get(name, Q) for name in np.unique(annotators).tolist()}
     probs = predict_in_parts(model, own.X, memory=memory)
+    if not np.isfinite(probs).all():
+        raise InvalidInput(
+            "The probabilities that the model predicts must be finite. Some are not, because its "
+            "training, or a feature, overflowed. Scale the features, and fit the model again."
+        )
     predicted = probs.argmax(axis=1)
     examples, labels = own.example[labelled], own.label[labelled]
     is_estimate = transition is None and model.transition == "estimate"
