@@ -86,6 +86,13 @@ def test_jobs_are_counted_when_they_are_done(monkeypatch):
     with job_bar("naysay sweep: [b]odd[/b].csv", "trainings") as show:
         show(5, 6)
     assert re.search(r"naysay sweep: \[b\]odd\[/b\]\.csv .* 5/6 trainings", shown(terminal))
+    with job_bar("naysay sweep: odd\a\x9b.csv", "trainings"):
+        pass
+    with waiting("reading odd\a\x9b.csv"):
+        pass
+    assert "\a" not in terminal.getvalue()
+    assert "\x9b" not in terminal.getvalue()
+    assert r"reading odd\x07\x9b.csv" in shown(terminal)
     with job_bar("naysay reproduce", "runs") as show:
         show(3, 7)
         show(title="the fifth")

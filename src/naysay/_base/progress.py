@@ -5,18 +5,24 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext
 from typing import Self
 
-from rich.console import Console
-from rich.markup import escape
 from rich.progress import (
     BarColumn,
     DownloadColumn,
     MofNCompleteColumn,
     Progress,
     ProgressColumn,
+    Task,
     TextColumn,
     TimeRemainingColumn,
 )
 from rich.text import Text
+
+from naysay._base.terminal import Console, visible
+
+
+class _Description(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        return Text(visible(task.description))
 
 
 def _make_progress(
@@ -24,7 +30,7 @@ def _make_progress(
 ) -> Progress:
     console = Console(stderr=True)
     return Progress(
-        TextColumn("{task.description}"),
+        _Description(),
         BarColumn(),
         counter or MofNCompleteColumn(),
         *columns,
@@ -72,11 +78,10 @@ def job_bar(description: str, unit: str) -> Generator[Callable[..., None]]:
     starts.
     """
     with _make_progress(None, TextColumn(unit)) as bar:
-        task = bar.add_task(escape(description), total=None)
+        task = bar.add_task(description, total=None)
 
         def show(done: int | None = None, total: int | None = None, *, title: str = "") -> None:
-            name = escape(title or description)
-            bar.update(task, completed=done, total=total, description=name)
+            bar.update(task, completed=done, total=total, description=title or description)
 
         yield show
 
@@ -85,7 +90,7 @@ def job_bar(description: str, unit: str) -> Generator[Callable[..., None]]:
 def waiting(description: str) -> Generator[None]:
     """Show that a task of unknown duration is running."""
     console = Console(stderr=True)
-    with console.status(Text(description)) if console.is_terminal else nullcontext():
+    with console.status(Text(visible(description))) if console.is_terminal else nullcontext():
         yield
 
 

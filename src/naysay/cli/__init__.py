@@ -13,7 +13,8 @@ from typer.core import TyperGroup
 
 from naysay import __version__
 from naysay._base.errors import NaysayError
-from naysay.cli._shared import Command, as_sentences, print_warning
+from naysay._base.terminal import say, visible
+from naysay.cli._shared import Command, as_sentences, in_one_line, print_warning
 from naysay.cli.annotate import app as annotate
 from naysay.cli.check import check
 from naysay.cli.data import app as data
@@ -32,6 +33,8 @@ from naysay.cli.sweep import sweep
 
 __all__ = ["app", "main"]
 
+_UsageError: Any = typer.BadParameter.__base__  # which Typer does not export
+
 
 class _OneLineErrors(TyperGroup):
     """Prints errors in one line, with exit code 1; ``--debug`` shows the traceback instead."""
@@ -39,6 +42,9 @@ class _OneLineErrors(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
+        except _UsageError as error:
+            error.message = visible(error.message)
+            raise
         except (NaysayError, OSError, MemoryError, RuntimeError) as error:
             # a lack of memory is a `MemoryError`, or of torch a `RuntimeError`
             is_reported = isinstance(error, NaysayError | OSError | MemoryError)
@@ -50,7 +56,7 @@ class _OneLineErrors(TyperGroup):
                 text = f"There is not enough memory. {text.splitlines()[0] if text else ''}"
             if isinstance(error, OSError) and error.errno is not None:
                 text = text.removeprefix(f"[Errno {error.errno}] ")
-            typer.echo(f"error: {as_sentences(text)}", err=True)
+            say(f"error: {in_one_line(as_sentences(text))}", err=True)
             raise typer.Exit(1) from None
 
 
@@ -88,7 +94,7 @@ app.add_typer(data, name="data")
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"naysay {__version__}")
+        say(f"naysay {__version__}")
         raise typer.Exit
 
 
@@ -158,5 +164,5 @@ def _flush_or_fail() -> None:
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left is lost
         if not isinstance(error, BrokenPipeError):
-            typer.echo(f"error: standard output: {error.strerror}.", err=True)
+            say(f"error: standard output: {error.strerror}.", err=True)
         sys.exit(1)

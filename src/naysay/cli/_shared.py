@@ -17,6 +17,7 @@ import typer
 from typer.core import TyperArgument, TyperCommand
 
 from naysay._base.progress import waiting
+from naysay._base.terminal import say, visible
 
 if TYPE_CHECKING:
     from naysay.workflows.files import FitInputs
@@ -47,6 +48,7 @@ RayAddress = Annotated[
         "machine is in; without an address, start Ray on this machine.",
     ),
 ]
+_LONGEST = 2_000  # characters of an error or a warning
 _ADDRESS = re.compile(r"local|auto|\S+:\d+")
 _Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
@@ -78,13 +80,14 @@ class Command(TyperCommand):
 
 
 def print_json(value: Any, *, indent: int | None = 1) -> None:
-    """Print a value as one JSON document, in ASCII if standard output cannot encode it."""
+    """Print a value as one JSON document, in ASCII if other characters cannot be printed."""
     text = json.dumps(value, indent=indent, ensure_ascii=False)
     try:
         text.encode(sys.stdout.encoding or "utf-8")
+        in_ascii = text != visible(text)
     except UnicodeEncodeError:
-        text = json.dumps(value, indent=indent)
-    typer.echo(text)
+        in_ascii = True
+    typer.echo(json.dumps(value, indent=indent) if in_ascii else text)
 
 
 def print_result(figures: Any, text: object, *, as_json: bool, indent: int | None = None) -> None:
@@ -92,13 +95,19 @@ def print_result(figures: Any, text: object, *, as_json: bool, indent: int | Non
     if as_json:
         print_json(figures, indent=indent)
     else:
-        typer.echo(text)
+        say(text)
 
 
 def as_sentences(text: str) -> str:
     """Join lines of text into one line of full sentences."""
     lines = (line.strip() for line in text.splitlines() if line.strip())
     return " ".join(line if line.endswith((".", "?", "!")) else f"{line}." for line in lines)
+
+
+def in_one_line(text: str) -> str:
+    """Join lines, and leave out the middle of a line that is long because a name in it is."""
+    line = " ".join(text.splitlines())
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 400]} … {line[-400:]}"
 
 
 def _option(
@@ -301,5 +310,5 @@ def print_warnings(warnings: Iterable[str]) -> None:
 
 
 def print_warning(warning: str) -> None:
-    """Print a warning to standard error."""
-    typer.echo(f"warning: {warning}", err=True)
+    """Print a warning to standard error in one line."""
+    say(f"warning: {in_one_line(warning)}", err=True)

@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 
 from naysay._base.errors import InvalidInput
 from naysay._base.files import DATABASE_URLS, check_target
+from naysay._base.terminal import say
 from naysay.cli._shared import AsJson, Command, class_list, print_json, print_result
 
 if TYPE_CHECKING:
@@ -208,7 +209,7 @@ def start(
             opens=open_browser and sys.stdout.isatty(),
         )
         if not as_json:
-            typer.echo(f"Stopped. To continue: naysay annotate {shlex.quote(task.name)}")
+            say(f"Stopped. To continue: naysay annotate {shlex.quote(task.name)}")
 
 
 def _announce(as_json: bool, task: str, page: str, overview: str, is_here: bool) -> None:
@@ -216,14 +217,12 @@ def _announce(as_json: bool, task: str, page: str, overview: str, is_here: bool)
         print_json({"page": page, "overview": overview, "task": task}, indent=None)
         sys.stdout.flush()
         return
-    typer.echo(f"Answer questions: {page}")
-    typer.echo(f"Overview: {overview}")
+    say(f"Answer questions: {page}")
+    say(f"Overview: {overview}")
     if not is_here:
-        typer.echo(f"Links for others: naysay annotate invite NAME --task {shlex.quote(task)}")
-        typer.echo(
-            "The links use HTTP. On the internet, put a proxy with HTTPS in front of the server."
-        )
-    typer.echo("Stop with Ctrl-C. Every answer is saved at once.")
+        say(f"Links for others: naysay annotate invite NAME --task {shlex.quote(task)}")
+        say("The links use HTTP. On the internet, put a proxy with HTTPS in front of the server.")
+    say("Stop with Ctrl-C. Every answer is saved at once.")
     sys.stdout.flush()
 
 
@@ -271,7 +270,7 @@ def _create_or_check(
                     f"{', '.join(task.settings.classes)}. Choose another file, or continue it: "
                     f"naysay annotate {shlex.quote(task.name)}"
                 )
-        typer.echo("The task exists already. It continues with its own settings.", err=True)
+        say("The task exists already. It continues with its own settings.", err=True)
         return
     if classes is None:
         raise InvalidInput("--classes must list all classes, at least 3: --classes cat,dog,owl")
@@ -283,7 +282,7 @@ def _create_or_check(
     n_known = sum(item.known is not None for item in items)
     about = f", {n_known:,} of them known" if n_known else ""
     where = "created" if "://" in target else target
-    typer.echo(f"{len(items):,} examples{about}: {where}", err=True)
+    say(f"{len(items):,} examples{about}: {where}", err=True)
 
 
 @app.command(cls=Command)
@@ -418,9 +417,9 @@ def learn(
     accuracy = report["accuracy"]
     low, high = accuracy["interval"]
     found = "unknown" if accuracy["value"] is None else f"{accuracy['value']:.1%}"
-    typer.echo(f"Accuracy: {found}, 95 % interval {low:.1%} to {high:.1%}. {report['explanation']}")
+    say(f"Accuracy: {found}, 95 % interval {low:.1%} to {high:.1%}. {report['explanation']}")
     unknown = any(each["probability"] is None for each in report["suspects"])
-    typer.echo(
+    say(
         f"{len(report['suspects'])} answers are {'doubtful' if unknown else 'probably wrong'}; "
         f"{len(ranked):,} examples were ranked to ask about next."
     )

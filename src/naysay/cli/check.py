@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from naysay._base.progress import waiting
+from naysay._base.terminal import say
 from naysay.cli._shared import AsJson, DataFile, Model, SafeCsv, print_json, reads_data
 from naysay.cli.fit import AnchorsAre, Mistakes
 
@@ -81,8 +82,8 @@ def check(
     if as_json:
         print_json(result.to_dict(), indent=None)
         return
-    typer.echo(str(result))
+    say(str(result))
     if out is not None:
         wrong = result.wrong_labels
         kind = "doubtful answers" if wrong and wrong.unknown else "answers that are probably wrong"
-        typer.echo(f"{len(result.issues):,} {kind}: {out}")
+        say(f"{len(result.issues):,} {kind}: {out}")

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Column, Table
-from rich.text import Text
 
 from naysay import datasets
+from naysay._base.terminal import Console, say
 from naysay.cli._shared import AsJson, Command, DataFile, print_json, read_data, reads_data
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ def fetch(
         dataset = datasets.fetch(name, data_dir=data_dir)
         results.append(dataset.to_dict())
         if not as_json:
-            typer.echo(f"{name}: {dataset.sizes}, in {datasets.data_folder(data_dir)}.")
+            say(f"{name}: {dataset.sizes}, in {datasets.data_folder(data_dir)}.")
     if as_json:
         print_json(results, indent=2)
 
@@ -100,9 +99,9 @@ def verify(
         print_json([result.to_dict() for result in results], indent=2)
     else:
         for result in results:
-            typer.echo(f"{result.name}: {result.status}. {result.detail.splitlines()[0]}")
+            say(f"{result.name}: {result.status}. {result.detail.splitlines()[0]}")
         if not results:
-            typer.echo(
+            say(
                 f"No data set is in {datasets.data_folder(data_dir)}. To list all data sets, run: "
                 "naysay data list"
             )
@@ -140,12 +139,12 @@ def example(
         print_json({"out": str(out), **columns}, indent=None)
         return
     if log:
-        typer.echo(f"{out}: a class was suggested for each flower, and accepted or not. Next:")
-        typer.echo(f"naysay fit {quoted} --suggested suggested --accepted accepted --out log-model")
+        say(f"{out}: a class was suggested for each flower, and accepted or not. Next:")
+        say(f"naysay fit {quoted} --suggested suggested --accepted accepted --out log-model")
         return
-    typer.echo(f"{out}: the column 'not' names a class that each flower is not. Next:")
+    say(f"{out}: the column 'not' names a class that each flower is not. Next:")
     more = " --annotator who --id flower" if annotators else ""
-    typer.echo(f"naysay fit {quoted} --label not --true-label is{more} --out flowers-model")
+    say(f"naysay fit {quoted} --label not --true-label is{more} --out flowers-model")
 
 
 @reads_data()
@@ -170,4 +169,4 @@ def print_summary(summary: "Summary") -> None:
     console = Console()
     for line in str(summary).splitlines():
         is_warning = line.startswith("warning: ")
-        console.print(Text(line, style="yellow" if is_warning else ""), soft_wrap=True)
+        console.print(line, style="yellow" if is_warning else None, soft_wrap=True)

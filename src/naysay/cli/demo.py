@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from naysay._base.files import check_target
 from naysay._base.progress import run_bar
+from naysay._base.terminal import Console, say
 from naysay.cli._shared import AsJson, print_json
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def demo(
         print_json({**result.to_dict(), "page": str(out)})
         return
     Console().print(_table(result))
-    typer.echo(f"{result.seconds:.0f} seconds. The page: {out}")
+    say(f"{result.seconds:.0f} seconds. The page: {out}")
 
 
 def _table(result: "DemoResult") -> Table:

@@ -5,10 +5,9 @@ from typing import Annotated
 
 import typer
 from rich import box
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
+from naysay._base.terminal import Console, say
 from naysay.cli._shared import AsJson, print_json
 
 _MOST_ROWS = 20  # lists shown
@@ -80,16 +79,16 @@ def design(
         return
     table = Table("group", "share", "labels to offer", box=box.SIMPLE_HEAD)
     for each in listed[:_MOST_ROWS]:
-        table.add_row(each["group"], f"{each['share']:.1%}", Text(", ".join(each["offered"])))
+        table.add_row(each["group"], f"{each['share']:.1%}", ", ".join(each["offered"]))
     if len(listed) > _MOST_ROWS:
         table.add_row(f"… and {len(listed) - _MOST_ROWS:,} more")
     Console().print(table)
-    typer.echo(f"Tell annotators: {instruction.text}\n")
-    typer.echo(f"{diagnosis}\n")
+    say(f"Tell annotators: {instruction.text}\n")
+    say(f"{diagnosis}\n")
     if out is None:
-        typer.echo("Next: add --out FOLDER to write the lists and their matrices.")
+        say("Next: add --out FOLDER to write the lists and their matrices.")
         return
-    typer.echo(
+    say(
         f"Next: put each example into a group at random, by the shares in {out / 'lists.csv'}. "
         "Record the group and the answer in the table of examples, then:\n"
         f"naysay fit TABLE --label ANSWER --annotator GROUP --transition {out} --out model"

@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Column, Table
-from rich.text import Text
 
+from naysay._base.terminal import Console, say
 from naysay.cli._shared import (
     AsJson,
     DataFile,
@@ -102,14 +101,14 @@ def estimate(
     else:
         _print(report.entries)
         if estimated.sample is not None:
-            typer.echo(f"{estimated.sample}.")
+            say(f"{estimated.sample}.")
         if estimated.mistakes is not None:
-            typer.echo(f"Estimated {estimated.mistakes}.")
+            say(f"Estimated {estimated.mistakes}.")
         if estimated.uncertainty is not None:
-            typer.echo(estimated.uncertainty.advice)
-        typer.echo(f"{Q.diagnose()}\nThe matrix: {out}")
+            say(estimated.uncertainty.advice)
+        say(f"{Q.diagnose()}\nThe matrix: {out}")
         if by_annotator is not None:
-            typer.echo(f"The matrix of each annotator: {by_annotator}")
+            say(f"The matrix of each annotator: {by_annotator}")
 
 
 def _print(entries: list[dict[str, Any]]) -> None:
@@ -119,8 +118,8 @@ def _print(entries: list[dict[str, Any]]) -> None:
     for entry in sorted(entries, key=lambda entry: -entry["share"])[:_MOST_ROWS]:
         is_known = entry["low"] is not None
         table.add_row(
-            Text(entry["true class"]),
-            Text(entry["excluded"]),
+            entry["true class"],
+            entry["excluded"],
             f"{entry['share']:.1%}",
             f"{entry['low']:.1%} to {entry['high']:.1%}" if is_known else "not known",
         )

@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from naysay._base.errors import InvalidInput
 from naysay._base.files import printable
+from naysay._base.terminal import Console, say, visible
 from naysay.cli._shared import (
     AsJson,
     DataFile,
@@ -159,7 +158,7 @@ def fit(
         print_json({**report.to_dict(), "model": str(out), "report": str(page)})
     else:
         _print(report)
-        typer.echo(f"{report.seconds:.0f} seconds. The model: {out}  The page: {page}")
+        say(f"{report.seconds:.0f} seconds. The model: {out}  The page: {page}")
 
 
 def this_command() -> str:
@@ -178,36 +177,34 @@ def check_model_target(out: Path, *, force: bool) -> None:
         raise InvalidInput(
             f"{out} already contains a model. Pass --force to replace it, or name another folder."
         )
-    typer.confirm(f"{out} already contains a model. Replace it?", abort=True, err=True)
+    typer.confirm(visible(f"{out} already contains a model. Replace it?"), abort=True, err=True)
 
 
 def _print(report: "FitReport") -> None:
     console = Console()
     for warning in report.fit_warnings:
-        console.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
+        console.print(f"warning: {warning}", style="yellow", soft_wrap=True)
     table = Table("class", box=None, pad_edge=False)
     for heading in ("predicted", "correct when predicted", "95 % interval"):
         table.add_column(heading, justify="right")
-    console.print(Text(f"{_describe_matrix(report)}\n"))
+    console.print(f"{_describe_matrix(report)}\n")
     if report.mistakes is not None:
-        console.print(f"Estimated {report.mistakes}\n", highlight=False, soft_wrap=True)
+        console.print(f"Estimated {report.mistakes}\n", soft_wrap=True)
     if report.doubtful:
         most, rate = report.doubtful[0], report.assumed_mistakes
         condition = "" if rate is None else f" if {100 * rate:g} % of all labels are mistakes"
         console.print(
             f"No label is probably wrong. The most doubtful: {', '.join(most.answers)} for "
             f"{most.name}, wrong with a probability of {most.error_probability:.0%}{condition}\n",
-            highlight=False,
-            markup=False,
             soft_wrap=True,
         )
     classes = report.transition.classes
     for name, count, each in zip(classes, report.n_predicted, report.precision, strict=True):
-        table.add_row(Text(name), f"{count:,}", _value(each), _interval(each))
+        table.add_row(name, f"{count:,}", _value(each), _interval(each))
     console.print(table)
     if report.candidates:
         console.print(_candidate_table(report))
-    console.print(f"\n{describe_accuracy(report)}", highlight=False, soft_wrap=True)
+    console.print(f"\n{describe_accuracy(report)}", soft_wrap=True)
 
 
 def _candidate_table(report: "FitReport") -> Table:

@@ -3,9 +3,9 @@
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Column, Table
 
+from naysay._base.terminal import Console, say
 from naysay.cli._shared import AsJson, print_json
 
 
@@ -27,7 +27,7 @@ def methods(
     if as_json:
         print_json([each.to_dict() for each in METHODS.values()])
     elif markdown:
-        typer.echo(f"{markdown_table()}\n{markdown_references()}", nl=False)
+        say(f"{markdown_table()}\n{markdown_references()}", nl=False)
     else:
         table = Table(Column("method", no_wrap=True), "needs", "source", "when to use it")
         for each in METHODS.values():

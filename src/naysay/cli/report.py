@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from naysay._base.files import check_target
+from naysay._base.terminal import say
 from naysay.cli._shared import AsJson, print_result
 
 
@@ -42,7 +43,7 @@ def report(
         check_target(out, usual="page.html")
     records, results = read_results(files)
     if markdown or latex:
-        typer.echo((tables.markdown if markdown else tables.latex)(results), nl=False)
+        say((tables.markdown if markdown else tables.latex)(results), nl=False)
         return
     write_page(render_report_page(records), out)
     figures = {"n_runs": count_runs(results), "page": str(out)}

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from naysay._base.cluster import RayExecutor, connect, has_gpus
 from naysay._base.progress import job_bar
+from naysay._base.terminal import Console, say
 from naysay.cli._shared import AsJson, RayAddress, as_sentences, print_json, print_warning
 from naysay.cli.data import DataDir
 
@@ -98,7 +98,7 @@ def reproduce(
     def show(record: "RunRecord") -> None:
         if not as_json:
             title = plan.title_of(record.spec)
-            typer.echo(f"{title}: {record.accuracy:.2%} in {record.seconds:.1f} seconds")
+            say(f"{title}: {record.accuracy:.2%} in {record.seconds:.1f} seconds")
 
     with (
         nullcontext() if ray is None else connect(ray),
@@ -128,12 +128,12 @@ def _print_summary(summary: "RunSummary", out: Path, *, as_json: bool) -> None:
         print_json({**summary.to_dict(), "records": str(out)}, indent=2)
         return
     for reason, specs in summary.refused.items():
-        typer.echo(f"Not run ({len(specs)}): {as_sentences(reason)}", err=True)
+        say(f"Not run ({len(specs)}): {as_sentences(reason)}", err=True)
     parts = [f"{summary.n_done} runs done", f"{summary.n_skipped} were on file"]
     if summary.n_elsewhere:
         parts.append(f"{summary.n_elsewhere} are being done by another process")
     then = f" Now: naysay report {out}" if out.is_file() else ""
-    typer.echo(f"{', '.join(parts)}.{then}")
+    say(f"{', '.join(parts)}.{then}")
 
 
 def _print_work(plan: "Plan", file: "RecordFile", *, as_json: bool) -> None:
@@ -149,4 +149,4 @@ def _print_work(plan: "Plan", file: "RecordFile", *, as_json: bool) -> None:
         numbers = (str(row[name]) for name in ("runs", "on_file", "in_another_table", "to_do"))
         table.add_row(row["suite"], *numbers, minutes)
     Console().print(table)
-    typer.echo(f"\n{plan.describe_work(rows)}")
+    say(f"\n{plan.describe_work(rows)}")

@@ -4,11 +4,11 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from naysay._base.cluster import RayExecutor, connect
 from naysay._base.progress import job_bar
+from naysay._base.terminal import Console, say
 from naysay.cli._shared import (
     AsJson,
     DataFile,
@@ -122,7 +122,7 @@ def sweep(
         print_json({**report.to_dict(), "model": str(out), "page": str(page)})
     else:
         _print(report)
-        typer.echo(f"The model: {out}  The page: {page}")
+        say(f"The model: {out}  The page: {page}")
 
 
 def _print(report: "SweepReport") -> None:
@@ -138,4 +138,4 @@ def _print(report: "SweepReport") -> None:
         values = map(str, each.parameters.values())
         table.add_row(*values, shown, behind, f"{each.seconds:.1f}")
     Console().print(table)
-    typer.echo(f"\n{describe_accuracy(report.fit)}")
+    say(f"\n{describe_accuracy(report.fit)}")
