@@ -37,6 +37,19 @@ def served(monkeypatch):
     return noted
 
 
+@pytest.mark.parametrize("minutes", ["nan", "inf"])
+def test_an_interval_that_is_no_number_of_minutes_is_refused_before_the_task_is_created(
+    served, table, tmp_path, minutes
+):
+    words = (table, "--classes", "ash,elm,fir", "--out", tmp_path / "t.db")
+    words = ["annotate", *map(str, words), "--learn-every", minutes]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code in (1, 2), done.output  # later versions of Typer refuse nan themselves
+    assert "--learn-every" in done.output
+    assert not (tmp_path / "t.db").exists()
+    assert not served
+
+
 @pytest.fixture
 def table(tmp_path):
     path = tmp_path / "flowers.csv"

@@ -1,6 +1,7 @@
 """``naysay annotate``: collect answers on a web page, and learn from them."""
 
 import getpass
+import math
 import shlex
 import sys
 from collections.abc import Generator, Iterator
@@ -173,6 +174,8 @@ def start(
 
         naysay annotate start task.db
     """
+    if not math.isfinite(learn_every):
+        raise InvalidInput(f"--learn-every must be a number of minutes. Got {learn_every}.")
     target = _target(data, out, database)
     if target != data:
         from naysay.annotation.questions import scheme_settings
