@@ -318,3 +318,14 @@ def test_steps_are_bounded_on_large_tables_and_never_raised():
     options = training.Options(epochs=100, batch_size=64, lr=1.0, weight_decay=0.0, patience=20)
     assert learner.bound_steps(options, 1_000_000, 20_000).epochs == 2
     assert learner.bound_steps(options, 6_400, 20_000).epochs == 100
+
+
+@pytest.mark.unmeasured
+@pytest.mark.parametrize("learner", ["linear", "kernel", "network"])
+def test_a_feature_of_numbers_too_small_for_a_scale_is_taken_as_constant(learner):
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 3
+    X = np.column_stack([1e-45 * rng.integers(2, size=60), y + rng.normal(scale=0.1, size=60)])
+    labels = TransitionMatrix.uniform(3).sample(y, seed=0)
+    clf = ComplementaryClassifier(learner=learner, epochs=2, random_state=0)
+    assert np.isfinite(clf.fit(X.astype(np.float32), labels).predict_proba(X)).all()

@@ -25,6 +25,7 @@ _MOST_FEATURES = 256  # projected to so many for distances
 _TEMPERATURES = (0.1, 0.15, 0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0)
 _UNIFORM = (0.01, 0.05, 0.15, 0.3)  # share of the uniform distribution
 _MOST_SCORED = 5_000  # rows, to choose a temperature
+_LEAST_SCALE = float(np.finfo(np.float32).tiny)  # a smaller one would be 0
 
 
 def normalised(values: Floats) -> Floats:
@@ -55,9 +56,10 @@ class Scale(NamedTuple):
 def find_scales(X: NDArray[np.float32]) -> list[Scale]:
     """Make the two scales to choose from: one for all features together, and one for each."""
     mean, deviation = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
-    constant = deviation <= 1e-6 * np.abs(mean)
+    constant = deviation <= np.maximum(1e-6 * np.abs(mean), _LEAST_SCALE)
     each = np.where(constant, 1, deviation)
-    common = np.sqrt(np.mean(deviation**2)) or 1.0
+    common = np.sqrt(np.mean(deviation**2))
+    common = common if common > _LEAST_SCALE else 1.0
     scales = [np.full_like(each, common), each]
     if each.max() < 1.2 * each.min():
         scales = scales[1:]

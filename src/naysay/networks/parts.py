@@ -48,7 +48,10 @@ def mean_and_scale(inputs: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tenso
         squares = squares + (values - chunk_mean).square_().sum(axes, keepdim=True)
         squares = squares + step.square() * (n * (n_seen - n) / n_seen)
     deviation = (squares / n_seen).sqrt()
-    constant = deviation <= 1e-6 * mean.abs()  # up to rounding errors of the mean
+    least = torch.finfo(torch.float32).tiny  # a smaller scale would be 0
+    constant = deviation <= (1e-6 * mean.abs()).clamp(
+        min=least
+    )  # up to rounding errors of the mean
     return mean.squeeze(0), deviation.where(~constant, 1).squeeze(0)
 
 
