@@ -1,6 +1,7 @@
 import gzip
 import io
 import json
+import os
 import tracemalloc
 
 import numpy as np
@@ -135,6 +136,13 @@ def test_arrays_have_no_id(tmp_path, model):
 def test_a_table_of_issues_without_rows_has_a_header(tmp_path):
     write_tables([pa.table({"a": pa.array([], pa.int64())})], tmp_path / "t.csv")
     assert (tmp_path / "t.csv").read_text() == "a\n"
+
+
+def test_parquet_is_written_to_a_file_whose_name_is_not_utf_8(tmp_path):
+    path = tmp_path / os.fsdecode(b"p\xff.parquet")
+    write_tables([pa.table({"a": [1]})], path)
+    with path.open("rb") as file:
+        assert pq.read_table(file).to_pydict() == {"a": [1]}
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", " =1"])

@@ -81,7 +81,7 @@ def _write_parquet(task: Task, path: Path) -> int:
         [(name, pa.float64() if name in numbers else pa.string()) for name in COLUMNS]
     )
     n_rows, rows = 0, iter(task.answers())
-    with pq.ParquetWriter(path, schema) as writer:
+    with path.open("wb") as file, pq.ParquetWriter(file, schema) as writer:
         while batch := list(islice(rows, 5 * _ROWS)):
             writer.write_table(pa.Table.from_pylist(batch, schema))
             n_rows += len(batch)

@@ -343,7 +343,8 @@ def _predict_part(
         return Counter()
     is_done = target.exists() and target.stat().st_mtime >= path.stat().st_mtime
     if is_done and _count_rows(target) == n_rows:  # by an earlier call
-        return _count(pq.read_table(target, columns=["prediction"]))
+        with target.open("rb") as file:
+            return _count(pq.read_table(file, columns=["prediction"]))
     return write_tables(predict_file(load(), path, **options), target)
 
 
@@ -393,11 +394,12 @@ def write_tables(
                 _write_csv(_counted(tables, counts), file, safe_csv)
         else:
             with contextlib.ExitStack() as stack:
+                file = stack.enter_context(part.open("wb"))  # its name may be no UTF-8
                 writer = None
                 for table in _counted(tables, counts):
                     if writer is None:  # probabilities hardly repeat
                         text: Any = [each.name for each in table.schema if is_text(each.type)]
-                        writer = pq.ParquetWriter(part, table.schema, use_dictionary=text)
+                        writer = pq.ParquetWriter(file, table.schema, use_dictionary=text)
                         stack.enter_context(writer)
                     writer.write_table(table)
     return counts

@@ -119,6 +119,11 @@ def test_refusals_say_which_file_is_odd(tmp_path):
     frame.assign(b="x").to_parquet(folder / "part-9.parquet", index=False)
     with pytest.raises(InvalidData, match=r"part-9.parquet differs from part-0.parquet in 'b'\."):
         read_own(folder, label="not")
+    pq.write_table(
+        pa.table([[1.0], [2.0]], names=["a", "a"]), tmp_path / "parts" / "part-0.parquet"
+    )
+    with pytest.raises(InvalidData, match=r"part-0.parquet must have distinct column names"):
+        read_own(folder, label="not")
     (folder / "part-9.parquet").write_bytes(b"PAR1 damaged")
     with pytest.raises(InvalidData, match=r"part-9\.parquet must be a Parquet file"):
         read_own(folder, label="not")

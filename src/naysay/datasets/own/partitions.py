@@ -19,7 +19,7 @@ from naysay._base.errors import InvalidData
 from naysay._base.files import printable
 from naysay._base.mapped import limit_pages, new_array, trim_pages
 from naysay.datasets.own.batches import counting_from, parquet_batches
-from naysay.datasets.own.columns import without_index
+from naysay.datasets.own.columns import refuse_repeated, without_index
 from naysay.datasets.own.parquet import open_parquet, read_parquet, text_bytes
 from naysay.datasets.own.recipe import NumericColumn, Recipe
 from naysay.datasets.own.tables import is_frame
@@ -140,6 +140,7 @@ class ParquetFolder(Partitioned):
             raise InvalidData(f"{self.source} must have rows. Its Parquet files have none.")
         self._schema = schemas[0]
         self.column_names = without_index(self._schema.names)
+        refuse_repeated(self.column_names, printable(self.files[0]))
         for path, schema in zip(self.files, schemas, strict=True):
             if schema != self._schema:
                 odd = [each.name for each in schema if each not in self._schema]
