@@ -102,7 +102,8 @@ def test_classes_count_by_their_share():
 )
 def test_class_counts_show_how_examples_were_drawn(counts, expected):
     shares = np.array([0.55, 0.25, 0.15, 0.05])
-    assert drawn_within_classes(np.repeat(np.arange(4), counts), shares) == expected
+    true = np.repeat(np.arange(4), counts)
+    assert drawn_within_classes(true, true, shares) == expected
 
 
 @pytest.mark.parametrize(

@@ -123,13 +123,14 @@ def refuse_anchors_in_pipeline(anchors: Any) -> None:
 
     They need not look unlike X: after a PCA that scales, they only have other directions.
     """
+    if anchors is None:
+        return
     frame = inspect.currentframe()
     for _ in range(2):  # to `fit`, and to its caller
         frame = None if frame is None else frame.f_back
     pipeline = None if frame is None else frame.f_locals.get("self")
-    if anchors is None or not isinstance(pipeline, Pipeline):
-        return
-    if any(step not in (None, "passthrough") for _, step in pipeline.steps[:-1]):
+    steps = pipeline.steps[:-1] if isinstance(pipeline, Pipeline) else ()
+    if any(step not in (None, "passthrough") for _, step in steps):
         raise InvalidInput(
             "anchors cannot be passed through a Pipeline, which transforms X, but not them. Pass "
             "true_labels=, the true classes of some examples of X, instead of anchors=, or fit "

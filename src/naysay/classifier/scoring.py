@@ -91,7 +91,8 @@ def accuracy_at_anchors(
     if usable.sum() < _FEWEST_RANDOM_ANCHORS:
         return None
     at_anchors, true = at_anchors[usable], anchors.y[usable]
-    correct = (at_anchors.argmax(axis=1) == true).astype(np.float64)
+    predicted_at_anchors = at_anchors.argmax(axis=1)
+    correct = (predicted_at_anchors == true).astype(np.float64)
     # The shares of classes, by the labels and by the predictions. Models that predict a class too
     # often are also right about more of its anchors, so that their shares make the accuracy too
     # high. Labels alone show the shares of many classes far less precisely. The more predictions
@@ -109,7 +110,8 @@ def accuracy_at_anchors(
         for each in (shares, by_labels, by_predictions)
     )
     weights_error = abs(float((high - low) @ correct)) / 2
-    if not drawn_within_classes(anchors.y, np.maximum(shares, _LEAST_SHARE)):
+    shares_predicted = np.bincount(probs.argmax(axis=1), minlength=Q.n_classes) / len(probs)
+    if not drawn_within_classes(true, predicted_at_anchors, shares_predicted):
         (weights, strata), weights_error = class_weights(true, None), 0.0
     shift = shift_error = 0.0
     if held_out is None:

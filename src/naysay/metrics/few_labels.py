@@ -141,22 +141,18 @@ def class_weights(
 
 
 def drawn_within_classes(
-    true: NDArray[np.int64],
-    shares: NDArray[np.float64],
-    predicted: NDArray[np.int64] | None = None,
+    true: NDArray[np.int64], predicted: NDArray[np.int64], shares: NDArray[np.float64]
 ) -> bool:
-    """Tell whether examples with these classes were drawn within each class, or from all examples.
+    """Tell whether examples of known class were drawn within each class, or from all examples.
 
-    In the first case most classes have equally many, or their numbers do not have the shares of the
-    classes among all examples. Where these are uncertain, pass the predicted classes, and as
-    `shares` those of the predictions for all examples: a random sample has them however wrong the
-    predictions are.
+    In the first case most classes have equally many, or the predictions for them do not have the
+    `shares` of the classes among the predictions for all examples. A random sample has these
+    shares, however wrong the predictions are; those of the true classes are uncertain.
     """
     counts = np.bincount(true, minlength=len(shares))
     if (counts[counts > 0] == counts.max()).mean() > _MOST:
         return True
-    if predicted is not None:
-        counts = np.bincount(predicted, minlength=len(shares))
+    counts = np.bincount(predicted, minlength=len(shares))
     expected = np.maximum(len(true) * shares / shares.sum(), 1e-12)
     statistic = 2 * float(xlogy(counts, counts / expected).sum())
     return float(chdtrc(len(shares) - 1, statistic)) < _UNLIKE_SHARES

@@ -255,11 +255,6 @@ def check_model(
         notes.append(f"{shorten(own.skipped)}: left out, because these images are damaged.")
     matrices = {name: by_annotator.get(name, Q) for name in np.unique(annotators).tolist()}
     probs = predict_in_parts(model, own.X, memory=memory)
-    if not np.isfinite(probs).all():
-        raise InvalidInput(
-            "The probabilities that the model predicts must be finite. Some are not, because its "
-            "training, or a feature, overflowed. Scale the features, and fit the model again."
-        )
     predicted = probs.argmax(axis=1)
     examples, labels = own.example[labelled], own.label[labelled]
     is_estimate = transition is None and model.transition == "estimate"
@@ -376,7 +371,7 @@ def _score_by_true_labels(
     weights, strata = class_weights(true, None)
     predicted = probs.argmax(axis=1)
     shares_predicted = np.bincount(predicted, minlength=len(mean)) / len(probs)
-    if drawn_within_classes(true, shares_predicted, predicted[known]):
+    if drawn_within_classes(true, predicted[known], shares_predicted):
         note = _DRAWN_WITHIN_CLASSES
         weights, strata = class_weights(true, shares)
         by_predictions, _ = class_weights(true, mean)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naysay._base.checks import check_seed, row_slices
+from naysay._base.errors import InvalidInput
 from naysay._base.mapped import new_array
 from naysay.classifier import ComplementaryClassifier
 from naysay.datasets.own import OwnData
@@ -192,4 +193,10 @@ def predict_in_parts(
     probs = new_array(shape, np.float32, most_bytes=memory * 1e9)
     for rows in row_slices(*shape, 2**22):
         probs[rows] = model.predict_proba(X[rows])
+        if not np.isfinite(probs[rows]).all():
+            raise InvalidInput(
+                "The probabilities that the model predicts must be finite. Some are not, because "
+                "its training, or a feature, overflowed. Scale the features, and fit the model "
+                "again."
+            )
     return probs
