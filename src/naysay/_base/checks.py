@@ -161,7 +161,7 @@ def check_label_indices(
             f"{name} must be integers 0..{len(classes) - 1}. Got {array[outside].flat[0]}, and "
             f"{int(outside.sum())} of {array.size} labels are out of range."
         )
-    return array.astype(np.int64)
+    return array.astype(np.int64, copy=False)
 
 
 def _indices_of_names(array: NDArray[Any], classes: Sequence[str], name: str) -> NDArray[np.int64]:

@@ -15,6 +15,7 @@ from naysay._base.errors import InvalidInput
 from naysay._base.mapped import new_array
 from naysay.classifier import ComplementaryClassifier
 from naysay.datasets.own import OwnData
+from naysay.datasets.own.data import is_first
 from naysay.metrics import Estimate
 from naysay.metrics.accuracy import BEYOND_CHANCE, Sample, describe_outside
 from naysay.metrics.suggestions import correctness_bounds, estimate_from_bounds
@@ -58,7 +59,7 @@ def evaluate_answers(
     parameters of `evaluate` for complementary labels.
     """
     labels, log = (answers[each[answers]] for each in (own.is_label, own.is_yes_no))
-    n_labelled, n_asked = (int(_is_first(own.example[each]).sum()) for each in (labels, log))
+    n_labelled, n_asked = (int(is_first(own.example[each]).sum()) for each in (labels, log))
     if n_labelled and n_labelled >= n_asked:
         example = own.example[labels]
         return evaluate(
@@ -145,11 +146,6 @@ def describe_refutation(reason: str) -> str:
     )
 
 
-def _is_first(example: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Mark the first answer about each example, for answers in the order of the examples."""
-    return np.diff(example, prepend=-1) > 0
-
-
 def one_of_each(
     example: NDArray[np.int64], seed: int | np.random.Generator
 ) -> NDArray[np.int64] | slice:
@@ -158,9 +154,10 @@ def one_of_each(
     The first would not do: the labels in one cell of a table are often in the order of the classes.
     Nor would the random numbers of the seed itself, by which simulated data may have been drawn.
     """
-    first = np.flatnonzero(_is_first(example))
-    if len(first) == len(example):
-        return slice(None)
+    is_start = is_first(example)
+    if is_start.all():
+        return slice(None)  # copies nothing
+    first = np.flatnonzero(is_start)
     rng = check_seed(seed).spawn(1)[0]
     return first + rng.integers(np.diff(first, append=len(example)))
 

@@ -223,9 +223,10 @@ def _test_by_all_labels(
     if not used.any():
         return None
     Q = pool(annotator_names(own, used), matrices)
-    labels = np.flatnonzero(used)
-    labels = labels[one_of_each(own.example[labels], seed)]
-    return check_by_all_labels(own.label[labels], Q, predicted[own.example[labels]], seed=seed)
+    answers = slice(None) if used.all() else used  # a slice copies nothing
+    example, label = own.example[answers], own.label[answers]
+    chosen = one_of_each(example, seed)
+    return check_by_all_labels(label[chosen], Q, predicted[example[chosen]], seed=seed)
 
 
 def explain_learner(own: OwnData, **parameters: Any) -> tuple[str, ...]:
@@ -342,11 +343,11 @@ def fit_own(
     if estimate is None:  # the mean of the given matrices, over exactly the held-out answers
         who = annotator_names(own, answers[own.is_label[answers]])
         matrix_for_evaluation = pool(who, matrices)
-        unseen = np.full(own.n_examples, -1)
-        unseen[is_held_out] = predicted[is_held_out]
+        unseen = np.where(is_held_out, predicted, -1)
         rows, classes = clf.unseen_
         unseen[training[rows]] = classes
         agreement = _test_by_all_labels(own, matrices, unseen, seed)
+        del unseen  # as large as the data may be
     evaluation = evaluate_answers(
         predicted,
         own,

@@ -282,12 +282,17 @@ def gather_answers(
     true_rows = class_indices(true_codes, true_names, names, "true_label", source)
     true_labels = _true_label_of_examples(true_rows, group, len(first_row), names, source)
 
+    if example_id is None:
+        row = _take(group, row)
     is_kept = true_labels >= 0
-    is_kept[group[row]] = True
-    renumbered = np.cumsum(is_kept) - 1
-    renumbered[~is_kept] = -1
-    example = renumbered[group[row]]
-    order = slice(None)  # copies nothing
+    is_kept[_take(group, row)] = True
+    if is_kept.all():  # copies nothing
+        example_of_row = group
+    else:
+        example_of_row = np.where(is_kept, np.cumsum(is_kept) - 1, -1)[group]
+        first_row, true_labels = first_row[is_kept], true_labels[is_kept]
+    example = _take(example_of_row, row)
+    order = slice(None)
     if not _is_sorted(example, row):
         order = np.lexsort((row, example))
     annotator_indices, annotators = None, ()
@@ -303,12 +308,24 @@ def gather_answers(
         "annotator": annotator_indices,
         "annotators": annotators,
         "answer_row": row[order],
-        "true_labels": true_labels[is_kept],
+        "true_labels": true_labels,
         "n_dropped": int((~is_kept).sum()),
         "accepted": None if suggested is None else said[order],
         "offered": None if lists is None else lists[order],
     }
-    return first_row[is_kept], renumbered[group], fields
+    return first_row, example_of_row, fields
+
+
+def _take(values: Indices, rows: Indices) -> Indices:
+    """Select rows; the array itself, without a copy, if they are all rows in their order."""
+    return values if np.array_equal(rows, np.arange(len(values))) else values[rows]
+
+
+def is_first(ordered: Indices) -> NDArray[np.bool_]:
+    """Mark the first of each run of equal numbers."""
+    found = np.ones(len(ordered), dtype=bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=found[1:])
+    return found
 
 
 def _is_sorted(first: Indices, second: Indices) -> bool:

@@ -15,7 +15,7 @@ from naysay._base.answers import NO, YES
 from naysay._base.checks import row_slices, shorten
 from naysay._base.mapped import trim_pages
 from naysay.datasets.own.columns import MISSING_WORDS
-from naysay.datasets.own.data import OwnData
+from naysay.datasets.own.data import OwnData, is_first
 from naysay.datasets.own.recipe import CategoricalColumn, NumericColumn, Recipe, find_odd_cells
 
 __all__ = ["Summary", "summarise"]
@@ -219,15 +219,9 @@ def summarise(own: OwnData) -> Summary:
     counts = np.bincount(chosen, minlength=own.n_classes).tolist()
     per_example, n_examples = np.unique(own.labels_per_example, return_counts=True)
     recipe = own.recipe if isinstance(own.recipe, Recipe) else Recipe(columns=())
-    annotator = np.full(len(own.label), -1) if own.annotator is None else own.annotator
-    per_annotator = np.bincount(annotator + 1, minlength=len(own.annotators) + 1).tolist()
-    excluded = own.example * own.n_classes + own.label  # one number for each pair
-    answers = (excluded * len(per_annotator) + annotator + 1) * 2 + own.excludes
-    n_excluded = np.bincount(
-        _distinct(excluded[own.excludes]) // own.n_classes, minlength=own.n_examples
-    )
-    true = own.true_labels[own.example]
-    is_wrong = ((own.label == true) == own.excludes) & (true >= 0)
+    per_annotator = [0]
+    if own.annotator is not None:
+        per_annotator = np.bincount(own.annotator + 1, minlength=len(own.annotators) + 1).tolist()
     comma_columns, odd_cells = _almost_numbers(own, recipe)
     return Summary(
         source=own.source,
@@ -242,14 +236,14 @@ def summarise(own: OwnData) -> Summary:
         accepted_per_class=_count_suggestions(own, YES),
         rejected_per_class=_count_suggestions(own, NO),
         annotators=dict(zip(own.annotators, per_annotator[1:], strict=True)),
-        n_unattributed=0 if own.annotator is None else per_annotator[0],
+        n_unattributed=per_annotator[0],
         n_duplicates=_count_duplicates(own.X),
-        n_repeated=len(answers) - len(_distinct(answers)),
+        n_repeated=_count_repeated(own),
         missing_values={each.name: each.n_missing for each in recipe.columns if each.n_missing},
         constant_features=_constant_features(own),
         dropped_columns=dict(recipe.dropped),
-        all_excluded=_names(own, np.flatnonzero(n_excluded == own.n_classes)),
-        true_excluded=_names(own, _distinct(own.example[is_wrong])),
+        all_excluded=_names(own, _find_all_excluded(own)),
+        true_excluded=_names(own, _find_true_excluded(own)),
         class_columns=tuple(
             column.name
             for column in recipe.columns
@@ -263,6 +257,27 @@ def summarise(own: OwnData) -> Summary:
         comma_columns=comma_columns,
         odd_cells=odd_cells,
     )
+
+
+def _count_repeated(own: OwnData) -> int:
+    """Count the answers that repeat another one of the same annotator."""
+    numbers = own.example * own.n_classes + own.label
+    if own.annotator is not None:
+        numbers = numbers * (len(own.annotators) + 1) + own.annotator + 1
+    return len(numbers) - len(_distinct(numbers * 2 + own.excludes))
+
+
+def _find_all_excluded(own: OwnData) -> NDArray[np.int64]:
+    """Find the examples of which the answers exclude every class."""
+    excluded = _distinct((own.example * own.n_classes + own.label)[own.excludes])
+    counts = np.bincount(excluded // own.n_classes, minlength=own.n_examples)
+    return np.flatnonzero(counts == own.n_classes)
+
+
+def _find_true_excluded(own: OwnData) -> NDArray[np.int64]:
+    """Find the examples of which an answer contradicts the known true class."""
+    true = own.true_labels[own.example]
+    return _distinct(own.example[((own.label == true) == own.excludes) & (true >= 0)])
 
 
 def _count_suggestions(own: OwnData, answer: int) -> dict[str, int]:
@@ -286,7 +301,7 @@ def _count_duplicates(X: NDArray[Any]) -> int:
 def _distinct(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     """Select the distinct numbers, none of which is negative (faster than `numpy.unique`)."""
     ordered = np.sort(numbers)
-    return ordered[np.diff(ordered, prepend=-1) > 0]
+    return ordered[is_first(ordered)]
 
 
 def _constant_features(own: OwnData) -> tuple[str, ...]:
