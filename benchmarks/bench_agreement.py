@@ -17,7 +17,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 
 from naysay import TransitionMatrix, datasets
 from naysay.quality import check_matrix
-from naysay.quality.agreement import check_by_all_labels
+from naysay.quality.goodness_of_fit import check_by_all_labels
 from record import write_record
 
 N_SETS = 40

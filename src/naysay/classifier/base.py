@@ -14,7 +14,7 @@ from naysay.classifier.scoring import score_labels
 from naysay.classifier.transition_estimate import TransitionEstimate
 from naysay.estimation import MistakeRate
 from naysay.observations import Observations
-from naysay.quality.agreement import check_by_all_labels
+from naysay.quality.goodness_of_fit import check_by_all_labels
 from naysay.transition import TransitionMatrix
 from naysay.transition.alignment import Transitions, pool
 

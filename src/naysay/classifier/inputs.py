@@ -17,7 +17,7 @@ from sklearn.utils.validation import (
 
 from naysay._base.checks import check_label_indices, shorten
 from naysay._base.errors import InvalidInput, InvalidLabels, NoAnchorPoints
-from naysay.classifier.anchors import Anchors
+from naysay.classifier.anchor_folds import Anchors
 from naysay.observations import Observations
 from naysay.transition import TransitionMatrix, as_transition_matrix
 from naysay.transition.alignment import Transitions, align, are_text

@@ -17,7 +17,7 @@ from torch.nn.functional import cross_entropy
 from naysay import training
 from naysay._base.errors import InvalidInput
 from naysay.classifier import candidates as kinds
-from naysay.classifier.anchors import Anchors
+from naysay.classifier.anchor_folds import Anchors
 from naysay.classifier.candidates import Candidate
 from naysay.classifier.pooling import (
     Evidence,

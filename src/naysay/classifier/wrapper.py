@@ -24,7 +24,7 @@ from sklearn.utils.validation import (
 
 from naysay._base.checks import check_count, check_number
 from naysay._base.errors import InvalidInput, NaysayWarning
-from naysay.classifier.anchors import Anchors
+from naysay.classifier.anchor_folds import Anchors
 from naysay.classifier.base import ComplementaryEstimator
 from naysay.classifier.em import (
     Fitted,

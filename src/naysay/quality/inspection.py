@@ -9,7 +9,7 @@ from scipy.special import chdtrc
 
 from naysay._base.checks import check_class_prior, check_seed, shorten
 from naysay.estimation import class_prior
-from naysay.quality.agreement import MAX_CLASSES, format_p_value, p_value_of_mixtures
+from naysay.quality.goodness_of_fit import MAX_CLASSES, format_p_value, p_value_of_mixtures
 from naysay.transition import TransitionMatrix
 from naysay.transition.algebra import check_comp_labels
 

@@ -26,7 +26,7 @@ from naysay.datasets.own.summary import Summary, summarise
 from naysay.estimation import MistakeRate
 from naysay.methods import Method, find_method
 from naysay.quality import Agreement, WrongLabels
-from naysay.quality.agreement import check_by_all_labels
+from naysay.quality.goodness_of_fit import check_by_all_labels
 from naysay.transition import TransitionMatrix
 from naysay.transition.alignment import Transitions, pool
 from naysay.transition.diagnosis import Diagnosis
