@@ -29,6 +29,8 @@ from naysay._base.task_tables import (
 from naysay.annotation.questions import Settings
 
 item, deal, answer = item_table.c, deal_table.c, answer_table.c
+AHEAD = 8  # questions that the page fetches in advance
+MOST_AHEAD = 50  # that a page can ask for
 _SWEEP = 2.0  # seconds between two searches for expired leases
 _REST = 2.0  # seconds to wait after the queue of a person was found empty
 _START = -(2**62)  # a place before the first one

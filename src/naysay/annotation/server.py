@@ -27,13 +27,11 @@ from naysay._base.errors import InvalidInput, NaysayError
 from naysay.annotation import overview
 from naysay.annotation.exports import stream
 from naysay.annotation.questions import Settings
-from naysay.annotation.queue import Question
+from naysay.annotation.queue import AHEAD, MOST_AHEAD, Question
 from naysay.annotation.store import LostDatabase, Person, Task
 
 PAGE = Path(__file__).parent / "page"
 _ASSETS = {each.name for each in PAGE.iterdir() if each.suffix != ".html"}
-_AHEAD = 8  # questions that the page fetches in advance
-_MOST_AHEAD = 50
 _PER_SECOND, _BURST = 100.0, 300.0  # requests by one person
 _MOST_WRONG = 20  # invalid tokens per minute from one address
 _REMEMBERED = 10.0  # seconds for which a valid token is cached
@@ -201,7 +199,7 @@ class Server:
         """Lease further questions to this person, and send all that they have."""
         who = self.person(request)
         self.allow(who)
-        deal = self.task.submit(self.task.queue.deal, {who.id: _AHEAD})
+        deal = self.task.submit(self.task.queue.deal, {who.id: AHEAD})
         questions = (await asyncio.wrap_future(deal))[who.id]
         progress = await asyncio.to_thread(self.task.progress, who.id)
         return _Json(
@@ -213,6 +211,7 @@ class Server:
                     "kind": self.settings.kind,
                     "classes": self.settings.classes,
                     "none_of_these": self.settings.none_of_these,
+                    "ahead": AHEAD,
                     "n_offered": 2 if self.settings.ask == "yes-no" else self.settings.n_offered,
                 },
                 "person": {"name": who.name, "is_owner": who.is_owner},
@@ -237,7 +236,7 @@ class Server:
         if not isinstance(said.get("id"), str):
             raise HTTPException(400, "id must be a string that the page drew.")
         want = said.get("want", 0)
-        want = min(want, _MOST_AHEAD) if isinstance(want, int) else 0
+        want = min(want, MOST_AHEAD) if isinstance(want, int) else 0
 
         status, more = await asyncio.wrap_future(self.task.submit_answer(who.id, said, want))
         return _Json({"status": status, "questions": [self._question(e) for e in more]})

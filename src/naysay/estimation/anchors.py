@@ -28,7 +28,7 @@ from naysay.estimation.mixture import Probs, normalise
 from naysay.transition import TransitionMatrix
 from naysay.transition.algebra import Floats
 
-_FEW_ANCHORS = 5  # per class, the smallest number in the paper
+FEW_ANCHORS = 5  # per class, the smallest number in the paper
 _CORNER = 0.01  # share of the examples of a class that are averaged for a corner
 _TEMPERATURES = (0.1, 10.0)
 _MAX_ROWS = 50_000  # evenly spaced: enough to estimate one number to 1 %
@@ -150,7 +150,7 @@ def describe_few_anchors(labels: NDArray[np.int64], names: Sequence[str]) -> str
     be wrong.
     """
     counts = np.bincount(labels, minlength=len(names))
-    few = np.flatnonzero(counts < _FEW_ANCHORS)
+    few = np.flatnonzero(counts < FEW_ANCHORS)
     if not len(few):
         return None
     least, most = int(counts[few].min()), int(counts[few].max())
@@ -161,7 +161,7 @@ def describe_few_anchors(labels: NDArray[np.int64], names: Sequence[str]) -> str
     of, rows = ("class", "its row") if len(few) == 1 else ("each of", "these rows")
     return (
         f"Q was estimated from {number} for {of} {listed}, so that {rows} may be far off. "
-        f"{_FEW_ANCHORS} to 10 true labels per class are usual."
+        f"{FEW_ANCHORS} to 10 true labels per class are usual."
     )
 
 

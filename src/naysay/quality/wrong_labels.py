@@ -27,6 +27,7 @@ _SCALES = np.geomspace(1 / 8, 4, 41)
 _ONE = 24  # position of the scale 1
 _SD_TEMPERATURE, _SD_SCALE = 0.7, 0.5  # of the logarithms
 _IMPLAUSIBLE = 0.025  # posterior probability of the temperature 1
+PROBABLE = 0.5  # probability above which a label is listed as wrong
 _MAX_RATE = 0.5  # scales do not make larger entries of the diagonal
 _WEIGHT = 1 / 3  # of a label: probabilities of real models are never calibrated exactly
 _MAX_ROWS = 10_000  # labels of the posterior, chosen at random
@@ -60,8 +61,13 @@ class WrongLabels:
 
     @property
     def keep(self) -> NDArray[np.bool_]:
-        """(n,) whether each label is more likely correct than wrong, in the order of the data."""
-        return self.weights > 0.5
+        """(n,) whether each label is not more likely wrong than correct, in order of the data."""
+        return self.weights >= 1 - PROBABLE
+
+    @property
+    def probably_wrong(self) -> NDArray[np.int64]:
+        """Positions of the labels that are more likely wrong than correct, most probable first."""
+        return self.indices[self.probabilities > PROBABLE]
 
     @property
     def n_expected(self) -> float:

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from naysay._base.checks import shorten
 from naysay.datasets.own.summary import Summary
 from naysay.estimation import Uncertainty
+from naysay.estimation.anchors import FEW_ANCHORS
 from naysay.metrics import Estimate
 from naysay.transition.diagnosis import Diagnosis
 
-_USUAL_ANCHORS = 5  # per class, the fewest that the paper uses
 _LARGE_ERROR = 0.1  # of a row of Q (L1): more anchors are advised
 _WIDE = 0.1  # width of an interval: more labels are advised
 
@@ -37,9 +37,9 @@ def find_problems(
             "distinguished by these labels, however many there are"
         )
     counts = np.bincount(anchor_labels, minlength=len(classes))
-    few = [classes[index] for index in np.flatnonzero(counts < _USUAL_ANCHORS)]
+    few = [classes[index] for index in np.flatnonzero(counts < FEW_ANCHORS)]
     if len(anchor_labels) and few and transition_from != "estimate":
-        found.append(f"{shorten(few)}: fewer than {_USUAL_ANCHORS} anchors")
+        found.append(f"{shorten(few)}: fewer than {FEW_ANCHORS} anchors")
     never = np.flatnonzero(np.bincount(predicted, minlength=len(classes)) == 0)
     if len(never):
         found.append(f"{shorten([classes[index] for index in never])}: never predicted")

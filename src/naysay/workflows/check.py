@@ -87,17 +87,19 @@ class ModelCheck:
         frame. The probability is null if it is unknown.
         """
         own, ranked, known = self.own, self.wrong_labels, self._known_wrong
-        n = 0 if ranked is None else int((ranked.probabilities >= 0.5).sum())
-        answers = np.zeros(0, dtype=np.int64) if ranked is None else ranked.indices[:n]
+        answers = np.zeros(0, dtype=np.int64) if ranked is None else ranked.probably_wrong
         who = annotator_names(own, answers).tolist()
+        nothing = [None] * len(answers)
         classes = np.array(own.classes, dtype=object)
         columns = {
             "row": pa.array(own.answer_row[answers] + 1),
             "example": [own.name_of(example) for example in own.example[answers].tolist()],
             "not": classes[own.label[answers]].tolist(),
-            "accepted": [None] * n,
+            "accepted": nothing,
             "annotator": [None if name == UNKNOWN_ANNOTATOR else name for name in who],
-            "probability": [None] * n if known is None else known.probabilities[:n],
+            "probability": [None] * len(answers)
+            if known is None
+            else known.probabilities[: len(answers)],
             "prediction": classes[self.predicted[own.example[answers]]].tolist(),
         }
         if own.accepted is None:

@@ -27,6 +27,7 @@ from naysay.estimation import MistakeRate
 from naysay.methods import Method, find_method
 from naysay.quality import Agreement, WrongLabels
 from naysay.quality.goodness_of_fit import check_by_all_labels
+from naysay.quality.wrong_labels import PROBABLE
 from naysay.transition import TransitionMatrix
 from naysay.transition.alignment import Transitions, pool
 from naysay.transition.diagnosis import Diagnosis
@@ -390,7 +391,7 @@ def fit_own(
         warnings += [] if warning is None else [warning]
     suspects, doubtful, assumed = None, (), None
     if wrong is not None:
-        n_wrong = int((wrong.probabilities > 0.5).sum())
+        n_wrong = len(wrong.probably_wrong)
         if own.is_label.all() and not (allow_diagonal or Q.allow_diagonal):
             assumed = clf.mistakes
         if n_wrong and evaluation.matrix_fits and assumed is not None:
@@ -402,7 +403,7 @@ def fit_own(
             )
         is_wrong = np.zeros(own.n_examples)  # probability that some answer about it is wrong
         np.maximum.at(is_wrong, own.example[wrong.indices], wrong.probabilities)
-        suspects = _show(own, probs, is_wrong, above=0.5)
+        suspects = _show(own, probs, is_wrong, above=PROBABLE)
         if not suspects and wrong.unknown is None:
             doubtful = _show(own, probs, is_wrong, above=_DOUBTFUL)[:_N_DOUBTFUL]
     by_answers = sorted(n_answers, key=lambda name: -n_answers[name])

@@ -51,13 +51,12 @@ def learn_task(
     clf, fitted = fit_own(own, seed=seed, mistakes=yes_no_mistakes, **parameters)
     Q, wrong = clf.transition_, fitted.wrong_answers
     suspects = []
-    for place, probability in (
-        () if wrong is None else zip(wrong.indices, wrong.probabilities, strict=True)
-    ):
-        if probability <= 0.5 or len(suspects) >= _MOST_SUSPECTS:
-            break
-        known = None if wrong is None or wrong.unknown else float(probability)
-        suspects.append({"id": ids[own.answer_row[place]], "probability": known})
+    if wrong is not None:
+        for place, probability in zip(
+            wrong.probably_wrong[:_MOST_SUSPECTS], wrong.probabilities, strict=False
+        ):
+            known = None if wrong.unknown else float(probability)
+            suspects.append({"id": ids[own.answer_row[place]], "probability": known})
     chosen = list(unasked)[:_MOST_RANKED]
     ranked: list[int] = []
     if chosen:

@@ -2,7 +2,6 @@
 // server has saved it, and sent again until it has: the server saves each answer once.
 "use strict";
 
-const AHEAD = 8;
 const OPTION_KEYS = "123456789qwertyiopasdfghjkcvbm";
 const newId = () => {
   if (crypto.randomUUID) return crypto.randomUUID();
@@ -91,7 +90,7 @@ async function send() {
   while (outbox.length) {
     const next = outbox[0];
     try {
-      const want = next.path === "/api/answer" && waiting.length < AHEAD - 3 ? AHEAD + outbox.length : 0;
+      const want = next.path === "/api/answer" && waiting.length < task.ahead - 3 ? task.ahead + outbox.length : 0;
       const said = await call(next.path, { ...next.body, want });
       done(next);
       online();
