@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperArgument, TyperCommand
 
-from naysay._base.progress import waiting
-from naysay._base.terminal import say, visible
+from naysay._base.terminal import say, visible, waiting
 
 if TYPE_CHECKING:
     from naysay.workflows.files import FitInputs

@@ -5,8 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from naysay._base.progress import waiting
-from naysay._base.terminal import say
+from naysay._base.terminal import say, waiting
 from naysay.cli._shared import AsJson, DataFile, Model, SafeCsv, print_json, reads_data
 from naysay.cli.fit import AnchorsAre, Mistakes
 
