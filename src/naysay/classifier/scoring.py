@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from naysay.classifier.anchor_folds import Anchors
-from naysay.classifier.inputs import read_labels
+from naysay.classifier.inputs import Anchors, read_labels
 from naysay.classifier.targets import find_prior
 from naysay.classifier.transition_estimate import TransitionEstimate
 from naysay.metrics import Estimate

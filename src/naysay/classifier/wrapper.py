@@ -24,7 +24,6 @@ from sklearn.utils.validation import (
 
 from naysay._base.checks import check_count, check_number
 from naysay._base.errors import InvalidInput, NaysayWarning
-from naysay.classifier.anchor_folds import Anchors
 from naysay.classifier.base import ComplementaryEstimator
 from naysay.classifier.em import (
     Fitted,
@@ -37,6 +36,7 @@ from naysay.classifier.em import (
     weigh_classes,
 )
 from naysay.classifier.inputs import (
+    Anchors,
     check_anchor_pair,
     check_transition,
     gather_anchors,

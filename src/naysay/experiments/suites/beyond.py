@@ -6,7 +6,7 @@ from typing import Any
 from naysay.experiments.spec import RunSpec
 from naysay.experiments.suite import METHOD_FIELDS, Cell, Suite, TrainingRecipe
 from naysay.experiments.suites.cifar import CIFAR10, ONE_CYCLE, TABLE4
-from naysay.experiments.suites.shared import DRAWN
+from naysay.experiments.suites.mnist import DRAWN
 
 _BEST, _QUICK = CIFAR10["best"], CIFAR10["quick"]
 _ERRS = {"LM/*": {"allow_diagonal": True}}  # annotators exclude some true classes

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from naysay.experiments.spec import RunSpec
 from naysay.experiments.suite import METHOD_FIELDS, Cell, Suite, TrainingRecipe, make_cells
-from naysay.experiments.suites.shared import DRAWN, MOMENTUM, QUICK_IMAGES
+from naysay.experiments.suites.mnist import DRAWN, MOMENTUM, QUICK_IMAGES
 
 _SGD = {"optimiser": "sgd", "weight_decay": 5e-4, "batch_size": 128}
 

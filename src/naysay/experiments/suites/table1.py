@@ -4,7 +4,7 @@ import csv
 from importlib import resources
 
 from naysay.experiments.suite import Suite, TrainingRecipe, make_cells
-from naysay.experiments.suites.shared import QUICK_SPEED
+from naysay.experiments.suites.mnist import QUICK_SPEED
 
 _METHODS = ("PC/S", "PL", "ML", "LM")
 
