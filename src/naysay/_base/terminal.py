@@ -4,6 +4,7 @@ A terminal would obey the control characters in names, cells and files, so that 
 in Python. Progress is shown only if standard error is a terminal.
 """
 
+import logging
 import re
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext
@@ -35,6 +36,17 @@ def visible(text: object) -> str:
 def say(text: object, *, err: bool = False, nl: bool = True) -> None:
     """Print text to standard output or standard error, without the control characters in it."""
     typer.echo(visible(text), err=err, nl=nl)
+
+
+@contextmanager
+def quiet(logger: logging.Logger) -> Generator[None]:
+    """Hide what a library logs, except errors, and restore its logger afterwards."""
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 class Console(rich.console.Console):

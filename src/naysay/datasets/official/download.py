@@ -9,7 +9,6 @@ device, or has a name that points outside the folder, nothing is unpacked.
 """
 
 import gzip
-import logging
 import lzma
 import os
 import re
@@ -17,8 +16,8 @@ import stat
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Literal, NamedTuple
 
@@ -101,7 +100,7 @@ def _reason(error: OSError) -> str:
 def _retrieve(url: str, download: Download, staging: Path) -> Path:
     import pooch  # imported here because the import takes longer than reading most data sets
 
-    from naysay._base.terminal import ProgressBar
+    from naysay._base.terminal import ProgressBar, quiet
 
     class CappedBar(ProgressBar):
         """Ends a download of more bytes than expected, which could fill the disk."""
@@ -123,7 +122,7 @@ def _retrieve(url: str, download: Download, staging: Path) -> Path:
 
     responses: list[Any] = []
     file_name, known_hash = PurePosixPath(url).name, download.known_hash
-    with CappedBar(file_name, in_bytes=True) as bar, _quiet(pooch.get_logger()):
+    with CappedBar(file_name, in_bytes=True) as bar, quiet(pooch.get_logger()):
         make_downloader: Any = pooch.HTTPDownloader  # its annotations do not allow other bars
         downloader = make_downloader(
             progressbar=bar,
@@ -151,17 +150,6 @@ def _retrieve(url: str, download: Download, staging: Path) -> Path:
 def _leave_encoded(response: Any, **_: Any) -> None:
     """Keep requests from decompressing a ``.gz`` file that a server declares as encoded."""
     response.raw.headers.discard("Content-Encoding")
-
-
-@contextmanager
-def _quiet(logger: logging.Logger) -> Generator[None]:
-    """Hide pooch's messages about its progress, and restore its logger afterwards."""
-    level = logger.level
-    logger.setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
 
 
 def _unpack(download: Download, arrived: Path, staging: Path) -> Path:
