@@ -9,7 +9,6 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
@@ -39,6 +38,7 @@ from naysay.datasets.own.partitions import MappedArray, find_parts, kind_of_data
 from naysay.datasets.own.read import open_features
 from naysay.datasets.own.recipe import Recipe
 from naysay.datasets.own.tables import source_name
+from naysay.training.batches import fetch_ahead
 
 _SUFFIXES = (".csv", ".parquet", ".pq")
 _NOTE = "_naysay.json"  # what the predictions in a folder are of; readers of Parquet ignore it
@@ -140,19 +140,14 @@ def _beside(predict: Callable[..., pa.Table], batches: _Batches) -> Iterator[pa.
     The thread leaves one core to this one, because threads that share a core wait for each other.
     """
     n_threads = torch.get_num_threads()
-    of_network = max(1, n_threads - 1)
-    with ThreadPoolExecutor(1, initializer=torch.set_num_threads, initargs=(of_network,)) as pool:
-        try:
-            before = None
-            for batch in batches:
-                submitted = pool.submit(predict, *batch)
-                if before is not None:
-                    yield before.result()
-                before = submitted
-            if before is not None:
-                yield before.result()
-        finally:
-            torch.set_num_threads(n_threads)  # for threads to come; this one has kept its number
+    try:
+        yield from fetch_ahead(
+            lambda batch: predict(*batch),
+            batches,
+            prepare=lambda: torch.set_num_threads(max(1, n_threads - 1)),
+        )
+    finally:
+        torch.set_num_threads(n_threads)  # for threads to come; this one has kept its number
 
 
 def _read_rows(
