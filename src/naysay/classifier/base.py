@@ -236,7 +236,11 @@ def accuracy_at_anchors(
         place[rows], before[known] = np.arange(len(rows)), np.arange(len(known))
         answers = labels.select((np.minimum(place, before) >= 0)[labels.example])
         if len(answers.label):
-            example, likelihoods = _likelihood_of_each(answers, Q)
+            likelihoods = np.asarray(Q).T[answers.label]
+            if not answers.are_labels:
+                single = replace(answers, example=np.arange(len(answers.label)), n_examples=-1)
+                likelihoods = np.exp(log_likelihoods(single, Q))
+            example = answers.example
             shift, shift_error = estimate_improvement(
                 predicted[place[example]], probs[before[example]], likelihoods
             )
@@ -250,13 +254,3 @@ def accuracy_at_anchors(
         shift_error=shift_error,
         weights_error=weights_error,
     )
-
-
-def _likelihood_of_each(
-    answers: Observations, Q: TransitionMatrix
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """List the example of each answer, and P(answer | class), shape (n_answers, n_classes)."""
-    if answers.are_labels:
-        return answers.example, np.asarray(Q).T[answers.label]
-    single = replace(answers, example=np.arange(len(answers.label)), n_examples=-1)
-    return answers.example, np.exp(log_likelihoods(single, Q))
