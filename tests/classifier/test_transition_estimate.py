@@ -16,7 +16,8 @@ from naysay import (
     training,
 )
 from naysay.classifier import transition_estimate
-from naysay.classifier.inputs import Anchors, read_known_classes
+from naysay.classifier.anchor_folds import Anchors
+from naysay.classifier.inputs import read_known_classes
 from naysay.classifier.transition_estimate import estimate_from_predictions
 from naysay.estimation import class_prior, from_anchors, uncertainty
 from naysay.metrics import accuracy_with_few_labels

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from naysay._base.errors import NaysayWarning
-from naysay.classifier.inputs import Anchors, read_labels
+from naysay.classifier.anchor_folds import Anchors
+from naysay.classifier.inputs import read_labels
 from naysay.classifier.targets import find_prior
 from naysay.classifier.transition_estimate import TransitionEstimate
 from naysay.estimation import MistakeRate

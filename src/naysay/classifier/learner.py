@@ -17,8 +17,8 @@ from torch.nn.functional import cross_entropy
 from naysay import training
 from naysay._base.errors import InvalidInput
 from naysay.classifier import candidates as kinds
+from naysay.classifier.anchor_folds import Anchors
 from naysay.classifier.candidates import Candidate
-from naysay.classifier.inputs import Anchors
 from naysay.classifier.pooling import (
     Evidence,
     Floats,

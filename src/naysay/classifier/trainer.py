@@ -18,7 +18,8 @@ from naysay import training
 from naysay._base.checks import check_count, check_number
 from naysay._base.errors import InvalidInput, InvalidTransitionMatrix
 from naysay._base.terminal import epoch_bar
-from naysay.classifier.inputs import Anchors, TrainingData, as_inputs
+from naysay.classifier.anchor_folds import Anchors
+from naysay.classifier.inputs import TrainingData, as_inputs
 from naysay.classifier.model_files import NetworkFactory
 from naysay.classifier.targets import MixedLabelLoss, Targets, WeightedLoss, pair_labels
 from naysay.losses.protocol import as_training_loss

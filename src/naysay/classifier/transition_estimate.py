@@ -26,7 +26,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from naysay._base.checks import check_anchor_counts, shorten
-from naysay.classifier.inputs import Anchors
+from naysay.classifier.anchor_folds import Anchors
 from naysay.classifier.learner import Pool
 from naysay.classifier.targets import RobustHeldOut, add_prior_matching, make_targets
 from naysay.classifier.trainer import Trainer

@@ -24,6 +24,7 @@ from sklearn.utils.validation import (
 
 from naysay._base.checks import check_count, check_number
 from naysay._base.errors import InvalidInput, NaysayWarning
+from naysay.classifier.anchor_folds import Anchors
 from naysay.classifier.base import ComplementaryEstimator, accuracy_at_anchors
 from naysay.classifier.em import (
     Fitted,
@@ -36,7 +37,6 @@ from naysay.classifier.em import (
     weigh_classes,
 )
 from naysay.classifier.inputs import (
-    Anchors,
     check_anchor_pair,
     check_transition,
     gather_anchors,
