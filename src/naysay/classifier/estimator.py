@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from naysay.datasets.own.images import ImageRecipe
     from naysay.datasets.own.recipe import Recipe
 
-__all__ = ["ComplementaryClassifier"]
-
 _ACCEPTED: dict[str, Any] = {  # by scikit-learn's check of X
     "accept_sparse": "csr",
     "allow_nd": True,

@@ -59,8 +59,6 @@ from naysay.observations import Observations
 from naysay.transition import TransitionMatrix
 from naysay.transition.alignment import Transitions
 
-__all__ = ["ComplementaryWrapper"]
-
 
 class ComplementaryWrapper(MetaEstimatorMixin, ComplementaryEstimator):
     """Learn from complementary labels with any scikit-learn classifier, by an EM algorithm.

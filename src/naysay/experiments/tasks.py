@@ -26,16 +26,6 @@ from naysay.transition.algebra import joint_counts
 from naysay.transition.csv import parse_matrix, read_matrix
 from naysay.transition.matrix import PAPER_SETTINGS
 
-__all__ = [
-    "Task",
-    "draw_per_class",
-    "draw_task",
-    "keep_classes",
-    "select_classes",
-    "split_validation",
-    "standardise",
-]
-
 _RANGE = re.compile(r"(\d+)\s*~\s*(\d+)")
 _PARITY = {"even #": 0, "odd #": 1}
 

@@ -11,8 +11,6 @@ from naysay._base.checks import check_number
 from naysay._base.errors import InvalidInput, InvalidLabels
 from naysay.metrics.accuracy import Estimate, wilson
 
-__all__ = ["accuracy_with_few_labels"]
-
 _TEMPERATURES = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0)
 _SHARES = np.linspace(0.05, 1, 20)
 _MOST = 0.5  # share of the classes

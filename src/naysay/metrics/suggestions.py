@@ -12,8 +12,6 @@ from naysay._base.errors import InvalidInput
 from naysay.metrics.accuracy import Estimate, wilson
 from naysay.transition.algebra import Floats
 
-__all__ = ["accuracy_from_log"]
-
 
 def accuracy_from_log(
     predictions: ArrayLike,
