@@ -21,6 +21,18 @@ if TYPE_CHECKING:
     from naysay.transition import TransitionMatrix
 
 _NO_BREAK = "\N{NO-BREAK SPACE}"
+# Sizes and margins of drawings in SVG units, which the page scales.
+_WIDTH, _HEIGHT = 400, 230
+_LEFT, _RIGHT, _TOP, _BOTTOM = 40, 10, 28, 40
+_LARGE_WIDTH, _LARGE_HEIGHT = 640, 340
+_LARGE_LEFT, _LARGE_RIGHT, _LARGE_TOP, _LARGE_BOTTOM = 44, 86, 24, 44
+_LABEL_GAP = 14  # least distance between the names of lines
+_N_STEPS = 4  # approximate number of intervals between ticks
+# Share of full colour from which white text is more readable than black in light mode, and black
+# than white in dark mode. The colours in page.css are chosen so that both change at this share.
+_TEXT_FLIPS_AT = 0.72
+_N_TONES = 16  # opacities in a picture that is made of squares
+_LARGEST = 96  # pixels on the longer side of a thumbnail
 
 
 def render(template: str, **context: Any) -> str:
@@ -67,20 +79,6 @@ def write_page(html: str, path: str | Path) -> Path:
     with replacing(path, usual="page.html") as part:
         part.write_text(html, encoding="utf-8", newline="\n")
     return Path(path)
-
-
-# Sizes and margins of drawings in SVG units, which the page scales.
-_WIDTH, _HEIGHT = 400, 230
-_LEFT, _RIGHT, _TOP, _BOTTOM = 40, 10, 28, 40
-_LARGE_WIDTH, _LARGE_HEIGHT = 640, 340
-_LARGE_LEFT, _LARGE_RIGHT, _LARGE_TOP, _LARGE_BOTTOM = 44, 86, 24, 44
-_LABEL_GAP = 14  # least distance between the names of lines
-_N_STEPS = 4  # approximate number of intervals between ticks
-# Share of full colour from which white text is more readable than black in light mode, and black
-# than white in dark mode. The colours in page.css are chosen so that both change at this share.
-_TEXT_FLIPS_AT = 0.72
-_N_TONES = 16  # opacities in a picture that is made of squares
-_LARGEST = 96  # pixels on the longer side of a thumbnail
 
 
 @dataclass(frozen=True, kw_only=True)

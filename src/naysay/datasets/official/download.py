@@ -35,6 +35,15 @@ from naysay.datasets.official.entry import (
 )
 
 _CHUNK_BYTES = 1 << 16
+_MOST_UNPACKED = 1 << 30  # the largest archive, CIFAR, unpacks to 186 MB
+# The exceptions that `tarfile` and `zipfile` raise for an archive that they cannot read.
+_DAMAGED = (
+    *(tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, lzma.LZMAError, zlib.error),
+    *(EOFError, RuntimeError, ValueError),
+)
+_MAGIC = b"\x1f\x9d"  # of files made by `compress`
+_CLEAR = 256  # code that empties the table, in block mode
+_FIRST_WIDTH = 9
 
 
 def download_missing(entry: Entry, folder: Path) -> None:
@@ -206,17 +215,6 @@ def _move_into_place(download: Download, ready: Path, folder: Path) -> None:
             f"{folder / download.folder} must be complete or absent. It lacks some of "
             f"{', '.join(download.gives)}. Move it away and run the command again."
         ) from None
-
-
-_MOST_UNPACKED = 1 << 30  # the largest archive, CIFAR, unpacks to 186 MB
-# The exceptions that `tarfile` and `zipfile` raise for an archive that they cannot read.
-_DAMAGED = (
-    *(tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, lzma.LZMAError, zlib.error),
-    *(EOFError, RuntimeError, ValueError),
-)
-_MAGIC = b"\x1f\x9d"  # of files made by `compress`
-_CLEAR = 256  # code that empties the table, in block mode
-_FIRST_WIDTH = 9
 
 
 class _Member(NamedTuple):
