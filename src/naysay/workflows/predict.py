@@ -63,27 +63,14 @@ def predict_file(
 ) -> Iterator[pa.Table]:
     """Predict the class of every row of a table, or of every image, in batches.
 
-    The file is read once, and batch by batch, so that memory does not grow with its rows.
+    The file is read once, and batch by batch, so that memory does not grow with its rows. The model
+    needs a recipe, which `naysay.workflows.fit.fit_own` gives it, and `data` and further parameters
+    are as in `naysay.datasets.own.read_features`.
 
-    Parameters
-    ----------
-    model : ComplementaryClassifier
-        Made by `naysay.workflows.fit.fit_own` or ``naysay fit``, so that it has a recipe.
-    data : path or data frame
-        As in `naysay.datasets.own.read_features`.
-    example_id : str, optional
-        A column to copy in front of the predictions.
-    images, text_model, delimiter, decimal
-        As in `read_features`.
-    damaged : dict, optional
-        Receives the error of each damaged image by its path, and its prediction is missing. By
-        default a damaged image is an error.
-
-    Yields
-    ------
-    pyarrow.Table
-        Columns ``prediction`` and ``P(class)`` for every class, with rows in the order of the
-        data. The id column, or ``image`` for a folder, comes first.
+    The tables have the columns ``prediction`` and ``P(class)`` for every class, with rows in the
+    order of the data. The column `example_id`, or ``image`` for a folder, comes first. `damaged`
+    receives the error of each damaged image by its path, and its prediction is missing; by default
+    a damaged image is an error.
     """
     recipe = model.recipe_
     if recipe is None:
@@ -262,21 +249,10 @@ def predict_folder(
     The result counts the predicted classes. Each file is written completely or not at all, so that
     the same call goes on where an earlier one was stopped. A file without rows gives none.
 
-    Parameters
-    ----------
-    model : path
-        A folder that `ComplementaryClassifier.save` wrote.
-    folder : path
-        A folder of Parquet files.
-    out : path
-        A folder that is new, empty, or that of the same call.
-    executor : Executor, optional
-        What predicts for the files: by default this process, one file after the other. The
-        processes of a `RayExecutor` must find the model and both folders under the same paths.
-    on_progress : callable, optional
-        Receives how many files are done, and how many there are.
-    **options
-        As in `predict_file`: ``example_id``, ``images`` and ``text_model``.
+    `out` is a folder that is new, empty, or that of the same call, and `options` are those of
+    `predict_file`. `executor` predicts for the files, by default in this process, one after the
+    other; the processes of a `RayExecutor` must find the model and both folders under the same
+    paths. `on_progress` receives how many files are done, and how many there are.
     """
     check_output_folder(folder, out)
     source, target = Path(folder).absolute(), Path(out).absolute()
