@@ -24,9 +24,8 @@ from sklearn.datasets import load_iris
 from sklearn.model_selection import GridSearchCV, KFold
 from typer.testing import CliRunner
 
-from naysay import ComplementaryClassifier, InvalidInput, TransitionMatrix
+from naysay import ComplementaryClassifier, InvalidInput, TransitionMatrix, WorkerLost
 from naysay._base.cluster import connect
-from naysay._base.errors import WorkerLost
 from naysay.cli import app
 from naysay.datasets.own import read_own
 from naysay.experiments import RayExecutor, run, tasks

@@ -10,7 +10,7 @@ from scipy.special import logsumexp, softmax
 from sklearn.datasets import make_blobs
 
 from naysay import BoostingObjective, InvalidInput, InvalidLabels, TransitionMatrix
-from naysay.classifier.boosting import forward_gradients
+from naysay.classifier import forward_gradients
 from naysay.observations import Observations, log_likelihoods
 
 Q = TransitionMatrix.with_zeros(5, 2, seed=2)

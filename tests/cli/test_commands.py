@@ -69,7 +69,7 @@ def test_a_lack_of_memory_is_one_line_but_other_errors_of_the_program_are_not(mo
     def fail(*_, **__):
         raise error
 
-    monkeypatch.setattr("naysay.workflows.inspect.inspect_file", fail)
+    monkeypatch.setattr("naysay.transition.TransitionMatrix.read", fail)
     done = run("inspect", "Q.csv")
     if "mistake" in str(error):
         assert done.exception is error

@@ -13,7 +13,7 @@ import struct
 import sys
 from typing import NamedTuple
 
-from naysay._base.errors import NaysayError
+from naysay import NaysayError
 
 IS_SUPPORTED = sys.platform == "linux" and platform.machine() == "x86_64"
 

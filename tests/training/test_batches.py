@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from naysay.training import Examples
 from naysay.training.batches import (
-    Examples,
     batch_size_of,
     batches,
     derive_seed,

@@ -13,7 +13,7 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -96,6 +96,13 @@ def _find_target(path: str | Path, usual: str) -> Path:
             f"{printable(target.parent)!r}: create it first."
         )
     return target
+
+
+def visible_files(folder: str | Path) -> Iterator[Path]:
+    """Yield the files in a folder at any depth, in a fixed order, without hidden ones."""
+    for parent, subfolders, files in os.walk(folder):
+        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+        yield from (Path(parent, name) for name in sorted(files) if not name.startswith("."))
 
 
 @contextmanager

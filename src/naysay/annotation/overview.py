@@ -92,14 +92,16 @@ def describe(connection: sa.Connection, settings: Settings) -> dict[str, Any]:
         "n_unknown": counts["unknown"].total(),
         "n_none": counts["none"].total(),
         "people": _people(connection, given),
-        "growth": [_point(row) for row in estimates],
+        "growth": [
+            {
+                "made": row.made,
+                "n_answers": row.n_answers,
+                "accuracy": json.loads(row.report).get("accuracy") or {},
+            }
+            for row in estimates
+        ],
         "latest": latest,
     }
-
-
-def _point(row: Any) -> dict[str, Any]:
-    accuracy = json.loads(row.report).get("accuracy") or {}
-    return {"made": row.made, "n_answers": row.n_answers, "accuracy": accuracy}
 
 
 def _people(connection: sa.Connection, given: Any) -> list[dict[str, Any]]:

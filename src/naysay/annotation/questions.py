@@ -6,7 +6,6 @@ transition matrix.
 """
 
 import json
-import os
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -16,7 +15,7 @@ from typing import Any, NamedTuple
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput
-from naysay._base.files import IMAGE_SUFFIXES, check_ordinary, printable
+from naysay._base.files import IMAGE_SUFFIXES, check_ordinary, printable, visible_files
 
 QUESTIONS = ("which", "yes-no", "both")
 _FEW_CLASSES = 6  # up to this many classes, all are offered by default
@@ -205,17 +204,12 @@ def find_items(
 def _in_folder(folder: Path) -> tuple[str, str, list[Item]]:
     images: list[str] = []
     texts: list[str] = []
-    for parent, subfolders, files in os.walk(folder):
-        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
-        below = os.path.relpath(parent, folder)
-        for name in sorted(files):
-            if name.startswith("."):
-                continue
-            path = name if below == "." else f"{Path(below).as_posix()}/{name}"
-            if name.lower().endswith(IMAGE_SUFFIXES):
-                images.append(path)
-            elif name.lower().endswith(".txt"):
-                texts.append(path)
+    for file in visible_files(folder):
+        path = file.relative_to(folder).as_posix()
+        if path.lower().endswith(IMAGE_SUFFIXES):
+            images.append(path)
+        elif path.lower().endswith(".txt"):
+            texts.append(path)
     if any(printable(path) != path for path in images or texts):
         raise InvalidData(f"File names in {folder} must be in UTF-8. Rename the others.")
     if images:

@@ -11,8 +11,6 @@ from naysay._base.errors import InvalidInput, InvalidLabels
 from naysay.transition import TransitionMatrix, as_transition_matrix
 from naysay.transition.algebra import Floats, check_comp_labels
 
-__all__ = ["BoostingObjective", "forward_gradients"]
-
 
 def forward_gradients(
     scores: ArrayLike,

@@ -23,12 +23,11 @@ from naysay._base.checks import check_count, row_slices
 from naysay._base.errors import InvalidInput, InvalidModelFile, NaysayWarning
 from naysay._base.mapped import find_pages, trim_pages
 from naysay.classifier import inputs, learner, model_files
-from naysay.classifier.base import ComplementaryEstimator
+from naysay.classifier.base import ComplementaryEstimator, accuracy_at_anchors
 from naysay.classifier.inputs import TrainingData
 from naysay.classifier.learner import Pool
 from naysay.classifier.model_files import NetworkFactory
 from naysay.classifier.preparation import Preparation
-from naysay.classifier.scoring import accuracy_at_anchors
 from naysay.classifier.targets import (
     RobustHeldOut,
     add_prior_matching,
@@ -51,8 +50,6 @@ from naysay.transition.alignment import Transitions
 if TYPE_CHECKING:
     from naysay.datasets.own.images import ImageRecipe
     from naysay.datasets.own.recipe import Recipe
-
-__all__ = ["ComplementaryClassifier"]
 
 _ACCEPTED: dict[str, Any] = {  # by scikit-learn's check of X
     "accept_sparse": "csr",
@@ -567,8 +564,9 @@ class ComplementaryClassifier(ComplementaryEstimator):
             X_anchor = validate_data(self, X_anchor, **_ACCEPTED, reset=False)
             anchors = self.preparation_.apply(X_anchor), y_anchor
         weights = inputs.read_weights(sample_weight, X, labels)
-        found = inputs.gather_anchors(X, anchors, true_labels, anchors_are, self.classes_)
-        inputs.require_anchors(found, self.transition)
+        found = inputs.gather_anchors(
+            X, anchors, true_labels, anchors_are, self.classes_, are_needed=self._is_estimated
+        )
         unlike = () if anchors is None else inputs.warn_if_unlike(X, anchors[0], len(self.classes_))
         return TrainingData(X, labels, given, found, weights, unlike)
 

@@ -144,8 +144,13 @@ def gather_anchors(
     true_labels: Any,
     anchors_are: str,
     classes: NDArray[Any],
+    *,
+    are_needed: bool = False,
 ) -> Anchors | None:
-    """Join anchors and the examples of X whose true class is known; None if there are none."""
+    """Join anchors and the examples of X whose true class is known; None if there are none.
+
+    They are needed to estimate the matrix; none is then an error.
+    """
     if anchors_are not in ("random", "picked"):
         raise InvalidInput(f"anchors_are must be 'random' or 'picked'. Got {anchors_are!r}.")
     known = np.full(len(X), -1)
@@ -159,6 +164,12 @@ def gather_anchors(
         )
     inputs, indices = (np.concatenate(each) for each in zip(*parts, strict=True))
     if not len(indices):
+        if are_needed:
+            raise NoAnchorPoints(
+                "transition='estimate' needs anchors: examples whose true class is known, 5 or 10 "
+                "of each class. Pass fit(X, comp_labels, anchors=(X_anchor, y_anchor)), or "
+                "true_labels= with the true classes of some examples of X."
+            )
         return None
     others = np.full(len(indices) - len(rows), -1)
     return Anchors(inputs, indices, np.concatenate([rows, others]), anchors_are == "random")
@@ -169,16 +180,6 @@ def check_anchor_pair(anchors: Any) -> tuple[Any, Any]:
     if not isinstance(anchors, tuple | list) or len(anchors) != 2:
         raise InvalidInput(f"anchors must be a pair (X_anchor, y_anchor). Got {shorten(anchors)}.")
     return anchors[0], anchors[1]
-
-
-def require_anchors(found: Anchors | None, transition: Any) -> None:
-    """Check that there are anchors if the matrix is to be estimated."""
-    if found is None and isinstance(transition, str) and transition == "estimate":
-        raise NoAnchorPoints(
-            "transition='estimate' needs anchors: examples whose true class is known, 5 or 10 of "
-            "each class. Pass fit(X, comp_labels, anchors=(X_anchor, y_anchor)), or true_labels= "
-            "with the true classes of some examples of X."
-        )
 
 
 def read_true_labels(y_anchor: Any, n_anchors: int, classes: NDArray[Any]) -> NDArray[np.int64]:

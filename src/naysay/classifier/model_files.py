@@ -211,6 +211,9 @@ def load_model(
             str(about["annotator"]): _rebuild_transition(about, tensors, f"transitions.{index}.")
             for index, about in enumerate(facts.get("transitions", []))  # older files have none
         }
+        sizes = {len(facts["classes"]), *(Q.n_classes for Q in (transition, *transitions.values()))}
+        if len(sizes) > 1:
+            raise ValueError(f"classes and matrices have different sizes, {sorted(sizes)}")
         names = facts["feature_names"]
         if names is not None and list(map(type, names)) != [str] * facts["input_shape"][0]:
             raise TypeError("feature_names must contain one name per feature")
@@ -243,17 +246,6 @@ def load_model(
             f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}. "
             "Save the model again."
         ) from error
-    if model.classes.shape != (transition.n_classes,):
-        raise InvalidModelFile(
-            f"{folder} must have one class per row of Q. Got {model.classes.size} classes and "
-            f"{transition.n_classes} rows. Save the model again."
-        )
-    for name, Q in model.transitions.items():
-        if Q.n_classes != transition.n_classes:
-            raise InvalidModelFile(
-                f"{folder} must have matrices of the same classes. That of annotator {name!r} has "
-                f"{Q.n_classes}, not {transition.n_classes}. Save the model again."
-            )
     return model
 
 

@@ -87,9 +87,8 @@ class Preparation:
             return np.asarray(chosen.astype(np.float32) @ self.components.T)
         if issparse(X):
             X = X.toarray()
-        if X.dtype.kind != "f":
-            return self._with_indicators(X, np.zeros((len(X), len(self.indicated)), dtype=bool))
-        if not any(np.isnan(X[some]).any() for some in row_slices(len(X), max(1, X[:1].size))):
+        rows = row_slices(len(X), max(1, X[:1].size))
+        if X.dtype.kind != "f" or not any(np.isnan(X[some]).any() for some in rows):
             return self._with_indicators(X, np.zeros((len(X), len(self.indicated)), dtype=bool))
         gaps = np.isnan(X)
         if self.median is None:

@@ -253,8 +253,11 @@ def estimate_from_predictions(
         predicted, Q = (probs[answers.example], answers.label), first
         if is_reliable:
             Q = refine(*predicted, first, from_these_labels=True, **options)
-        known = uncertainty(*predicted, Q, **options)
-        counted, known = _count_in(pairs, Q, known, **options)
+        known, counted = uncertainty(*predicted, Q, **options), Q
+        if pairs.any():
+            combined = combine_with_pairs(Q, pairs, Q_samples=known.samples, **options)
+            counted = combined.matrix
+            known = Uncertainty.of_samples(counted, combined.samples)
         score = likelihood_of(probs, counted)
         if not is_reliable or score >= likelihood_of(probs, Q):
             Q = counted
@@ -399,23 +402,6 @@ def _rate_of_mistakes(estimate: TransitionEstimate, true: NDArray[np.int64]) -> 
         anchor_probs=at_anchors[0],
         anchor_labels=at_anchors[1],
     )
-
-
-def _count_in(
-    pairs: NDArray[np.int64],
-    Q: TransitionMatrix,
-    known: Uncertainty,
-    *,
-    allow_diagonal: bool,
-    seed: int,
-) -> tuple[TransitionMatrix, Uncertainty]:
-    """Combine an estimate and its uncertainty with counted pairs, if there are any."""
-    if not pairs.any():
-        return Q, known
-    found = combine_with_pairs(
-        Q, pairs, Q_samples=known.samples, allow_diagonal=allow_diagonal, seed=seed
-    )
-    return found.matrix, Uncertainty.of_samples(found.matrix, found.samples)
 
 
 def score_anchors(

@@ -25,7 +25,7 @@ from sklearn.utils.validation import (
 from naysay._base.checks import check_count, check_number
 from naysay._base.errors import InvalidInput, NaysayWarning
 from naysay.classifier.anchor_folds import Anchors
-from naysay.classifier.base import ComplementaryEstimator
+from naysay.classifier.base import ComplementaryEstimator, accuracy_at_anchors
 from naysay.classifier.em import (
     Fitted,
     Rounds,
@@ -44,12 +44,10 @@ from naysay.classifier.inputs import (
     read_labels,
     read_weights,
     refuse_anchors_in_pipeline,
-    require_anchors,
     warn_if_unlike,
 )
 from naysay.classifier.learner import find_likelihood
 from naysay.classifier.pooling import Evidence, Floats, HeldOutCalibration
-from naysay.classifier.scoring import accuracy_at_anchors
 from naysay.classifier.targets import find_prior
 from naysay.classifier.transition_estimate import (
     calibrated,
@@ -60,8 +58,6 @@ from naysay.metrics import Estimate
 from naysay.observations import Observations
 from naysay.transition import TransitionMatrix
 from naysay.transition.alignment import Transitions
-
-__all__ = ["ComplementaryWrapper"]
 
 
 class ComplementaryWrapper(MetaEstimatorMixin, ComplementaryEstimator):
@@ -302,9 +298,13 @@ class ComplementaryWrapper(MetaEstimatorMixin, ComplementaryEstimator):
             pair = np.zeros((_num_samples(X_anchor), 0)), y_anchor
         # classes and rows are all that is needed of the anchors, so they are read without features
         found = gather_anchors(
-            np.zeros((n_examples, 0)), pair, true_labels, anchors_are, self.classes_
+            np.zeros((n_examples, 0)),
+            pair,
+            true_labels,
+            anchors_are,
+            self.classes_,
+            are_needed=self._is_estimated,
         )
-        require_anchors(found, self.transition)
         return X, found, unlike
 
     def _find_transitions(

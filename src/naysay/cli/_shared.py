@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperArgument, TyperCommand
 
-from naysay._base.progress import waiting
-from naysay._base.terminal import say, visible
+from naysay._base.terminal import say, visible, waiting
 
 if TYPE_CHECKING:
     from naysay.workflows.files import FitInputs
@@ -251,6 +250,55 @@ _TRAINING = (
     ),
 )
 
+_fit = partial(_option, panel="Anchors, matrix and evaluation")
+_FITTING = (
+    _fit(
+        "anchors",
+        "Examples whose true class is known, in the form of the data; for images, one folder per "
+        "true class.",
+        kind=Path | None,
+        metavar="FILE",
+    ),
+    _fit(
+        "anchor_label", "Column of true classes in the file of anchors; needed if it is ambiguous."
+    ),
+    _fit(
+        "anchors_are",
+        "Whether the examples whose true class is known are a random sample, of all examples or of "
+        "each class, or were picked. Only a random sample shows the accuracy.",
+        kind=str,
+        default="random",
+        metavar="random|picked",
+    ),
+    _fit(
+        "transition",
+        "Transition matrix: a file, a folder with one ANNOTATOR.csv per annotator, or a word. By "
+        "default estimate if there are anchors, else uniform.",
+        metavar="Q.csv|FOLDER|uniform|estimate",
+    ),
+    _fit(
+        "allow_diagonal",
+        "Allow for annotators who exclude the true class by mistake.",
+        "--allow-diagonal",
+        bool,
+        False,
+    ),
+    _fit(
+        "mistakes",
+        "Rate of mistaken answers to suggestions, below 0.5.",
+        kind=float,
+        default=0.0,
+        min=0,
+    ),
+    _fit(
+        "held_out",
+        "Fraction of the examples held out to estimate the accuracy.",
+        kind=float,
+        default=0.2,
+    ),
+    _fit("seed", "Seed of all randomness.", kind=int, default=0, min=0),
+)
+
 
 def reads_data(*names: str) -> _Decorator:
     """Replace the parameter ``reading`` of a command by the options for reading data.
@@ -268,6 +316,15 @@ def trains(*names: str) -> _Decorator:
     `ComplementaryClassifier`. With `names`, it has only these options.
     """
     return _takes("training", [each for each in _TRAINING if not names or each.name in names])
+
+
+def fits(*names: str) -> _Decorator:
+    """Replace the parameter ``fitting`` of a command by options about anchors, matrix and figures.
+
+    The command receives a dictionary of the options that were given or have a default. With
+    `names`, it has only these options.
+    """
+    return _takes("fitting", [each for each in _FITTING if not names or each.name in names])
 
 
 def _takes(parameter: str, options: Sequence[inspect.Parameter]) -> _Decorator:
@@ -293,14 +350,27 @@ def _takes(parameter: str, options: Sequence[inspect.Parameter]) -> _Decorator:
     return decorate
 
 
-def read_data(file: str, reading: Mapping[str, Any], **more: Any) -> "FitInputs":
-    """Read the user's data with a progress indicator, and print warnings."""
+def read_data(
+    file: str, reading: Mapping[str, Any], fitting: Mapping[str, Any] | None = None
+) -> "FitInputs":
+    """Read the user's data and further files with a progress indicator, and print warnings."""
     from naysay.workflows.files import read_fit_inputs
 
+    names = ("anchors", "anchor_label", "transition", "allow_diagonal")
+    files = {name: value for name, value in (fitting or {}).items() if name in names}
     with waiting(f"reading {file}"):
-        inputs = read_fit_inputs(file, **more, **reading)
+        inputs = read_fit_inputs(file, **files, **reading)
     print_warnings(inputs.warnings)
     return inputs
+
+
+def fit_options(
+    inputs: "FitInputs", reading: Mapping[str, Any], fitting: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Collect keyword arguments of `fit_own` from the options and the files that they name."""
+    given = {name: value for name, value in fitting.items() if name != "anchor_label"}
+    memory = reading.get("memory", 1.0)
+    return {**given, "anchors": inputs.anchors, "transition": inputs.transition, "memory": memory}
 
 
 def print_warnings(warnings: Iterable[str]) -> None:

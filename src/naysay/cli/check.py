@@ -5,10 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from naysay._base.progress import waiting
-from naysay._base.terminal import say
-from naysay.cli._shared import AsJson, DataFile, Model, SafeCsv, print_json, reads_data
-from naysay.cli.fit import AnchorsAre, Mistakes
+from naysay._base.terminal import say, waiting
+from naysay.cli._shared import AsJson, DataFile, Model, SafeCsv, fits, print_json, reads_data
 
 
 # The other settings for reading the data are saved with the model.
@@ -17,10 +15,12 @@ from naysay.cli.fit import AnchorsAre, Mistakes
     *("images", "text_model", "separator", "delimiter", "decimal", "ignore_case", "strict"),
     "memory",
 )
+@fits("anchors_are", "mistakes")
 def check(
     model: Model,
     data: DataFile,
     reading: dict[str, Any],
+    fitting: dict[str, Any],
     transition: Annotated[
         Path | None,
         typer.Option(
@@ -29,8 +29,6 @@ def check(
             "annotator. By default that of the model.",
         ),
     ] = None,
-    anchors_are: AnchorsAre = "random",
-    mistakes: Mistakes = 0.0,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -67,14 +65,7 @@ def check(
 
     with waiting(f"naysay check: {data}"):
         clf = ComplementaryClassifier.load(model)
-        result = check_file(
-            clf,
-            data,
-            transition=transition,
-            anchors_are=anchors_are,
-            mistakes=mistakes,
-            **reading,
-        )
+        result = check_file(clf, data, transition=transition, **fitting, **reading)
     if out is not None:
         write_tables([result.issues], out, safe_csv=safe_csv)
         if str(out) == "-":

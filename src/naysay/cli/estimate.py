@@ -11,13 +11,14 @@ from naysay._base.terminal import Console, say
 from naysay.cli._shared import (
     AsJson,
     DataFile,
+    fit_options,
+    fits,
     print_json,
     print_warnings,
     read_data,
     reads_data,
     trains,
 )
-from naysay.cli.fit import AllowDiagonal, AnchorFile, AnchorLabel, Seed
 
 _MOST_ROWS = 30  # entries shown
 
@@ -25,12 +26,12 @@ _MOST_ROWS = 30  # entries shown
 # Options of training that also apply to the networks that estimate Q.
 @reads_data()
 @trains("epochs", "lr", "batch_size", "max_norm", "compile", "checkpoint")
+@fits("anchors", "anchor_label", "allow_diagonal", "seed")
 def estimate(
     data: DataFile,
     reading: dict[str, Any],
     training: dict[str, Any],
-    anchors: AnchorFile = None,
-    anchor_label: AnchorLabel = None,
+    fitting: dict[str, Any],
     out: Annotated[
         str, typer.Option(metavar="Q.csv", help="CSV file to write; - is stdout.")
     ] = "-",
@@ -45,8 +46,6 @@ def estimate(
             help="Folder for the matrix of each annotator, one CSV file each; needs --annotator.",
         ),
     ] = None,
-    allow_diagonal: AllowDiagonal = False,
-    seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
     """Estimate the transition matrix Q, with intervals, from a few true labels.
@@ -68,22 +67,16 @@ def estimate(
         if "annotator" not in reading:
             raise typer.BadParameter("--by-annotator needs --annotator, the column of annotators.")
         check_matrix_folder(by_annotator)
-    inputs = read_data(data, reading, anchors=anchors, anchor_label=anchor_label)
+    inputs = read_data(data, reading, fitting)
     print_warnings(summarise(inputs.own).warnings)
 
     from naysay.workflows.estimate import estimate_own  # loads torch, after the quick checks
     from naysay.workflows.fit import explain_learner
 
     print_warnings(explain_learner(inputs.own, **training))
-    report = estimate_own(
-        inputs.own,
-        anchors=inputs.anchors,
-        allow_diagonal=allow_diagonal,
-        seed=seed,
-        progress=True,
-        memory=reading.get("memory", 1.0),
-        **training,
-    )
+    options = fit_options(inputs, reading, fitting)
+    options.pop("transition")  # which is estimated
+    report = estimate_own(inputs.own, **options, **training, progress=True)
     print_warnings(report.warnings)
     Q, estimated = report.transition, report.estimate
     if by_annotator is not None:

@@ -14,6 +14,8 @@ from naysay._base.terminal import Console, say, visible
 from naysay.cli._shared import (
     AsJson,
     DataFile,
+    fit_options,
+    fits,
     print_json,
     print_warnings,
     read_data,
@@ -26,66 +28,19 @@ if TYPE_CHECKING:
     from naysay.metrics import Estimate
     from naysay.workflows.fit import FitReport
 
-AnchorFile = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="Examples whose true class is known, in the form of the data; for images, one folder "
-        "per true class.",
-    ),
-]
-AnchorLabel = Annotated[
-    str | None,
-    typer.Option(help="Column of true classes in the file of anchors; needed if it is ambiguous."),
-]
-AnchorsAre = Annotated[
-    str,
-    typer.Option(
-        metavar="random|picked",
-        help="Whether the examples whose true class is known are a random sample, of all examples "
-        "or of each class, or were picked. Only a random sample shows the accuracy.",
-    ),
-]
-Transition = Annotated[
-    str | None,
-    typer.Option(
-        metavar="Q.csv|FOLDER|uniform|estimate",
-        help="Transition matrix: a file, a folder with one ANNOTATOR.csv per annotator, or a "
-        "word. By default estimate if there are anchors, else uniform.",
-    ),
-]
-AllowDiagonal = Annotated[
-    bool,
-    typer.Option(
-        "--allow-diagonal", help="Allow for annotators who exclude the true class by mistake."
-    ),
-]
-Mistakes = Annotated[
-    float, typer.Option(min=0, help="Rate of mistaken answers to suggestions, below 0.5.")
-]
 Target = Annotated[Path, typer.Option(metavar="MODEL", help="The model folder to write.")]
-HeldOut = Annotated[
-    float, typer.Option(help="Fraction of the examples held out to estimate the accuracy.")
-]
 Force = Annotated[bool, typer.Option("--force", help="Replace an earlier model without asking.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of all randomness.")]
 
 
 @reads_data()
 @trains()
+@fits()
 def fit(
     data: DataFile,
     out: Target,
     reading: dict[str, Any],
     training: dict[str, Any],
-    anchors: AnchorFile = None,
-    anchor_label: AnchorLabel = None,
-    anchors_are: AnchorsAre = "random",
-    transition: Transition = None,
-    allow_diagonal: AllowDiagonal = False,
-    mistakes: Mistakes = 0.0,
-    held_out: HeldOut = 0.2,
-    seed: Seed = 0,
+    fitting: dict[str, Any],
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -108,14 +63,7 @@ def fit(
     from naysay.datasets.own.summary import summarise
 
     check_model_target(out, force=force)
-    inputs = read_data(
-        data,
-        reading,
-        anchors=anchors,
-        anchor_label=anchor_label,
-        transition=transition,
-        allow_diagonal=allow_diagonal,
-    )
+    inputs = read_data(data, reading, fitting)
     summary = summarise(inputs.own)
 
     from naysay.networks import find_network
@@ -126,8 +74,9 @@ def fit(
         refuted_at_once,
     )
 
+    own, seed = inputs.own, fitting["seed"]
     print_warnings(
-        refuted_at_once(inputs.own, anchors=inputs.anchors, transition=inputs.transition, seed=seed)
+        refuted_at_once(own, anchors=inputs.anchors, transition=inputs.transition, seed=seed)
     )
     if not as_json:
         print_summary(summary)
@@ -136,22 +85,9 @@ def fit(
         find_network(training.get("network", "mlp"))
     except InvalidInput as problem:
         raise typer.BadParameter(str(problem)) from None
-    print_warnings(explain_learner(inputs.own, **training))
-    clf, report = fit_own(
-        inputs.own,
-        anchors=inputs.anchors,
-        transition=inputs.transition,
-        anchors_are=anchors_are,
-        allow_diagonal=allow_diagonal,
-        mistakes=mistakes,
-        held_out=held_out,
-        seed=seed,
-        progress=True,
-        command=this_command(),
-        summary=summary,
-        memory=reading.get("memory", 1.0),
-        **training,
-    )
+    print_warnings(explain_learner(own, **training))
+    options = {**fit_options(inputs, reading, fitting), **training}
+    clf, report = fit_own(own, **options, summary=summary, command=this_command(), progress=True)
     clf.save(out, report=render_fit_page(report))
     page = out / "report.html"
     if as_json:

@@ -43,7 +43,12 @@ def inspect(
 
         naysay inspect Q.csv --labels flowers.csv --column not
     """
-    from naysay.workflows.inspect import inspect_file
+    from naysay.quality.inspection import inspect_matrix
+    from naysay.transition import TransitionMatrix
+    from naysay.workflows.files import read_column, read_prior
 
-    found = inspect_file(file, labels, column, prior, allow_diagonal=allow_diagonal)
+    Q = TransitionMatrix.read(file, allow_diagonal=allow_diagonal)
+    shares = read_prior(prior, Q.classes)
+    cells = None if labels is None else read_column(labels, column)
+    found = inspect_matrix(Q, cells, prior=shares)
     print_result(found.to_dict(), found, as_json=as_json, indent=1)

@@ -7,12 +7,13 @@ import typer
 from rich.table import Table
 
 from naysay._base.cluster import RayExecutor, connect
-from naysay._base.progress import job_bar
-from naysay._base.terminal import Console, say
+from naysay._base.terminal import Console, job_bar, say
 from naysay.cli._shared import (
     AsJson,
     DataFile,
     RayAddress,
+    fit_options,
+    fits,
     print_json,
     print_warning,
     print_warnings,
@@ -20,20 +21,7 @@ from naysay.cli._shared import (
     reads_data,
     trains,
 )
-from naysay.cli.fit import (
-    AllowDiagonal,
-    AnchorFile,
-    AnchorLabel,
-    AnchorsAre,
-    Force,
-    HeldOut,
-    Seed,
-    Target,
-    Transition,
-    check_model_target,
-    describe_accuracy,
-    this_command,
-)
+from naysay.cli.fit import Force, Target, check_model_target, describe_accuracy, this_command
 
 if TYPE_CHECKING:
     from naysay.workflows.sweep import SweepReport
@@ -41,6 +29,7 @@ if TYPE_CHECKING:
 
 @reads_data()
 @trains("learner", "epochs", "lr", "batch_size", "max_norm", "match_prior", "restarts")
+@fits("anchors", "anchor_label", "anchors_are", "transition", "allow_diagonal", "held_out", "seed")
 def sweep(
     data: DataFile,
     out: Target,
@@ -54,14 +43,8 @@ def sweep(
     ],
     reading: dict[str, Any],
     training: dict[str, Any],
+    fitting: dict[str, Any],
     folds: Annotated[int, typer.Option(min=2, help="Number of folds of cross-validation.")] = 3,
-    anchors: AnchorFile = None,
-    anchor_label: AnchorLabel = None,
-    anchors_are: AnchorsAre = "random",
-    transition: Transition = None,
-    allow_diagonal: AllowDiagonal = False,
-    held_out: HeldOut = 0.2,
-    seed: Seed = 0,
     ray: RayAddress = None,
     force: Force = False,
     as_json: AsJson = False,
@@ -82,14 +65,7 @@ def sweep(
 
     values = parse_grid(grid)
     check_model_target(out, force=force)
-    inputs = read_data(
-        data,
-        reading,
-        anchors=anchors,
-        anchor_label=anchor_label,
-        transition=transition,
-        allow_diagonal=allow_diagonal,
-    )
+    inputs = read_data(data, reading, fitting)
     if "learner" not in values:
         print_warnings(explain_learner(inputs.own, **training))
     with (
@@ -100,13 +76,7 @@ def sweep(
             inputs.own,
             values,
             folds=folds,
-            anchors=inputs.anchors,
-            anchors_are=anchors_are,
-            transition=inputs.transition,
-            allow_diagonal=allow_diagonal,
-            held_out=held_out,
-            seed=seed,
-            memory=reading.get("memory", 1.0),
+            **fit_options(inputs, reading, fitting),
             executor=None if ray is None else RayExecutor(on_lost=print_warning),
             on_progress=on_progress,
             command=this_command(),

@@ -26,16 +26,6 @@ from naysay.transition.algebra import joint_counts
 from naysay.transition.csv import parse_matrix, read_matrix
 from naysay.transition.matrix import PAPER_SETTINGS
 
-__all__ = [
-    "Task",
-    "draw_per_class",
-    "draw_task",
-    "keep_classes",
-    "select_classes",
-    "split_validation",
-    "standardise",
-]
-
 _RANGE = re.compile(r"(\d+)\s*~\s*(\d+)")
 _PARITY = {"even #": 0, "odd #": 1}
 
@@ -55,13 +45,8 @@ def select_classes(notation: str, class_numbers: Sequence[int]) -> NDArray[np.in
     The paper counts classes from 1: in USPS, class 1 is the digit 0, and "even #" means the
     classes 2, 4, …, that is the digits 1, 3, 5, 7, 9.
 
-    Parameters
-    ----------
-    notation : str
-        ``"1 ~ 5"``, ``"even #"`` or ``"odd #"``.
-    class_numbers : sequence of int
-        The number of each class, as in `Dataset.class_numbers`. A range may include numbers that
-        do not exist there (satimage has no class 6).
+    The notation is ``"1 ~ 5"``, ``"even #"`` or ``"odd #"``, and `class_numbers` are those of a
+    `Dataset`. A range may include numbers that do not exist there (satimage has no class 6).
 
     Examples
     --------
@@ -143,16 +128,8 @@ def draw_task(
     """Draw the task of a row of the paper's Table 1, with a fixed number of examples per class.
 
     Test examples come from the official test split. If there is none, disjoint training and test
-    examples are drawn from the one file.
-
-    Parameters
-    ----------
-    dataset : Dataset
-    classes : str
-        Classes in the notation of the paper, see `select_classes`.
-    n_train, n_test : int
-        Number of examples of each class: "#train" (validation included) and "#test" in the paper.
-    seed : int or numpy.random.Generator
+    examples are drawn from the one file. `classes` are in the notation of `select_classes`;
+    `n_train` and `n_test` are "#train" (validation included) and "#test" in the paper.
     """
     selected = select_classes(classes, dataset.class_numbers)
     names = tuple(dataset.classes[index] for index in selected)

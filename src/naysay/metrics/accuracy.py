@@ -213,6 +213,12 @@ def describe_outside(found: Estimate) -> str:
     )
 
 
+def wilson(mean: float, c: float) -> tuple[float, float]:
+    """Compute the middle of Wilson's interval of a share, and half its width; c is z² / n."""
+    half = np.sqrt(c * mean * (1 - mean) + c**2 / 4) / (1 + c)
+    return (mean + c / 2) / (1 + c), float(half)
+
+
 class Sample:
     """Joint counts of labels and predictions, and the estimates that follow from them."""
 

@@ -9,9 +9,7 @@ from scipy.special import chdtrc, softmax, stdtrit, xlogy
 
 from naysay._base.checks import check_number
 from naysay._base.errors import InvalidInput, InvalidLabels
-from naysay.metrics.accuracy import Estimate
-
-__all__ = ["accuracy_with_few_labels"]
+from naysay.metrics.accuracy import Estimate, wilson
 
 _TEMPERATURES = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0)
 _SHARES = np.linspace(0.05, 1, 20)
@@ -199,9 +197,9 @@ def few_labels_estimate(
     variance = min(variance + shift_error**2, alone)
     t = float(stdtrit(m - 1, (1 + confidence) / 2))
     scale = t**2 / spread
-    _, most = _wilson(float(weights @ correct), scale * (alone + weights_error**2))
+    _, most = wilson(float(weights @ correct), scale * (alone + weights_error**2))
     center = float(np.clip(value + shift, 0, 1))
-    middle, half = _wilson(center, scale * (variance + weights_error**2))
+    middle, half = wilson(center, scale * (variance + weights_error**2))
     half = min(half, most)  # at the same variance, an interval is wider nearer to 50 %
     return Estimate(
         value=center,
@@ -211,12 +209,6 @@ def few_labels_estimate(
         n_labels=0,
         n_true_labels=m,
     )
-
-
-def _wilson(value: float, c: float) -> tuple[float, float]:
-    """Compute the middle of Wilson's interval and half its width, where c is t² / n."""
-    half = np.sqrt(c * value * (1 - value) + c**2 / 4) / (1 + c)
-    return (value + c / 2) / (1 + c), float(half)
 
 
 def estimate_improvement(

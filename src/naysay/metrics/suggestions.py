@@ -9,10 +9,8 @@ from scipy.special import ndtri
 from naysay._base.answers import CHOSEN, YES, read_accepted
 from naysay._base.checks import check_number
 from naysay._base.errors import InvalidInput
-from naysay.metrics.accuracy import Estimate
+from naysay.metrics.accuracy import Estimate, wilson
 from naysay.transition.algebra import Floats
-
-__all__ = ["accuracy_from_log"]
 
 
 def accuracy_from_log(
@@ -136,7 +134,7 @@ def estimate_from_bounds(
     nothing: dict[str, Any] = {"value": None, "standard_error": None, "interval": (0.0, 1.0)}
     if not len(lower):
         return Estimate(**nothing, **given)
-    low, high = _wilson(lower, mistakes, z)[0], _wilson(upper, mistakes, z)[1]
+    low, high = _interval(lower, mistakes, z)[0], _interval(upper, mistakes, z)[1]
     if low > 1 or high < 0:
         reason = (
             f"fewer answers are mistakes than the rate of {mistakes:.1%} that was given: give a "
@@ -150,11 +148,9 @@ def estimate_from_bounds(
     return Estimate(value=float(lower.mean()), standard_error=error, interval=interval, **given)
 
 
-def _wilson(values: Floats, mistakes: float, z: float) -> tuple[float, float]:
+def _interval(values: Floats, mistakes: float, z: float) -> tuple[float, float]:
     """Compute Wilson's interval of the mean, for values scaled to 0..1."""
     least = min(float(values.min()), -mistakes / (1 - 2 * mistakes))
     most = max(float(values.max()), (1 - mistakes) / (1 - 2 * mistakes))
-    mean, c = (float(values.mean()) - least) / (most - least), z**2 / len(values)
-    middle, half = mean + c / 2, np.sqrt(c * mean * (1 - mean) + c**2 / 4)
-    low, high = (least + (most - least) * (middle + side * half) / (1 + c) for side in (-1, 1))
-    return float(low), float(high)
+    middle, half = wilson((float(values.mean()) - least) / (most - least), z**2 / len(values))
+    return least + (most - least) * (middle - half), least + (most - least) * (middle + half)

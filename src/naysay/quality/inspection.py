@@ -1,4 +1,4 @@
-"""Inspect a matrix: the most similar rows, and a test whether labels come from it."""
+"""Inspect a matrix: diagnosis, the most similar rows, and a test whether labels come from it."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -12,6 +12,7 @@ from naysay.estimation import class_prior
 from naysay.quality.goodness_of_fit import MAX_CLASSES, format_p_value, p_value_of_mixtures
 from naysay.transition import TransitionMatrix
 from naysay.transition.algebra import check_comp_labels
+from naysay.transition.diagnosis import Diagnosis
 
 __all__ = ["LabelCheck", "NearPair", "check_labels", "nearest_rows"]
 
@@ -191,3 +192,36 @@ def _chi_square(counts: NDArray[np.int64], expected: NDArray[np.float64]) -> flo
     if counts[~likely].any():
         return float("inf")
     return float((((counts - expected)[likely]) ** 2 / expected[likely]).sum())
+
+
+class Inspection(NamedTuple):
+    """The results of an inspection; ``print`` it to read them."""
+
+    transition: TransitionMatrix
+    diagnosis: Diagnosis
+    nearest_rows: list[NearPair]
+    labels: LabelCheck | None  # None without labels
+
+    def to_dict(self) -> dict[str, Any]:
+        """Convert the results to plain values for JSON."""
+        pairs = [pair._asdict() for pair in self.nearest_rows]
+        figures = {**self.diagnosis.to_dict(), "nearest_rows": pairs}
+        return figures if self.labels is None else {**figures, "labels": self.labels.to_dict()}
+
+    def __str__(self) -> str:
+        lines = [str(self.diagnosis)]
+        if self.nearest_rows and not self.transition.is_uniform:
+            listed = ", ".join(map(str, self.nearest_rows))
+            about = "L1 distance of rows, 0 to 2; these merge first"
+            lines.append(f"  {'most alike':<24}{listed}: {about}")
+        lines += [] if self.labels is None else ["", str(self.labels)]
+        return "\n".join(lines)
+
+
+def inspect_matrix(
+    Q: TransitionMatrix, comp_labels: ArrayLike | None = None, *, prior: ArrayLike | None = None
+) -> Inspection:
+    """Diagnose a matrix, and test whether labels may come from it, if there are any."""
+    diagnosis, pairs = Q.diagnose(prior=prior), nearest_rows(Q)
+    check = None if comp_labels is None else check_labels(comp_labels, Q, prior=prior)
+    return Inspection(Q, diagnosis, pairs, check)

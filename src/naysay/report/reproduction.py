@@ -8,8 +8,7 @@ from naysay._base.errors import InvalidInput
 from naysay.experiments.records import RecordFile, RunRecord
 from naysay.experiments.suites import SUITES
 from naysay.experiments.tables import MARKS, CellResult, SuiteResult, summarise_records
-from naysay.report.page import render
-from naysay.report.pictures import (
+from naysay.report.page import (
     Chart,
     Convergence,
     HeatMap,
@@ -17,6 +16,7 @@ from naysay.report.pictures import (
     make_chart,
     make_convergence,
     make_heat_maps,
+    render,
 )
 from naysay.transition import TransitionMatrix
 

@@ -6,15 +6,19 @@ examples copy nothing.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from naysay._base.mapped import trim_pages
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 _BLOCKS = 64  # of a window
 _AT_ONCE = 256  # batches whose rows are looked up together
@@ -140,11 +144,17 @@ def batches(examples: Examples, order: Tensor, size: int) -> Iterator[tuple[Tens
         yield from zip(inputs, labels, strict=True)
 
 
-def fetch_ahead(fetch: Callable[[Tensor], Tensor], parts: Sequence[Tensor]) -> Iterator[Tensor]:
-    """Yield the result of `fetch` for each part, computing the next one in a second thread."""
-    with ThreadPoolExecutor(1) as reader:
-        ahead = reader.submit(fetch, parts[0])
-        for part in parts[1:]:
-            fetched, ahead = ahead.result(), reader.submit(fetch, part)
-            yield fetched
-        yield ahead.result()
+def fetch_ahead(
+    fetch: Callable[[T], R], parts: Iterable[T], prepare: Callable[[], object] | None = None
+) -> Iterator[R]:
+    """Yield the result of `fetch` for each part, computing the next one in a second thread.
+
+    The thread calls `prepare` when it starts.
+    """
+    with ThreadPoolExecutor(1, initializer=prepare) as reader:
+        ahead: list[Future[R]] = []
+        for part in parts:
+            ahead.append(reader.submit(fetch, part))
+            if len(ahead) > 1:
+                yield ahead.pop(0).result()
+        yield from (each.result() for each in ahead)

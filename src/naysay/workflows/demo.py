@@ -159,12 +159,8 @@ def run_demo(
 
     True labels are used to draw the complementary labels, in the first run (TL), for 10 anchors
     per class, and for the accuracy on test images; nowhere else. The last run learns from the
-    anchors alone, to show what the complementary labels add to them.
-
-    Parameters
-    ----------
-    on_run : callable
-        Called with the title of each training when it starts.
+    anchors alone, to show what the complementary labels add to them. `on_run` is called with the
+    title of each training when it starts.
     """
     start = time.perf_counter()
     data = DemoData(setting, seed)

@@ -10,8 +10,6 @@ import io
 import json
 import logging
 import warnings
-from collections.abc import Generator
-from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -21,6 +19,7 @@ from torch import Tensor, nn
 
 from naysay._base.errors import InvalidInput
 from naysay._base.files import replacing
+from naysay._base.terminal import quiet
 from naysay.classifier import ComplementaryClassifier
 from naysay.classifier.preparation import Preparation
 from naysay.datasets.own.images import ImageRecipe
@@ -166,14 +165,17 @@ def export(model: ComplementaryClassifier, path: str | Path) -> None:
     example = torch.zeros((2, *shape), dtype=dtype)
     shapes = ({0: torch.export.Dim("n", min=1)},)
     with replacing(path, usual="model.onnx") as part, torch.no_grad():
-        with _quiet("torch.export"):
+        with quiet(logging.getLogger("torch.export")), warnings.catch_warnings(action="ignore"):
             program = torch.export.export(module, (example,), dynamic_shapes=shapes)
         if suffix == ".pt2":
             content = io.BytesIO()  # a full disk would be a RuntimeError of the writer in C++
             torch.export.save(program, content, extra_files={"naysay.json": about})
             part.write_bytes(content.getvalue())
             return
-        with _quiet("torch.onnx"):
+        with (
+            quiet(logging.getLogger("torch.onnx")),
+            warnings.catch_warnings(action="ignore"),
+        ):  # of deprecations
             exported = torch.onnx.export(
                 program,
                 (example,),
@@ -185,16 +187,3 @@ def export(model: ComplementaryClassifier, path: str | Path) -> None:
         assert exported is not None  # because dynamo=True
         exported.model.metadata_props["naysay"] = about
         exported.save(part, external_data=False)
-
-
-@contextmanager
-def _quiet(name: str) -> Generator[None]:
-    """Silence log messages and warnings of torch, about missing packages and deprecations."""
-    logger = logging.getLogger(name)
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            yield
-    finally:
-        logger.setLevel(level)

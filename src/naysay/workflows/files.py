@@ -51,18 +51,11 @@ def read_fit_inputs(
 ) -> FitInputs:
     """Read the data, a file of anchors, and a file or folder of matrices.
 
-    Parameters
-    ----------
-    data, **reading
-        As in `naysay.datasets.own.read_own`. The class names of the matrix are the classes, unless
-        `reading` has others.
-    anchors : path or data frame, optional
-        As in `naysay.datasets.own.read_anchors`.
-    anchor_label : str, optional
-        Column of true classes in `anchors`. A column of `data` with this name is not a
-        feature, unless `reading` lists it as one.
-    transition : path, "uniform", "estimate" or None
-        As in `read_transition`; words are returned as they are.
+    `data` and `reading` are as in `naysay.datasets.own.read_own`, where the class names of the
+    matrix are the classes, unless `reading` has others; `anchors` are as in `read_anchors`.
+    `anchor_label` is the column of true classes in `anchors`; a column of `data` with this name is
+    not a feature, unless `reading` lists it as one. A `transition` is a path as in
+    `read_transition`, or a word, which is returned as it is.
     """
     from naysay.datasets.own import read_anchors, read_own  # loads pyarrow
 

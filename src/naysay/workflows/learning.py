@@ -31,19 +31,9 @@ def learn_task(
 ) -> tuple[dict[str, Any], list[int]]:
     """Fit a model to the answers of a task; return a report, and items in the order to ask.
 
-    The accuracy is from held-out answers about examples that were asked at random. Items whose
-    answers are expected to tell most about their class come first.
-
-    Parameters
-    ----------
-    target : path or URL
-        The database of the task.
-    unasked : sequence of (id, name, cells)
-        Items that may be asked next.
-    root : str
-        The folder of the images.
-    **parameters
-        Of `fit_own`.
+    The accuracy is from held-out answers about examples that were asked at random. Of the items
+    `unasked`, those whose answers are expected to tell most about their class come first. `root` is
+    the folder of their images, and `parameters` are those of `fit_own`.
     """
     own, ids = read_task(target, strict=False)
     parameters = {"transition": None, "allow_diagonal": True, **parameters}

@@ -9,7 +9,6 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
@@ -39,6 +38,7 @@ from naysay.datasets.own.partitions import MappedArray, find_parts, kind_of_data
 from naysay.datasets.own.read import open_features
 from naysay.datasets.own.recipe import Recipe
 from naysay.datasets.own.tables import source_name
+from naysay.training.batches import fetch_ahead
 
 _SUFFIXES = (".csv", ".parquet", ".pq")
 _NOTE = "_naysay.json"  # what the predictions in a folder are of; readers of Parquet ignore it
@@ -63,27 +63,14 @@ def predict_file(
 ) -> Iterator[pa.Table]:
     """Predict the class of every row of a table, or of every image, in batches.
 
-    The file is read once, and batch by batch, so that memory does not grow with its rows.
+    The file is read once, and batch by batch, so that memory does not grow with its rows. The model
+    needs a recipe, which `naysay.workflows.fit.fit_own` gives it, and `data` and further parameters
+    are as in `naysay.datasets.own.read_features`.
 
-    Parameters
-    ----------
-    model : ComplementaryClassifier
-        Made by `naysay.workflows.fit.fit_own` or ``naysay fit``, so that it has a recipe.
-    data : path or data frame
-        As in `naysay.datasets.own.read_features`.
-    example_id : str, optional
-        A column to copy in front of the predictions.
-    images, text_model, delimiter, decimal
-        As in `read_features`.
-    damaged : dict, optional
-        Receives the error of each damaged image by its path, and its prediction is missing. By
-        default a damaged image is an error.
-
-    Yields
-    ------
-    pyarrow.Table
-        Columns ``prediction`` and ``P(class)`` for every class, with rows in the order of the
-        data. The id column, or ``image`` for a folder, comes first.
+    The tables have the columns ``prediction`` and ``P(class)`` for every class, with rows in the
+    order of the data. The column `example_id`, or ``image`` for a folder, comes first. `damaged`
+    receives the error of each damaged image by its path, and its prediction is missing; by default
+    a damaged image is an error.
     """
     recipe = model.recipe_
     if recipe is None:
@@ -140,19 +127,14 @@ def _beside(predict: Callable[..., pa.Table], batches: _Batches) -> Iterator[pa.
     The thread leaves one core to this one, because threads that share a core wait for each other.
     """
     n_threads = torch.get_num_threads()
-    of_network = max(1, n_threads - 1)
-    with ThreadPoolExecutor(1, initializer=torch.set_num_threads, initargs=(of_network,)) as pool:
-        try:
-            before = None
-            for batch in batches:
-                submitted = pool.submit(predict, *batch)
-                if before is not None:
-                    yield before.result()
-                before = submitted
-            if before is not None:
-                yield before.result()
-        finally:
-            torch.set_num_threads(n_threads)  # for threads to come; this one has kept its number
+    try:
+        yield from fetch_ahead(
+            lambda batch: predict(*batch),
+            batches,
+            prepare=lambda: torch.set_num_threads(max(1, n_threads - 1)),
+        )
+    finally:
+        torch.set_num_threads(n_threads)  # for threads to come; this one has kept its number
 
 
 def _read_rows(
@@ -267,21 +249,10 @@ def predict_folder(
     The result counts the predicted classes. Each file is written completely or not at all, so that
     the same call goes on where an earlier one was stopped. A file without rows gives none.
 
-    Parameters
-    ----------
-    model : path
-        A folder that `ComplementaryClassifier.save` wrote.
-    folder : path
-        A folder of Parquet files.
-    out : path
-        A folder that is new, empty, or that of the same call.
-    executor : Executor, optional
-        What predicts for the files: by default this process, one file after the other. The
-        processes of a `RayExecutor` must find the model and both folders under the same paths.
-    on_progress : callable, optional
-        Receives how many files are done, and how many there are.
-    **options
-        As in `predict_file`: ``example_id``, ``images`` and ``text_model``.
+    `out` is a folder that is new, empty, or that of the same call, and `options` are those of
+    `predict_file`. `executor` predicts for the files, by default in this process, one after the
+    other; the processes of a `RayExecutor` must find the model and both folders under the same
+    paths. `on_progress` receives how many files are done, and how many there are.
     """
     check_output_folder(folder, out)
     source, target = Path(folder).absolute(), Path(out).absolute()

@@ -159,18 +159,10 @@ def sweep_own(
     which each candidate may estimate its matrix. Examples that `fit_own` holds out to estimate the
     accuracy take no part in the choice.
 
-    Parameters
-    ----------
-    own, anchors, transition, anchors_are, held_out, seed, command, memory, **parameters
-        As in `naysay.workflows.fit.fit_own`, where `transition` is None by default.
-    grid : mapping
-        The values of each parameter of `ComplementaryClassifier` that is swept.
-    folds : int, default=3
-        Number of folds, at least 2.
-    executor : Executor, optional
-        What trains each candidate on each fold: by default this process, one after the other.
-    on_progress : callable, optional
-        Receives how many trainings are done, and how many there are.
+    `grid` has the values of each parameter of `ComplementaryClassifier` that is swept. `executor`
+    trains each candidate on each fold, by default in this process, one after the other, and
+    `on_progress` receives how many trainings are done, and how many there are. Others are
+    parameters of `naysay.workflows.fit.fit_own`.
     """
     if not grid:
         raise InvalidInput("grid (--grid) must have at least one parameter, such as lr=0.001,0.01.")

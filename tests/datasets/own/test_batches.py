@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from naysay import InvalidData, InvalidInput, NaysayError
-from naysay.datasets.own import batches, tables
+from naysay.datasets.own import batches
 from naysay.datasets.own.batches import read_batches
 from naysay.datasets.own.tables import read_table
 
@@ -172,4 +172,4 @@ def test_damaged_parquet_is_refused(tmp_path, share):
 
 
 def test_blocks_are_as_long_as_the_parser_allows():
-    assert batches._BATCH_BYTES <= tables.LONGEST_ROW
+    assert batches._BATCH_BYTES <= batches.LONGEST_ROW

@@ -9,9 +9,9 @@ from numpy.testing import assert_array_equal
 from PIL import Image
 
 from naysay import InvalidData, InvalidInput, InvalidModelFile
+from naysay.datasets import summarise
 from naysay.datasets.own import read_features, read_own, recipe_from_dict
 from naysay.datasets.own.images import ImageRecipe, find_images, plan_images, resolve_paths
-from naysay.datasets.own.summary import summarise
 
 
 def save(path, shape=(6, 8, 3), seed=0, **options):

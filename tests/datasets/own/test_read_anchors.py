@@ -9,8 +9,7 @@ import pytest
 from PIL import Image
 
 from naysay import InvalidInput, InvalidLabels
-from naysay.datasets.own import read_own
-from naysay.datasets.own.read import read_anchors
+from naysay.datasets.own import read_anchors, read_own
 
 FRAME = pd.DataFrame({"age": [3, 9, 5], "coat": ["a", "b", "a"], "not": ["007", "12", "x"]})
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from naysay.datasets import summarise
 from naysay.datasets.own import read_own
-from naysay.datasets.own.summary import summarise
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from naysay import InvalidData, InvalidInput, NaysayError
 from naysay.datasets.own import read_own
 from naysay.datasets.own.columns import find_column
-from naysay.datasets.own.csv import parse_csv
+from naysay.datasets.own.formats import parse_csv
 from naysay.datasets.own.recipe import fit_recipe
 from naysay.datasets.own.tables import read_table
 

@@ -13,9 +13,9 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 from naysay import InvalidData, InvalidInput, InvalidModelFile
+from naysay.datasets import summarise
 from naysay.datasets.own import read_features, read_own
 from naysay.datasets.own.recipe import Recipe, TextColumn, fit_recipe
-from naysay.datasets.own.summary import summarise
 
 ANIMALS = ["the cat purrs at its owner", "a dog barks at the postman", "an owl hoots in the night"]
 TEXTS = [f"{animal} on day {day}" for day in range(20) for animal in ANIMALS]

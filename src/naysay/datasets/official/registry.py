@@ -4,7 +4,7 @@ from functools import partial
 from string import ascii_uppercase
 from typing import Any
 
-from naysay.datasets.official import cifar, idx, text, tiny_imagenet
+from naysay.datasets.official import images, text, tiny_imagenet
 from naysay.datasets.official.entry import Download, Entry, OfficialFile
 
 _CIFAR = "https://www.cs.toronto.edu/~kriz"
@@ -62,7 +62,7 @@ def _idx(
             )
             for file, (_, md5) in zip(_IDX_FILES, md5s, strict=True)
         ),
-        reader=idx.read_images,
+        reader=images.read_idx,
         **description,
     )
 
@@ -86,7 +86,7 @@ def _cifar(
             ),
         ),
         reader=partial(
-            cifar.read_batches, labels_key=f"{kind}labels", names_key=f"{kind}label_names"
+            images.read_batches, labels_key=f"{kind}labels", names_key=f"{kind}label_names"
         ),
         source=f"{_CIFAR}/cifar.html",
         licence="none stated",

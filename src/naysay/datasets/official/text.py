@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naysay._base.checks import named, shorten
-from naysay._base.errors import InvalidData
 from naysay.datasets.official.entry import (
     Contents,
     Entry,
@@ -91,10 +90,16 @@ def _parse(
         table = np.loadtxt(
             lines, delimiter=layout.delimiter, comments=None, converters=converters, ndmin=2
         )
-    except (ValueError, KeyError):
-        raise _explain(file, lines, layout) from None
+    except (ValueError, KeyError) as error:
+        raise file.invalid(
+            "must be a table of numbers, as published",
+            f"Its {len(lines):,} lines cannot be read: {shorten(str(error))}",
+        ) from None
     if table.shape[1] != layout.n_features + 1 or not np.isfinite(table).all():
-        raise _explain(file, lines, layout)
+        raise file.invalid(
+            f"must have {layout.n_features + 1} finite numbers in every line",
+            f"It has {table.shape[1]}, or some that are not finite",
+        )
     written = table[:, layout.label_column]
     y = np.minimum(np.searchsorted(labels, written), len(labels) - 1)
     wrong = np.flatnonzero(np.take(labels, y) != written)
@@ -105,35 +110,3 @@ def _parse(
         )
     X = np.ascontiguousarray(np.delete(table, layout.label_column, axis=1))
     return X, y.astype(np.int64)
-
-
-def _explain(file: FoundFile, lines: list[str], layout: TextLayout) -> InvalidData:
-    """Find the first line and cell that are wrong, and make the error that names them."""
-    width = layout.n_features + 1
-    for number, line in enumerate(lines, start=1):
-        cells = line.split(layout.delimiter)
-        if len(cells) != width:
-            return file.invalid(
-                f"must have {width} cells in every line", f"Line {number} has {len(cells)}"
-            )
-        for column, cell in enumerate(cells):
-            is_label = column == layout.label_column
-            if is_label and isinstance(layout.labels, str):
-                is_good = len(cell) == 1 and cell in layout.labels
-            else:
-                is_good = _is_finite_number(cell)
-            if not is_good:
-                what = "label" if is_label else "number"
-                return file.invalid(
-                    f"must have a {what} in cell {column + 1} of line {number}",
-                    f"Got {shorten(cell)}",
-                )
-    # Python parses some numbers that numpy does not, such as 1_000.
-    return file.invalid("must be a table of plain numbers", "It has something else")
-
-
-def _is_finite_number(cell: str) -> bool:
-    try:
-        return bool(np.isfinite(float(cell)))
-    except ValueError:
-        return False

@@ -11,8 +11,13 @@ import pyarrow as pa
 
 from naysay._base.errors import InvalidData
 from naysay.datasets.own.columns import is_text, pc
-from naysay.datasets.own.csv import LONGEST_ROW, check_csv_options, quoted_cell, read_header
-from naysay.datasets.own.formats import refuse_long_row
+from naysay.datasets.own.formats import (
+    LONGEST_ROW,
+    check_csv_options,
+    quoted_cell,
+    read_header,
+    refuse_long_row,
+)
 from naysay.datasets.own.parquet import longest_row, open_parquet, read_parquet
 from naysay.datasets.own.tables import (
     check_table,
@@ -102,7 +107,7 @@ def _split_text(
         end = last if more else len(rest)
         if more and (not end or (is_first and kind == "csv" and end == first)):
             if len(rest) > LONGEST_ROW + _BATCH_BYTES:
-                refuse_long_row(source, LONGEST_ROW)
+                refuse_long_row(source)
             continue  # one row, which goes on, or only the header
         content, rest = rest[:end], rest[end:]
         if is_first or content.strip(b"\r\n"):

@@ -24,7 +24,7 @@ from PIL import Image, ImageOps
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput, InvalidModelFile
-from naysay._base.files import check_memory, printable
+from naysay._base.files import check_memory, printable, visible_files
 from naysay.datasets.own.tables import is_frame
 
 _CHANNELS = {"L": 1, "RGB": 3}
@@ -105,15 +105,7 @@ class ImageRecipe:
 
 def find_images(folder: str | Path) -> list[Path]:
     """List the files in a folder at any depth in a fixed order, without hidden files."""
-    paths: list[Path] = []
-    for parent, subfolders, files in os.walk(folder):
-        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
-        paths += [
-            Path(parent, name)
-            for name in sorted(files)
-            if not name.startswith(".") and name.lower() not in _NOT_IMAGES
-        ]
-    return paths
+    return [file for file in visible_files(folder) if file.name.lower() not in _NOT_IMAGES]
 
 
 def find_labelled_images(folder: str | Path) -> tuple[list[Path], list[str], set[str]]:

@@ -9,7 +9,6 @@ ignored.
 import csv
 import io
 import json
-import os
 import re
 import sys
 from collections import Counter
@@ -23,7 +22,7 @@ import pyarrow as pa
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput
-from naysay._base.files import IMAGE_SUFFIXES, check_memory
+from naysay._base.files import IMAGE_SUFFIXES, check_memory, visible_files
 
 _ANSWERS = ("not", "offered", "suggested", "accepted", "annotator", "task")  # columns added
 # Fields that naysay writes for the page of Label Studio, which are not features.
@@ -331,13 +330,10 @@ def _find_files(images: list[tuple[Any, bool]], export: Path) -> list[str | None
             continue
         if nearby is None:
             nearby = {}
-            for parent, folders, names in os.walk(folder):
-                folders[:] = [each for each in folders if not each.startswith(".")]
-                for name in names:
-                    if name.lower().endswith(IMAGE_SUFFIXES):
-                        path = os.path.relpath(os.path.join(parent, name), folder)
-                        for key in {name, stored_name(name)}:
-                            nearby.setdefault(key, []).append(path)
+            for file in visible_files(folder):
+                if file.name.lower().endswith(IMAGE_SUFFIXES):
+                    for key in {file.name, stored_name(file.name)}:
+                        nearby.setdefault(key, []).append(str(file.relative_to(folder)))
         near = next((nearby[name] for name in file_names(image) if name in nearby), [])
         if len(near) != 1:
             how_many = "several files" if near else "no file"

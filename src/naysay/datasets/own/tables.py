@@ -16,15 +16,14 @@ import pyarrow as pa
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput
-from naysay._base.files import (
-    DATABASE_URLS,
-    SQLITE_MAGIC,
-    check_memory,
-    printable,
-)
+from naysay._base.files import DATABASE_URLS, SQLITE_MAGIC, check_memory, printable
 from naysay.datasets.own.columns import check_width, refuse_repeated, with_numbers, without_index
-from naysay.datasets.own.csv import LONGEST_ROW, check_csv_options, parse_csv
-from naysay.datasets.own.formats import parse_json_lines, read_excel
+from naysay.datasets.own.formats import (
+    check_csv_options,
+    parse_csv,
+    parse_json_lines,
+    read_excel,
+)
 from naysay.datasets.own.parquet import read_parquet
 
 # The format of a file by its suffix; those of text may be compressed and then also end in .gz.
@@ -75,7 +74,7 @@ def parse_text(
 ) -> pa.Table:
     """Parse the content of a file in one of the formats of text."""
     if kind == "json":
-        return parse_json_lines(content, source, longest=LONGEST_ROW)
+        return parse_json_lines(content, source)
     return parse_csv(content, source, text=text, delimiter=delimiter, decimal=decimal)
 
 
