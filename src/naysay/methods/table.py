@@ -1,15 +1,13 @@
 """METHODS: all methods for learning from complementary labels, by name.
 
 This is the only place where a string selects behaviour. To add a method, add its loss to
-`naysay.functional` and `naysay.losses`, to `LOSSES` here, and its description to methods.csv.
+`naysay.functional` and `naysay.losses`, and an entry here.
 """
 
-import csv
 import difflib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from functools import partial
-from importlib.resources import files
 from typing import Any
 
 from torch import Tensor, nn
@@ -102,29 +100,16 @@ class Method:
         return {**plain, "takes_evidence": self.takes_evidence, "references": references}
 
 
-def _plain(kind: Callable[..., nn.Module], **options: Any) -> dict[str, Any]:
-    """Declare a loss that needs neither Q nor the class prior."""
-
-    def make_loss(_: Setting) -> nn.Module:
-        return kind()
-
-    return {"make_loss": make_loss, **options}
-
-
-def _with_transition(
-    kind: Callable[[TransitionMatrix], nn.Module], **options: Any
-) -> dict[str, Any]:
+def _with_transition(make: Callable[[TransitionMatrix], nn.Module]) -> dict[str, Any]:
     """Declare that the loss uses Q, and construct it."""
 
     def make_loss(setting: Setting) -> nn.Module:
-        return kind(setting.Q)
+        return make(setting.Q)
 
-    return {"needs_transition": True, "make_loss": make_loss, **options}
+    return {"needs_transition": True, "make_loss": make_loss}
 
 
-def _with_prior(
-    kind: Callable[[TransitionMatrix, Tensor], nn.Module], **options: Any
-) -> dict[str, Any]:
+def _with_prior(make: Callable[[TransitionMatrix, Tensor], nn.Module]) -> dict[str, Any]:
     """Declare that the loss uses the class prior, and construct it from Q and the prior."""
 
     def make_loss(setting: Setting) -> nn.Module:
@@ -133,66 +118,226 @@ def _with_prior(
                 "This method needs the class prior. Pass Setting(Q=Q, prior=...), for example with "
                 "the prior that naysay.estimation.class_prior estimates."
             )
-        return kind(setting.Q, setting.prior)
+        return make(setting.Q, setting.prior)
 
-    return {"needs_prior": True, "make_loss": make_loss, **options}
-
-
-def _make_free(setting: Setting) -> nn.Module:
-    return losses.BackwardCrossEntropy(TransitionMatrix.uniform(setting.Q.n_classes))
+    return {"needs_prior": True, "make_loss": make_loss}
 
 
-#: What each method needs, and how its loss is constructed.
-LOSSES: dict[str, dict[str, Any]] = {
-    "forward": _with_transition(
-        losses.ForwardCrossEntropy, make_evidence_loss=losses.LikelihoodLoss
-    ),
-    "forward-mse": _with_transition(losses.ForwardSquaredError),
-    "forward-mae": _with_transition(losses.ForwardAbsoluteError),
-    "forward-gce": _with_transition(losses.ForwardGeneralisedCrossEntropy),
-    "pc": _plain(losses.PairwiseComparison),
-    "ova": _plain(losses.OneVersusAll),
-    "pl": _plain(losses.PartialLabel),
-    "ml": _plain(losses.MultiLabel),
-    "backward": _with_transition(losses.BackwardCrossEntropy),
-    "free": {"make_loss": _make_free},
-    "nn": _with_prior(
-        lambda Q, prior: losses.NonNegativeRisk(Q, prior=prior), needs_transition=True
-    ),
-    "ga": _with_prior(
-        lambda Q, prior: losses.GradientAscentRisk(Q, prior=prior), needs_transition=True
-    ),
-    "scl-nl": _plain(losses.SurrogateLog),
-    "scl-exp": _plain(losses.SurrogateExponential),
-    "mcl-mae": _plain(losses.SeveralLabelsAbsoluteError, takes_several=True),
-    "mcl-exp": _plain(losses.SeveralLabelsExponential, takes_several=True),
-    "mcl-log": _plain(losses.SeveralLabelsLog, takes_several=True),
-    "l-uw": _plain(losses.ReversedSoftmax),
-    "l-w": _plain(losses.WeightedReversedSoftmax),
-    "op": _plain(losses.OrderPreserving),
-    "op-w": _plain(losses.WeightedOrderPreserving),
-    "scarce": _with_prior(lambda Q, prior: losses.OneVersusRestRisk(prior)),
-    "cpe-i": _with_transition(losses.ComplementaryCrossEntropy),
-    "cpe-f": _with_transition(losses.NearestRowForwardCrossEntropy),
-    "cpe-t": _with_transition(losses.TrainedForwardCrossEntropy),
-    "pocr": _with_transition(losses.PartialOutputConsistency, needs_augmentation=True),
-    "two-views": _with_transition(
-        losses.TwoViews, make_evidence_loss=losses.TwoViewsLikelihood, needs_augmentation=True
-    ),
-    "weak-to-strong": _with_transition(
-        partial(losses.TwoViews, target="first"),
-        make_evidence_loss=partial(losses.TwoViewsLikelihood, target="first"),
-        needs_augmentation=True,
-        needs_strong_view=True,
-    ),
+METHODS: dict[str, Method] = {
+    method.name: method
+    for method in (
+        Method(
+            name="forward",
+            summary="Predicts the class, and through Q the given label, with the cross-entropy.",
+            when="First choice for any transition matrix.",
+            source="Yu et al. 2018",
+            make_evidence_loss=losses.LikelihoodLoss,
+            **_with_transition(losses.ForwardCrossEntropy),
+        ),
+        Method(
+            name="forward-mse",
+            summary="Like forward, with the squared error, which is bounded.",
+            when="Q is known, and some labels are wrong.",
+            source="Yu et al. 2018",
+            **_with_transition(losses.ForwardSquaredError),
+        ),
+        Method(
+            name="forward-mae",
+            summary="Like forward, with the absolute error, which is bounded and slow to train.",
+            when="Q is known, there are few classes, and many labels are wrong.",
+            source="Yu et al. 2018; Ghosh et al. 2017",
+            **_with_transition(losses.ForwardAbsoluteError),
+        ),
+        Method(
+            name="forward-gce",
+            summary="Like forward, with the generalised cross-entropy, a compromise of the two.",
+            when="Q is known, and some labels are wrong. It trains faster than forward-mae.",
+            source="Yu et al. 2018; Zhang & Sabuncu 2018",
+            **_with_transition(losses.ForwardGeneralisedCrossEntropy),
+        ),
+        Method(
+            name="pc",
+            summary="Compares each class with the excluded one.",
+            when="Uniform labels. The first published method, for comparison.",
+            source="Ishida et al. 2017",
+            make_loss=lambda setting: losses.PairwiseComparison(),
+        ),
+        Method(
+            name="ova",
+            summary="Solves a binary problem for each class, with the sigmoid loss.",
+            when="Uniform labels, for comparison.",
+            source="Ishida et al. 2017",
+            make_loss=lambda setting: losses.OneVersusAll(),
+        ),
+        Method(
+            name="pl",
+            summary="Treats the mean of all other classes as the candidate.",
+            when="A baseline from learning with partial labels, for comparison.",
+            source="Cour et al. 2011",
+            make_loss=lambda setting: losses.PartialLabel(),
+        ),
+        Method(
+            name="ml",
+            summary="Treats all other classes as true labels.",
+            when="A baseline from multi-label learning, for comparison.",
+            source="Read et al. 2011",
+            make_loss=lambda setting: losses.MultiLabel(),
+        ),
+        Method(
+            name="backward",
+            summary="Estimates the risk on true labels without bias, with the inverse of Q.",
+            when="Small or linear models and an invertible Q. Flexible networks overfit it.",
+            source="Ishida et al. 2019; Patrini et al. 2017",
+            **_with_transition(losses.BackwardCrossEntropy),
+        ),
+        Method(
+            name="free",
+            summary="Like backward, in the closed form for uniform labels.",
+            when="Uniform labels and small or linear models.",
+            source="Ishida et al. 2019",
+            make_loss=lambda setting: losses.BackwardCrossEntropy(
+                TransitionMatrix.uniform(setting.Q.n_classes)
+            ),
+        ),
+        Method(
+            name="nn",
+            summary="Like backward, with a non-negative risk for each true class.",
+            when="Like backward, for networks. Use large batches.",
+            source="Ishida et al. 2019",
+            needs_transition=True,
+            **_with_prior(lambda Q, prior: losses.NonNegativeRisk(Q, prior=prior)),
+        ),
+        Method(
+            name="ga",
+            summary="Like backward, with gradient ascent where the risk of a class is negative.",
+            when="Like nn, if that still overfits.",
+            source="Ishida et al. 2019",
+            needs_transition=True,
+            **_with_prior(lambda Q, prior: losses.GradientAscentRisk(Q, prior=prior)),
+        ),
+        Method(
+            name="scl-nl",
+            summary="Lowers the probability of the excluded class: -log(1 - p).",
+            when="Uniform labels, for which it equals forward.",
+            source="Chou et al. 2020",
+            make_loss=lambda setting: losses.SurrogateLog(),
+        ),
+        Method(
+            name="scl-exp",
+            summary="Lowers the probability of the excluded class: exp(p).",
+            when="Uniform labels, some of which are wrong. The loss is bounded.",
+            source="Chou et al. 2020",
+            make_loss=lambda setting: losses.SurrogateExponential(),
+        ),
+        Method(
+            name="mcl-mae",
+            summary="Applies the absolute error to the probability of the remaining classes.",
+            when="Several labels per example, some of which are wrong, and few classes.",
+            source="Feng et al. 2020",
+            takes_several=True,
+            make_loss=lambda setting: losses.SeveralLabelsAbsoluteError(),
+        ),
+        Method(
+            name="mcl-exp",
+            summary="Applies the exponential loss to the probability of the remaining classes.",
+            when="Several labels per example, chosen uniformly, some of which are wrong.",
+            source="Feng et al. 2020",
+            takes_several=True,
+            make_loss=lambda setting: losses.SeveralLabelsExponential(),
+        ),
+        Method(
+            name="mcl-log",
+            summary="Applies the log loss to the probability of the remaining classes.",
+            when="Several labels per example, chosen uniformly.",
+            source="Feng et al. 2020",
+            takes_several=True,
+            make_loss=lambda setting: losses.SeveralLabelsLog(),
+        ),
+        Method(
+            name="l-uw",
+            summary="Applies the cross-entropy to the softmax of 1 - p.",
+            when="Uniform labels, for comparison.",
+            source="Gao & Zhang 2021",
+            make_loss=lambda setting: losses.ReversedSoftmax(),
+        ),
+        Method(
+            name="l-w",
+            summary="Like l-uw, with examples weighted by 1 - p of the excluded class.",
+            when="Uniform labels, for comparison.",
+            source="Gao & Zhang 2021",
+            make_loss=lambda setting: losses.WeightedReversedSoftmax(),
+        ),
+        Method(
+            name="op",
+            summary="Applies the cross-entropy to the negated logits, which preserves their order.",
+            when="Uniform labels, if only the predicted class matters.",
+            source="Liu et al. 2023",
+            make_loss=lambda setting: losses.OrderPreserving(),
+        ),
+        Method(
+            name="op-w",
+            summary="Like op, with more weight on examples whose excluded class is most likely.",
+            when="Uniform labels, for comparison.",
+            source="Liu et al. 2023",
+            make_loss=lambda setting: losses.WeightedOrderPreserving(),
+        ),
+        Method(
+            name="scarce",
+            summary="Separates each class from the rest, with negative and unlabelled examples.",
+            when="Some labels are more frequent than others, independently of the true class.",
+            source="Wang et al. 2024",
+            **_with_prior(lambda Q, prior: losses.OneVersusRestRisk(prior)),
+        ),
+        Method(
+            name="cpe-i",
+            summary="Predicts the given label. The nearest row of Q decides the class.",
+            when="For comparison. Training does not use Q, so Q can be replaced afterwards.",
+            source="Lin & Lin 2023",
+            **_with_transition(losses.ComplementaryCrossEntropy),
+        ),
+        Method(
+            name="cpe-f",
+            summary="Trains like forward. The nearest row of Q decides the class.",
+            when="Like forward. Its authors find it more robust to noisy labels.",
+            source="Lin & Lin 2023",
+            **_with_transition(losses.NearestRowForwardCrossEntropy),
+        ),
+        Method(
+            name="cpe-t",
+            summary="Like cpe-f, with a Q that is trained as well, starting from the given one.",
+            when="Q is known approximately. The trained matrix is learned_transition_.",
+            source="Lin & Lin 2023",
+            **_with_transition(losses.TrainedForwardCrossEntropy),
+        ),
+        Method(
+            name="pocr",
+            summary="Like forward, with other views consistent with the posterior given the label.",
+            when="Like forward, for images and many epochs, which take three times as long.",
+            source="Wang et al. 2021",
+            needs_augmentation=True,
+            **_with_transition(losses.PartialOutputConsistency),
+        ),
+        Method(
+            name="two-views",
+            summary="Like forward, with the mean posterior of two views as target; new in naysay.",
+            when="Like forward, for images, without dropout. Needs many epochs of twice the time.",
+            source="Wang et al. 2021; Berthelot et al. 2019",
+            make_evidence_loss=losses.TwoViewsLikelihood,
+            needs_augmentation=True,
+            **_with_transition(losses.TwoViews),
+        ),
+        Method(
+            name="weak-to-strong",
+            summary="Like forward; a strongly augmented view learns from a weakly augmented one.",
+            when="First choice for photos, without dropout. Needs many epochs of twice the time.",
+            source="Wang et al. 2021; Sohn et al. 2020",
+            make_evidence_loss=partial(losses.TwoViewsLikelihood, target="first"),
+            needs_augmentation=True,
+            needs_strong_view=True,
+            **_with_transition(partial(losses.TwoViews, target="first")),
+        ),
+    )
 }
-
-with files("naysay.methods").joinpath("methods.csv").open(encoding="utf-8") as _file:
-    #: All methods by name, in the order of methods.csv, which describes them.
-    METHODS: dict[str, Method] = {
-        row["name"]: Method(**row, **LOSSES[row["name"]])
-        for row in csv.DictReader(_file, delimiter=";")
-    }
 
 
 def markdown_table(methods: Iterable[Method] = METHODS.values()) -> str:
