@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperArgument, TyperCommand
 
-from naysay._base.terminal import say, visible, waiting
+from naysay._base.progress import waiting
+from naysay._base.terminal import say, visible
 
 if TYPE_CHECKING:
     from naysay.workflows.files import FitInputs

@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from naysay._base.terminal import say, waiting
+from naysay._base.progress import waiting
+from naysay._base.terminal import say
 from naysay.cli._shared import AsJson, DataFile, Model, SafeCsv, fits, print_json, reads_data
 
 

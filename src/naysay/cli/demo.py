@@ -1,7 +1,6 @@
 """``naysay demo``: learn from complementary labels in under a minute."""
 
 from enum import StrEnum
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +8,8 @@ import typer
 from rich.table import Table
 
 from naysay._base.files import check_target
-from naysay._base.terminal import Console, job_bar, say
+from naysay._base.progress import run_bar
+from naysay._base.terminal import Console, say
 from naysay.cli._shared import AsJson, print_json
 
 if TYPE_CHECKING:
@@ -43,11 +43,8 @@ def demo(
     from naysay.workflows.demo import SHOWN, run_demo
 
     check_target(out, usual="page.html")  # before the computation
-    with job_bar("naysay demo", "trainings") as show:
-        n_done = count()
-        result = run_demo(
-            setting, seed=seed, on_run=lambda title: show(next(n_done), len(SHOWN), title=title)
-        )
+    with run_bar("naysay demo", len(SHOWN)) as on_run:
+        result = run_demo(setting, seed=seed, on_run=on_run)
     write_page(render_demo_page(result), out)
     if as_json:
         print_json({**result.to_dict(), "page": str(out)})

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from naysay._base.terminal import waiting
+from naysay._base.progress import waiting
 from naysay.cli._shared import AsJson, Model, print_result
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from naysay._base.cluster import RayExecutor, connect
-from naysay._base.terminal import job_bar, waiting
+from naysay._base.progress import job_bar, waiting
 from naysay.cli._shared import (
     DataFile,
     Model,

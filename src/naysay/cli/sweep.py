@@ -7,7 +7,8 @@ import typer
 from rich.table import Table
 
 from naysay._base.cluster import RayExecutor, connect
-from naysay._base.terminal import Console, job_bar, say
+from naysay._base.progress import job_bar
+from naysay._base.terminal import Console, say
 from naysay.cli._shared import (
     AsJson,
     DataFile,

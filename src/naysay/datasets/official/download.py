@@ -109,7 +109,8 @@ def _reason(error: OSError) -> str:
 def _retrieve(url: str, download: Download, staging: Path) -> Path:
     import pooch  # imported here because the import takes longer than reading most data sets
 
-    from naysay._base.terminal import ProgressBar, quiet
+    from naysay._base.progress import ProgressBar
+    from naysay._base.terminal import quiet
 
     class CappedBar(ProgressBar):
         """Ends a download of more bytes than expected, which could fill the disk."""

@@ -123,7 +123,7 @@ def _list_test(
 
 def _decode_all(file: FoundFile, decoded: Path, **parts: list[tuple[Path, int]]) -> None:
     """Decode the images of each part into ``<part>-X.npy``, and write its labels beside it."""
-    from naysay._base.terminal import ProgressBar
+    from naysay._base.progress import ProgressBar
 
     with (
         replacing_folder(decoded, of=Path.is_dir, what="decoded images") as ready,

@@ -1,0 +1,130 @@
+"""Progress bars for tasks that take seconds, shown only if standard error is a terminal."""
+
+import itertools
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, nullcontext
+from typing import Self
+
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+from naysay._base.terminal import Console, visible
+
+
+class _Description(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        return Text(visible(task.description))
+
+
+def _make_progress(
+    counter: ProgressColumn | None = None, *columns: ProgressColumn, enabled: bool = True
+) -> Progress:
+    console = Console(stderr=True)
+    return Progress(
+        _Description(),
+        BarColumn(),
+        counter or MofNCompleteColumn(),
+        *columns,
+        TimeRemainingColumn(),
+        console=console,
+        disable=not (enabled and console.is_terminal),
+        transient=True,
+    )
+
+
+@contextmanager
+def epoch_bar(
+    description: str, n_epochs: int, *, enabled: bool
+) -> Generator[Callable[[dict[str, float]], None]]:
+    """Show the progress of a training; yield a callback that takes the record of each epoch."""
+    with _make_progress(None, TextColumn("{task.fields[facts]}"), enabled=enabled) as bar:
+        task = bar.add_task(description, total=n_epochs, facts="")
+
+        def show(record: dict[str, float]) -> None:
+            facts = [f"loss {record.get('held_out_loss', record['loss']):.3f}"]
+            if "held_out_accuracy" in record:
+                facts.append(f"accuracy about {record['held_out_accuracy']:.0%}")
+            if "samples_per_second" in record:
+                facts.append(f"{record['samples_per_second']:,.0f}/s")
+            # The bar is set to the number of the epoch because a resumed training starts later.
+            bar.update(task, completed=int(record["epoch"]), facts=", ".join(facts))
+
+        yield show
+
+
+@contextmanager
+def run_bar(description: str, n_runs: int) -> Generator[Callable[[str], None]]:
+    """Show the progress of several runs; yield a callback that takes the title of each run."""
+    with _make_progress() as bar:
+        task = bar.add_task(description, total=n_runs)
+        numbers = itertools.count()
+        yield lambda title: bar.update(task, description=title, completed=next(numbers))
+
+
+@contextmanager
+def job_bar(description: str, unit: str) -> Generator[Callable[..., None]]:
+    """Show how many jobs are done, which may overlap.
+
+    The callback that is yielded takes this number and that of all jobs, or the title of a job that
+    starts.
+    """
+    with _make_progress(None, TextColumn(unit)) as bar:
+        task = bar.add_task(description, total=None)
+
+        def show(done: int | None = None, total: int | None = None, *, title: str = "") -> None:
+            bar.update(task, completed=done, total=total, description=title or description)
+
+        yield show
+
+
+@contextmanager
+def waiting(description: str) -> Generator[None]:
+    """Show that a task of unknown duration is running."""
+    console = Console(stderr=True)
+    with console.status(Text(visible(description))) if console.is_terminal else nullcontext():
+        yield
+
+
+class ProgressBar:
+    """Show how much of one task is done, with the interface that pooch expects of a bar."""
+
+    def __init__(self, title: str, total: int | None = None, *, in_bytes: bool = False) -> None:
+        self._progress = _make_progress(DownloadColumn() if in_bytes else None)
+        self._task = self._progress.add_task(title, total=total)
+
+    @property
+    def total(self) -> float | None:
+        """Total amount of work; None if it is unknown. Setting it to 0 means unknown too."""
+        return self._progress.tasks[0].total
+
+    @total.setter
+    def total(self, total: int | None) -> None:
+        self._progress.update(self._task, total=total or None)
+
+    def update(self, done: float) -> None:
+        """Add to the amount of work done."""
+        self._progress.advance(self._task, done)
+
+    def reset(self) -> None:
+        """Set the amount of work done to zero."""
+        self._progress.reset(self._task)
+
+    def close(self) -> None:
+        """Remove the bar."""
+        self._progress.stop()
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
