@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from naysay import TransitionMatrix
-from naysay.report.page import make_pixel_paths
+from naysay.report.pictures import make_pixel_paths
 
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER.parent.parent / "benchmarks" / "results"

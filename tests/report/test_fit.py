@@ -12,7 +12,7 @@ from naysay import TransitionMatrix
 from naysay.datasets.own import read_own
 from naysay.estimation import MistakeRate
 from naysay.report.fit import render_fit_page
-from naysay.report.page import make_thumbnail
+from naysay.report.pictures import make_thumbnail
 from naysay.workflows.fit import fit_own
 
 NAMES = ("<b>cat</b>", "dog", "ow&l")

@@ -13,7 +13,8 @@ from html_reader import Page
 from naysay import InvalidTransitionMatrix, TransitionMatrix
 from naysay.experiments.records import RunRecord
 from naysay.experiments.suites import SUITES
-from naysay.report.page import Point, make_convergence, write_page
+from naysay.report.page import write_page
+from naysay.report.pictures import Point, make_convergence
 from naysay.report.reproduction import render_report_page
 
 CHROMIUM = next(

@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING
 
 from naysay._base.versions import used_versions
-from naysay.report.page import make_chart, make_heat_maps, make_pixel_paths, render
+from naysay.report.page import render
+from naysay.report.pictures import make_chart, make_heat_maps, make_pixel_paths
 from naysay.transition import TransitionMatrix
 
 if TYPE_CHECKING:

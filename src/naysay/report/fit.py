@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from naysay._base.versions import used_versions
-from naysay.report.page import HeatMap, make_heat_map_cells, make_heat_maps, make_thumbnail, render
+from naysay.report.page import render
+from naysay.report.pictures import HeatMap, make_heat_map_cells, make_heat_maps, make_thumbnail
 
 if TYPE_CHECKING:
     from naysay.metrics import Estimate

@@ -8,7 +8,8 @@ from naysay._base.errors import InvalidInput
 from naysay.experiments.records import RecordFile, RunRecord
 from naysay.experiments.suites import SUITES
 from naysay.experiments.tables import MARKS, CellResult, SuiteResult, summarise_records
-from naysay.report.page import (
+from naysay.report.page import render
+from naysay.report.pictures import (
     Chart,
     Convergence,
     HeatMap,
@@ -16,7 +17,6 @@ from naysay.report.page import (
     make_chart,
     make_convergence,
     make_heat_maps,
-    render,
 )
 from naysay.transition import TransitionMatrix
 
