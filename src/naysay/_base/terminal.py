@@ -2,6 +2,8 @@
 
 import logging
 import re
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any
 
 import rich.console
