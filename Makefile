@@ -6,7 +6,7 @@ MINIMUMS := .venv-minimums
 CORE_TESTS := tests/cli/test_help.py tests/cli/test_commands.py tests/_base tests/transition \
 	tests/datasets/own tests/classifier/test_model_files.py
 EXTRA_TESTS := tests/annotation/test_answers.py tests/annotation/test_postgres.py \
-	tests/annotation/test_server.py tests/annotation/test_serving.py tests/annotation/test_store.py \
+	tests/annotation/test_server.py tests/annotation/test_run.py tests/annotation/test_store.py \
 	tests/classifier/test_boosting.py tests/workflows/test_export.py tests/test_ray.py
 DIST_TESTS := $(CORE_TESTS) tests/test_package.py tests/compatibility
 # Tests start many interpreters, each of which would compile naysay again.

@@ -21,9 +21,9 @@ from naysay.annotation.imports import import_label_studio
 from naysay.annotation.questions import Item, Settings, find_items
 from naysay.annotation.store import Task, create
 from naysay.datasets.own import read_own
-from naysay.workflows import learning
+from naysay.workflows import annotation_task
+from naysay.workflows.annotation_task import agreement, expected_information, learn_task
 from naysay.workflows.fit import fit_own
-from naysay.workflows.learning import agreement, expected_information, learn_task
 
 CLASSES = ("ash", "elm", "fir", "oak")
 
@@ -553,7 +553,7 @@ def test_a_crowd_with_known_habits_goes_through_the_page_to_a_model(tmp_path, se
             kept.append(fit_own(*given, **options))
             return kept[0]
 
-        monkeypatch.setattr(learning, "fit_own", fit_and_keep)
+        monkeypatch.setattr(annotation_task, "fit_own", fit_and_keep)
         options = {"learner": "network", "epochs": 40, "transition": None, "seed": 0}
         report, _ = learn_task(task.name, allow_diagonal=False, **options)
     assert len(own.label) == 2 * 900

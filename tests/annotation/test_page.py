@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from PIL import Image
 
 from naysay._base.task_tables import answer_table, deal_table
-from naysay.annotation import server
+from naysay.annotation import retraining
 from naysay.annotation.questions import Settings, find_items
 from naysay.annotation.store import Task, create
 
@@ -215,7 +215,9 @@ def test_the_overview_shows_figures_makes_links_and_learns(browser, task, serve,
         chart = browser.find_element("css selector", "#growth svg")
         assert chart.size["height"] > 200  # its text has its size on a small screen too
         # a script that fails in place of the command, which would load torch
-        monkeypatch.setattr(server, "_LEARN", ("-S", "-c", "raise SystemExit('error: too few')"))
+        monkeypatch.setattr(
+            retraining, "_LEARN", ("-S", "-c", "raise SystemExit('error: too few')")
+        )
         browser.find_element("id", "learn").click()
         learning = browser.find_element("id", "learning")
         until(lambda: learning.text == "too few")

@@ -213,7 +213,7 @@ def test_a_lost_database_is_said_and_nothing_is_acknowledged(task, local, tmp_pa
 @pytest.mark.unmeasured
 def test_the_server_loads_neither_torch_nor_scikit_learn():
     code = (
-        "import sys, naysay.annotation.serving, naysay.cli; "
+        "import sys, naysay.annotation.run, naysay.cli; "
         "print([m for m in ('torch', 'sklearn', 'pyarrow') if m in sys.modules])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -10,7 +10,6 @@ import io
 import ipaddress
 import json
 import mimetypes
-import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -28,6 +27,7 @@ from naysay.annotation import overview
 from naysay.annotation.exports import stream
 from naysay.annotation.questions import Settings
 from naysay.annotation.queue import AHEAD, MOST_AHEAD, Question
+from naysay.annotation.retraining import Learner
 from naysay.annotation.store import LostDatabase, Person, Task
 
 PAGE = Path(__file__).parent / "page"
@@ -36,7 +36,6 @@ _PER_SECOND, _BURST = 100.0, 300.0  # requests by one person
 _MOST_WRONG = 20  # invalid tokens per minute from one address
 _REMEMBERED = 10.0  # seconds for which a valid token is cached
 _LONGEST_BODY = 1 << 16
-_LEARN = ("-m", "naysay", "annotate", "learn")  # the command, followed by the task
 # All browsers show these.
 _SHOWN = {"image/jpeg", "image/png", "image/gif", "image/webp", "image/bmp"}
 _HEADERS = {
@@ -329,60 +328,6 @@ class Server:
         headers = {"content-disposition": f'attachment; filename="answers.{kind}"'}
         kinds = {"csv": "text/csv", "jsonl": "application/jsonl"}
         return StreamingResponse(parts(), media_type=kinds[kind], headers=headers)
-
-
-class Learner:
-    """Runs a process that trains a model on the current answers."""
-
-    def __init__(self, task: Task) -> None:
-        self.task = task
-        self.process: asyncio.subprocess.Process | None = None
-        self.problem: str | None = None
-        self.starting = asyncio.Lock()
-        self.watcher: asyncio.Task[None] | None = None
-
-    def state(self) -> dict[str, Any]:
-        """Describe the process: whether it is running, and the error of the last run."""
-        return {"runs": self.process is not None, "problem": self.problem}
-
-    async def start(self) -> None:
-        """Start the process unless it is running."""
-        async with self.starting:
-            if self.process is not None:
-                return
-            self.problem = None
-            self.process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                *_LEARN,
-                self.task.target,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.DEVNULL,
-                stderr=asyncio.subprocess.PIPE,
-            )
-            self.watcher = asyncio.create_task(self._watch(self.process))
-
-    async def _watch(self, process: asyncio.subprocess.Process) -> None:
-        _, errors = await process.communicate()
-        if process.returncode:
-            lines = errors.decode("utf-8", "replace").strip().splitlines()
-            self.problem = (lines or ["the process ended"])[-1].removeprefix("error: ")
-        self.process = None
-
-    async def every(self, minutes: float) -> None:
-        """Start the process at regular intervals if there are new answers."""
-        n_before = -1
-        while True:
-            await asyncio.sleep(60 * minutes)
-            n_now = await asyncio.to_thread(lambda: self.task.progress(-1)["all"])
-            if n_now > n_before:
-                n_before = n_now
-                await self.start()
-
-    async def stop(self) -> None:
-        """Terminate the process when the server stops."""
-        if self.process is not None and self.watcher is not None:
-            self.process.terminate()
-            await self.watcher
 
 
 class Guard:

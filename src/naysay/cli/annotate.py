@@ -199,7 +199,7 @@ def start(
                 **({} if scheme is None else scheme_settings(scheme, names)),
             },
         )
-    from naysay.annotation.serving import serve
+    from naysay.annotation.run import serve
 
     with _open(target) as task:
         serve(
@@ -408,7 +408,7 @@ def learn(
     with _open(task) as opened:
         unasked = opened.unasked()
 
-        from naysay.workflows.learning import learn_task  # loads torch
+        from naysay.workflows.annotation_task import learn_task  # loads torch
 
         report, ranked = learn_task(
             task, unasked, root=opened.settings.root, learner=learner, seed=seed

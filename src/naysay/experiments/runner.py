@@ -1,4 +1,4 @@
-"""Train runs and record each once, also if several processes share the file of records."""
+"""Train runs and record each once, with device, versions and commit, also in several processes."""
 
 import math
 import os

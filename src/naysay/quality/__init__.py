@@ -8,7 +8,7 @@ wrong label, which then looks correct.
 from naysay.quality.annotator import Annotator, Annotators, annotators
 from naysay.quality.collapsed import CollapsedClasses, Finding, find_collapsed_classes
 from naysay.quality.goodness_of_fit import Agreement, check_matrix
-from naysay.quality.mistakes import mistakes_in_log
+from naysay.quality.suggestion_mistakes import mistakes_in_log
 from naysay.quality.wrong_labels import WrongLabels, find_wrong_labels
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Data for the pictures of a page: curves, heat maps and images."""
+"""Data for the pictures of a page: curves, heat maps (their colours are in page.css) and images."""
 
 import base64
 import io

@@ -1,4 +1,4 @@
-"""Run the server of a task until it is stopped."""
+"""Serve a task on a port until it is stopped: socket, signals and the regular training."""
 
 import asyncio
 import errno

@@ -11,10 +11,9 @@ import httpx
 import pytest
 
 from naysay import InvalidInput
-from naysay.annotation import server as server_module
-from naysay.annotation import serving
+from naysay.annotation import retraining, run
 from naysay.annotation.questions import Item, Settings
-from naysay.annotation.server import Learner
+from naysay.annotation.retraining import Learner
 from naysay.annotation.store import Task, create
 
 
@@ -43,7 +42,7 @@ def serve_until(task, use, stop=signal.SIGTERM, **options):
         threading.Thread(target=visit).start()
 
     options = {"host": "127.0.0.1", "port": 0, "name": "me", **options}
-    serving.serve(task, announce=announce, **options)
+    run.serve(task, announce=announce, **options)
     if problems:
         raise problems[0]
     return announced
@@ -52,7 +51,7 @@ def serve_until(task, use, stop=signal.SIGTERM, **options):
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_server_orderly_and_it_opens_a_browser(task, monkeypatch, stop):
     opened = []
-    monkeypatch.setattr(serving.webbrowser, "open", opened.append)
+    monkeypatch.setattr(run.webbrowser, "open", opened.append)
     before = signal.getsignal(stop)
 
     def use(page, overview, is_here):
@@ -122,7 +121,7 @@ def test_the_problem_of_a_process_that_could_not_learn_is_shown(task, tmp_path):
 
 def test_it_learns_again_while_there_are_new_answers(task, monkeypatch):
     # A script in place of the command, which would load torch.
-    monkeypatch.setattr(server_module, "_LEARN", ("-c", "pass"))
+    monkeypatch.setattr(retraining, "_LEARN", ("-c", "pass"))
     starts = []
 
     class Counted(Learner):
@@ -148,7 +147,7 @@ def test_it_learns_again_while_there_are_new_answers(task, monkeypatch):
 
 
 def test_the_button_learns_and_a_server_that_ends_takes_its_process_along(task, monkeypatch):
-    monkeypatch.setattr(server_module, "_LEARN", ("-c", "import time; time.sleep(60)"))
+    monkeypatch.setattr(retraining, "_LEARN", ("-c", "import time; time.sleep(60)"))
     processes = []
     start = asyncio.create_subprocess_exec
 
@@ -157,7 +156,7 @@ def test_the_button_learns_and_a_server_that_ends_takes_its_process_along(task, 
         processes.append(await start(*command, **options))
         return processes[0]
 
-    monkeypatch.setattr(server_module.asyncio, "create_subprocess_exec", noted)
+    monkeypatch.setattr(retraining.asyncio, "create_subprocess_exec", noted)
 
     def use(page, overview, is_here):
         said = httpx.post(f"{page}/api/owner/learn", json={}, headers={"x-naysay": "1"}).json()
