@@ -6,6 +6,7 @@ read from records; the tests compare the files with the output of this script.
 
 import csv
 import json
+import re
 from functools import partial
 from pathlib import Path
 
@@ -43,6 +44,13 @@ def svg(height, title, *parts):
         f'viewBox="0 0 {WIDTH} {height}" style="width:100%;max-width:{1.4 * WIDTH:.0f}px">\n'
         f"<title>{title}</title>\n<style>{STYLE}</style>\n" + "\n".join(parts) + "\n</svg>\n"
     )
+
+
+def draw_readme():
+    """Draw the first picture with its own size and background: a README may be shown anywhere."""
+    drawn = draw_label().replace(STYLE, STYLE.partition("@media")[0])
+    sized = re.sub(r'style="width.*?"', f'width="{1.2 * WIDTH:g}" height="168"', drawn)
+    return sized.replace("</style>", '</style>\n<path fill="#fff" d="M0 0h420v140H0z"/>')
 
 
 def text(x, y, words, *, anchor="start", kind="", turn=None):
@@ -133,7 +141,7 @@ def draw_label():
                 box(x, y + 8, 26, 24, kind="line", opacity=0.4),
                 text(x + 13, y + 24, str(digit), anchor="middle"),
             ]
-    return svg(130, "Which digits a true and a complementary label leave possible", *parts)
+    return svg(140, "Which digits a true and a complementary label leave possible", *parts)
 
 
 def draw_habit():
@@ -454,6 +462,7 @@ PICTURES = {
     "leaderboard.svg": draw_methods,
     "results.svg": draw_results,
     "label.svg": draw_label,
+    "readme.svg": draw_readme,
     "habit.svg": draw_habit,
     "forward.svg": draw_forward,
     "rows.svg": draw_rows,
