@@ -4,7 +4,9 @@ Each picture is a small SVG file that adapts to a light or dark theme. Figures a
 read from records; the tests compare the files with the output of this script.
 """
 
+import csv
 import json
+import re
 from functools import partial
 from pathlib import Path
 
@@ -12,6 +14,9 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from naysay import TransitionMatrix
+from naysay.experiments.records import RecordFile
+from naysay.experiments.suites import SUITES
+from naysay.experiments.tables import summarise_records
 from naysay.report.pictures import make_pixel_paths
 
 FOLDER = Path(__file__).parent
@@ -39,6 +44,13 @@ def svg(height, title, *parts):
         f'viewBox="0 0 {WIDTH} {height}" style="width:100%;max-width:{1.4 * WIDTH:.0f}px">\n'
         f"<title>{title}</title>\n<style>{STYLE}</style>\n" + "\n".join(parts) + "\n</svg>\n"
     )
+
+
+def draw_readme():
+    """Draw the first picture with its own size and background: a README may be shown anywhere."""
+    drawn = draw_label().replace(STYLE, STYLE.partition("@media")[0])
+    sized = re.sub(r'style="width.*?"', f'width="{1.2 * WIDTH:g}" height="168"', drawn)
+    return sized.replace("</style>", '</style>\n<path fill="#fff" d="M0 0h420v140H0z"/>')
 
 
 def text(x, y, words, *, anchor="start", kind="", turn=None):
@@ -105,14 +117,19 @@ def scale_lines(x, width, bottom, ticks, low, high):
     return parts, at
 
 
+def pixels(image, x, y, scale):
+    """Draw a small image; each pixel is as opaque as it is dark."""
+    paths = "".join(
+        f'<path d="{path}" opacity="{opacity:g}"/>' for opacity, path in make_pixel_paths(image)
+    )
+    return f'<g transform="translate({x:g} {y:g}) scale({scale})">{paths}</g>'
+
+
 def draw_label():
     """Draw which classes a true label and a complementary label leave possible."""
     digits = load_digits()
     image = digits.images[np.flatnonzero(digits.target == 3)[0]]
-    pixels = "".join(
-        f'<path d="{path}" opacity="{opacity:g}"/>' for opacity, path in make_pixel_paths(image)
-    )
-    parts = [f'<g transform="translate(0 14) scale(12)">{pixels}</g>']
+    parts = [pixels(image, 0, 14, 12)]
     rows = (("true label", "“a 3”", [3]), ("complementary", "“not a 7”", set(range(10)) - {7}))
     for row, (kind, label, left) in enumerate(rows):
         y = 30 + 62 * row
@@ -124,7 +141,7 @@ def draw_label():
                 box(x, y + 8, 26, 24, kind="line", opacity=0.4),
                 text(x + 13, y + 24, str(digit), anchor="middle"),
             ]
-    return svg(130, "Which digits a true and a complementary label leave possible", *parts)
+    return svg(140, "Which digits a true and a complementary label leave possible", *parts)
 
 
 def draw_habit():
@@ -343,22 +360,87 @@ def draw_methods(family=None):
     return svg(bottom + 20, f"Test accuracy of {whose} with uniform and with biased labels", *parts)
 
 
+def draw_results():
+    """Draw the accuracies of LM/E beside the published ones: Tables 2 to 4, recipe `best`."""
+    records = RecordFile(RESULTS / "reproduction.jsonl").read()
+    rows = {}
+    for table in summarise_records(SUITES.values(), records):
+        of_photos = table.suite.name in {"table2", "table3", "table4"}
+        for cell in table.suite.cells if of_photos and table.recipe == "best" else ():
+            result = table.at(cell.row, cell.column)
+            if cell.row == "LM/E" and result.records:
+                data = table.suite.title.split(": ")[1]
+                name = cell.column if table.suite.name == "table4" else f"{data}, {cell.column}"
+                rows[name] = cell.published.mean / 100, result.mean / 100
+    bottom = 34 + 22 * len(rows)
+    parts, at = scale_lines(140, 190, bottom, (0.4, 0.6, 0.8, 1), 0.4, 1)
+    parts += [
+        text(0, 14, "test accuracy in %:", kind="strong"),
+        dot(150, 10, kind="line"),
+        text(160, 14, "published"),
+        dot(240, 10),
+        text(250, 14, "naysay, best"),
+    ]
+    for row, (name, (published, ours)) in enumerate(rows.items()):
+        y = 44 + 22 * row
+        parts += [
+            text(132, y + 4, name, anchor="end", kind="small"),
+            f'<path class="line" opacity="0.4" d="M{at(published):.1f} {y}H{at(ours):.1f}"/>',
+            dot(at(published), y, kind="line"),
+            dot(at(ours), y),
+            text(374, y + 4, f"{100 * published:.1f}", anchor="end", kind="small"),
+            text(416, y + 4, f"{100 * ours:.1f}", anchor="end", kind="small"),
+        ]
+    return svg(bottom + 20, "Accuracy with an estimated matrix, published and with naysay", *parts)
+
+
+def draw_not_digits():
+    """Draw the first images of the gallery's first script, and the labels that they get."""
+    digits = load_digits(n_class=6)
+    labels = TransitionMatrix.with_zeros(6, seed=0).sample(digits.target, seed=0)
+    for at, (image, label) in enumerate(zip(digits.images[:6], labels, strict=False)):
+        x = 12 + 68 * at
+        yield pixels(image, x, 0, 6)
+        yield text(x + 24, 64, f"“not a {label}”", anchor="middle", kind="small")
+
+
+def draw_birds():
+    """Draw two measures of the penguins of the gallery, with a mark for each species."""
+    with (FOLDER.parent.parent / "examples" / "penguins.csv").open() as file:
+        birds = [row for row in csv.DictReader(file) if row["bill_length_mm"] != "NA"]
+    places = {"Adelie": ("bar", 20, 200), "Chinstrap": ("line", 270, 150), "Gentoo": ("", 246, 46)}
+    for species, (kind, x, y) in places.items():
+        marks = [
+            f'<circle cx="{9.6 * (float(bird["bill_length_mm"]) - 31):.0f}" '
+            f'cy="{3.1 * (232 - float(bird["flipper_length_mm"])):.0f}" r="2"/>'
+            for bird in birds
+            if bird["species"] == species
+        ]
+        yield f'<g class="{kind}">{"".join(marks)}</g>'
+        yield text(x, y, species, kind="strong")
+    yield text(0, 12, "flipper length", kind="small")
+    yield text(WIDTH, 206, "bill length", anchor="end", kind="small")
+
+
 def draw_gallery(script):
     """Draw what a script of the gallery printed: the share of right predictions."""
+    above, parts = 0, []
+    if script in EXAMPLES_OF:
+        above, draw = EXAMPLES_OF[script]
+        parts += draw()
     if script == "13_cifar_on_a_gpu":
         trials = records_of("gpu_cifar")[-1]["results"]["accuracies"]
         shares = {f"seed {seed}": share for seed, share in enumerate(trials)}
     else:
         shares = PRINTED[script]
-    parts = []
     for row, (name, share) in enumerate(shares.items()):
-        y = 16 + 24 * row
+        y = above + 16 + 24 * row
         parts += [
             text(182, y, name, anchor="end"),
             box(190, y - 12, 1.9 * share, 16, kind="bar", opacity=MOST),
             text(194 + 1.9 * share, y, f"{share:.0f} %", kind="small"),
         ]
-    return svg(24 * len(shares) + 6, "Right predictions, in per cent", *parts)
+    return svg(above + 24 * len(shares) + 6, "Right predictions, in per cent", *parts)
 
 
 def methods_of(page):
@@ -366,6 +448,7 @@ def methods_of(page):
     return page.read_text("utf-8").splitlines()[2].replace("`", "").split(" · ")
 
 
+EXAMPLES_OF = {"01_digits_in_five_lines": (80, draw_not_digits), "12_penguins": (220, draw_birds)}
 FAMILIES = sorted((FOLDER.parent / "methods").glob("*.md"))
 PRINTED = {}
 for line in records_of("gallery"):  # a later line counts
@@ -377,7 +460,9 @@ PICTURES = {
     "tree.svg": draw_tree,
     "coverage.svg": draw_coverage,
     "leaderboard.svg": draw_methods,
+    "results.svg": draw_results,
     "label.svg": draw_label,
+    "readme.svg": draw_readme,
     "habit.svg": draw_habit,
     "forward.svg": draw_forward,
     "rows.svg": draw_rows,

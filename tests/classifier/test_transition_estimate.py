@@ -60,6 +60,8 @@ def test_the_classifier_refines_what_the_anchors_gave(fitted):
     with pytest.warns(DeprecationWarning, match="transition_estimate_"):
         assert fitted.habit_ is found
     assert found.judgements is found.predictions
+    assert str(found) == f"{found.transition}\n{found.uncertainty}"
+    assert len(repr(found)) < 200  # not all arrays
 
 
 @pytest.mark.unmeasured

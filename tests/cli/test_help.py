@@ -58,7 +58,7 @@ def test_paragraphs_of_the_help_are_wrapped_at_the_width_of_the_terminal():
     for line, following in itertools.pairwise(lines):  # no line ends before it is full
         assert len(line) + 1 + len(following.split()[0]) > 77
     assert words[-1] == "--accepted."
-    assert "{DATA}" in shown
+    assert {"DATA", "{DATA}"} & set(shown.split())  # as older versions of typer write it, or newer
 
 
 @pytest.fixture(scope="module")

@@ -260,6 +260,7 @@ def test_the_command_shows_no_figure_that_rests_on_a_refuted_matrix(tmp_path):
     assert figures["agreement"]["refuted"]
     assert figures["accuracy"]["value"] is None
     assert "Estimated accuracy: unknown, because the labels refute" in printed
+    assert "each class is correct is unknown: the labels refute the transition matrix." in printed
     assert "interval 0" not in printed
     assert printed.count(f"warning: {figures['warnings'][0]}") == 1
 

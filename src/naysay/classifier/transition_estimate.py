@@ -70,6 +70,18 @@ class TransitionEstimate(NamedTuple):
     mistakes: MistakeRate | None = None  # how often annotators err; None if they were not allowed
     examples: NDArray[np.int64] | None = None  # those predicted, ascending; None if all were
 
+    def __str__(self) -> str:
+        """Write the matrix, and how uncertain it is."""
+        parts = [str(self.transition)]
+        if self.uncertainty is not None:
+            parts.append(str(self.uncertainty))
+        if self.by_annotator:
+            parts.append(f"A matrix of their own: {shorten(list(self.by_annotator))}.")
+        return "\n".join([*parts, *self.warnings])
+
+    def __repr__(self) -> str:
+        return f"TransitionEstimate(transition={self.transition!r}, …)"
+
     @property
     def sample(self) -> str | None:
         """A sentence about the sample that the matrix was refined on; None if it was on all."""

@@ -120,9 +120,6 @@ def _print(report: "FitReport") -> None:
     console = Console()
     for warning in report.fit_warnings:
         console.print(f"warning: {warning}", style="yellow", soft_wrap=True)
-    table = Table("class", box=None, pad_edge=False)
-    for heading in ("predicted", "correct when predicted", "95 % interval"):
-        table.add_column(heading, justify="right")
     console.print(f"{_describe_matrix(report)}\n")
     if report.mistakes is not None:
         console.print(f"Estimated {report.mistakes}\n", soft_wrap=True)
@@ -134,13 +131,25 @@ def _print(report: "FitReport") -> None:
             f"{most.name}, wrong with a probability of {most.error_probability:.0%}{condition}\n",
             soft_wrap=True,
         )
-    classes = report.transition.classes
-    for name, count, each in zip(classes, report.n_predicted, report.precision, strict=True):
-        table.add_row(name, f"{count:,}", _value(each), _interval(each))
-    console.print(table)
+    is_known = any(each.unknown is None for each in report.precision)
+    console.print(_class_table(report, is_known=is_known))
+    if not is_known:
+        reason = report.precision[0].unknown
+        console.print(f"How often each class is correct is unknown: {reason}.", soft_wrap=True)
     if report.candidates:
         console.print(_candidate_table(report))
     console.print(f"\n{describe_accuracy(report)}", soft_wrap=True)
+
+
+def _class_table(report: "FitReport", *, is_known: bool) -> Table:
+    """List how often each class is predicted, and how often that is right if it is known."""
+    table = Table("class", box=None, pad_edge=False)
+    for heading in ("predicted", "correct when predicted", "95 % interval")[: 3 if is_known else 1]:
+        table.add_column(heading, justify="right")
+    rows = zip(report.transition.classes, report.n_predicted, report.precision, strict=True)
+    for name, count, each in rows:
+        table.add_row(name, f"{count:,}", *((_value(each), _interval(each)) if is_known else ()))
+    return table
 
 
 def _candidate_table(report: "FitReport") -> Table:

@@ -316,6 +316,8 @@ class TransitionMatrix:
         labels : array of true classes, any shape
             Indices 0..n_classes-1, or class names (then names are returned).
         seed : int or numpy.random.Generator, default=0
+            If the classes were drawn at random too, take another seed than theirs: the same
+            random numbers would decide both, and the labels would not follow the matrix.
 
         Examples
         --------

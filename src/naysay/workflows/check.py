@@ -313,8 +313,8 @@ def check_model(
     if wrong_labels is None:
         notes.append(
             "Wrong answers were not searched for: the matrix has a zero diagonal, so that no "
-            "answer can be wrong. Estimate it with allow_diagonal=True "
-            "(naysay estimate --allow-diagonal)."
+            "answer can be wrong. If annotators may err, fit the model with allow_diagonal=True "
+            "(naysay fit --allow-diagonal)."
         )
     is_known = own.is_label if own.annotator is None else own.is_label & (own.annotator >= 0)
     if own.annotator is not None and is_known.any():
