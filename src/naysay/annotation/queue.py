@@ -404,8 +404,14 @@ _bind, _some = sa.bindparam, partial(sa.bindparam, expanding=True)
 _HAS_DEAL = deal.id.in_(_some("deals"))
 _of_item = sa.join(deal_table, item_table, deal.item == item.id)
 _question_facts = (
-    *(deal.person, deal.id.label("deal"), deal.item, item.name, item.cells, item.known),
-    *(deal.question, deal.offered),
+    deal.person,
+    deal.id.label("deal"),
+    deal.item,
+    item.name,
+    item.cells,
+    item.known,
+    deal.question,
+    deal.offered,
 )
 _HELD = (
     sa.select(*_question_facts, deal.until, deal.state)
