@@ -10,6 +10,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -392,23 +393,31 @@ def _question(row: Any) -> Question:
 
 
 # The SQL statements, which are built once.
-_people, _most = sa.bindparam("people", expanding=True), sa.bindparam("most")
+
+
+def _update(table: sa.Table, key: str, **values: Any) -> Any:
+    """Build an update of the row whose id is the parameter `key`."""
+    return table.update().where(table.c.id == sa.bindparam(key)).values(**values)
+
+
+_bind, _some = sa.bindparam, partial(sa.bindparam, expanding=True)
+_HAS_DEAL = deal.id.in_(_some("deals"))
+_of_item = sa.join(deal_table, item_table, deal.item == item.id)
+_question_facts = (
+    deal.person,
+    deal.id.label("deal"),
+    deal.item,
+    item.name,
+    item.cells,
+    item.known,
+    deal.question,
+    deal.offered,
+)
 _HELD = (
-    sa.select(
-        deal.id.label("deal"),
-        deal.item,
-        item.name,
-        item.cells,
-        deal.question,
-        deal.offered,
-        deal.until,
-        deal.state,
-        deal.person,
-        item.known,
-    )
-    .join_from(deal_table, item_table, deal.item == item.id)
+    sa.select(*_question_facts, deal.until, deal.state)
+    .select_from(_of_item)
     .where(
-        deal.person.in_(_people),
+        deal.person.in_(_some("people")),
         deal.state.in_([LEASED, RELEASED, LATER]),
         deal.state != ANSWERED,  # for the index
         sa.or_(deal.state == LEASED, item.room > 0, item.known.is_not(None)),
@@ -417,9 +426,9 @@ _HELD = (
 )
 _fresh = (
     sa.select(item.id.label("item"), item.place, item.known, item.room, item.chosen)
-    .where(item.place > sa.bindparam("after"))
+    .where(item.place > _bind("after"))
     .order_by(item.place)
-    .limit(_most)
+    .limit(_bind("most"))
 )
 _FRESH = [  # for several people, some of whom may have seen these examples
     _fresh.where(item.room > 0, item.pool == pool).with_for_update(skip_locked=True)
@@ -427,88 +436,44 @@ _FRESH = [  # for several people, some of whom may have seen these examples
 ]
 _KNOWN = len(_FRESH)
 _FRESH.append(_fresh.where(item.known.is_not(None)))
-_was_dealt = sa.exists().where(deal.item == item.id, deal.person == sa.bindparam("who"))
+_was_dealt = sa.exists().where(deal.item == item.id, deal.person == _bind("who"))
 _FRESH_TO_ONE = [statement.where(~_was_dealt) for statement in _FRESH]
 _DEALT = sa.select(deal.person, deal.item).where(
-    deal.person.in_(_people), deal.item.in_(sa.bindparam("items", expanding=True))
+    deal.person.in_(_some("people")), deal.item.in_(_some("items"))
 )
 _INSERT_DEALS = deal_table.insert()
 _TAKE_ALL = (
-    item_table.update()
-    .where(item.id.in_(sa.bindparam("items", expanding=True)), item.room > 0)
-    .values(room=item.room - 1)
+    item_table.update().where(item.id.in_(_some("items")), item.room > 0).values(room=item.room - 1)
 )
-_GIVE_BACK = (
-    item_table.update().where(item.id == sa.bindparam("item_id")).values(room=item.room + 1)
+_GIVE_BACK = _update(item_table, "item_id", room=item.room + 1)
+_RANK = _update(item_table, "item_id", place=_bind("to"), chosen=1).where(item.pool == 1)
+_RENEW = deal_table.update().where(_HAS_DEAL).values(until=_bind("until_"))
+_SET_STATE = _update(deal_table, "deal_id", state=_bind("to"), until=_bind("until_"))
+_LEASE_AGAIN = _update(deal_table, "deal_id", state=LEASED, until=_bind("until_")).where(
+    deal.state == _bind("was")
 )
-_RANK = (
-    item_table.update()
-    .where(item.id == sa.bindparam("item_id"), item.pool == 1)
-    .values(place=sa.bindparam("to"), chosen=1)
-)
-_RENEW = (
-    deal_table.update()
-    .where(deal.id.in_(sa.bindparam("deals", expanding=True)))
-    .values(until=sa.bindparam("until_"))
-)
-_SET_STATE = (
-    deal_table.update()
-    .where(deal.id == sa.bindparam("deal_id"))
-    .values(state=sa.bindparam("to"), until=sa.bindparam("until_"))
-)
-_LEASE_AGAIN = (
-    deal_table.update()
-    .where(deal.id == sa.bindparam("deal_id"), deal.state == sa.bindparam("was"))
-    .values(state=LEASED, until=sa.bindparam("until_"))
-)
-_PUT_OFF = (
-    deal_table.update()
-    .where(deal.id == sa.bindparam("deal_id"))
-    .values(state=LATER, until=0.0, dealt=sa.bindparam("now"))
-)
+_PUT_OFF = _update(deal_table, "deal_id", state=LATER, until=0.0, dealt=_bind("now"))
 _ENDED = (
     sa.select(deal.id, deal.item, item.known)
-    .join_from(deal_table, item_table, deal.item == item.id)
-    .where(deal.state == LEASED, deal.until < sa.bindparam("now"))
-    .limit(_most)
+    .select_from(_of_item)
+    .where(deal.state == LEASED, deal.until < _bind("now"))
+    .limit(_bind("most"))
     .with_for_update(skip_locked=True, of=deal_table)
 )
 _TO_ANSWER = (
     sa.select(deal.id, deal.person, deal.item, deal.state, deal.question, deal.offered, item.known)
-    .join_from(deal_table, item_table, deal.item == item.id)
-    .where(deal.id.in_(sa.bindparam("deals", expanding=True)))
+    .select_from(_of_item)
+    .where(_HAS_DEAL)
     .order_by(deal.id)
     .with_for_update(of=deal_table)
 )
-_SAVED = sa.select(answer.id, answer.deal).where(
-    answer.id.in_(sa.bindparam("keys", expanding=True))
-)
+_SAVED = sa.select(answer.id, answer.deal).where(answer.id.in_(_some("keys")))
 _INSERT_ANSWER = answer_table.insert()
-_ARE_ANSWERED = (
-    deal_table.update()
-    .where(deal.id.in_(sa.bindparam("deals", expanding=True)))
-    .values(state=ANSWERED, until=0.0)
-)
+_ARE_ANSWERED = deal_table.update().where(_HAS_DEAL).values(state=ANSWERED, until=0.0)
 _ANSWERED = (
-    sa.select(
-        deal.person,
-        deal.id.label("deal"),
-        deal.item,
-        item.name,
-        item.cells,
-        item.known,
-        deal.question,
-        deal.offered,
-        answer.withdrawn,
-    )
-    .select_from(
-        answer_table.join(deal_table, answer.deal == deal.id).join(item_table, deal.item == item.id)
-    )
-    .where(answer.id == sa.bindparam("key"))
+    sa.select(*_question_facts, answer.withdrawn)
+    .select_from(_of_item.join(answer_table, answer.deal == deal.id))
+    .where(answer.id == _bind("key"))
     .with_for_update(of=deal_table)
 )
-_WITHDRAW = (
-    answer_table.update()
-    .where(answer.id == sa.bindparam("key"), IS_VALID)
-    .values(withdrawn=sa.bindparam("now"))
-)
+_WITHDRAW = _update(answer_table, "key", withdrawn=_bind("now")).where(IS_VALID)
