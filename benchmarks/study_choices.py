@@ -6,8 +6,8 @@
 LM/T is trained as by the recipe `paper`, and again with one choice changed at a time: MNIST with
 three labels per class in use (with0), where one trial in five loses a class, and CIFAR-10 with
 uniform labels, where the printed 73.38 % is not reached. A class is lost if fewer than 5 % of its
-test examples are predicted correctly. MNIST is trained for 3 epochs of the 143, because a class is
-lost in the first of them and stays so, and CIFAR-10, which wants a GPU (``--only "CIFAR-10,
+test examples are predicted correctly. MNIST is trained for 3 epochs of the 143, after which the
+trial that ends low has lost its class already, and CIFAR-10, which wants a GPU (``--only "CIFAR-10,
 uniform"``), for all 120. Seeds are the trials of the recipe. True labels of the test set serve for
 scoring only. One line of JSON per training; trainings that are on record are not repeated.
 """
