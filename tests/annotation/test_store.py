@@ -276,7 +276,7 @@ def test_a_link_finds_its_person_and_a_new_link_replaces_it(tmp_path):
 
 def test_databases_of_others_of_newer_versions_and_lost_ones_are_refused(tmp_path):
     other = tmp_path / "other.db"
-    with sqlite3.connect(other) as connection:
+    with closing(sqlite3.connect(other)) as connection, connection:
         connection.execute("CREATE TABLE songs (title)")
     before = other.read_bytes()
     with pytest.raises(InvalidData, match=r"must be the database of an annotation task.*none"):
@@ -290,7 +290,7 @@ def test_databases_of_others_of_newer_versions_and_lost_ones_are_refused(tmp_pat
         Task(tmp_path / "missing.db")
     with make_task(tmp_path) as task:
         path = task.name
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE naysay_task SET value = '9' WHERE key = 'version'")
     with pytest.raises(InvalidData, match=r"newer version of naysay.*not changed"):
         Task(path)

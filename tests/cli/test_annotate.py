@@ -156,7 +156,7 @@ def test_a_model_is_learned_and_said(served, table, tmp_path):
 )
 def test_bad_input_is_one_clear_line(served, table, tmp_path, words, match):
     (tmp_path / "empty").mkdir()
-    with sqlite3.connect(tmp_path / "other.db") as connection:
+    with closing(sqlite3.connect(tmp_path / "other.db")) as connection, connection:
         connection.execute("CREATE TABLE songs (title)")
     places = {"empty": tmp_path / "empty", "table": table, "out": tmp_path / "task.db"}
     filled = [word.format(**places, other=tmp_path / "other.db") for word in words]

@@ -9,6 +9,7 @@ import json
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -122,7 +123,7 @@ def write_task(path):
                 said = {"said": "not", "label": question.offered[number % 3]}
                 given = {"id": f"{annotator} says {number}", "deal": question.deal}
                 task.answer(person.id, given | (said if number % 4 else {"said": "unknown"}))
-    with sqlite3.connect(path) as database:  # one file, without a write-ahead log
+    with closing(sqlite3.connect(path)) as database:  # one file, without a write-ahead log
         database.execute("PRAGMA journal_mode = DELETE")
         database.execute("VACUUM")
 

@@ -158,12 +158,17 @@ class Task:
         self.url = database_url(target)
         self.target, self.name = str(target), name_of(self.url)
         self.is_file = self.url.get_backend_name() == "sqlite"
-        self._reader = connect(target)
-        with clear_errors(self.name), self._reader.connect() as connection:
-            self.settings = Settings.from_dict(read_settings(connection, self.name))
-        self._writer = connect(target, writes=True)
-        with clear_errors(self.name), self._writer.begin() as connection:
-            connection.execute(task_table.update().where(task_table.c.key == "").values(value=""))
+        self._reader, self._writer = connect(target), connect(target, writes=True)
+        try:
+            with clear_errors(self.name), self._reader.connect() as connection:
+                self.settings = Settings.from_dict(read_settings(connection, self.name))
+            probe = task_table.update().where(task_table.c.key == "").values(value="")
+            with clear_errors(self.name), self._writer.begin() as connection:
+                connection.execute(probe)
+        except BaseException:
+            self._reader.dispose()
+            self._writer.dispose()
+            raise
         self._present = self._files()
         self.queue = Queue(self.settings)
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
