@@ -4,7 +4,7 @@ Columns are read one at a time, to fit a recipe, and rows in batches, to apply i
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from copy import copy
 from itertools import islice
 from pathlib import Path
@@ -19,13 +19,20 @@ from naysay._base.errors import InvalidData
 from naysay._base.files import printable
 from naysay._base.mapped import limit_pages, new_array, trim_pages
 from naysay.datasets.own.batches import counting_from, parquet_batches
-from naysay.datasets.own.columns import refuse_repeated, without_index
-from naysay.datasets.own.parquet import open_parquet, read_parquet, text_bytes
+from naysay.datasets.own.columns import (
+    Encoded,
+    encode_parts,
+    is_text,
+    refuse_repeated,
+    without_index,
+)
+from naysay.datasets.own.parquet import open_parquet, read_groups, read_parquet, text_bytes
 from naysay.datasets.own.recipe import NumericColumn, Recipe
 from naysay.datasets.own.tables import is_frame
 
 _SUFFIXES = (".parquet", ".pq")
 _BATCH_BYTES = 1 << 22  # of the features of a batch
+_ROWS = 1 << 17  # of one column that are read together
 
 
 def kind_of_data(data: Any) -> str | None:
@@ -164,6 +171,28 @@ class ParquetFolder(Partitioned):
             n_bytes += part.nbytes + text_bytes(part.columns)
             parts.append(part.replace_schema_metadata())
         return pa.concat_tables(parts).select(list(names))
+
+    def encode(
+        self, name: str, to_text: Callable[[pa.Table], pa.Array], *, most_bytes: float
+    ) -> Encoded | None:
+        """Encode a column that `to_text` converts in parts; None if it needs all of it at once.
+
+        Floats do: they are written as integers if all are whole.
+        """
+        kind = self._schema.field(name).type
+        if not (is_text(kind) or pa.types.is_integer(kind)):
+            return None
+
+        def texts() -> Iterator[pa.Array]:
+            first = 0
+            for path in self.files:
+                for group in read_groups(path, printable(path), columns=[name]):
+                    for start in range(0, len(group), _ROWS):
+                        with counting_from(first + start):
+                            yield to_text(group.slice(start, _ROWS))
+                    first += len(group)
+
+        return encode_parts(texts(), most_bytes=most_bytes)
 
     def batches(self, n_rows: int) -> Iterator[tuple[int, pa.Table]]:
         """Read all columns in batches, each with the number of rows before it."""
