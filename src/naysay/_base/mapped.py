@@ -103,17 +103,24 @@ def parts_of(n: int) -> Iterator[slice]:
 
 
 def compute(
-    like: NDArray[Any], n: int, dtype: DTypeLike, values: Callable[[slice], ArrayLike]
+    like: NDArray[Any],
+    n: int,
+    dtype: DTypeLike,
+    values: Callable[[slice], ArrayLike],
+    *,
+    shape: tuple[int, ...] = (),
 ) -> NDArray[Any]:
     """Compute an array with an entry for each of n rows, in parts; in a file if `like` is in one.
 
-    Copies that an expression makes on the way would otherwise take as much memory as the array.
+    Each entry has this shape, by default that of a number. Copies that an expression makes on the
+    way would otherwise take as much memory as the array.
     """
-    pages = find_pages(like)
-    if pages is None or n * np.dtype(dtype).itemsize <= _SMALL:
-        found = np.empty(n, dtype)
+    pages, kind = find_pages(like), np.dtype(dtype)
+    n_bytes = n * math.prod(shape) * kind.itemsize
+    if pages is None or n_bytes <= _SMALL or kind.hasobject:
+        found = np.empty((n, *shape), dtype)
     else:
-        found = _in_file((n,), dtype)
+        found = _in_file((n, *shape), dtype)
         _limit(found, _limits.get(pages, math.inf))
     for rows in parts_of(n):
         found[rows] = values(rows)
@@ -143,7 +150,16 @@ def take(values: NDArray[Any], rows: NDArray[np.int64] | slice) -> NDArray[Any]:
     if isinstance(rows, slice):
         return values[rows]
     like = values if find_pages(rows) is None else rows
-    return compute(like, len(rows), values.dtype, lambda part: values[rows[part]])
+    shape = values.shape[1:]
+    return compute(like, len(rows), values.dtype, lambda part: values[rows[part]], shape=shape)
+
+
+def count_values(values: NDArray[np.integer[Any]], n: int, *, least: int = 0) -> NDArray[np.int64]:
+    """Count how often each number from `least` to n - 1 occurs."""
+    counts = np.zeros(n - least, dtype=np.int64)
+    for rows in parts_of(len(values)):
+        counts += np.bincount(values[rows] - least, minlength=n - least)
+    return counts
 
 
 def is_count(rows: NDArray[np.int64]) -> bool:
@@ -175,11 +191,18 @@ def take_rows(X: NDArray[Any], rows: NDArray[np.int64], *, most_bytes: float) ->
     return taken
 
 
-def window_for(X: NDArray[Any], memory: float) -> int | None:
-    """Count the rows that fit into `memory` GB, if X is in a file that is larger; None if not."""
-    if find_pages(X) is None or X.nbytes <= memory * 1e9:
+def window_for(X: NDArray[Any], memory: float, numbers: NDArray[Any] | None = None) -> int | None:
+    """Count the rows that fit into `memory` GB, if X is in a file that is larger; None if not.
+
+    Where `numbers`, arrays with an entry for each row, are in files, a row counts with them.
+    """
+    n_bytes = X[:1].nbytes
+    if numbers is not None and find_pages(numbers) is not None:
+        n_bytes = max(n_bytes, _N_ARRAYS * 8)
+    elif find_pages(X) is None:
         return None
-    return max(1, int(memory * 1e9 / X[:1].nbytes))
+    window = max(1, int(memory * 1e9 / n_bytes))
+    return window if window < len(X) else None
 
 
 def limit_pages(array: NDArray[Any], most_bytes: float) -> None:

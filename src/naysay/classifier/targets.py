@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import nll_loss
 
 from naysay._base.errors import InvalidInput
+from naysay._base.mapped import is_count
 from naysay.estimation import class_prior
 from naysay.losses import PriorMatching
 from naysay.losses.protocol import LossWrapper, TrainingLoss
@@ -55,15 +56,14 @@ def make_targets(
     Methods that learn from likelihoods allow for a rate of `mistakes`, see `allow_mistakes`.
     """
     check_accepted(method, answers)
-    examples = np.arange(answers.n_examples)
     n_classes = setting.Q.n_classes
-    is_single = (np.bincount(answers.example, minlength=answers.n_examples) == 1).all()
+    is_single = _have_one_each(answers)
     by_annotator = not isinstance(transitions, TransitionMatrix)
     is_single &= answers.are_labels
     if method.make_evidence_loss is not None and (by_annotator or not is_single):
         values = log_evidence(answers, transitions, mistakes).astype(np.float32)
         certain = np.where(np.eye(n_classes, dtype=bool), np.float32(0), np.float32(-np.inf))
-        return Targets(examples, values, certain, method.make_evidence_loss())
+        return Targets(np.arange(len(values)), values, certain, method.make_evidence_loss())
     if by_annotator:
         raise InvalidInput(
             f"Method {method.name!r} cannot use a matrix for each annotator. Use 'forward', "
@@ -73,10 +73,17 @@ def make_targets(
         setting = replace(setting, Q=allow_mistakes(setting.Q, mistakes))
     loss = method.make_loss(setting)
     if method.takes_several and not is_single:
-        ruled_out = np.zeros((len(examples), n_classes), dtype=bool)
+        ruled_out = np.zeros((answers.n_examples, n_classes), dtype=bool)
         ruled_out[answers.example, answers.label] = True
-        return Targets(examples, ruled_out, ~np.eye(n_classes, dtype=bool), loss)
+        return Targets(np.arange(len(ruled_out)), ruled_out, ~np.eye(n_classes, dtype=bool), loss)
     return Targets(answers.example, answers.label, None, loss)
+
+
+def _have_one_each(answers: Observations) -> bool:
+    """Check whether there is one answer about each example."""
+    if len(answers.example) != answers.n_examples:
+        return False
+    return is_count(answers.example) or bool((np.bincount(answers.example) == 1).all())
 
 
 def check_accepted(method: Method, answers: Observations) -> None:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from naysay import training
 from naysay._base.checks import check_count, check_number
 from naysay._base.errors import InvalidInput, InvalidTransitionMatrix
+from naysay._base.mapped import compute, count_up, find_rows, parts_of, take
 from naysay._base.progress import epoch_bar
 from naysay.classifier.anchor_folds import Anchors
 from naysay.classifier.inputs import TrainingData, as_inputs
@@ -61,14 +62,18 @@ class Trainer:
         self, example: NDArray[np.int64], values: NDArray[Any]
     ) -> tuple[Examples, Examples | None]:
         """Split targets by their examples into training and held-out ones, in random order."""
-        by_position = np.argsort(self.order[example], kind="stable")
-        if self.options.window is not None:  # neighbours in the file stay neighbours
-            by_position = np.argsort(example, kind="stable")
-        held_out = self.is_held_out[example[by_position]]
-        trained, others = (
-            self.pick(example[part], values[part])
-            for part in (by_position[~held_out], by_position[held_out])
-        )
+        if self.options.window is None:
+            by_position = _sorted_places(take(self.order, example))
+        else:  # neighbours in the file stay neighbours
+            by_position = _sorted_places(example)
+
+        def is_trained(part: slice) -> NDArray[np.bool_]:
+            return ~self.is_held_out[example[by_position[part]]]
+
+        n, chosen = len(example), list[NDArray[np.int64]]()
+        for which in (is_trained, lambda part: ~is_trained(part)):
+            chosen.append(take(by_position, find_rows(example, n, which)))
+        trained, others = (self.pick(take(example, part), take(values, part)) for part in chosen)
         if not len(trained):
             raise InvalidInput(
                 f"validation_fraction must leave examples to train on; all {len(others)} labels "
@@ -225,11 +230,17 @@ def make_trainer(
     if not isinstance(clf.learn_from_anchors, bool):
         check_count(clf.learn_from_anchors, "learn_from_anchors", least=0)
     random = check_random_state(clf.random_state)
-    order = np.argsort(random.permutation(len(data.X)))
+    like, n = data.labels.example, len(data.X)
+    drawn = count_up(like, n)
+    random.shuffle(drawn)
+    order = compute(like, n, np.int64, lambda _: 0)
+    for part in parts_of(n):
+        order[drawn[part]] = np.arange(part.start, part.stop)
+    n_held_out = round(clf.validation_fraction * n)
     return Trainer(
         inputs=place(as_inputs(data.X), device),
         order=order,
-        is_held_out=order < round(clf.validation_fraction * len(data.X)),
+        is_held_out=compute(like, n, bool, lambda part: order[part] < n_held_out),
         options=replace(options, bfloat16=wants_bfloat16(clf.bfloat16, data.X, device)),
         device=device,
         random=random,
@@ -270,6 +281,21 @@ def make_network(
         # Augmented, as in training: shifted images vary in pixels that are otherwise constant.
         made.standardise(of_each_view(augment, 1)[0](sample.float()).cpu())
     return made, augment
+
+
+def _sorted_places(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Find where the numbers, in ascending order, are, as a stable `numpy.argsort` does.
+
+    In parts, if the numbers are sorted already, or all differ.
+    """
+    overlapping = (numbers[max(0, part.start - 1) : part.stop] for part in parts_of(len(numbers)))
+    if all((each[1:] >= each[:-1]).all() for each in overlapping):
+        return count_up(numbers, len(numbers))
+    place = compute(numbers, int(numbers.max()) + 1, np.int64, lambda _: -1)
+    for part in parts_of(len(numbers)):
+        place[numbers[part]] = np.arange(part.start, part.stop)
+    found = find_rows(place, len(place), lambda part: place[part] >= 0)
+    return take(place, found) if len(found) == len(numbers) else np.argsort(numbers, kind="stable")
 
 
 def _numbered(examples: Examples) -> Examples:

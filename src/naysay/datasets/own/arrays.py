@@ -30,7 +30,9 @@ def open_arrays(
     classes: Sequence[str] | None,
     *,
     most_bytes: float,
-) -> tuple[dict[str, pa.Array | Encoded], pa.Table | MappedArray | NDArray[np.uint8], Sequence[str] | None]:
+) -> tuple[
+    dict[str, pa.Array | Encoded], pa.Table | MappedArray | NDArray[np.uint8], Sequence[str] | None
+]:
     """Read an array file: its label cells by role, the features of all rows, and the class names.
 
     `columns` maps a role to the name of its array if this is not the usual name. The default of

@@ -144,7 +144,15 @@ class OwnData:
     @property
     def labels_per_example(self) -> NDArray[np.int64]:
         """(n,) number of answers about each example."""
-        return np.bincount(self.example, minlength=self.n_examples)
+        return compute(self.label, self.n_examples, np.int64, self._count_answers)
+
+    def _count_answers(self, examples: slice) -> NDArray[np.int64]:
+        own = self.example[self.answers_about(examples)] - examples.start
+        return np.bincount(own, minlength=examples.stop - examples.start)
+
+    def answers_about(self, examples: slice) -> slice:
+        """Find the answers about consecutive examples."""
+        return slice(*np.searchsorted(self.example, (examples.start, examples.stop)).tolist())
 
     @property
     def comp_labels(self) -> NDArray[np.int64]:
@@ -296,9 +304,7 @@ def _gather_in_parts(
     options = options | {"classes": classes, "needs_acceptances": False}
     columns = ("row", "example", "answer_row", "label", "annotator", "true_labels", "accepted")
     kinds = {"accepted": np.int8}
-    grown = {
-        name: Growing(kinds.get(name, np.int64), most_bytes=most_bytes) for name in columns
-    }
+    grown = {name: Growing(kinds.get(name, np.int64), most_bytes=most_bytes) for name in columns}
     fields, n_dropped, is_one_to_one = dict[str, Any](), 0, True
     for rows in parts_of(len(next(iter(cells.values())))):
         parts = {role: each.part(rows) for role, each in cells.items()}
@@ -420,11 +426,18 @@ def _take(values: Indices, rows: Indices) -> Indices:
     return values if np.array_equal(rows, np.arange(len(values))) else values[rows]
 
 
-def is_first(ordered: Indices) -> NDArray[np.bool_]:
-    """Mark the first of each run of equal numbers."""
-    found = np.ones(len(ordered), dtype=bool)
-    np.not_equal(ordered[1:], ordered[:-1], out=found[1:])
+def is_start(ordered: Indices, part: slice) -> NDArray[np.bool_]:
+    """Mark, in a part, the first of each run of equal numbers."""
+    found = np.ones(part.stop - part.start, dtype=bool)
+    begin = max(part.start, 1)
+    found[begin - part.start :] = ordered[begin : part.stop] != ordered[begin - 1 : part.stop - 1]
     return found
+
+
+def count_runs(ordered: Indices) -> int:
+    """Count the runs of equal numbers."""
+    parts = parts_of(len(ordered))
+    return sum(int(np.count_nonzero(is_start(ordered, part))) for part in parts)
 
 
 def _is_sorted(first: Indices, second: Indices) -> bool:

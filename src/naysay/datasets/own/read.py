@@ -244,9 +244,7 @@ def read_own(
             folders = set(match_case(sorted(folders), sorted(folders)))
         classes = sort_names(folders) if classes is None else classes
     elif kind == "arrays":
-        cells, rows, classes = open_arrays(
-            Path(data), columns, classes, most_bytes=memory * 1e9
-        )
+        cells, rows, classes = open_arrays(Path(data), columns, classes, most_bytes=memory * 1e9)
         if not isinstance(rows, np.ndarray):
             _check_names(rows, {}, lists, source)
     else:
