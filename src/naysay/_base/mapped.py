@@ -128,7 +128,7 @@ def compute(
 
 
 def count_up(like: NDArray[Any], n: int) -> NDArray[np.int64]:
-    """Number n rows from 0, in a file if `like` is in one."""
+    """Count n rows from 0, in a file if `like` is in one."""
     return compute(like, n, np.int64, lambda rows: np.arange(rows.start, rows.stop))
 
 

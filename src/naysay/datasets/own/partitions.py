@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData
 from naysay._base.files import printable
-from naysay._base.mapped import limit_pages, new_array, trim_pages
+from naysay._base.mapped import limit_pages, new_array, parts_of, trim_pages
 from naysay.datasets.own.batches import counting_from, parquet_batches
 from naysay.datasets.own.columns import (
     Encoded,
@@ -96,10 +96,18 @@ class Partitioned(ABC):
         cells = self.read([name]).column(0)
         return cells if self.chosen is None else cells.take(pa.array(self.chosen))
 
-    @property
-    def columns(self) -> Iterator[pa.ChunkedArray]:
-        """The columns, each of which is read when it is asked for."""
-        return map(self.__getitem__, self.column_names)
+    def parts(self, name: str) -> Iterator[tuple[int, pa.ChunkedArray]]:
+        """Read a column in parts, each with the number of rows of the source before it."""
+        for first, part in self.tables(name):
+            cells = part.column(0)
+            if self.chosen is not None:
+                where = slice(*np.searchsorted(self.chosen, (first, first + len(cells))))
+                cells = cells.take(pa.array(self.chosen[where] - first))
+            yield first, cells
+
+    @abstractmethod
+    def tables(self, name: str) -> Iterator[tuple[int, pa.Table]]:
+        """Read a column of all rows in parts, each with the number of rows before it."""
 
     def select(self, names: Sequence[str]) -> Self:
         """Select columns."""
@@ -184,15 +192,20 @@ class ParquetFolder(Partitioned):
             return None
 
         def texts() -> Iterator[pa.Array]:
-            first = 0
-            for path in self.files:
-                for group in read_groups(path, printable(path), columns=[name]):
-                    for start in range(0, len(group), _ROWS):
-                        with counting_from(first + start):
-                            yield to_text(group.slice(start, _ROWS))
-                    first += len(group)
+            for first, part in self.tables(name):
+                with counting_from(first):
+                    yield to_text(part)
 
         return encode_parts(texts(), most_bytes=most_bytes)
+
+    def tables(self, name: str) -> Iterator[tuple[int, pa.Table]]:
+        """Read a column of all rows in parts, each with the number of rows before it."""
+        first = 0
+        for path in self.files:
+            for group in read_groups(path, printable(path), columns=[name]):
+                for start in range(0, len(group), _ROWS):
+                    yield first + start, group.slice(start, _ROWS)
+                first += len(group)
 
     def batches(self, n_rows: int) -> Iterator[tuple[int, pa.Table]]:
         """Read all columns in batches, each with the number of rows before it."""
@@ -223,6 +236,12 @@ class MappedArray(Partitioned):
         """Read all columns in batches, each with the number of rows before it."""
         for first in range(0, self.n_rows, n_rows):
             yield first, self._table(slice(first, first + n_rows), self.column_names)
+
+    def tables(self, name: str) -> Iterator[tuple[int, pa.Table]]:
+        """Read a column of all rows in parts, each with the number of rows before it."""
+        for rows in parts_of(self.n_rows):
+            yield rows.start, self._table(rows, [name])
+            trim_pages()
 
     def apply(self, recipe: Recipe, *, most_bytes: float) -> NDArray[np.float32]:
         """Convert the rows to features; the array itself, if there is nothing to convert."""

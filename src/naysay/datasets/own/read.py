@@ -302,7 +302,8 @@ def read_own(
         if recipe is not None:
             used = recipe.with_text_model(text_model)
         else:
-            used = fit_recipe(examples, source=source, **converting)
+            most_bytes = memory * 1e9
+            used = fit_recipe(examples, source=source, most_bytes=most_bytes, **converting)
         if is_grouped:  # some examples have several rows
             for name in rows.column_names:
                 check_rows_agree(rows[name], name, row, example_of_row, source)
