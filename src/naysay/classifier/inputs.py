@@ -17,7 +17,7 @@ from sklearn.utils.validation import (
 
 from naysay._base.checks import check_label_indices, shorten
 from naysay._base.errors import InvalidInput, InvalidLabels, NoAnchorPoints
-from naysay._base.mapped import find_rows
+from naysay._base.mapped import compute, find_rows
 from naysay.classifier.anchor_folds import Anchors
 from naysay.observations import Observations
 from naysay.transition import TransitionMatrix, as_transition_matrix
@@ -151,8 +151,9 @@ def gather_anchors(
         raise InvalidInput(f"anchors_are must be 'random' or 'picked'. Got {anchors_are!r}.")
     rows, known = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     if true_labels is not None:
-        rows, known = read_known_classes(true_labels, len(X), classes)
-    parts = [(as_inputs(X[rows]), known)]
+        known = read_known_classes(true_labels, len(X), classes)
+        rows = find_rows(known, len(known), lambda part: known[part] >= 0)
+    parts = [(as_inputs(X[rows]), known[rows])]
     if anchors is not None:
         parts.append(
             (as_inputs(anchors[0]), read_true_labels(anchors[1], len(anchors[0]), classes))
@@ -194,8 +195,8 @@ def read_true_labels(y_anchor: Any, n_anchors: int, classes: NDArray[Any]) -> ND
 
 def read_known_classes(
     true_labels: Any, n_examples: int, classes: NDArray[Any]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find the examples whose true classes are not missing, and turn these into indices."""
+) -> NDArray[np.int64]:
+    """Turn true classes, most of which may be missing, into indices; -1 where they are missing."""
     values = np.ma.filled(true_labels, -1) if np.ma.isMaskedArray(true_labels) else true_labels
     labels = np.asarray(values, dtype=None if hasattr(values, "dtype") else object)
     if labels.shape != (n_examples,):
@@ -212,15 +213,15 @@ def read_known_classes(
         return np.array([each is not None and each == each != gap for each in every], dtype=bool)
 
     rows = find_rows(labels, n_examples, is_known)
-    known = np.zeros(0, dtype=np.int64)
+    known = compute(labels, n_examples, np.int64, lambda _: -1)
     if len(rows):
         given = labels[rows]
         if np.issubdtype(given.dtype, np.floating) and not np.issubdtype(
             classes.dtype, np.floating
         ):
             given = given.astype(np.int64)  # integers became floats to make room for NaN
-        known = _encode(np.array(given.tolist()), classes, name="true_labels")
-    return rows, known
+        known[rows] = _encode(np.array(given.tolist()), classes, name="true_labels")
+    return known
 
 
 def read_weights(

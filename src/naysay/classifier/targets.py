@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import nll_loss
 
 from naysay._base.errors import InvalidInput
-from naysay._base.mapped import is_count
+from naysay._base.mapped import compute, is_count, parts_of
 from naysay.estimation import class_prior
 from naysay.losses import PriorMatching
 from naysay.losses.protocol import LossWrapper, TrainingLoss
@@ -268,9 +268,17 @@ class WeightedLoss(LossWrapper):
         return (values[: len(kept)] * kept).sum() / kept.sum()
 
 
-def pair_labels(comp_labels: Tensor, true_labels: Tensor) -> Tensor:
-    """Make pairs (complementary label, true label) for two sets; -100 is a missing label."""
-    pairs = comp_labels.new_full((len(comp_labels) + len(true_labels), 2), _IGNORED)
-    pairs[: len(comp_labels), 0] = comp_labels
-    pairs[len(comp_labels) :, 1] = true_labels
-    return pairs
+def pair_labels(
+    comp_labels: Tensor, true_labels: Tensor, *, like: NDArray[Any] | None = None
+) -> Tensor:
+    """Make pairs (complementary label, true label) for two sets; -100 is a missing label.
+
+    In the memory of the host they are in a file if `like` is in one.
+    """
+    n, n_all = len(comp_labels), len(comp_labels) + len(true_labels)
+    like = np.zeros(0) if like is None else like
+    pairs = torch.from_numpy(compute(like, n_all, np.int64, lambda _: _IGNORED, shape=(2,)))
+    for part in parts_of(n):
+        pairs[part, 0] = comp_labels[part].cpu()
+    pairs[n:, 1] = true_labels.cpu()
+    return pairs.to(comp_labels.device)

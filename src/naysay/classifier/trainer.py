@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 _MOST_CLASSES = 1000  # matrices of more classes are not inverted
 _WORST_CONDITION = 1e3  # condition number of Q above which the estimate is mostly noise
 _SAMPLE = (10_000, 2**23)  # most examples, and most values, in the sample to standardise by
+_MOST_HELD_OUT = 100_000  # examples, which are predicted together after each epoch
 _SHARE_OF_GPU = 0.5  # share of its free memory that inputs may take; larger inputs are streamed
 
 
@@ -110,15 +111,21 @@ class Trainer:
         X = np.repeat(anchors.X, self.anchor_repeats, axis=0)
         true = np.repeat(anchors.y, self.anchor_repeats)
         if targets.of_true_class is None:
-            labels = pair_labels(examples.labels, torch.as_tensor(true, device=self.device))
+            known = torch.as_tensor(true, device=self.device)
+            labels = pair_labels(examples.labels, known, like=targets.example)
             loss = MixedLabelLoss(loss)
         else:
             of_true = torch.as_tensor(targets.of_true_class[true], device=self.device)
             labels = torch.cat([examples.labels, of_true])
         others = torch.as_tensor(X, device=self.inputs.device)
-        rows = len(self.inputs) + torch.arange(len(X), device=self.inputs.device)
         assert examples.rows is not None  # those of `pick` have rows
-        return Examples(self.inputs, labels, torch.cat([examples.rows, rows]), others), loss
+        known, n = examples.rows.numpy(force=True), len(examples)
+        rows = count_up(targets.example, n + len(X))
+        rows[n:] += len(self.inputs) - n
+        for part in parts_of(n):
+            rows[part] = known[part]
+        rows = torch.as_tensor(rows, device=self.inputs.device)
+        return Examples(self.inputs, labels, rows, others), loss
 
     def train(
         self,
@@ -236,7 +243,7 @@ def make_trainer(
     order = compute(like, n, np.int64, lambda _: 0)
     for part in parts_of(n):
         order[drawn[part]] = np.arange(part.start, part.stop)
-    n_held_out = round(clf.validation_fraction * n)
+    n_held_out = min(round(clf.validation_fraction * n), _MOST_HELD_OUT)
     return Trainer(
         inputs=place(as_inputs(data.X), device),
         order=order,

@@ -26,7 +26,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from naysay._base.checks import check_anchor_counts, shorten
-from naysay._base.mapped import compute, find_rows, parts_of
+from naysay._base.mapped import compute, find_rows, parts_of, take
 from naysay.classifier.anchor_folds import Anchors
 from naysay.classifier.learner import Pool
 from naysay.classifier.targets import RobustHeldOut, add_prior_matching, make_targets
@@ -148,8 +148,9 @@ def estimate_transition(
     network, _ = equal.train(cross_entropy, trained, held_out, "estimating Q")
     single = None  # held-out labels one by one, where `held_out` has their shares
     if held_out is not None:
-        is_held_out = trainer.is_held_out[answers.example]
-        single = trainer.pick(answers.example[is_held_out], answers.label[is_held_out])
+        example = answers.example
+        chosen = find_rows(example, len(example), lambda part: trainer.is_held_out[example[part]])
+        single = trainer.pick(take(example, chosen), take(answers.label, chosen))
     at_anchors = predict_labels(trainer, network, anchors.X, single)
     seed = int(trainer.random.randint(2**31 - 1)) if refining else 0
     by_anchors: Callable[[], Predicted] | None = None
