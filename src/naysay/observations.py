@@ -207,8 +207,9 @@ class Observations:
 
     def __getitem__(self, examples: Any) -> Self:
         """Select the answers about some examples, given by their numbers, which count anew."""
-        chosen = np.asarray(examples)
-        if chosen.dtype.kind not in "iu" or chosen.ndim != 1 or chosen.min(initial=0) < 0:
+        is_list = isinstance(examples, np.ndarray) and examples.dtype.kind in "iu"
+        chosen = examples
+        if not is_list or chosen.ndim != 1 or chosen.min(initial=0) < 0:
             chosen = np.arange(self.n_examples)[examples]
         position = compute(self.example, self.n_examples, np.int64, lambda _: -1)
         for part in parts_of(len(chosen)):

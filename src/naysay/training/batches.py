@@ -71,7 +71,7 @@ class Examples:
         A part has at most `most` examples and at most `numbers` values, or one example.
         """
         at_once = max(1, min(most, numbers // max(1, self.X[:1].numel())))
-        for start in range(0, len(self), at_once):
+        for start in range(0, max(1, len(self)), at_once):
             part = torch.arange(start, min(start + at_once, len(self)))
             yield self.pick(self.rows_of(part)).to(self.device)
 
