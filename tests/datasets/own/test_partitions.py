@@ -8,10 +8,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from naysay import InvalidData, InvalidInput
+from naysay import InvalidData, InvalidInput, InvalidLabels
+from naysay._base import mapped
 from naysay._base.mapped import find_pages
-from naysay.datasets.own import read_features, read_own
+from naysay.datasets.own import partitions, read_features, read_own
 from naysay.datasets.own.partitions import kind_of_data
+from naysay.datasets.own.summary import summarise
 
 FIELDS = ("X", "example", "label", "answer_row", "true_labels", "row")
 
@@ -152,3 +154,37 @@ def test_memory_holds_few_numbers_for_each_row(tmp_path):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 100 * n
+
+
+def test_answers_and_summaries_in_files_are_those_in_memory(tmp_path, monkeypatch):
+    frame = make_frame(300)
+    rng = np.random.default_rng(1)
+    frame["not"] = rng.choice(["cat", "dog", "owl", "cat|owl", "cat|cat|dog", None], size=300)
+    frame["who"] = rng.choice(["ann", "bob", None], size=300)
+    frame["said"] = rng.choice(["yes", "no", None], size=300)
+    frame["asked"] = rng.choice(["cat", "owl"], size=300)
+    frame["id"] = np.arange(300)
+    frame.loc[[7, 9, 200], "is"] = ["owl", "cat", "cat"]
+    columns = {"label": "not", "true_label": "is", "annotator": "who"}
+    columns |= {"suggested": "asked", "accepted": "said"}
+    small = read_own(frame, **columns)
+    folder = write_parts(frame, tmp_path / "parts", 120, 121)
+    monkeypatch.setattr(mapped, "_SMALL", 0)
+    monkeypatch.setattr(mapped, "_PART", 32)
+    monkeypatch.setattr(partitions, "_ROWS", 30)
+    large = read_own(folder, **columns, memory=0)
+    assert_same(large, small)
+    assert small.n_dropped
+    for name in ("annotator", "accepted", "is_label", "is_yes_no", "excludes"):
+        np.testing.assert_array_equal(getattr(large, name), getattr(small, name))
+        assert find_pages(getattr(large, name)) is not None
+    before, after = summarise(small).to_dict(), summarise(large).to_dict()
+    assert before.pop("source") != after.pop("source")
+    assert before == after
+    assert before["repeated_answers"]
+    assert before["id_columns"] == ["id"]
+    with pytest.raises(InvalidLabels, match=r"It also contains 'dog'"):
+        read_own(folder, **columns, classes=["cat", "owl"], memory=0)
+    frame.loc[150, "a"] = 1e39
+    with pytest.raises(InvalidData, match="Data row 151 has 1e.39"):
+        read_own(write_parts(frame, folder, 120, 121), **columns, memory=0)
