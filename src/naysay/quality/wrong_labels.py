@@ -302,16 +302,23 @@ def calibrate_by_labels(
     otherwise, errors of the model would seem right. Label i is about row ``example[i]`` of `probs`,
     and was given as ``models[which[i]]`` describes.
     """
-    chosen = _at_most(np.arange(len(labels)))
+    chosen = _at_most(count_up(labels, len(labels)))
     weights, _, _ = _posterior(probs[example[chosen]], labels[chosen], models, which[chosen])
     of_temperature = weights.sum(axis=(1, 2))
     temperature = float(np.exp(of_temperature @ np.log(_TEMPERATURES)))
     if temperature < 1 and of_temperature[_AS_GIVEN] > _IMPLAUSIBLE:
         temperature, weights = 1.0, weights[[_AS_GIVEN]] / of_temperature[_AS_GIVEN]
     share = float(weights.sum(axis=(0, 2)) @ _SHARES)
-    calibrated = Calibration(temperature)(probs)
-    mean = calibrated.mean(axis=0, dtype=np.float64).astype(probs.dtype)
-    return (1 - share) * calibrated + share * mean
+    calibration, n, shape = Calibration(temperature), len(probs), probs.shape[1:]
+    total = sum(calibration(probs[part]).sum(axis=0, dtype=np.float64) for part in parts_of(n))
+    mean = (total / n).astype(probs.dtype)
+    return compute(
+        labels,
+        n,
+        probs.dtype,
+        lambda part: (1 - share) * calibration(probs[part]) + share * mean,
+        shape=shape,
+    )
 
 
 def _at_most(rows: NDArray[np.int64]) -> NDArray[np.int64]:
