@@ -169,6 +169,12 @@ def is_count(rows: NDArray[np.int64]) -> bool:
     )
 
 
+def is_sorted(numbers: NDArray[np.int64]) -> bool:
+    """Check whether numbers are in ascending order, some at a time."""
+    overlapping = (numbers[max(0, part.start - 1) : part.stop] for part in parts_of(len(numbers)))
+    return all((each[1:] >= each[:-1]).all() for each in overlapping)
+
+
 def find_pages(array: Any) -> mmap.mmap | None:
     """Find the memory map that contains an array or the array that it is a view of."""
     while isinstance(array, np.ndarray | memoryview):

@@ -5,6 +5,7 @@ matrices of their own, become a likelihood over the classes, a set of excluded c
 training row for each answer, depending on the method.
 """
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -15,8 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import nll_loss
 
-from naysay._base.errors import InvalidInput
-from naysay._base.mapped import compute, is_count, parts_of
+from naysay._base.errors import InvalidInput, InvalidLabels
+from naysay._base.mapped import compute, count_up, is_count, is_sorted, parts_of
 from naysay.estimation import class_prior
 from naysay.losses import PriorMatching
 from naysay.losses.protocol import LossWrapper, TrainingLoss
@@ -61,9 +62,10 @@ def make_targets(
     by_annotator = not isinstance(transitions, TransitionMatrix)
     is_single &= answers.are_labels
     if method.make_evidence_loss is not None and (by_annotator or not is_single):
-        values = log_evidence(answers, transitions, mistakes).astype(np.float32)
+        values = _evidence_in_parts(answers, transitions, mistakes, n_classes)
         certain = np.where(np.eye(n_classes, dtype=bool), np.float32(0), np.float32(-np.inf))
-        return Targets(np.arange(len(values)), values, certain, method.make_evidence_loss())
+        example = count_up(answers.example, len(values))
+        return Targets(example, values, certain, method.make_evidence_loss())
     if by_annotator:
         raise InvalidInput(
             f"Method {method.name!r} cannot use a matrix for each annotator. Use 'forward', "
@@ -123,6 +125,27 @@ def log_evidence(
         transitions = allow_mistakes(transitions, mistakes)
     least = np.maximum(answers.mistakes, mistakes)
     return log_likelihoods(replace(answers, mistakes=least), transitions)
+
+
+def _evidence_in_parts(
+    answers: Observations, transitions: Transitions, mistakes: float, n_classes: int
+) -> NDArray[np.float32]:
+    """Compute the evidence in float32, some examples at a time if answers are in their order."""
+    example = answers.example
+    if not is_sorted(example):
+        return log_evidence(answers, transitions, mistakes).astype(np.float32)
+
+    def evidence(part: slice) -> NDArray[np.float64]:
+        about = np.arange(*np.searchsorted(example, (part.start, part.stop)))
+        chosen = answers.select(about)
+        shifted = chosen.example - part.start
+        chosen = replace(chosen, example=shifted, n_examples=part.stop - part.start)
+        return log_evidence(chosen, transitions, mistakes)
+
+    with contextlib.suppress(InvalidLabels):  # the error about all examples counts them
+        shape = (n_classes,)
+        return compute(example, answers.n_examples, np.float32, evidence, shape=shape)
+    return log_evidence(answers, transitions, mistakes).astype(np.float32)
 
 
 class RobustHeldOut(LossWrapper):

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from naysay import training
 from naysay._base.checks import check_count, check_number
 from naysay._base.errors import InvalidInput, InvalidTransitionMatrix
-from naysay._base.mapped import compute, count_up, find_rows, parts_of, take
+from naysay._base.mapped import compute, count_up, find_rows, is_sorted, parts_of, take
 from naysay._base.progress import epoch_bar
 from naysay.classifier.anchor_folds import Anchors
 from naysay.classifier.inputs import TrainingData, as_inputs
@@ -295,8 +295,7 @@ def _sorted_places(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
 
     In parts, if the numbers are sorted already, or all differ.
     """
-    overlapping = (numbers[max(0, part.start - 1) : part.stop] for part in parts_of(len(numbers)))
-    if all((each[1:] >= each[:-1]).all() for each in overlapping):
+    if is_sorted(numbers):
         return count_up(numbers, len(numbers))
     place = compute(numbers, int(numbers.max()) + 1, np.int64, lambda _: -1)
     for part in parts_of(len(numbers)):

@@ -12,6 +12,7 @@ from naysay._base.checks import row_slices, shorten
 from naysay._base.errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix
 from naysay._base.mapped import compute, count_values, find_rows, take
 from naysay.datasets.own import OwnData
+from naysay.datasets.own.summary import find_all_excluded
 from naysay.design import ANY_WRONG
 from naysay.estimation import MistakeRate
 from naysay.observations import Observations
@@ -95,7 +96,7 @@ def check_consistent(own: OwnData, transition: Any, allow_diagonal: bool) -> Non
         return
     if own.accepted is not None or own.labels_per_example.max(initial=0) < own.n_classes:
         return
-    excluded = np.flatnonzero(own.ruled_out.all(axis=1))
+    excluded = find_all_excluded(own)
     if len(excluded):
         raise InvalidLabels(
             f"The answers about an example must leave at least one class. Those about "

@@ -243,7 +243,7 @@ def summarise(own: OwnData) -> Summary:
         missing_values={each.name: each.n_missing for each in recipe.columns if each.n_missing},
         constant_features=_constant_features(own),
         dropped_columns=dict(recipe.dropped),
-        all_excluded=_names(own, _find_all_excluded(own)),
+        all_excluded=_names(own, find_all_excluded(own)),
         true_excluded=_names(own, _find_true_excluded(own)),
         class_columns=tuple(
             column.name
@@ -272,7 +272,7 @@ def _count_repeated(own: OwnData) -> int:
     return n_repeated
 
 
-def _find_all_excluded(own: OwnData) -> NDArray[np.int64]:
+def find_all_excluded(own: OwnData) -> NDArray[np.int64]:
     """Find the examples of which the answers exclude every class."""
     found, excludes = [np.zeros(0, np.int64)], own.excludes
     for examples in parts_of(own.n_examples):
