@@ -185,8 +185,8 @@ def annotators(
             f"probs must have one row per example, {observations.n_examples}. Got {len(array)}."
         )
     indices = check_label_indices(observations.label, matrix.classes, name="label")
-    names = np.array(sorted(count_names(observations.annotator)))
     who, m = observations.annotator, len(indices)
+    names = np.array(sorted(count_names(who)))
     codes = compute(
         indices, m, np.int64, lambda part: np.searchsorted(names, who[part]).astype(np.int64)
     )
@@ -194,12 +194,12 @@ def annotators(
     if allow_diagonal and not start.diagonal().any():
         start = (1 - _INITIAL_ERROR_RATE) * start + _INITIAL_ERROR_RATE * np.eye(matrix.n_classes)
     first = np.ascontiguousarray(start.T, dtype=array.dtype)
-    every = _Answers.sorted(array, observations.example, indices)
-    by_annotator = _Answers.sorted(array, observations.example, indices, codes)
+    shape = array.shape
+    every = _Answers(array, *_sort_answers(observations.example, indices, shape))
+    example, label = _sort_answers(observations.example, indices, shape, codes)
     ends = np.cumsum(count_values(codes, len(names))).tolist()
     of_each = [
-        _Answers(array, by_annotator.example[start:end], by_annotator.label[start:end])
-        for start, end in pairwise([0, *ends])
+        _Answers(array, example[start:end], label[start:end]) for start, end in pairwise([0, *ends])
     ]
     with ThreadPoolExecutor(min(_MAX_THREADS, os.cpu_count() or 1)) as pool:
         if matrix.n_classes <= _MANY_CLASSES and start.diagonal().any():
@@ -228,6 +228,30 @@ def annotators(
 # Matrices are transposed from here on, with the labels in rows: an answer needs one column of Q.
 
 
+def _sort_answers(
+    example: NDArray[np.int64],
+    label: NDArray[np.int64],
+    shape: tuple[int, ...],
+    codes: NDArray[np.int64] | None = None,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Sort examples and labels by the codes of annotators, if given, by label and by example.
+
+    The shape is that of the probabilities: examples and classes.
+    """
+    (n, n_classes), m = shape, len(label)
+
+    def number(part: slice) -> NDArray[np.int64]:
+        of_annotator = 0 if codes is None else codes[part] * n_classes
+        return (of_annotator + label[part]) * n + example[part]
+
+    numbers = compute(label, m, np.int64, number)
+    numbers.sort()  # where they are
+    return (
+        compute(label, m, np.int64, lambda part: numbers[part] % n),
+        compute(label, m, np.int64, lambda part: numbers[part] // n % n_classes),
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class _Answers:
     """Answers sorted by label, about examples with these probabilities."""
@@ -235,29 +259,6 @@ class _Answers:
     probs: Probs
     example: NDArray[np.int64] | None  # None if there is one row for each answer
     label: NDArray[np.int64]
-
-    @classmethod
-    def sorted(
-        cls,
-        probs: Probs,
-        example: NDArray[np.int64],
-        label: NDArray[np.int64],
-        codes: NDArray[np.int64] | None = None,
-    ) -> "_Answers":
-        """Sort answers by the codes of their annotators, if given, by label and by example."""
-        n, n_classes = probs.shape
-
-        def number(part: slice) -> NDArray[np.int64]:
-            of_annotator = 0 if codes is None else codes[part] * n_classes
-            return (of_annotator + label[part]) * n + example[part]
-
-        numbers = compute(label, len(label), np.int64, number)
-        numbers.sort()  # where they are
-        return cls(
-            probs,
-            compute(label, len(label), np.int64, lambda part: numbers[part] % n),
-            compute(label, len(label), np.int64, lambda part: numbers[part] // n % n_classes),
-        )
 
     def copied(self) -> "_Answers":
         """Copy the row of each answer, unless they are too many."""

@@ -279,14 +279,11 @@ def rank_labels(
 def _largest_first(values: Floats) -> NDArray[np.int64]:
     """Find the order of decreasing values, first come first of equal ones."""
     # pairs as complex numbers, which are sorted by the first and then the second, where they are
-    pairs = compute(
-        values,
-        len(values),
-        np.complex128,
-        lambda rows: -values[rows] + 1j * np.arange(rows.start, rows.stop),
-    )
-    pairs.sort()
-    return compute(values, len(values), np.int64, lambda rows: pairs[rows].imag)
+    pairs = compute(values, len(values), np.float64, lambda _: 0, shape=(2,))
+    for rows in parts_of(len(values)):
+        pairs[rows, 0], pairs[rows, 1] = -values[rows], np.arange(rows.start, rows.stop)
+    pairs.view(np.complex128).ravel().sort()
+    return compute(values, len(values), np.int64, lambda rows: pairs[rows, 1])
 
 
 def calibrate_by_labels(
@@ -310,7 +307,9 @@ def calibrate_by_labels(
         temperature, weights = 1.0, weights[[_AS_GIVEN]] / of_temperature[_AS_GIVEN]
     share = float(weights.sum(axis=(0, 2)) @ _SHARES)
     calibration, n, shape = Calibration(temperature), len(probs), probs.shape[1:]
-    total = sum(calibration(probs[part]).sum(axis=0, dtype=np.float64) for part in parts_of(n))
+    total = np.zeros(shape)
+    for part in parts_of(n):
+        total += calibration(probs[part]).sum(axis=0, dtype=np.float64)
     mean = (total / n).astype(probs.dtype)
     return compute(
         labels,

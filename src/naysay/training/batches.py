@@ -114,7 +114,7 @@ def epoch_order(n: int, total: int, seed: int, epoch: int, window: int | None = 
         parts = _windows(n, window, generator)
     # as large as the data may be: in a file if it has more rows than are mixed at a time
     most_bytes = np.inf if window is None else 8 * window
-    order = torch.from_numpy(new_array((total,), np.int64, most_bytes=most_bytes))
+    order = torch.as_tensor(new_array((total,), np.int64, most_bytes=most_bytes))
     done = 0
     for part in parts:
         order[done : done + len(part)] = part[: max(0, total - done)]

@@ -499,7 +499,9 @@ def _split_labels(
     return rows, codes, names
 
 
-def _labels_of_rows(cells: Indices, starts: Indices, codes: Indices) -> tuple[Indices, Indices]:
+def _labels_of_rows(
+    cells: NDArray[np.integer[Any]], starts: Indices, codes: Indices
+) -> tuple[Indices, Indices]:
     """Find row and code of each label; distinct cell c has ``codes[starts[c]:starts[c + 1]]``."""
     n_labels = np.append(np.diff(starts), 0)[cells]  # an empty cell has the number -1
     rows = np.repeat(np.arange(len(cells)), n_labels)

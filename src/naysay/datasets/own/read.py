@@ -229,6 +229,7 @@ def read_own(
         images_as = {"size": size, "mode": mode, "strict": strict}
         return read_task(data, classes=classes, recipe=recipe, **images_as, **converting)[0]
     lists = {"features": features, "ignore": ignore, "categorical": categorical, "text": text}
+    cells: Any  # of the columns that are not features, by role
     rows: Any  # a table of features, pixels, the files of a folder, or cells with image paths
     kind = kind_of_data(data)
     if kind == "images":
@@ -289,7 +290,6 @@ def read_own(
         most_bytes=memory * 1e9,
     )
     n_rows = len(rows)
-    is_grouped = example_of_row is not None and len(row) != (example_of_row >= 0).sum()
     damaged: dict[int, str] | None = None if strict else {}
     ids = texts = None
     if "example_id" in cells:
@@ -304,7 +304,8 @@ def read_own(
         else:
             most_bytes = memory * 1e9
             used = fit_recipe(examples, source=source, most_bytes=most_bytes, **converting)
-        if is_grouped:  # some examples have several rows
+        # some examples may have several rows
+        if example_of_row is not None and len(row) != (example_of_row >= 0).sum():
             for name in rows.column_names:
                 check_rows_agree(rows[name], name, row, example_of_row, source)
         if isinstance(examples, Partitioned):  # its texts are not kept

@@ -15,7 +15,7 @@ import math
 import re
 import shlex
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
@@ -504,7 +504,7 @@ def _count_texts(
 
 
 def _fit_categorical(
-    values: Sequence[str],
+    values: list[str],
     counts: NDArray[np.int64],
     n_rows: int,
     name: str,
@@ -514,14 +514,14 @@ def _fit_categorical(
     seen = np.flatnonzero(counts)
     if not len(seen):
         return None
-    if not is_requested and all(_DATE.match(values[index]) for index in seen):
+    if not is_requested and all(_DATE.match(values[int(index)]) for index in seen):
         _refuse_dates(values[int(seen[0])], name, source)
     n_known = int(counts.sum())
     is_free_text = len(seen) > MOST_CATEGORIES or (
         len(seen) > _FEW_CATEGORIES and len(seen) > n_known / 2
     )
     if is_free_text and not is_requested:
-        _refuse_free_text([values[index] for index in seen], n_known, name, source)
+        _refuse_free_text([values[int(index)] for index in seen], n_known, name, source)
     frequent = seen[np.argsort(-counts[seen], kind="stable")][:MOST_CATEGORIES]
     return CategoricalColumn(
         name=name,
