@@ -207,11 +207,9 @@ class Observations:
 
     def __getitem__(self, examples: Any) -> Self:
         """Select the answers about some examples, given by their numbers, which count anew."""
-        given: Any = examples
-        is_list = isinstance(given, np.ndarray) and given.dtype.kind in "iu"
-        if not is_list or given.ndim != 1 or given.min(initial=0) < 0:
-            given = np.arange(self.n_examples)[examples]
-        chosen: NDArray[np.int64] = given
+        chosen: NDArray[Any] = examples if type(examples) is np.ndarray else np.zeros(())
+        if chosen.dtype.kind not in "iu" or chosen.ndim != 1 or chosen.min(initial=0) < 0:
+            chosen = np.arange(self.n_examples)[examples]
         position = compute(self.example, self.n_examples, np.int64, lambda _: -1)
         for part in parts_of(len(chosen)):
             position[chosen[part]] = np.arange(part.start, part.stop)

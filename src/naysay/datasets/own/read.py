@@ -178,8 +178,8 @@ def read_own(
     strict : bool, default=True
         Whether a damaged image is an error. Otherwise it is left out, and listed in ``skipped``.
     memory : float, default=1.0
-        For data in a folder: GB that the features may take in memory. Larger ones are put into a
-        temporary file, in the folder of ``TMPDIR``, and read from there.
+        For data in a folder: GB that the features may take in memory, and the answers too. Larger
+        ones are put into temporary files, in the folder of ``TMPDIR``, and read from there.
 
     Raises
     ------
@@ -289,7 +289,7 @@ def read_own(
         source=source,
         most_bytes=memory * 1e9,
     )
-    n_rows = len(rows)
+    n_rows: int = len(rows)
     damaged: dict[int, str] | None = None if strict else {}
     ids = texts = None
     if "example_id" in cells:
