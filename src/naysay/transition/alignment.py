@@ -83,7 +83,7 @@ def pool(
     if isinstance(transitions, TransitionMatrix):
         return transitions
     counted = annotator if isinstance(annotator, Mapping) else count_names(annotator)
-    names = sorted(counted)
+    names = sorted(name for name, count in counted.items() if count)
     used = [transitions[name] for name in names]
     if not used:
         return next(iter(transitions.values()))

@@ -289,7 +289,7 @@ def read_own(
         source=source,
         most_bytes=memory * 1e9,
     )
-    n_rows: int = len(rows)
+    n_rows = len(cast("Any", rows))
     damaged: dict[int, str] | None = None if strict else {}
     ids = texts = None
     if "example_id" in cells:
