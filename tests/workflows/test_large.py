@@ -246,3 +246,32 @@ def test_predictions_for_an_array_are_those_for_a_table(tmp_path):
         assert "must have 4 columns, as the data that the model was trained on" in done.output
         with pytest.raises(InvalidData, match="must have 4 columns"):
             read_features(tmp_path / source, read_own(tmp_path / "data.npz").recipe)
+
+
+@pytest.mark.parametrize("kind", ["annotators", "log"])
+def test_answers_of_any_kind_lead_to_the_results_of_data_in_memory(kind, frame, in_files, tmp_path):
+    rng = np.random.default_rng(0)
+    names = {"label": "not", "true_label": "is", "annotator": "who"}
+    frame = frame.assign(who=rng.choice(["ann", "bob"], size=len(frame)))
+    frame.loc[frame.index[::3], "not"] += "|a"  # several labels of an example
+    if kind == "log":
+        names = {"suggested": "asked", "accepted": "said", "ignore": ["not", "is", "who"]}
+        frame["asked"], frame["said"] = frame["not"].str[0], rng.choice(["yes", "no"], len(frame))
+    frame.iloc[:200].to_parquet(tmp_path / "0.parquet", index=False)
+    frame.iloc[200:].to_parquet(tmp_path / "1.parquet", index=False)
+    chosen = {"learner": "network", "epochs": 2, "allow_diagonal": True, "transition": None}
+    clf, report = fit_own(read_own(frame, **names), **chosen)
+    with in_files():
+        large = read_own(tmp_path, **names, memory=0)
+        other, other_report = fit_own(large, window=None, memory=0, **chosen)
+    assert find_pages(large.label) is not None
+    before, after = report.to_dict(), other_report.to_dict()
+    for facts in (before, after):
+        del facts["seconds"], facts["data"]
+    assert before == after
+    names.pop("ignore", None)
+    first = check_file(clf, frame, **names).to_dict()
+    with in_files():
+        second = check_file(other, tmp_path, **names, memory=0).to_dict()
+    assert first.pop("source") != second.pop("source")
+    assert first == second
