@@ -11,7 +11,7 @@ product with one factor for each answer. There are two kinds of answers:
   mistakes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -21,9 +21,12 @@ from numpy.typing import ArrayLike, NDArray
 from naysay._base.answers import CHOSEN, NO, YES, check_has_acceptances, read_accepted
 from naysay._base.checks import check_number, shorten
 from naysay._base.errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix
+from naysay._base.mapped import compute, find_rows, parts_of, take
 from naysay.transition import TransitionMatrix
 
 __all__ = ["Observations", "from_log", "log_likelihoods"]
+
+_ANSWERS = (CHOSEN, NO, YES)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -71,7 +74,9 @@ class Observations:
 
     def __post_init__(self) -> None:
         example, label = np.asarray(self.example), np.asarray(self.label)
-        annotator = None if self.annotator is None else np.asarray(self.annotator).astype(str)
+        annotator = (
+            None if self.annotator is None else np.asarray(self.annotator).astype(str, copy=False)
+        )
         accepted = None if self.accepted is None else np.asarray(self.accepted)
         offered = None if self.offered is None else _as_lists(self.offered)
         mistakes = np.asarray(self.mistakes, dtype=np.float64)
@@ -95,7 +100,7 @@ class Observations:
                 f"example must contain integers 0..{n_examples - 1}. "
                 f"Got {example.min()} to {example.max()}."
             )
-        if accepted is not None and not np.isin(accepted, (CHOSEN, NO, YES)).all():
+        if accepted is not None and not _all(accepted, lambda each: np.isin(each, _ANSWERS)):
             unknown = np.setdiff1d(accepted, (CHOSEN, NO, YES)).tolist()
             raise InvalidInput(
                 "accepted must contain 1 for yes, 0 for no and -1 for answers that chose a class. "
@@ -111,13 +116,13 @@ class Observations:
                     f"offered must contain at least 2 classes, and the one chosen. Answer {answer} "
                     f"chose {shorten([label.tolist()[answer]])} out of {shorten(list(listed))}."
                 )
-        if accepted is not None and (accepted == CHOSEN).all():
+        if accepted is not None and _all(accepted, lambda each: each == CHOSEN):
             accepted = None
         vars(self).update(  # the dataclass is frozen
             example=example.astype(np.int64, copy=False),
             label=label,
             annotator=annotator,
-            accepted=None if accepted is None else accepted.astype(np.int8),
+            accepted=None if accepted is None else accepted.astype(np.int8, copy=False),
             offered=offered,
             mistakes=mistakes if mistakes.ndim else float(mistakes),
             n_examples=n_examples,
@@ -183,9 +188,14 @@ class Observations:
 
     def select(self, answers: NDArray[Any]) -> Self:
         """Select answers, by a boolean array or by their numbers; the examples stay the same."""
+        answers = np.asarray(answers)
+        if answers.dtype == bool:
+            answers = np.flatnonzero(answers)
         columns = ("example", "label", "annotator", "accepted", "offered")
         chosen = {name: getattr(self, name) for name in columns}
-        chosen = {name: None if each is None else each[answers] for name, each in chosen.items()}
+        chosen = {
+            name: None if each is None else take(each, answers) for name, each in chosen.items()
+        }
         is_one = np.ndim(self.mistakes) == 0
         mistakes = self.mistakes if is_one else np.asarray(self.mistakes)[answers]
         return replace(self, **chosen, mistakes=mistakes)
@@ -197,12 +207,19 @@ class Observations:
 
     def __getitem__(self, examples: Any) -> Self:
         """Select the answers about some examples, given by their numbers, which count anew."""
-        chosen = np.arange(self.n_examples)[examples]
-        position = np.full(self.n_examples, -1)
-        position[chosen] = np.arange(len(chosen))
-        example = position[self.example]
-        kept = self.select(example >= 0)
-        return replace(kept, example=example[example >= 0], n_examples=len(chosen))
+        chosen: NDArray[Any] = examples if type(examples) is np.ndarray else np.zeros(())
+        if chosen.dtype.kind not in "iu" or chosen.ndim != 1 or chosen.min(initial=0) < 0:
+            chosen = np.arange(self.n_examples)[examples]
+        position = compute(self.example, self.n_examples, np.int64, lambda _: -1)
+        for part in parts_of(len(chosen)):
+            position[chosen[part]] = np.arange(part.start, part.stop)
+        kept = find_rows(
+            self.example, len(self.example), lambda part: position[self.example[part]] >= 0
+        )
+        example = compute(
+            kept, len(kept), np.int64, lambda part: position[self.example[kept[part]]]
+        )
+        return replace(self.select(kept), example=example, n_examples=len(chosen))
 
     @property
     def is_yes_no(self) -> NDArray[np.bool_]:
@@ -229,6 +246,11 @@ class Observations:
     def __repr__(self) -> str:
         by = "" if self.annotator is None else f" by {len(np.unique(self.annotator))} annotators"
         return f"Observations({len(self.example)} answers about {self.n_examples} examples{by})"
+
+
+def _all(values: NDArray[Any], check: Callable[[NDArray[Any]], NDArray[np.bool_]]) -> bool:
+    """Check all values, some at a time."""
+    return all(check(values[part]).all() for part in parts_of(len(values)))
 
 
 def _as_lists(offered: Any) -> NDArray[np.object_]:

@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 
 from naysay._base import mapped
+from naysay.classifier.trainer import _sorted_places
+from naysay.quality.wrong_labels import _largest_first
+from naysay.workflows.evaluation import one_of_each
 
 
 def test_small_arrays_are_in_memory_and_large_ones_in_a_file_that_vanishes(tmp_path, monkeypatch):
@@ -69,3 +72,38 @@ def test_rows_are_taken_with_the_pages_of_their_source_given_back_first(monkeypa
     before = mapped._file_bytes()
     assert mapped.take_rows(X, np.arange(10), most_bytes=0).sum() == 10
     assert mapped._file_bytes() < before - X.nbytes / 2
+
+
+def test_numbers_in_parts_are_those_of_numpy(monkeypatch):
+    monkeypatch.setattr(mapped, "_PART", 7)
+    monkeypatch.setattr(mapped, "_SMALL", 0)
+    rng = np.random.default_rng(0)
+    grown = mapped.Growing(np.int64, most_bytes=0)
+    parts = [rng.integers(-1, 4, size=n) for n in (5, 0, 30, 3)]
+    for part in parts:
+        grown.append(part)
+    values = grown.array
+    expected = np.concatenate(parts)
+    np.testing.assert_array_equal(values, expected)
+    rows = mapped.find_rows(values, len(values), lambda part: values[part] > 1)
+    np.testing.assert_array_equal(rows, np.flatnonzero(expected > 1))
+    np.testing.assert_array_equal(mapped.take(values, rows), expected[expected > 1])
+    assert all(mapped.find_pages(each) is not None for each in (values, rows))
+    counts = np.bincount(expected + 1, minlength=5)
+    np.testing.assert_array_equal(mapped.count_values(values, 4, least=-1), counts)
+    assert mapped.is_count(mapped.count_up(values, 20))
+    assert not mapped.is_sorted(values)
+    assert mapped.is_sorted(np.sort(expected))
+
+
+def test_answers_are_drawn_and_ranked_in_parts_as_at_once(monkeypatch):
+    rng = np.random.default_rng(0)
+    example = np.sort(rng.integers(50, size=200))
+    values = rng.integers(5, size=200) / 5
+    numbers = rng.permutation(50)
+    drawn, ranked = one_of_each(example, 0), np.argsort(-values, kind="stable")
+    monkeypatch.setattr(mapped, "_PART", 7)
+    np.testing.assert_array_equal(one_of_each(example, 0), drawn)
+    np.testing.assert_array_equal(_largest_first(values), ranked)
+    for each in (numbers, np.append(numbers, 3), example):
+        np.testing.assert_array_equal(_sorted_places(each), np.argsort(each, kind="stable"))

@@ -1,5 +1,8 @@
 """What losses are trained on: complementary labels and the true labels of anchors together."""
 
+from functools import partial
+
+import numpy as np
 import pytest
 import torch
 from sklearn.datasets import load_iris
@@ -7,8 +10,10 @@ from torch import nn
 
 from loss_cases import make_logits, make_transition, possible_labels
 from naysay import ComplementaryClassifier, TransitionMatrix
-from naysay.classifier.targets import MixedLabelLoss, pair_labels
+from naysay._base import mapped
+from naysay.classifier.targets import MixedLabelLoss, log_evidence, make_targets, pair_labels
 from naysay.methods import METHODS, Method, Setting
+from naysay.observations import Observations
 
 Q = make_transition("without zeros", 5)
 
@@ -67,3 +72,24 @@ def test_a_method_may_have_a_module_of_another_package_as_its_loss(tmp_path):
     clf.save(tmp_path / "model")
     loaded = ComplementaryClassifier.load(tmp_path / "model")
     assert (loaded.predict(X) == clf.predict(X)).all()
+
+
+def test_evidence_in_parts_is_that_of_all_answers_at_once(monkeypatch):
+    rng = np.random.default_rng(0)
+    example = np.sort(rng.integers(40, size=90))  # some have no answer
+    answers = Observations(
+        example=example,
+        label=rng.integers(3, size=90),
+        annotator=rng.choice(["a", "b"], size=90),
+        accepted=rng.choice([-1, 0, 1], size=90).astype(np.int8),
+        n_examples=40,
+    )
+    matrices = {"a": TransitionMatrix.uniform(3), "b": TransitionMatrix.with_zeros(3, 1, seed=0)}
+    setting = Setting(Q=matrices["a"], prior=None)
+    find = partial(make_targets, transitions=matrices, method=METHODS["forward"], setting=setting)
+    expected = log_evidence(answers, matrices, 0.01).astype(np.float32)
+    monkeypatch.setattr(mapped, "_PART", 7)
+    found = find(answers, mistakes=0.01)
+    np.testing.assert_array_equal(found.values, expected)
+    order = rng.permutation(90)
+    np.testing.assert_array_equal(find(answers.select(order), mistakes=0.01).values, expected)

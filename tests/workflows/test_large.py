@@ -4,6 +4,7 @@ import json
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from threading import Event
 
 import numpy as np
@@ -16,10 +17,11 @@ from sklearn.datasets import load_digits
 from typer.testing import CliRunner
 
 from naysay import ComplementaryClassifier, InvalidData, InvalidInput, TransitionMatrix
+from naysay._base import mapped
 from naysay._base.mapped import find_pages
 from naysay.classifier import learner, transition_estimate
 from naysay.cli import app
-from naysay.datasets.own import read_features, read_own
+from naysay.datasets.own import partitions, read_features, read_own
 from naysay.workflows import predict
 from naysay.workflows.check import check_file
 from naysay.workflows.estimate import estimate_own
@@ -61,13 +63,33 @@ def model(folder, tmp_path_factory):
     return path
 
 
-def test_fit_and_check_are_those_of_data_in_memory_for_the_same_order(folder, whole):
-    small, large = read_own(whole, **NAMED), read_own(folder, **NAMED, memory=0)
-    assert find_pages(large.X) is not None
+@pytest.fixture
+def in_files(monkeypatch):
+    """Put arrays with an entry for each row into files, however few rows there are."""
+
+    @contextmanager
+    def patched():
+        with monkeypatch.context() as patch:
+            patch.setattr(mapped, "_SMALL", 0)
+            patch.setattr(mapped, "_PART", 50)
+            patch.setattr(partitions, "_ROWS", 40)
+            yield
+
+    return patched
+
+
+def test_fit_and_check_are_those_of_data_in_memory_for_the_same_order(folder, whole, in_files):
+    small = read_own(whole, **NAMED)
+    with in_files():
+        large = read_own(folder, **NAMED, memory=0)
+    for array in (large.X, large.example, large.label, large.true_labels, large.row):
+        assert find_pages(array) is not None
     orders = {}
     for window in (None, 64):
         clf, report = fit_own(small, window=window, **QUICK)
-        other, other_report = fit_own(large, window=window, memory=0, **QUICK)
+        with in_files():
+            other, other_report = fit_own(large, window=window, memory=0, **QUICK)
+        assert find_pages(other_report.wrong_answers.indices) is not None
         orders[window] = clf.predict_proba(small.X)
         np.testing.assert_array_equal(orders[window], other.predict_proba(large.X))
         before, after = report.to_dict(), other_report.to_dict()
@@ -77,21 +99,21 @@ def test_fit_and_check_are_those_of_data_in_memory_for_the_same_order(folder, wh
     assert not np.array_equal(*orders.values())
     windowed, _ = fit_own(large, memory=64 * 40 / 1e9, **QUICK)  # GB: 64 rows of 10 numbers
     np.testing.assert_array_equal(windowed.predict_proba(small.X), orders[64])
-    first, second = (
-        check_file(clf, data, **NAMED, **more).to_dict()
-        for data, more in ((whole, {}), (folder, {"memory": 0}))
-    )
+    first = check_file(clf, whole, **NAMED).to_dict()
+    with in_files():
+        second = check_file(clf, folder, **NAMED, memory=0).to_dict()
     assert first.pop("source") != second.pop("source")
     assert first == second
 
 
-def test_the_matrix_is_that_of_data_in_memory(folder, whole, monkeypatch):
+def test_the_matrix_is_that_of_data_in_memory(folder, whole, in_files, monkeypatch):
     for name, size in (("_MOST", 250), ("_SAMPLE", 250), ("_LEAST_SAMPLE", 50)):
         monkeypatch.setattr(learner, name, size)
     monkeypatch.setattr(transition_estimate, "_MOST_REFINED", 300)
-    small, large = read_own(whole, **NAMED), read_own(folder, **NAMED, memory=0)
-    first = estimate_own(small, epochs=2)
-    second = estimate_own(large, epochs=2, window=None, memory=0)
+    first = estimate_own(read_own(whole, **NAMED), epochs=2)
+    with in_files():
+        large = read_own(folder, **NAMED, memory=0)
+        second = estimate_own(large, epochs=2, window=None, memory=0)
     assert first.to_dict() == second.to_dict()
     assert first.to_dict()["refined_on"] == first.agreement.n_labels == 300
 
@@ -224,3 +246,32 @@ def test_predictions_for_an_array_are_those_for_a_table(tmp_path):
         assert "must have 4 columns, as the data that the model was trained on" in done.output
         with pytest.raises(InvalidData, match="must have 4 columns"):
             read_features(tmp_path / source, read_own(tmp_path / "data.npz").recipe)
+
+
+@pytest.mark.parametrize("kind", ["annotators", "log"])
+def test_answers_of_any_kind_lead_to_the_results_of_data_in_memory(kind, frame, in_files, tmp_path):
+    rng = np.random.default_rng(0)
+    names = {"label": "not", "true_label": "is", "annotator": "who"}
+    frame = frame.assign(who=rng.choice(["ann", "bob"], size=len(frame)))
+    frame.loc[frame.index[::3], "not"] += "|a"  # several labels of an example
+    if kind == "log":
+        names = {"suggested": "asked", "accepted": "said", "ignore": ["not", "is", "who"]}
+        frame["asked"], frame["said"] = frame["not"].str[0], rng.choice(["yes", "no"], len(frame))
+    frame.iloc[:200].to_parquet(tmp_path / "0.parquet", index=False)
+    frame.iloc[200:].to_parquet(tmp_path / "1.parquet", index=False)
+    chosen = {"learner": "network", "epochs": 2, "allow_diagonal": True, "transition": None}
+    clf, report = fit_own(read_own(frame, **names), **chosen)
+    with in_files():
+        large = read_own(tmp_path, **names, memory=0)
+        other, other_report = fit_own(large, window=None, memory=0, **chosen)
+    assert find_pages(large.label) is not None
+    before, after = report.to_dict(), other_report.to_dict()
+    for facts in (before, after):
+        del facts["seconds"], facts["data"]
+    assert before == after
+    names.pop("ignore", None)
+    first = check_file(clf, frame, **names).to_dict()
+    with in_files():
+        second = check_file(other, tmp_path, **names, memory=0).to_dict()
+    assert first.pop("source") != second.pop("source")
+    assert first == second

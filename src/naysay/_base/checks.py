@@ -155,8 +155,8 @@ def check_label_indices(
             f"{name} must be integers 0..{len(classes) - 1} or class names. "
             f"Got {array.dtype} of shape {array.shape}. Whole numbers: pass {name}.astype(int)."
         )
-    outside = (array < 0) | (array >= len(classes))
-    if outside.any():
+    if array.min() < 0 or array.max() >= len(classes):
+        outside = (array < 0) | (array >= len(classes))
         raise InvalidLabels(
             f"{name} must be integers 0..{len(classes) - 1}. Got {array[outside].flat[0]}, and "
             f"{int(outside.sum())} of {array.size} labels are out of range."

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from naysay._base.mapped import compute, find_rows
 from naysay.observations import Observations
 
 
@@ -35,10 +36,11 @@ class Anchors(NamedTuple):
 
     def count_pairs(self, answers: Observations, n_classes: int) -> NDArray[np.int64]:
         """Count how often each label (column) was given to anchors of each class (row)."""
-        true = np.full(answers.n_examples, -1)
+        example = answers.example
+        true = compute(example, answers.n_examples, np.int64, lambda _: -1)
         is_example = self.row >= 0
         true[self.row[is_example]] = self.y[is_example]
-        is_pair = true[answers.example] >= 0
+        pairs = find_rows(example, len(example), lambda part: true[example[part]] >= 0)
         counts = np.zeros((n_classes, n_classes), dtype=np.int64)
-        np.add.at(counts, (true[answers.example[is_pair]], answers.label[is_pair]), 1)
+        np.add.at(counts, (true[example[pairs]], answers.label[pairs]), 1)
         return counts

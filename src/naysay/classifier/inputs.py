@@ -17,6 +17,7 @@ from sklearn.utils.validation import (
 
 from naysay._base.checks import check_label_indices, shorten
 from naysay._base.errors import InvalidInput, InvalidLabels, NoAnchorPoints
+from naysay._base.mapped import compute, find_rows
 from naysay.classifier.anchor_folds import Anchors
 from naysay.observations import Observations
 from naysay.transition import TransitionMatrix, as_transition_matrix
@@ -69,7 +70,7 @@ def read_labels(
         if classes is None:  # it warns if most labels differ, as they may with given classes
             check_classification_targets(y.label)
         offered = [each for each in y.offered if each is not None] if y.offered is not None else []
-        named = np.concatenate([y.label, *offered])
+        named = np.concatenate([y.label, *offered]) if offered else y.label
         found = _check_classes(_find_classes(named, Q) if classes is None else classes)
         indices = _encode(named, found, name="y")
         labels = replace(
@@ -153,10 +154,10 @@ def gather_anchors(
     """
     if anchors_are not in ("random", "picked"):
         raise InvalidInput(f"anchors_are must be 'random' or 'picked'. Got {anchors_are!r}.")
-    known = np.full(len(X), -1)
+    rows, known = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     if true_labels is not None:
         known = read_known_classes(true_labels, len(X), classes)
-    rows = np.flatnonzero(known >= 0)
+        rows = find_rows(known, len(known), lambda part: known[part] >= 0)
     parts = [(as_inputs(X[rows]), known[rows])]
     if anchors is not None:
         parts.append(
@@ -205,21 +206,22 @@ def read_known_classes(
             f"None or -1 where the class is not known. Got shape {labels.shape}."
         )
     gap = -1 if -1 not in classes.tolist() else None  # what a missing class is beside NaN and None
-    if labels.dtype.kind in "iuf":
-        is_known = ~np.isnan(labels) & (gap is None or labels != gap)
-    else:
-        every = labels.tolist()
-        is_known = np.array(
-            [each is not None and each == each != gap for each in every], dtype=bool
-        )
-    known = np.full(n_examples, -1)
-    if is_known.any():
-        given = labels[is_known]
+
+    def is_known(part: slice) -> NDArray[np.bool_]:
+        if labels.dtype.kind in "iuf":
+            return ~np.isnan(labels[part]) & (gap is None or labels[part] != gap)
+        every = labels[part].tolist()
+        return np.array([each is not None and each == each != gap for each in every], dtype=bool)
+
+    rows = find_rows(labels, n_examples, is_known)
+    known = compute(labels, n_examples, np.int64, lambda _: -1)
+    if len(rows):
+        given = labels[rows]
         if np.issubdtype(given.dtype, np.floating) and not np.issubdtype(
             classes.dtype, np.floating
         ):
             given = given.astype(np.int64)  # integers became floats to make room for NaN
-        known[is_known] = _encode(np.array(given.tolist()), classes, name="true_labels")
+        known[rows] = _encode(np.array(given.tolist()), classes, name="true_labels")
     return known
 
 

@@ -16,6 +16,7 @@ from torch.nn.functional import cross_entropy
 
 from naysay import training
 from naysay._base.errors import InvalidInput
+from naysay._base.mapped import compute, count_up, find_rows, parts_of, take
 from naysay.classifier import candidates as kinds
 from naysay.classifier.anchor_folds import Anchors
 from naysay.classifier.candidates import Candidate
@@ -109,14 +110,17 @@ class Pool:
         rng = np.random.default_rng(seed)
         most = _MOST_WORK // (n_classes * (X.shape[1] + 100))
         self.is_sample = len(X) > max(_LEAST_SAMPLE, min(_MOST, most))
-        self.chosen, self.kept = np.arange(len(X)), np.zeros(0, dtype=np.int64)
+        self.chosen, self.kept = count_up(labels.example, len(X)), np.zeros(0, dtype=np.int64)
         if anchors is not None:
             self.kept = np.arange(len(anchors.y))
         if self.is_sample:
             size = min(2 * len(X) // 3, max(_LEAST_SAMPLE, min(_SAMPLE, most)))
             self.kept = np.sort(rng.permutation(self.kept)[: size // 2])
             first = np.zeros(0, dtype=np.int64) if anchors is None else anchors.row[self.kept]
-            order = np.concatenate([first[first >= 0], rng.permutation(len(X))])
+            rng.shuffle(self.chosen)
+            first = first[first >= 0]
+            # at most so many are among the first already
+            order = np.concatenate([first, self.chosen[: size + len(first)]])
             _, places = np.unique(order, return_index=True)
             self.chosen = np.sort(order[np.sort(places)[:size]])
         X = X[self.chosen].astype(np.float32)
@@ -140,15 +144,25 @@ class Pool:
 
         Those that are predicted come first, to be compared with these predictions.
         """
-        is_other = np.bincount(self.all_labels.example, minlength=len(self.table)) > 0
+        like, n = self.all_labels.example, len(self.table)
+        is_other = compute(like, n, bool, lambda _: False)
+        for part in parts_of(len(like)):
+            is_other[like[part]] = True
         is_other[self.chosen] = False
         if self.anchors is not None:
             is_other[self.anchors.row[self.anchors.row >= 0]] = False
-        others = np.random.default_rng(self.seed).permutation(np.flatnonzero(is_other))
+        others = find_rows(like, n, is_other.__getitem__)
+        np.random.default_rng(self.seed).shuffle(others)
         if self.predicted is None:
             return others
-        is_predicted = np.isin(others, self.predicted)
-        return np.concatenate([others[is_predicted], others[~is_predicted]])
+        is_predicted = compute(like, n, bool, lambda _: False)
+        is_predicted[self.predicted] = True
+        first = find_rows(like, len(others), lambda part: is_predicted[others[part]])
+        rest = find_rows(like, len(others), lambda part: ~is_predicted[others[part]])
+        found = count_up(others, len(others))
+        found[: len(first)] = take(others, first)
+        found[len(first) :] = take(others, rest)
+        return found
 
     def find_evidence(
         self, transitions: Transitions | None, *, mistakes: float, with_anchors: bool = True
@@ -373,10 +387,11 @@ def _learn_from_all(
     history: list[dict[str, float]] = []
     probs = []
     for number, fold in enumerate(folds):
-        is_held_out = np.zeros(n, dtype=bool)
+        is_held_out = compute(others, n, bool, lambda _: False)
         is_held_out[fold] = True
         seed = int(trainer.random.randint(2**31 - 1))
-        rows = np.random.default_rng(seed).permutation(np.flatnonzero(~is_held_out))
+        rows = find_rows(others, n, lambda part, held_out=is_held_out: ~held_out[part])
+        np.random.default_rng(seed).shuffle(rows)
         rows = np.sort(rows[: _STEPS * options.batch_size])
         likelihood = find_likelihood(pool.all_labels[rows], transitions, trainer.mistakes)
         posterior = normalised(kinds.predict(learned.network, pool.table[rows]) * likelihood)

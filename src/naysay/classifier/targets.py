@@ -5,6 +5,7 @@ matrices of their own, become a likelihood over the classes, a set of excluded c
 training row for each answer, depending on the method.
 """
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -15,7 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import nll_loss
 
-from naysay._base.errors import InvalidInput
+from naysay._base.errors import InvalidInput, InvalidLabels
+from naysay._base.mapped import compute, count_up, is_count, is_sorted, parts_of
 from naysay.estimation import class_prior
 from naysay.losses import PriorMatching
 from naysay.losses.protocol import LossWrapper, TrainingLoss
@@ -55,15 +57,15 @@ def make_targets(
     Methods that learn from likelihoods allow for a rate of `mistakes`, see `allow_mistakes`.
     """
     check_accepted(method, answers)
-    examples = np.arange(answers.n_examples)
     n_classes = setting.Q.n_classes
-    is_single = (np.bincount(answers.example, minlength=answers.n_examples) == 1).all()
+    is_single = _have_one_each(answers)
     by_annotator = not isinstance(transitions, TransitionMatrix)
     is_single &= answers.are_labels
     if method.make_evidence_loss is not None and (by_annotator or not is_single):
-        values = log_evidence(answers, transitions, mistakes).astype(np.float32)
+        values = _evidence_in_parts(answers, transitions, mistakes, n_classes)
         certain = np.where(np.eye(n_classes, dtype=bool), np.float32(0), np.float32(-np.inf))
-        return Targets(examples, values, certain, method.make_evidence_loss())
+        example = count_up(answers.example, len(values))
+        return Targets(example, values, certain, method.make_evidence_loss())
     if by_annotator:
         raise InvalidInput(
             f"Method {method.name!r} cannot use a matrix for each annotator. Use 'forward', "
@@ -73,10 +75,17 @@ def make_targets(
         setting = replace(setting, Q=allow_mistakes(setting.Q, mistakes))
     loss = method.make_loss(setting)
     if method.takes_several and not is_single:
-        ruled_out = np.zeros((len(examples), n_classes), dtype=bool)
+        ruled_out = np.zeros((answers.n_examples, n_classes), dtype=bool)
         ruled_out[answers.example, answers.label] = True
-        return Targets(examples, ruled_out, ~np.eye(n_classes, dtype=bool), loss)
+        return Targets(np.arange(len(ruled_out)), ruled_out, ~np.eye(n_classes, dtype=bool), loss)
     return Targets(answers.example, answers.label, None, loss)
+
+
+def _have_one_each(answers: Observations) -> bool:
+    """Check whether there is one answer about each example."""
+    if len(answers.example) != answers.n_examples:
+        return False
+    return is_count(answers.example) or bool((np.bincount(answers.example) == 1).all())
 
 
 def check_accepted(method: Method, answers: Observations) -> None:
@@ -116,6 +125,27 @@ def log_evidence(
         transitions = allow_mistakes(transitions, mistakes)
     least = np.maximum(answers.mistakes, mistakes)
     return log_likelihoods(replace(answers, mistakes=least), transitions)
+
+
+def _evidence_in_parts(
+    answers: Observations, transitions: Transitions, mistakes: float, n_classes: int
+) -> NDArray[np.float32]:
+    """Compute the evidence in float32, some examples at a time if answers are in their order."""
+    example = answers.example
+    if not is_sorted(example):
+        return log_evidence(answers, transitions, mistakes).astype(np.float32)
+
+    def evidence(part: slice) -> NDArray[np.float64]:
+        about = np.arange(*np.searchsorted(example, (part.start, part.stop)))
+        chosen = answers.select(about)
+        shifted = chosen.example - part.start
+        chosen = replace(chosen, example=shifted, n_examples=part.stop - part.start)
+        return log_evidence(chosen, transitions, mistakes)
+
+    with contextlib.suppress(InvalidLabels):  # the error about all examples counts them
+        shape = (n_classes,)
+        return compute(example, answers.n_examples, np.float32, evidence, shape=shape)
+    return log_evidence(answers, transitions, mistakes).astype(np.float32)
 
 
 class RobustHeldOut(LossWrapper):
@@ -261,9 +291,17 @@ class WeightedLoss(LossWrapper):
         return (values[: len(kept)] * kept).sum() / kept.sum()
 
 
-def pair_labels(comp_labels: Tensor, true_labels: Tensor) -> Tensor:
-    """Make pairs (complementary label, true label) for two sets; -100 is a missing label."""
-    pairs = comp_labels.new_full((len(comp_labels) + len(true_labels), 2), _IGNORED)
-    pairs[: len(comp_labels), 0] = comp_labels
-    pairs[len(comp_labels) :, 1] = true_labels
-    return pairs
+def pair_labels(
+    comp_labels: Tensor, true_labels: Tensor, *, like: NDArray[Any] | None = None
+) -> Tensor:
+    """Make pairs (complementary label, true label) for two sets; -100 is a missing label.
+
+    In the memory of the host they are in a file if `like` is in one.
+    """
+    n, n_all = len(comp_labels), len(comp_labels) + len(true_labels)
+    like = np.zeros(0) if like is None else like
+    pairs = torch.from_numpy(compute(like, n_all, np.int64, lambda _: _IGNORED, shape=(2,)))
+    for part in parts_of(n):
+        pairs[part, 0] = comp_labels[part].cpu()
+    pairs[n:, 1] = true_labels.cpu()
+    return pairs.to(comp_labels.device)

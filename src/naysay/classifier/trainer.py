@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from naysay import training
 from naysay._base.checks import check_count, check_number
 from naysay._base.errors import InvalidInput, InvalidTransitionMatrix
+from naysay._base.mapped import compute, count_up, find_rows, is_sorted, parts_of, take
 from naysay._base.progress import epoch_bar
 from naysay.classifier.anchor_folds import Anchors
 from naysay.classifier.inputs import TrainingData, as_inputs
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 _MOST_CLASSES = 1000  # matrices of more classes are not inverted
 _WORST_CONDITION = 1e3  # condition number of Q above which the estimate is mostly noise
 _SAMPLE = (10_000, 2**23)  # most examples, and most values, in the sample to standardise by
+_MOST_HELD_OUT = 100_000  # examples, which are predicted together after each epoch
 _SHARE_OF_GPU = 0.5  # share of its free memory that inputs may take; larger inputs are streamed
 
 
@@ -61,14 +63,18 @@ class Trainer:
         self, example: NDArray[np.int64], values: NDArray[Any]
     ) -> tuple[Examples, Examples | None]:
         """Split targets by their examples into training and held-out ones, in random order."""
-        by_position = np.argsort(self.order[example], kind="stable")
-        if self.options.window is not None:  # neighbours in the file stay neighbours
-            by_position = np.argsort(example, kind="stable")
-        held_out = self.is_held_out[example[by_position]]
-        trained, others = (
-            self.pick(example[part], values[part])
-            for part in (by_position[~held_out], by_position[held_out])
-        )
+        if self.options.window is None:
+            by_position = _sorted_places(take(self.order, example))
+        else:  # neighbours in the file stay neighbours
+            by_position = _sorted_places(example)
+
+        def is_trained(part: slice) -> NDArray[np.bool_]:
+            return ~self.is_held_out[example[by_position[part]]]
+
+        n, chosen = len(example), list[NDArray[np.int64]]()
+        for which in (is_trained, lambda part: ~is_trained(part)):
+            chosen.append(take(by_position, find_rows(example, n, which)))
+        trained, others = (self.pick(take(example, part), take(values, part)) for part in chosen)
         if not len(trained):
             raise InvalidInput(
                 f"validation_fraction must leave examples to train on; all {len(others)} labels "
@@ -105,15 +111,21 @@ class Trainer:
         X = np.repeat(anchors.X, self.anchor_repeats, axis=0)
         true = np.repeat(anchors.y, self.anchor_repeats)
         if targets.of_true_class is None:
-            labels = pair_labels(examples.labels, torch.as_tensor(true, device=self.device))
+            known = torch.as_tensor(true, device=self.device)
+            labels = pair_labels(examples.labels, known, like=targets.example)
             loss = MixedLabelLoss(loss)
         else:
             of_true = torch.as_tensor(targets.of_true_class[true], device=self.device)
             labels = torch.cat([examples.labels, of_true])
         others = torch.as_tensor(X, device=self.inputs.device)
-        rows = len(self.inputs) + torch.arange(len(X), device=self.inputs.device)
         assert examples.rows is not None  # those of `pick` have rows
-        return Examples(self.inputs, labels, torch.cat([examples.rows, rows]), others), loss
+        known, n = examples.rows.numpy(force=True), len(examples)
+        rows = count_up(targets.example, n + len(X))
+        rows[n:] += len(self.inputs) - n
+        for part in parts_of(n):
+            rows[part] = known[part]
+        rows = torch.as_tensor(rows, device=self.inputs.device)
+        return Examples(self.inputs, labels, rows, others), loss
 
     def train(
         self,
@@ -225,11 +237,17 @@ def make_trainer(
     if not isinstance(clf.learn_from_anchors, bool):
         check_count(clf.learn_from_anchors, "learn_from_anchors", least=0)
     random = check_random_state(clf.random_state)
-    order = np.argsort(random.permutation(len(data.X)))
+    like, n = data.labels.example, len(data.X)
+    drawn = count_up(like, n)
+    random.shuffle(drawn)
+    order = compute(like, n, np.int64, lambda _: 0)
+    for part in parts_of(n):
+        order[drawn[part]] = np.arange(part.start, part.stop)
+    n_held_out = min(round(clf.validation_fraction * n), _MOST_HELD_OUT)
     return Trainer(
         inputs=place(as_inputs(data.X), device),
         order=order,
-        is_held_out=order < round(clf.validation_fraction * len(data.X)),
+        is_held_out=compute(like, n, bool, lambda part: order[part] < n_held_out),
         options=replace(options, bfloat16=wants_bfloat16(clf.bfloat16, data.X, device)),
         device=device,
         random=random,
@@ -270,6 +288,20 @@ def make_network(
         # Augmented, as in training: shifted images vary in pixels that are otherwise constant.
         made.standardise(of_each_view(augment, 1)[0](sample.float()).cpu())
     return made, augment
+
+
+def _sorted_places(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Find where the numbers, in ascending order, are, as a stable `numpy.argsort` does.
+
+    In parts, if the numbers are sorted already, or all differ.
+    """
+    if is_sorted(numbers):
+        return count_up(numbers, len(numbers))
+    place = compute(numbers, int(numbers.max()) + 1, np.int64, lambda _: -1)
+    for part in parts_of(len(numbers)):
+        place[numbers[part]] = np.arange(part.start, part.stop)
+    found = find_rows(place, len(place), lambda part: place[part] >= 0)
+    return take(place, found) if len(found) == len(numbers) else np.argsort(numbers, kind="stable")
 
 
 def _numbered(examples: Examples) -> Examples:

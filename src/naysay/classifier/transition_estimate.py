@@ -26,6 +26,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from naysay._base.checks import check_anchor_counts, shorten
+from naysay._base.mapped import compute, find_rows, parts_of, take
 from naysay.classifier.anchor_folds import Anchors
 from naysay.classifier.learner import Pool
 from naysay.classifier.targets import RobustHeldOut, add_prior_matching, make_targets
@@ -159,8 +160,9 @@ def estimate_transition(
     network, _ = equal.train(cross_entropy, trained, held_out, "estimating Q")
     single = None  # held-out labels one by one, where `held_out` has their shares
     if held_out is not None:
-        is_held_out = trainer.is_held_out[answers.example]
-        single = trainer.pick(answers.example[is_held_out], answers.label[is_held_out])
+        example = answers.example
+        chosen = find_rows(example, len(example), lambda part: trainer.is_held_out[example[part]])
+        single = trainer.pick(take(example, chosen), take(answers.label, chosen))
     at_anchors = predict_labels(trainer, network, anchors.X, single)
     seed = int(trainer.random.randint(2**31 - 1)) if refining else 0
     by_anchors: Callable[[], Predicted] | None = None
@@ -199,8 +201,15 @@ def _choose_examples(answers: Observations, order: NDArray[np.int64]) -> NDArray
     """
     if len(order) <= _MOST_REFINED:
         return None
-    is_silent = np.bincount(answers.example, minlength=len(order)) == 0
-    return np.sort(np.argsort(order + len(order) * is_silent)[:_MOST_REFINED])
+    n, example = len(order), answers.example
+    is_silent = compute(example, n, bool, lambda _: True)
+    for part in parts_of(len(example)):
+        is_silent[example[part]] = False
+    place = compute(example, 2 * n, np.int64, lambda _: -1)
+    for part in parts_of(n):
+        place[order[part] + n * is_silent[part]] = np.arange(part.start, part.stop)
+    first = find_rows(place, len(place), lambda part: place[part] >= 0)[:_MOST_REFINED]
+    return np.sort(place[first])
 
 
 def estimate_from_predictions(
@@ -482,7 +491,10 @@ def _label_shares(
     answers: Observations, n_classes: int
 ) -> tuple[NDArray[np.int64], NDArray[np.generic]]:
     """List examples and their labels, or the shares of labels where examples have several."""
-    if np.bincount(answers.example).max(initial=0) <= 1:
+    overlapping = (slice(part.start, part.stop + 1) for part in parts_of(len(answers.example)))
+    if all((np.diff(answers.example[part]) > 0).all() for part in overlapping) or (
+        np.bincount(answers.example).max(initial=0) <= 1
+    ):
         return answers.example, answers.label
     counts = np.zeros((answers.n_examples, n_classes), dtype=np.float32)
     np.add.at(counts, (answers.example, answers.label), 1)

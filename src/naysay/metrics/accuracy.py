@@ -254,6 +254,7 @@ class Sample:
         self.inverses = None if Q_samples is None else invert_samples(Q_samples, n_classes)
         self.labels, self.predicted, self.example = labels, predicted, None
         self.counts = joint_counts(labels, predicted, n_classes)  # (label, prediction)
+        self.n_predicted = self.counts.sum(axis=0)
         if examples is not None:
             names, self.example = np.unique(np.asarray(examples), return_inverse=True)
             if self.example.shape != labels.shape:
@@ -318,7 +319,7 @@ class Sample:
 
     def _n_labels(self, used: NDArray[np.bool_]) -> int:
         """Count the labels of examples that are predicted as one of the classes `used`."""
-        return int(used[self.predicted].sum())
+        return int(self.n_predicted[used].sum())
 
     def _effective_number(
         self, used: NDArray[np.bool_], n: float, mean: float, variance: float

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,13 @@ from scipy.sparse import csr_array
 from naysay._base.checks import check_label_indices, check_number, check_probabilities, row_slices
 from naysay._base.errors import InvalidInput
 from naysay._base.frames import make_frame
+from naysay._base.mapped import compute, count_values, find_rows, parts_of, take
 from naysay.estimation.mixture import Probs
 from naysay.observations import Observations
 from naysay.quality.wrong_labels import AnnotatorModel, calibrate_by_labels
 from naysay.transition import TransitionMatrix, as_transition_matrix
 from naysay.transition.algebra import Floats
+from naysay.transition.alignment import count_names
 
 _MAX_STEPS = 20  # EM steps
 _MANY_CLASSES, _FEWER_STEPS = 200, 6  # with more classes, steps take long and change less
@@ -182,17 +185,21 @@ def annotators(
             f"probs must have one row per example, {observations.n_examples}. Got {len(array)}."
         )
     indices = check_label_indices(observations.label, matrix.classes, name="label")
-    names, codes = np.unique(observations.annotator, return_inverse=True)
+    who, m = observations.annotator, len(indices)
+    names = np.array(sorted(count_names(who)))
+    codes = compute(
+        indices, m, np.int64, lambda part: np.searchsorted(names, who[part]).astype(np.int64)
+    )
     start = np.asarray(matrix)
     if allow_diagonal and not start.diagonal().any():
         start = (1 - _INITIAL_ERROR_RATE) * start + _INITIAL_ERROR_RATE * np.eye(matrix.n_classes)
     first = np.ascontiguousarray(start.T, dtype=array.dtype)
-    order = np.lexsort((observations.example, indices))
-    every = _Answers(array, observations.example[order], indices[order])
-    order = order[np.argsort(codes[order], kind="stable")]
-    ends = np.cumsum(np.bincount(codes))[:-1]
+    shape = array.shape
+    every = _Answers(array, *_sort_answers(observations.example, indices, shape))
+    example, label = _sort_answers(observations.example, indices, shape, codes)
+    ends = np.cumsum(count_values(codes, len(names))).tolist()
     of_each = [
-        _Answers(array, observations.example[part], indices[part]) for part in np.split(order, ends)
+        _Answers(array, example[start:end], label[start:end]) for start, end in pairwise([0, *ends])
     ]
     with ThreadPoolExecutor(min(_MAX_THREADS, os.cpu_count() or 1)) as pool:
         if matrix.n_classes <= _MANY_CLASSES and start.diagonal().any():
@@ -219,6 +226,30 @@ def annotators(
 
 
 # Matrices are transposed from here on, with the labels in rows: an answer needs one column of Q.
+
+
+def _sort_answers(
+    example: NDArray[np.int64],
+    label: NDArray[np.int64],
+    shape: tuple[int, ...],
+    codes: NDArray[np.int64] | None = None,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Sort examples and labels by the codes of annotators, if given, by label and by example.
+
+    The shape is that of the probabilities: examples and classes.
+    """
+    (n, n_classes), m = shape, len(label)
+
+    def number(part: slice) -> NDArray[np.int64]:
+        of_annotator = 0 if codes is None else codes[part] * n_classes
+        return (of_annotator + label[part]) * n + example[part]
+
+    numbers = compute(label, m, np.int64, number)
+    numbers.sort()  # where they are
+    return (
+        compute(label, m, np.int64, lambda part: numbers[part] % n),
+        compute(label, m, np.int64, lambda part: numbers[part] // n % n_classes),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -360,9 +391,11 @@ def _error_rate(
 
     low = 0.0 if is_likely(0.0) else _bisect(lambda e: not is_likely(e), 0.0, rate)
     high = 1.0 if is_likely(1.0) else _bisect(is_likely, rate, 1.0)
-    is_wrong = np.asarray(rate * wrong / (rate * wrong + (1 - rate) * correct))
-    n = len(wrong)
-    root = float(np.sqrt(((is_wrong - rate) ** 2).sum()))
+
+    def squares(wrong: Floats, correct: Floats) -> Floats:
+        return (rate * wrong / (rate * wrong + (1 - rate) * correct) - rate) ** 2
+
+    n, root = len(wrong), _sum(squares, wrong, correct) ** 0.5
     variance = rate * (1 - rate)
     smoothed = (n * rate + 1) / (n + 2)
     least = float(np.sqrt(smoothed * (1 - smoothed) / (n + 2)))
@@ -382,28 +415,35 @@ def _without_diagonal(counts: Probs) -> Probs:
 
 def _likelihoods(answers: _Answers, others: Probs) -> tuple[Floats, Floats]:
     """Compute the likelihood of each possible answer as a wrong and as a correct one."""
-    wrong, correct = np.empty((2, len(answers.label)))
+    like, n = answers.label, len(answers.label)
+    wrong, correct = (compute(like, n, np.float64, lambda _: 0) for _ in range(2))
     for each in answers.slices():
         rows, label = answers.rows(each), answers.label[each]
         wrong[each] = rows[np.arange(len(label)), label]
         correct[each] = np.einsum("ik,ik->i", rows, others[label])
-    is_possible = np.maximum(wrong, correct) > _IMPOSSIBLE
-    return wrong[is_possible], correct[is_possible]
+    possible = find_rows(like, n, lambda part: np.maximum(wrong[part], correct[part]) > _IMPOSSIBLE)
+    return (
+        (wrong, correct) if len(possible) == n else (take(wrong, possible), take(correct, possible))
+    )
+
+
+def _sum(term: Callable[[Floats, Floats], Floats], wrong: Floats, correct: Floats) -> float:
+    """Add the terms of all answers, some at a time."""
+    return sum(float(term(wrong[part], correct[part]).sum()) for part in parts_of(len(wrong)))
 
 
 def _most_likely_rate(wrong: Floats, correct: Floats) -> float:
     """Find where the log-likelihood, which is concave, has its maximum."""
 
     def increases(rate: float) -> bool:
-        slopes = (wrong - correct) / (rate * wrong + (1 - rate) * correct)
-        return float(slopes.sum()) > 0
+        return _sum(lambda w, c: (w - c) / (rate * w + (1 - rate) * c), wrong, correct) > 0
 
     return _bisect(increases, 0.0, 1.0)
 
 
 def _log_likelihood(wrong: Floats, correct: Floats, rate: float) -> float:
     with np.errstate(divide="ignore"):
-        return float(np.log(rate * wrong + (1 - rate) * correct).sum())
+        return _sum(lambda w, c: np.log(rate * w + (1 - rate) * c), wrong, correct)
 
 
 def _bisect(is_below: Callable[[float], bool], low: float, high: float) -> float:

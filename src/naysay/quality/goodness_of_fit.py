@@ -9,8 +9,9 @@ from scipy.special import chdtrc
 
 from naysay._base.checks import check_label_indices, check_seed
 from naysay._base.errors import InvalidLabels
+from naysay._base.mapped import find_rows, take
 from naysay.transition import TransitionMatrix, as_transition_matrix
-from naysay.transition.algebra import check_comp_labels
+from naysay.transition.algebra import check_comp_labels, joint_counts
 
 __all__ = ["Agreement", "check_matrix"]
 
@@ -144,8 +145,9 @@ def check_matrix(
                 f"{predicted.shape}."
             )
         group = rng.permutation(n_classes) % min(n_classes, _MAX_GROUPS)
+        by_class = joint_counts(labels, predicted, n_classes)
         counts = np.zeros((group.max() + 1, n_classes), dtype=np.int64)
-        np.add.at(counts, (group[predicted], labels), 1)
+        np.add.at(counts, group, by_class.T)
         counts = counts[counts.any(axis=1)]
         p_predictions = p_value_of_mixtures(counts, values, rng, samples, n_simulated)
     return Agreement(
@@ -167,10 +169,11 @@ def check_by_all_labels(
     or -1. The frequencies of labels do not need it.
     """
     found = check_matrix(labels, Q, **options)
-    seen = predicted >= 0
-    if not seen.any():
+    seen = find_rows(predicted, len(predicted), lambda part: predicted[part] >= 0)
+    if not len(seen):
         return found
-    by_prediction = check_matrix(labels[seen], Q, predictions=predicted[seen], **options)
+    predicted = take(predicted, seen)
+    by_prediction = check_matrix(take(labels, seen), Q, predictions=predicted, **options)
     return replace(found, p_predictions=by_prediction.p_predictions)
 
 

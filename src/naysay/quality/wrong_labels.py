@@ -12,6 +12,7 @@ from naysay._base.answers import CHOSEN, NO, YES
 from naysay._base.checks import check_count, check_probabilities, row_slices
 from naysay._base.errors import InvalidLabels, InvalidTransitionMatrix
 from naysay._base.frames import make_frame
+from naysay._base.mapped import compute, count_up, find_rows, parts_of, take
 from naysay.estimation import MistakeRate
 from naysay.estimation.mixture import Calibration, Probs
 from naysay.transition import TransitionMatrix, as_transition_matrix
@@ -67,7 +68,12 @@ class WrongLabels:
     @property
     def probably_wrong(self) -> NDArray[np.int64]:
         """Positions of the labels that are more likely wrong than correct, most probable first."""
-        return self.indices[self.probabilities > PROBABLE]
+        return self.indices[: self._n_above()]
+
+    def _n_above(self) -> int:
+        """Count the probabilities above the limit, which come first."""
+        probs = self.probabilities
+        return sum(int((probs[rows] > PROBABLE).sum()) for rows in parts_of(len(probs)))
 
     @property
     def n_expected(self) -> float:
@@ -104,7 +110,7 @@ class WrongLabels:
         n = len(self.indices)
         if self.unknown is not None:
             return f"How many of {n:,} labels are wrong is unknown: {self.unknown}."
-        n_bad = int((~self.keep).sum())
+        n_bad = self._n_above()
         low, high = self.n_expected_interval
         return (
             f"{n_bad:,} of {n:,} labels {'is' if n_bad == 1 else 'are'} more likely wrong than "
@@ -215,21 +221,30 @@ def rank_labels(
     trained on would overstate this. With `accepted`, some labels are suggestions that were accepted
     (1) or rejected (0), with a rate of `mistakes`.
     """
-    example = np.arange(len(labels)) if example is None else example
+    example = count_up(labels, len(labels)) if example is None else example
     distinct = {id(matrix): matrix for matrix in matrices}  # annotators often share one
     places = {key: place for place, key in enumerate(distinct)}
-    which = np.array([places[id(matrix)] for matrix in matrices], dtype=np.int32)[which]
+    of_matrix = np.array([places[id(matrix)] for matrix in matrices], dtype=np.int32)
+    numbers = which
+    which = compute(labels, len(labels), np.int32, lambda rows: of_matrix[numbers[rows]])
     split: list[_SplitMatrix | _Answer] = [
         _SplitMatrix.of(matrix, probs.dtype) for matrix in distinct.values()
     ]
     if accepted is not None:
-        which = np.where(accepted == CHOSEN, which, len(split) + accepted)
+        for rows in parts_of(len(labels)):
+            of_answer = len(split) + accepted[rows].astype(np.int32)
+            which[rows] = np.where(accepted[rows] == CHOSEN, which[rows], of_answer)
         split += [_Answer(mistakes, NO), _Answer(mistakes, YES)]
-    chosen = _at_most(np.arange(len(labels)) if held_out is None else np.flatnonzero(held_out))
+    chosen = _at_most(
+        count_up(labels, len(labels))
+        if held_out is None
+        else find_rows(labels, len(labels), held_out.__getitem__)
+    )
     weights, scales, shares_of_classes = _posterior(
         probs[example[chosen]], labels[chosen], split, which[chosen]
     )
-    wrong, counts = np.zeros(len(labels)), np.zeros(weights.shape)
+    wrong = compute(labels, len(labels), np.float64, lambda rows: 0)
+    counts = np.zeros(weights.shape)
     for rows in row_slices(len(labels), 64):  # some numbers for each label
         these = labels[rows], split, which[rows]
         for t in np.flatnonzero(weights.any(axis=(1, 2))):
@@ -244,20 +259,31 @@ def rank_labels(
                 wrong[rows] += weights[t, e, s] * each
                 counts[t, e, s] += each.sum()
     np.clip(wrong, 0, 1, out=wrong)
-    order = np.argsort(-wrong, kind="stable")
+    order = _largest_first(wrong)
     expected = wrong.sum()
-    variance = (weights * (counts - expected) ** 2).sum() + (wrong * (1 - wrong)).sum() / _WEIGHT
+    spread = sum(float((wrong[rows] * (1 - wrong[rows])).sum()) for rows in parts_of(len(wrong)))
+    variance = (weights * (counts - expected) ** 2).sum() + spread / _WEIGHT
     factor = np.exp(1.96 * np.sqrt(np.log1p(variance / max(expected, 1e-300) ** 2)))  # log-normal
     return WrongLabels(
         indices=order,
-        probabilities=wrong[order],
-        labels=labels[order],
+        probabilities=take(wrong, order),
+        labels=take(labels, order),
         classes=matrices[0].classes,
         n_expected_interval=(
             float(expected / factor),
             float(min(expected * factor, len(labels))),
         ),
     )
+
+
+def _largest_first(values: Floats) -> NDArray[np.int64]:
+    """Find the order of decreasing values, first come first of equal ones."""
+    # pairs as complex numbers, which are sorted by the first and then the second, where they are
+    pairs = compute(values, len(values), np.float64, lambda _: 0, shape=(2,))
+    for rows in parts_of(len(values)):
+        pairs[rows, 0], pairs[rows, 1] = -values[rows], np.arange(rows.start, rows.stop)
+    pairs.view(np.complex128).ravel().sort()
+    return compute(values, len(values), np.int64, lambda rows: pairs[rows, 1])
 
 
 def calibrate_by_labels(
@@ -273,16 +299,25 @@ def calibrate_by_labels(
     otherwise, errors of the model would seem right. Label i is about row ``example[i]`` of `probs`,
     and was given as ``models[which[i]]`` describes.
     """
-    chosen = _at_most(np.arange(len(labels)))
+    chosen = _at_most(count_up(labels, len(labels)))
     weights, _, _ = _posterior(probs[example[chosen]], labels[chosen], models, which[chosen])
     of_temperature = weights.sum(axis=(1, 2))
     temperature = float(np.exp(of_temperature @ np.log(_TEMPERATURES)))
     if temperature < 1 and of_temperature[_AS_GIVEN] > _IMPLAUSIBLE:
         temperature, weights = 1.0, weights[[_AS_GIVEN]] / of_temperature[_AS_GIVEN]
     share = float(weights.sum(axis=(0, 2)) @ _SHARES)
-    calibrated = Calibration(temperature)(probs)
-    mean = calibrated.mean(axis=0, dtype=np.float64).astype(probs.dtype)
-    return (1 - share) * calibrated + share * mean
+    calibration, n, shape = Calibration(temperature), len(probs), probs.shape[1:]
+    total = np.zeros(shape)
+    for part in parts_of(n):
+        total += calibration(probs[part]).sum(axis=0, dtype=np.float64)
+    mean = (total / n).astype(probs.dtype)
+    return compute(
+        labels,
+        n,
+        probs.dtype,
+        lambda part: (1 - share) * calibration(probs[part]) + share * mean,
+        shape=shape,
+    )
 
 
 def _at_most(rows: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from naysay._base.mapped import trim_pages
+from naysay._base.mapped import new_array, trim_pages
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -75,7 +75,8 @@ class Examples:
         A part has at most `most` examples and at most `numbers` values, or one example.
         """
         at_once = max(1, min(most, numbers // max(1, self.X[:1].numel())))
-        for part in torch.split(torch.arange(len(self)), at_once):
+        for start in range(0, max(1, len(self)), at_once):
+            part = torch.arange(start, min(start + at_once, len(self)))
             yield self.pick(self.rows_of(part)).to(self.device)
 
 
@@ -112,10 +113,19 @@ def epoch_order(n: int, total: int, seed: int, epoch: int, window: int | None = 
     """
     generator = torch.Generator().manual_seed(derive_seed(seed, epoch))
     if window is None or window >= n:
-        order = torch.randperm(n, generator=generator)
+        parts = iter([torch.randperm(n, generator=generator)])
     else:
-        order = torch.cat([*_windows(n, window, generator)])
-    return torch.cat([order] * (total // n) + [order[: total % n]])
+        parts = _windows(n, window, generator)
+    # as large as the data may be: in a file if it has more rows than are mixed at a time
+    most_bytes = np.inf if window is None else 8 * window
+    order = torch.as_tensor(new_array((total,), np.int64, most_bytes=most_bytes))
+    done = 0
+    for part in parts:
+        order[done : done + len(part)] = part[: max(0, total - done)]
+        done += len(part)
+    for start in range(n, total, n):  # some again
+        order[start : start + n] = order[: min(n, total - start)]
+    return order
 
 
 def _windows(n: int, window: int, generator: torch.Generator) -> Iterator[Tensor]:

@@ -12,6 +12,7 @@ from naysay._base.checks import (
     impossible_label,
 )
 from naysay._base.errors import InvalidLabels, InvalidTransitionMatrix
+from naysay._base.mapped import parts_of
 from naysay.transition.matrix import TransitionMatrix
 
 Floats = NDArray[np.float64]
@@ -50,7 +51,10 @@ def joint_counts(
     labels: NDArray[np.int64], predictions: NDArray[np.int64], n_classes: int
 ) -> NDArray[np.int64]:
     """Count how often label j occurs with prediction k, shape (n_classes, n_classes)."""
-    flat = np.bincount(labels * n_classes + predictions, minlength=n_classes**2)
+    flat = np.zeros(n_classes**2, dtype=np.int64)
+    for rows in parts_of(len(labels)):
+        cells = labels[rows] * n_classes + predictions[rows]
+        flat += np.bincount(cells, minlength=n_classes**2)
     return flat.reshape(n_classes, n_classes)
 
 

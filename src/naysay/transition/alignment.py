@@ -1,5 +1,6 @@
 """Put matrices in the order of the classes, and average those of several annotators."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidTransitionMatrix
+from naysay._base.mapped import parts_of
 from naysay.transition.matrix import TransitionMatrix
 
 Transitions = TransitionMatrix | Mapping[str, TransitionMatrix]  # for all, or by annotator
@@ -71,18 +73,35 @@ def _align_one(
     return TransitionMatrix(values, names, allow_diagonal=Q.allow_diagonal)
 
 
-def pool(annotator: NDArray[Any] | None, transitions: Transitions) -> TransitionMatrix:
-    """Average the matrices of annotators, weighted by the number of answers of each."""
+def pool(
+    annotator: NDArray[Any] | Mapping[str, int] | None, transitions: Transitions
+) -> TransitionMatrix:
+    """Average the matrices of annotators, weighted by the number of answers of each.
+
+    `annotator` has the annotator of each answer, or the number of answers of each annotator.
+    """
     if isinstance(transitions, TransitionMatrix):
         return transitions
-    names, counts = np.unique([] if annotator is None else annotator, return_counts=True)
-    used = [transitions[name] for name in names.tolist()]
+    counted = annotator if isinstance(annotator, Mapping) else count_names(annotator)
+    names = sorted(name for name, count in counted.items() if count)
+    used = [transitions[name] for name in names]
     if not used:
         return next(iter(transitions.values()))
+    counts = np.array([counted[name] for name in names])
     shares = counts / counts.sum()
     values = sum(share * np.asarray(Q) for share, Q in zip(shares, used, strict=True))
     may_err = any(Q.allow_diagonal for Q in used)
     return TransitionMatrix(values, used[0].classes, allow_diagonal=may_err)
+
+
+def count_names(names: NDArray[Any] | None) -> Counter[str]:
+    """Count how often each name occurs, in parts."""
+    counts = Counter[str]()
+    for part in parts_of(0 if names is None else len(names)):
+        assert names is not None  # there are parts
+        distinct, numbers = np.unique(names[part], return_counts=True)
+        counts.update(dict(zip(distinct.tolist(), numbers.tolist(), strict=True)))
+    return counts
 
 
 def are_text(values: Any) -> bool:

@@ -8,9 +8,11 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from naysay._base.checks import shorten
+from naysay._base.checks import row_slices, shorten
 from naysay._base.errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix
+from naysay._base.mapped import compute, count_values, find_rows, take
 from naysay.datasets.own import OwnData
+from naysay.datasets.own.summary import find_all_excluded
 from naysay.design import ANY_WRONG
 from naysay.estimation import MistakeRate
 from naysay.observations import Observations
@@ -32,15 +34,20 @@ def annotator_names(own: OwnData, answers: Any = slice(None)) -> NDArray[np.str_
     if own.annotator is None:
         return np.full(len(own.label[answers]), UNKNOWN_ANNOTATOR)
     names = np.array([*own.annotators, UNKNOWN_ANNOTATOR])
-    return names[own.annotator[answers]]  # index -1 is the last
+    chosen = own.annotator[answers]
+    # index -1 is the last
+    return compute(chosen, len(chosen), names.dtype, lambda part: names[chosen[part]])
 
 
-def count_answers(own: OwnData) -> dict[str, int]:
-    """Count the answers of each annotator who gave any, in the order of their names."""
+def count_answers(own: OwnData, answers: Any = slice(None)) -> dict[str, int]:
+    """Count the answers, or some of them, of each annotator, in the order of the names.
+
+    Annotators without an answer are left out.
+    """
     if own.annotator is None:
-        return {UNKNOWN_ANNOTATOR: len(own.label)}
+        return {UNKNOWN_ANNOTATOR: len(own.label[answers])}
     names = (UNKNOWN_ANNOTATOR, *own.annotators)
-    counts = np.bincount(own.annotator + 1, minlength=len(names)).tolist()
+    counts = count_values(own.annotator[answers], len(own.annotators), least=-1).tolist()
     return {name: count for name, count in sorted(zip(names, counts, strict=True)) if count}
 
 
@@ -89,7 +96,7 @@ def check_consistent(own: OwnData, transition: Any, allow_diagonal: bool) -> Non
         return
     if own.accepted is not None or own.labels_per_example.max(initial=0) < own.n_classes:
         return
-    excluded = np.flatnonzero(own.ruled_out.all(axis=1))
+    excluded = find_all_excluded(own)
     if len(excluded):
         raise InvalidLabels(
             f"The answers about an example must leave at least one class. Those about "
@@ -113,7 +120,10 @@ def check_mistakes(own: OwnData, mistakes: float) -> tuple[MistakeRate | None, s
 
 def anchors_without_label(own: OwnData, more: AnchorPair | None) -> AnchorPair:
     """Join further anchors with those in the data that no answer is about."""
-    chosen = (own.true_labels >= 0) & (own.labels_per_example == 0)
+    counts = own.labels_per_example
+    chosen = find_rows(
+        counts, len(counts), lambda part: (own.true_labels[part] >= 0) & (counts[part] == 0)
+    )
     parts = [(own.X[chosen], own.true_labels[chosen])] + ([] if more is None else [more])
     X, y = (np.concatenate(each) for each in zip(*parts, strict=True))
     return X, y
@@ -175,32 +185,44 @@ def find_wrong_answers(
     suggestions. `rate` is that of mistaken labels, if it was estimated. Choices out of some classes
     are left out.
     """
-    ranked: Any = np.flatnonzero(own.is_label | own.is_yes_no)
+    is_label, is_yes_no = own.is_label, own.is_yes_no
+    ranked: Any = find_rows(is_label, len(is_label), lambda part: is_label[part] | is_yes_no[part])
     may_err = any(np.asarray(Q).diagonal().any() for Q in matrices.values())
     if not len(ranked) or not (may_err or (mistakes and own.accepted is not None)):
         return None
     if len(ranked) == len(own.label):
         ranked = slice(None)  # copies nothing
-    example = own.example[ranked]
-    if held_out is not None and not held_out[example].any():  # nothing shows how reliable probs are
+    example = take(own.example, ranked)
+    unseen = None
+    if held_out is not None:
+        unseen = compute(example, len(example), bool, lambda part: held_out[example[part]])
+    if unseen is not None and not unseen.any():  # nothing shows how reliable probs are
         return None
     names = list(count_answers(own))
-    which = np.zeros(len(own.label), dtype=np.int8)
+    of_annotator = np.zeros(1, dtype=np.int64)
     if own.annotator is not None:
         places = {name: place for place, name in enumerate(names)}
         every = (*own.annotators, UNKNOWN_ANNOTATOR)  # index -1 is the last
-        which = np.array([places.get(name, 0) for name in every])[own.annotator]
-    totals = probs.sum(axis=1, keepdims=True)
-    if np.abs(totals - 1).max() > _ROUNDING:  # the scores of some methods are not probabilities
-        probs = probs / totals
+        of_annotator = np.array([places.get(name, 0) for name in every])
+    which = compute(
+        own.label,
+        len(own.label),
+        np.int32,
+        lambda part: of_annotator[0 if own.annotator is None else own.annotator[part]],
+    )
+    # the scores of some methods are not probabilities
+    if any(
+        np.abs(probs[part].sum(axis=1) - 1).max() > _ROUNDING for part in row_slices(*probs.shape)
+    ):
+        probs = probs / probs.sum(axis=1, keepdims=True)
     found = rank_labels(
         probs,
-        own.label[ranked],
+        take(own.label, ranked),
         [matrices[name] for name in names],
-        which[ranked],
-        None if held_out is None else held_out[example],
+        take(which, ranked),
+        unseen,
         example=example,
-        accepted=None if own.accepted is None else own.accepted[ranked],
+        accepted=None if own.accepted is None else take(own.accepted, ranked),
         mistakes=mistakes,
     )
     found = replace(found, unknown=explain_rough(rate))

@@ -14,6 +14,7 @@ from naysay import quality
 from naysay._base.answers import NO, YES
 from naysay._base.checks import row_slices, shorten
 from naysay._base.errors import InvalidInput, InvalidTransitionMatrix
+from naysay._base.mapped import compute, count_up, count_values, find_rows, take
 from naysay.classifier import ComplementaryClassifier
 from naysay.datasets.own import OwnData, read_own
 from naysay.datasets.own.images import ImageRecipe
@@ -35,6 +36,7 @@ from naysay.workflows.annotators import (
     annotator_names,
     check_matrices,
     check_mistakes,
+    count_answers,
     find_wrong_answers,
 )
 from naysay.workflows.evaluation import evaluate_answers, one_of_each, predict_in_parts
@@ -249,22 +251,25 @@ def check_model(
             f"{own.source} must give examples of shape {model.input_shape_}, as the model was "
             f"trained on. It gives {own.X.shape[1:]}. Name the columns that are not features."
         )
-    labelled = np.flatnonzero(own.is_label)
-    labelled = labelled[one_of_each(own.example[labelled], 0)]
-    annotators = annotator_names(own)
-    Q, by_annotator, notes = _choose_matrices(model, own, transition, annotators)
+    is_label = own.is_label
+    labelled = find_rows(is_label, len(is_label), is_label.__getitem__)
+    labelled = take(labelled, one_of_each(take(own.example, labelled), 0))
+    n_answers = count_answers(own)
+    Q, by_annotator, notes = _choose_matrices(model, own, transition, n_answers)
     if own.skipped:
         notes.append(f"{shorten(own.skipped)}: left out, because these images are damaged.")
-    matrices = {name: by_annotator.get(name, Q) for name in np.unique(annotators).tolist()}
+    matrices = {name: by_annotator.get(name, Q) for name in n_answers}
     probs = predict_in_parts(model, own.X, memory=memory)
-    predicted = probs.argmax(axis=1)
-    examples, labels = own.example[labelled], own.label[labelled]
+    predicted = compute(
+        own.label, own.n_examples, np.int64, lambda part: probs[part].argmax(axis=1)
+    )
+    examples, labels = take(own.example, labelled), take(own.label, labelled)
     is_estimate = transition is None and model.transition == "estimate"
     Q_samples = model.transition_samples_ if is_estimate and Q.diagnose().identifiable else None
     evaluation = evaluate_answers(
         predicted,
         own,
-        np.arange(len(own.label)),
+        count_up(own.label, len(own.label)),
         Q,
         mistakes=mistakes,
         by_class=False,
@@ -275,23 +280,25 @@ def check_model(
     found = evaluation.accuracy
     if Q.is_uniform and not is_estimate and found.n_labels and found.interval[0] < _FEW_CORRECT:
         notes += [] if found.unknown else [_ASSUMED]
-    is_known = own.true_labels >= 0
-    about_known = is_known[examples]
-    n_mistaken = int((labels == own.true_labels[examples])[about_known].sum())
+    about_known = find_rows(
+        examples, len(examples), lambda part: own.true_labels[examples[part]] >= 0
+    )
+    n_mistaken = int((labels[about_known] == own.true_labels[examples[about_known]]).sum())
     if n_mistaken and not Q.allow_diagonal:
         notes.append(
-            f"{n_mistaken:,} of {about_known.sum():,} labels of examples of known class exclude "
+            f"{n_mistaken:,} of {len(about_known):,} labels of examples of known class exclude "
             "that class, which the matrix does not allow, so that figures from complementary "
             "labels may be far off. Fit with --allow-diagonal, or pass a matrix with mistakes."
         )
     from_true_labels = None
-    if is_known.sum() > 1 and anchors_are == "random":
-        from_true_labels, note = _score_by_true_labels(own.true_labels, probs)
+    known = find_rows(predicted, len(predicted), lambda part: own.true_labels[part] >= 0)
+    if len(known) > 1 and anchors_are == "random":
+        from_true_labels, note = _score_by_true_labels(known, own.true_labels, probs, predicted)
         notes += [] if note is None else [note]
     collapsed = described = None
     try:
         if len(labels):
-            answered = probs if len(examples) == len(probs) else probs[examples]
+            answered = probs if len(examples) == len(probs) else take(probs, examples)
             collapsed = find_collapsed_classes(answered, labels, Q, Q_samples=Q_samples)
     except InvalidTransitionMatrix as problem:
         notes.append(str(problem))
@@ -316,21 +323,25 @@ def check_model(
             "answer can be wrong. If annotators may err, fit the model with allow_diagonal=True "
             "(naysay fit --allow-diagonal)."
         )
-    is_known = own.is_label if own.annotator is None else own.is_label & (own.annotator >= 0)
-    if own.annotator is not None and is_known.any():
+    who = own.annotator
+    if who is not None:
+        known = find_rows(who, len(who), lambda part: is_label[part] & (who[part] >= 0))
         answers = Observations(
-            example=own.example[is_known],
-            label=own.label[is_known],
-            annotator=annotators[is_known],
+            example=take(own.example, known),
+            label=take(own.label, known),
+            annotator=annotator_names(own, known),
             n_examples=len(probs),
         )
-        described = quality.annotators(answers, probs, Q)
+        described = quality.annotators(answers, probs, Q) if len(known) else None
     distances = {}  # mean total variation distance of rows, weighted by predicted classes
     for each in described or ():
         if each.name in by_annotator:
             difference = np.asarray(each.transition) - np.asarray(by_annotator[each.name])
             distance = np.abs(difference).sum(axis=1) / 2
-            about = own.example[annotators == each.name]
+            assert who is not None  # there are annotators
+            number = own.annotators.index(each.name)
+            theirs = find_rows(who, len(who), lambda part, n=number: who[part] == n)
+            about = take(own.example, theirs)
             distances[each.name] = sum(
                 float((probs[about[rows]] @ distance).sum())
                 for rows in row_slices(len(about), own.n_classes)
@@ -351,17 +362,24 @@ def check_model(
 
 
 def _score_by_true_labels(
-    true: NDArray[np.int64], probs: NDArray[np.floating]
+    known: NDArray[np.int64],
+    true: NDArray[np.int64],
+    probs: NDArray[np.floating],
+    predicted: NDArray[np.int64],
 ) -> tuple[Estimate, str | None]:
-    """Score a model by the true classes that are known; they are -1 elsewhere.
+    """Score a model by the true classes that are known, those of the examples `known`.
 
     The shares of all classes are those that explain the mean prediction as a mixture of the mean
     predictions for each class. If examples were drawn within each class, they are weighted by the
     shares. Half of the difference to weights by the mean prediction is added to the standard error.
     """
-    known = np.flatnonzero(true >= 0)
     true, at_known = true[known], probs[known].astype(np.float64)
-    confidence = probs.max(axis=1) / probs.sum(axis=1)
+    confidence = compute(
+        predicted,
+        len(probs),
+        probs.dtype,
+        lambda part: probs[part].max(axis=1) / probs[part].sum(axis=1),
+    )
     mean = np.maximum(probs.mean(axis=0, dtype=np.float64), 1e-6)
     counts = np.bincount(true, minlength=len(mean))
     of_class = np.eye(len(mean))  # mean prediction; the class itself if none is known
@@ -371,8 +389,7 @@ def _score_by_true_labels(
     correct = (at_known.argmax(axis=1) == true).astype(np.float64)
     note, weights_error = None, 0.0
     weights, strata = class_weights(true, None)
-    predicted = probs.argmax(axis=1)
-    shares_predicted = np.bincount(predicted, minlength=len(mean)) / len(probs)
+    shares_predicted = count_values(predicted, len(mean)) / len(probs)
     if drawn_within_classes(true, predicted[known], shares_predicted):
         note = _DRAWN_WITHIN_CLASSES
         weights, strata = class_weights(true, shares)
@@ -388,12 +405,12 @@ def _choose_matrices(
     model: ComplementaryClassifier,
     own: OwnData,
     transition: Transitions | None,
-    annotators: NDArray[np.str_],
+    n_answers: Mapping[str, int],
 ) -> tuple[TransitionMatrix, Mapping[str, TransitionMatrix], list[str]]:
     """Choose the matrix for answers of these annotators and those of single ones, with notes."""
     if transition is not None:
         given = check_matrices(own, transition)
-        return pool(annotators, given), given if isinstance(given, Mapping) else {}, []
+        return pool(n_answers, given), given if isinstance(given, Mapping) else {}, []
     matrices = model.transitions_
     notes = []
     if model.transition == "estimate" and model.transition_samples_ is None:
@@ -411,5 +428,5 @@ def _choose_matrices(
             f"The model has no matrix for {shorten(unknown)}; the mean of all matrices was used "
             "for their answers."
         )
-    of_each = {name: matrices.get(name, model.transition_) for name in set(annotators.tolist())}
-    return pool(annotators, of_each), matrices, notes
+    of_each = {name: matrices.get(name, model.transition_) for name in n_answers}
+    return pool(n_answers, of_each), matrices, notes

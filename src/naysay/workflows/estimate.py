@@ -9,7 +9,7 @@ import numpy as np
 
 from naysay._base.errors import InvalidData, NoAnchorPoints
 from naysay._base.files import replacing
-from naysay._base.mapped import take_rows, window_for
+from naysay._base.mapped import compute, find_rows, take, take_rows, window_for
 from naysay.classifier import ComplementaryClassifier
 from naysay.classifier.transition_estimate import TransitionEstimate
 from naysay.datasets.own import OwnData
@@ -115,20 +115,21 @@ def estimate_own(
             "train a model on them with naysay fit."
         )
     X_anchor, y_anchor = anchors_without_label(own, anchors)
-    if not len(y_anchor) and not (own.true_labels >= 0).any():
+    if not len(y_anchor) and own.true_labels.max(initial=-1) < 0:
         raise NoAnchorPoints(
             "The estimate needs anchors: examples whose true class is known, 5 or 10 of each "
             "class. Name their column in true_label (--true-label), or pass a file of them "
             "(--anchors)."
         )
     check_consistent(own, None, allow_diagonal)
-    labelled = np.flatnonzero(own.labels_per_example > 0)
+    counts = own.labels_per_example
+    labelled = find_rows(counts, len(counts), lambda part: counts[part] > 0)
     if len(labelled) < FEWEST_EXAMPLES:
         raise InvalidData(
             f"{own.source} must have at least {FEWEST_EXAMPLES} examples with a label. "
             f"It has {len(labelled)}."
         )
-    parameters.setdefault("window", window_for(own.X, memory))
+    parameters.setdefault("window", window_for(own.X, memory, own.label))
     clf = ComplementaryClassifier(
         transition="estimate",
         allow_diagonal=allow_diagonal,
@@ -140,7 +141,7 @@ def estimate_own(
         take_rows(own.X, labelled, most_bytes=memory * 1e9),
         observations(own, labelled),
         anchors=(X_anchor, y_anchor) if len(y_anchor) else None,
-        true_labels=own.true_labels[labelled],
+        true_labels=take(own.true_labels, labelled),
     )
     return EstimateReport(own, estimate, _agreement_with_labels(estimate, own))
 
@@ -149,10 +150,16 @@ def _agreement_with_labels(estimate: TransitionEstimate, own: OwnData) -> Agreem
     """Test an estimate by the labels and the out-of-fold predictions that it was refined on."""
     if estimate.predictions is None or estimate.uncertainty is None:
         return None
-    labels, answered = np.flatnonzero(own.is_label), np.unique(own.example)
-    predicted = answered if estimate.examples is None else answered[estimate.examples]
-    labels = labels[np.isin(own.example[labels], predicted)]
-    labels = labels[one_of_each(own.example[labels], 0)]
+    counts, is_label = own.labels_per_example, own.is_label
+    predicted = find_rows(counts, len(counts), lambda part: counts[part] > 0)
+    if estimate.examples is not None:
+        predicted = predicted[estimate.examples]
+    is_predicted = compute(counts, len(counts), bool, lambda _: False)
+    is_predicted[predicted] = True
+    labels = find_rows(
+        is_label, len(is_label), lambda part: is_label[part] & is_predicted[own.example[part]]
+    )
+    labels = labels[one_of_each(take(own.example, labels), 0)]
     places = np.searchsorted(predicted, own.example[labels])
     return check_matrix(
         own.label[labels],

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from naysay._base.checks import check_seed, row_slices
 from naysay._base.errors import InvalidInput
-from naysay._base.mapped import new_array
+from naysay._base.mapped import compute, find_rows, new_array, take
 from naysay.classifier import ComplementaryClassifier
 from naysay.datasets.own import OwnData
-from naysay.datasets.own.data import is_first
+from naysay.datasets.own.data import count_runs, is_start
 from naysay.metrics import Estimate
 from naysay.metrics.accuracy import BEYOND_CHANCE, Sample, describe_outside
 from naysay.metrics.suggestions import correctness_bounds, estimate_from_bounds
@@ -58,12 +58,17 @@ def evaluate_answers(
     suggestions, `by_class` is whether the precision of each class is wanted, and `given` are
     parameters of `evaluate` for complementary labels.
     """
-    labels, log = (answers[each[answers]] for each in (own.is_label, own.is_yes_no))
-    n_labelled, n_asked = (int(is_first(own.example[each]).sum()) for each in (labels, log))
+    labels, log = (_chosen(answers, each) for each in (own.is_label, own.is_yes_no))
+    n_labelled, n_asked = (count_runs(take(own.example, each)) for each in (labels, log))
     if n_labelled and n_labelled >= n_asked:
-        example = own.example[labels]
+        example = take(own.example, labels)
         return evaluate(
-            predicted[example], own.label[labels], example, Q, by_class=by_class, **given
+            take(predicted, example),
+            take(own.label, labels),
+            example,
+            Q,
+            by_class=by_class,
+            **given,
         )
     if own.offered_at_random:  # then questions about the prediction are a random sample of all
         about = log[predicted[own.example[log]] == own.label[log]]
@@ -84,6 +89,11 @@ def evaluate_answers(
         precision.append(unknown(found, _WIDE) if np.ptp(found.interval) > _WIDEST else found)
     untested = Agreement(n_labels=0, p_frequencies=None, p_predictions=None)
     return Evaluation(accuracy, tuple(precision), untested, None)
+
+
+def _chosen(answers: NDArray[np.int64], kind: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Select the answers of a kind."""
+    return take(answers, find_rows(answers, len(answers), lambda part: kind[answers[part]]))
 
 
 def evaluate(
@@ -108,7 +118,11 @@ def evaluate(
     chosen = one_of_each(example, seed)
     if agreement is None:
         agreement = check_matrix(
-            labels[chosen], Q, predictions=predicted[chosen], Q_samples=Q_samples, seed=seed
+            take(labels, chosen),
+            Q,
+            predictions=take(predicted, chosen),
+            Q_samples=Q_samples,
+            seed=seed,
         )
     examples = None if isinstance(chosen, slice) else example
     sample = Sample(predicted, labels, Q, Q_samples=Q_samples, examples=examples)
@@ -154,12 +168,17 @@ def one_of_each(
     The first would not do: the labels in one cell of a table are often in the order of the classes.
     Nor would the random numbers of the seed itself, by which simulated data may have been drawn.
     """
-    is_start = is_first(example)
-    if is_start.all():
+    if count_runs(example) == len(example):
         return slice(None)  # copies nothing
-    first = np.flatnonzero(is_start)
+    first = find_rows(example, len(example), lambda part: is_start(example, part))
     rng = check_seed(seed).spawn(1)[0]
-    return first + rng.integers(np.diff(first, append=len(example)))
+
+    def draw(part: slice) -> NDArray[np.int64]:
+        ends = first[part.start + 1 : part.stop + 1]
+        ends = ends if part.stop < len(first) else np.append(ends, len(example))
+        return first[part] + rng.integers(ends - first[part])
+
+    return compute(first, len(first), np.int64, draw)
 
 
 def unknown(estimate: Estimate, reason: str) -> Estimate:

@@ -16,7 +16,15 @@ from numpy.typing import NDArray
 from naysay import __version__, metrics
 from naysay._base.checks import check_number, check_seed, shorten
 from naysay._base.errors import InvalidData
-from naysay._base.mapped import take_rows, window_for
+from naysay._base.mapped import (
+    compute,
+    count_values,
+    find_rows,
+    parts_of,
+    take,
+    take_rows,
+    window_for,
+)
 from naysay.classifier import ComplementaryClassifier
 from naysay.classifier.learner import explain_network
 from naysay.classifier.targets import allow_mistakes
@@ -37,7 +45,6 @@ from naysay.workflows.annotators import (
     UNKNOWN_ANNOTATOR,
     AnchorPair,
     anchors_without_label,
-    annotator_names,
     check_consistent,
     check_matrices,
     check_mistakes,
@@ -161,11 +168,13 @@ class FitReport:
 
 
 def _show(
-    own: OwnData, probs: NDArray[Any], error: NDArray[np.float64], *, above: float = -1.0
+    own: OwnData, probs: NDArray[Any], error: NDArray[np.floating[Any]], *, above: float = -1.0
 ) -> tuple[ShownExample, ...]:
     """Select the examples with the largest probability of an error, the most probable first."""
-    least = np.partition(error, -_N_SHOWN)[-_N_SHOWN] if len(error) > _N_SHOWN else -np.inf
-    ranked = np.flatnonzero(error >= least)
+    largest = np.zeros(0)
+    for part in parts_of(len(error)):
+        largest = np.sort(np.concatenate([largest, error[part]]))[-_N_SHOWN:]
+    ranked = find_rows(error, len(error), lambda part: error[part] >= largest[:1])
     ranked = ranked[np.argsort(-error[ranked], kind="stable")][:_N_SHOWN]
     excludes = own.excludes
     return tuple(
@@ -175,7 +184,7 @@ def _show(
             cells=own.describe(int(index)),
             answers=tuple(
                 f"{'not' if excludes[place] else 'is'} {own.classes[own.label[place]]}"
-                for place in np.flatnonzero(own.example == index)
+                for place in range(len(excludes))[own.answers_about(slice(index, index + 1))]
             ),
             guesses=tuple(
                 (own.classes[place], float(probs[index, place]))
@@ -200,7 +209,8 @@ def refuted_at_once(
         if given != "uniform":
             return ()
         given = TransitionMatrix.uniform(own.n_classes, classes=own.classes)
-    found = _test_by_all_labels(own, given, np.full(own.n_examples, -1), seed)
+    unknown = compute(own.label, own.n_examples, np.int64, lambda _: -1)
+    found = _test_by_all_labels(own, given, unknown, seed)
     return () if found is None or found.reason is None else (describe_refutation(found.reason),)
 
 
@@ -209,7 +219,7 @@ def choose_matrix(own: OwnData, transition: Any, n_more_anchors: int) -> tuple[A
     if isinstance(transition, TransitionMatrix | Mapping):
         given, origin = check_matrices(own, transition), "given"
     else:
-        has_anchors = n_more_anchors or (own.true_labels >= 0).any()
+        has_anchors = n_more_anchors or own.true_labels.max(initial=-1) >= 0
         given = origin = transition or ("estimate" if has_anchors else "uniform")
         if given == "uniform" and own.offered_at_random and own.offered is not None:
             given = matrix_of_lists(own)
@@ -223,11 +233,14 @@ def _test_by_all_labels(
     used = own.is_label if own.asked_at_random is None else own.is_label & own.asked_at_random
     if not used.any():
         return None
-    Q = pool(annotator_names(own, used), matrices)
-    answers = slice(None) if used.all() else used  # a slice copies nothing
-    example, label = own.example[answers], own.label[answers]
+    answers: Any = slice(None)  # copies nothing
+    if not used.all():
+        answers = find_rows(used, len(used), used.__getitem__)
+    Q = pool(count_answers(own, answers), matrices)
+    example, label = take(own.example, answers), take(own.label, answers)
     chosen = one_of_each(example, seed)
-    return check_by_all_labels(label[chosen], Q, predicted[example[chosen]], seed=seed)
+    of_each = take(predicted, take(example, chosen))
+    return check_by_all_labels(take(label, chosen), Q, of_each, seed=seed)
 
 
 def explain_learner(own: OwnData, **parameters: Any) -> tuple[str, ...]:
@@ -309,9 +322,12 @@ def fit_own(
     given, origin = choose_matrix(own, transition, len(y_anchor))
     check_consistent(own, transition if isinstance(given, str) else given, allow_diagonal)
     is_held_out = hold_out(own, held_out, rng)
-    training = np.flatnonzero(~is_held_out & (own.labels_per_example > 0))
-    n_anchors = len(y_anchor) + int((own.true_labels[training] >= 0).sum())
-    parameters.setdefault("window", window_for(own.X, memory))
+    counts = own.labels_per_example
+    training = find_rows(counts, len(counts), lambda part: ~is_held_out[part] & (counts[part] > 0))
+    true_labels = take(own.true_labels, training)
+    n_known = int(count_values(true_labels, own.n_classes, least=-1)[1:].sum())
+    n_anchors = len(y_anchor) + n_known
+    parameters.setdefault("window", window_for(own.X, memory, own.label))
     clf = ComplementaryClassifier(
         method=method,
         transition=given,
@@ -324,10 +340,12 @@ def fit_own(
         take_rows(own.X, training, most_bytes=memory * 1e9),
         observations(own, training, mistakes=mistakes),
         anchors=(X_anchor, y_anchor) if len(y_anchor) else None,
-        true_labels=own.true_labels[training],
+        true_labels=true_labels,
         anchors_are=anchors_are,
     )
-    anchor_labels = np.concatenate([y_anchor, own.true_labels[own.true_labels >= 0]])
+    known = find_rows(counts, len(counts), lambda part: own.true_labels[part] >= 0)
+    anchor_labels = np.concatenate([y_anchor, own.true_labels[known]])
+    del true_labels
     Q, diagnosis = clf.transition_, clf.transition_.diagnose()
     estimate = clf.transition_estimate_
     uncertainty = None if estimate is None else estimate.uncertainty
@@ -335,18 +353,29 @@ def fit_own(
     n_answers = count_answers(own)
     matrices = {name: clf.transitions_.get(name, Q) for name in n_answers}
     probs = predict_in_parts(clf, own.X, memory=memory)
-    predicted = probs.argmax(axis=1)
-    is_used = is_held_out[own.example]
-    if own.asked_at_random is not None:
-        is_used &= own.asked_at_random
-    answers = np.flatnonzero(is_used)
+    predicted = compute(
+        own.label, own.n_examples, np.int64, lambda part: probs[part].argmax(axis=1)
+    )
+
+    def is_used(part: slice) -> NDArray[np.bool_]:
+        found = is_held_out[own.example[part]]
+        return found if own.asked_at_random is None else found & own.asked_at_random[part]
+
+    answers = find_rows(own.label, len(own.label), is_used)
     matrix_for_evaluation, agreement = Q, None
     if estimate is None:  # the mean of the given matrices, over exactly the held-out answers
-        who = annotator_names(own, answers[own.is_label[answers]])
-        matrix_for_evaluation = pool(who, matrices)
-        unseen = np.where(is_held_out, predicted, -1)
+        is_label = take(own.is_label, answers)
+        labels = take(answers, find_rows(is_label, len(is_label), is_label.__getitem__))
+        matrix_for_evaluation = pool(count_answers(own, labels), matrices)
+        unseen = compute(
+            own.label,
+            own.n_examples,
+            np.int64,
+            lambda part: np.where(is_held_out[part], predicted[part], -1),
+        )
         rows, classes = clf.unseen_
-        unseen[training[rows]] = classes
+        for part in parts_of(len(rows)):
+            unseen[training[rows[part]]] = classes[part]
         agreement = _test_by_all_labels(own, matrices, unseen, seed)
         del unseen  # as large as the data may be
     evaluation = evaluate_answers(
@@ -401,11 +430,15 @@ def fit_own(
                 "mistakes, they are probably wrong. To estimate how often this happens, allow for "
                 "it: allow_diagonal (--allow-diagonal)"
             )
-        is_wrong = np.zeros(own.n_examples)  # probability that some answer about it is wrong
-        np.maximum.at(is_wrong, own.example[wrong.indices], wrong.probabilities)
+        # probability that some answer about it is wrong
+        is_wrong = compute(own.label, own.n_examples, np.float64, lambda _: 0)
+        for part in parts_of(len(wrong.indices)):
+            about = own.example[wrong.indices[part]]
+            np.maximum.at(is_wrong, about, wrong.probabilities[part])
         suspects = _show(own, probs, is_wrong, above=PROBABLE)
         if not suspects and wrong.unknown is None:
             doubtful = _show(own, probs, is_wrong, above=_DOUBTFUL)[:_N_DOUBTFUL]
+    doubt = compute(own.label, own.n_examples, np.float32, lambda part: 1 - probs[part].max(axis=1))
     by_answers = sorted(n_answers, key=lambda name: -n_answers[name])
     report = FitReport(
         summary=summary,
@@ -427,8 +460,8 @@ def fit_own(
         agreement=evaluation.agreement,
         matrix_fits=evaluation.matrix_fits,
         candidates=tuple(clf.candidates_),
-        n_predicted=tuple(np.bincount(predicted, minlength=own.n_classes).tolist()),
-        unsure=_show(own, probs, 1 - probs.max(axis=1)),
+        n_predicted=tuple(count_values(predicted, own.n_classes).tolist()),
+        unsure=_show(own, probs, doubt),
         suspects=suspects,
         suspects_unknown=None if wrong is None else wrong.unknown,
         doubtful=doubtful,
@@ -480,22 +513,35 @@ def _describe_matrices(
 def hold_out(own: OwnData, fraction: float, rng: np.random.Generator) -> NDArray[np.bool_]:
     """Draw the held-out examples, and leave at least one label of every class to train on."""
     check_number(fraction, "held_out", above=0, below=1)
-    answered = own.labels_per_example > 0
-    is_fair = answered & (own.true_labels < 0)
-    if own.asked_at_random is not None:  # those that a model chose are harder than others
-        is_fair &= np.bincount(own.example[own.asked_at_random], minlength=own.n_examples) > 0
-    eligible = np.flatnonzero(is_fair)
+    counts = own.labels_per_example
+
+    def is_fair(part: slice) -> NDArray[np.bool_]:
+        found = (counts[part] > 0) & (own.true_labels[part] < 0)
+        if own.asked_at_random is not None:  # those that a model chose are harder than others
+            answers = own.answers_about(part)
+            at_random = own.example[answers][own.asked_at_random[answers]] - part.start
+            found &= np.bincount(at_random, minlength=len(found)) > 0
+        return found
+
+    eligible = find_rows(counts, len(counts), is_fair)
     n_held_out = round(fraction * len(eligible))
-    if answered.sum() < FEWEST_EXAMPLES or not n_held_out:
+    n_answered = sum(int(np.count_nonzero(counts[part])) for part in parts_of(len(counts)))
+    if n_answered < FEWEST_EXAMPLES or not n_held_out:
         raise InvalidData(
             f"{own.source} must have at least {FEWEST_EXAMPLES} examples with a label, and some "
             f"whose true class is not known, to train on and to estimate the accuracy with. It has "
-            f"{int(answered.sum())} and {len(eligible)}."
+            f"{n_answered} and {len(eligible)}."
         )
-    is_held_out = np.zeros(own.n_examples, dtype=bool)
-    is_held_out[rng.permutation(eligible)[:n_held_out]] = True
-    is_training_answer = ~is_held_out[own.example]
-    for label in np.setdiff1d(own.label, own.label[is_training_answer]):
+    is_held_out = compute(counts, len(counts), bool, lambda _: False)
+    rng.shuffle(eligible)
+    for part in parts_of(n_held_out):
+        is_held_out[eligible[part]] = True
+    n_all, n_training = (np.zeros(own.n_classes, dtype=np.int64) for _ in range(2))
+    for part in parts_of(len(own.label)):
+        labels, is_training = own.label[part], ~is_held_out[own.example[part]]
+        n_all += np.bincount(labels, minlength=own.n_classes)
+        n_training += np.bincount(labels[is_training], minlength=own.n_classes)
+    for label in np.flatnonzero((n_all > 0) & (n_training == 0)):
         is_held_out[own.example[own.label == label]] = False
     if not is_held_out.any():
         raise InvalidData(
@@ -507,11 +553,15 @@ def hold_out(own: OwnData, fraction: float, rng: np.random.Generator) -> NDArray
 
 def _shares_by_annotator(own: OwnData) -> dict[str, NDArray[np.float64]]:
     """Compute the share of each class among the answers of each annotator."""
-    counts = {
-        name: np.bincount(
-            own.label[(own.annotator == index) & own.is_label], minlength=own.n_classes
-        )
-        for index, name in enumerate(own.annotators)
-        if own.is_label.any()
+    is_label, shape = own.is_label, (len(own.annotators), own.n_classes)
+    if own.annotator is None or not is_label.any():
+        return {}
+    counts = np.zeros(shape, dtype=np.int64)
+    for part in parts_of(len(is_label)):
+        who = own.annotator[part]
+        chosen = is_label[part] & (who >= 0)
+        cells = who[chosen] * own.n_classes + own.label[part][chosen]
+        counts += np.bincount(cells, minlength=counts.size).reshape(shape)
+    return {
+        name: each / max(each.sum(), 1) for name, each in zip(own.annotators, counts, strict=True)
     }
-    return {name: each / max(each.sum(), 1) for name, each in counts.items()}

@@ -8,10 +8,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from naysay import InvalidData, InvalidInput
+from naysay import InvalidData, InvalidInput, InvalidLabels
+from naysay._base import mapped
 from naysay._base.mapped import find_pages
-from naysay.datasets.own import read_features, read_own
+from naysay.datasets.own import partitions, read_features, read_own
 from naysay.datasets.own.partitions import kind_of_data
+from naysay.datasets.own.summary import summarise
+from naysay.workflows.annotators import observations
+from naysay.workflows.fit import hold_out
 
 FIELDS = ("X", "example", "label", "answer_row", "true_labels", "row")
 
@@ -143,12 +147,55 @@ def test_refusals_say_which_file_is_odd(tmp_path):
         read_own(tmp_path)
 
 
-def test_memory_holds_few_numbers_for_each_row(tmp_path):
-    n = 50_000
-    columns = {"a": np.arange(n) % 7, "not": np.array(["cat", "dog"])[np.arange(n) % 2]}
-    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
-    tracemalloc.start()
-    read_own(tmp_path, label="not", memory=0)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 100 * n
+def test_memory_does_not_grow_with_the_rows(tmp_path, monkeypatch):
+    for module, name in ((mapped, "_SMALL"), (mapped, "_PART"), (partitions, "_ROWS")):
+        monkeypatch.setattr(module, name, 1 << 11)
+    monkeypatch.setattr(partitions, "_BATCH_BYTES", 1 << 14)
+    peaks = []
+    for n in (10_000, 50_000, 100_000):  # the first loads and keeps what is used again
+        columns = {"a": np.arange(n) % 7, "not": np.array(["cat", "dog"])[np.arange(n) % 2]}
+        columns |= {"who": np.array(["ann", "bob"])[np.arange(n) % 2]}
+        folder = tmp_path / str(n)
+        folder.mkdir()
+        pq.write_table(pa.table(columns), folder / "a.parquet", row_group_size=10_000)
+        tracemalloc.start()
+        own = read_own(folder, label="not", annotator="who", memory=0)
+        hold_out(own, 0.2, np.random.default_rng(0))
+        observations(own, own.row)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[2] - peaks[1] < 50_000  # a byte for each row
+
+
+def test_answers_and_summaries_in_files_are_those_in_memory(tmp_path, monkeypatch):
+    frame = make_frame(300)
+    rng = np.random.default_rng(1)
+    frame["not"] = rng.choice(["cat", "dog", "owl", "cat|owl", "cat|cat|dog", None], size=300)
+    frame["who"] = rng.choice(["ann", "bob", None], size=300)
+    frame["said"] = rng.choice(["yes", "no", None], size=300)
+    frame["asked"] = rng.choice(["cat", "owl"], size=300)
+    frame["id"] = np.arange(300)
+    frame.loc[[7, 9, 200], "is"] = ["owl", "cat", "cat"]
+    columns = {"label": "not", "true_label": "is", "annotator": "who"}
+    columns |= {"suggested": "asked", "accepted": "said"}
+    small = read_own(frame, **columns)
+    folder = write_parts(frame, tmp_path / "parts", 120, 121)
+    monkeypatch.setattr(mapped, "_SMALL", 0)
+    monkeypatch.setattr(mapped, "_PART", 32)
+    monkeypatch.setattr(partitions, "_ROWS", 30)
+    large = read_own(folder, **columns, memory=0)
+    assert_same(large, small)
+    assert small.n_dropped
+    for name in ("annotator", "accepted", "is_label", "is_yes_no", "excludes"):
+        np.testing.assert_array_equal(getattr(large, name), getattr(small, name))
+        assert find_pages(getattr(large, name)) is not None
+    before, after = summarise(small).to_dict(), summarise(large).to_dict()
+    assert before.pop("source") != after.pop("source")
+    assert before == after
+    assert before["repeated_answers"]
+    assert before["id_columns"] == ["id"]
+    with pytest.raises(InvalidLabels, match=r"It also contains 'dog'"):
+        read_own(folder, **columns, classes=["cat", "owl"], memory=0)
+    frame.loc[150, "a"] = 1e39
+    with pytest.raises(InvalidData, match=r"Data row 151 has 1e\+39"):
+        read_own(write_parts(frame, folder, 120, 121), **columns, memory=0)

@@ -1,6 +1,6 @@
 """Read the user's array files, ``.npz`` or a folder of ``.npy``, without pickle."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput
 from naysay._base.files import check_memory, check_ordinary, printable
+from naysay._base.mapped import parts_of
+from naysay.datasets.own.columns import Encoded, encode_parts
 from naysay.datasets.own.partitions import MappedArray, as_columns
 
 _USUAL_NAMES = {
@@ -23,8 +25,14 @@ _USUAL_NAMES = {
 
 
 def open_arrays(
-    path: Path, columns: Mapping[str, str], classes: Sequence[str] | None
-) -> tuple[dict[str, pa.Array], pa.Table | MappedArray | NDArray[np.uint8], Sequence[str] | None]:
+    path: Path,
+    columns: Mapping[str, str],
+    classes: Sequence[str] | None,
+    *,
+    most_bytes: float,
+) -> tuple[
+    dict[str, pa.Array | Encoded], pa.Table | MappedArray | NDArray[np.uint8], Sequence[str] | None
+]:
     """Read an array file: its label cells by role, the features of all rows, and the class names.
 
     `columns` maps a role to the name of its array if this is not the usual name. The default of
@@ -37,7 +45,7 @@ def open_arrays(
     if classes is None and "classes" in arrays:
         classes = [str(each) for each in arrays["classes"].ravel().tolist()]
         _as_arrow(classes, "classes", source)
-    cells: dict[str, pa.Array] = {}
+    cells: dict[str, pa.Array | Encoded] = {}
     is_log = "suggested" in columns or "suggested" in arrays
     if "offered" in columns:
         raise InvalidInput(
@@ -50,7 +58,8 @@ def open_arrays(
             classes = list(map(str, range(labels.shape[1]))) if classes is None else list(classes)
             cells["label"] = _lists_of_excluded(labels, classes, n_rows, source)
         else:
-            cells["label"] = text_cells(labels, "labels", classes, n_rows, source)
+            texts = text_parts(labels, "labels", classes, n_rows, source)
+            cells["label"] = encode_parts(texts, most_bytes=most_bytes)
     for role, usual in _USUAL_NAMES.items():
         if role in columns or usual in arrays:
             name = columns.get(role, usual)
@@ -58,7 +67,12 @@ def open_arrays(
             if values.dtype == np.bool_:
                 values = values.astype(np.int8)
             names = classes if role in ("true_label", "suggested") else None
-            cells[role] = text_cells(values, name, names, n_rows, source)
+            texts = text_parts(values, name, names, n_rows, source)
+            cells[role] = (
+                pa.concat_arrays(list(texts))
+                if role == "example_id"
+                else encode_parts(texts, most_bytes=most_bytes)
+            )
     return cells, features, classes
 
 
@@ -153,10 +167,10 @@ def _lists_of_excluded(
     return pa.LargeListArray.from_arrays(ends, names)
 
 
-def text_cells(
+def text_parts(
     values: NDArray[Any], name: str, classes: Sequence[str] | None, n_rows: int, source: str
-) -> pa.Array:
-    """Convert values to one text per row, with null for unknown.
+) -> Iterator[pa.Array]:
+    """Convert values to one text per row, with null for unknown, in parts.
 
     Integers are positions in `classes`, if classes are given, and -1 means unknown.
     """
@@ -173,6 +187,14 @@ def text_cells(
                 f"{name} of {source} must be integers from 0 {upper}, or -1 for unknown. Got "
                 f"{lowest if lowest < -1 else highest}."
             )
+    for rows in parts_of(n_rows):
+        yield _text_cells(values[rows], name, classes, source)
+
+
+def _text_cells(
+    values: NDArray[Any], name: str, classes: Sequence[str] | None, source: str
+) -> pa.Array:
+    if values.dtype.kind in "iu":
         distinct, positions = np.unique(values, return_inverse=True)
         names = [
             None if value == -1 else str(value) if classes is None else classes[value]

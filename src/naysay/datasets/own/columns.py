@@ -5,6 +5,7 @@ import difflib
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput
+from naysay._base.mapped import Growing
 
 if TYPE_CHECKING:
     from naysay.datasets.own.partitions import Partitioned
@@ -193,20 +195,53 @@ def to_text(
     return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.large_string()), text)
 
 
-def codes_of(text: pa.Array) -> tuple[NDArray[np.int64], list[str]]:
+@dataclass(frozen=True)
+class Encoded:
+    """Cells of text as codes, positions in an array of distinct values, with -1 for null."""
+
+    codes: NDArray[np.integer[Any]]
+    values: pa.Array
+
+    @property
+    def type(self) -> pa.DataType:
+        """Type of the values."""
+        return self.values.type
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def part(self, rows: slice) -> "Encoded":
+        """Select rows."""
+        return Encoded(self.codes[rows], self.values)
+
+
+def encode_parts(parts: Iterable[pa.Array], *, most_bytes: float) -> Encoded:
+    """Encode the cells of a column that is read in parts; codes may be in a temporary file."""
+    codes = Growing(np.int32, most_bytes=most_bytes)
+    place_of: dict[Any, int] = {}
+    for part in parts:
+        own_codes, values = codes_of(part)
+        places = [place_of.setdefault(value, len(place_of)) for value in values]
+        codes.append(np.array([*places, -1])[own_codes])  # the code -1 selects the last entry
+    return Encoded(codes.array, pa.array(list(place_of), pa.large_string()))
+
+
+def codes_of(text: pa.Array | Encoded) -> tuple[NDArray[Any], list[str]]:
     """Encode the cells as positions in the list of distinct values, with -1 for null.
 
     The distinct values are in the order of their first occurrence.
     """
-    codes, values = encode(text)
-    return codes, values.to_pylist()
+    encoded = encode(text)
+    return encoded.codes, encoded.values.to_pylist()
 
 
-def encode(text: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
+def encode(text: pa.Array | Encoded) -> Encoded:
     """Encode the cells as `codes_of` does, and leave the distinct values in an array."""
+    if isinstance(text, Encoded):
+        return text
     encoded = pc.dictionary_encode(text)
     codes = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
-    return codes, encoded.dictionary
+    return Encoded(codes, encoded.dictionary)
 
 
 def to_array(column: pa.ChunkedArray) -> pa.Array:

@@ -3,6 +3,8 @@
 Nothing loops over rows in Python, so that a million rows take well under a second.
 """
 
+import contextlib
+import math
 import re
 import shlex
 from collections import Counter
@@ -17,8 +19,17 @@ from numpy.typing import NDArray
 
 from naysay._base.answers import CHOSEN, YES, check_has_acceptances, read_accepted
 from naysay._base.checks import shorten
-from naysay._base.errors import InvalidData, InvalidInput, InvalidLabels
-from naysay.datasets.own.columns import LONGEST_NAME, codes_of, encode, is_list, pc, to_array
+from naysay._base.errors import InvalidData, InvalidInput, InvalidLabels, NaysayError
+from naysay._base.mapped import Growing, compute, is_count, parts_of
+from naysay.datasets.own.columns import (
+    LONGEST_NAME,
+    Encoded,
+    codes_of,
+    encode,
+    is_list,
+    pc,
+    to_array,
+)
 from naysay.datasets.own.images import ImageRecipe
 from naysay.datasets.own.recipe import Recipe
 
@@ -83,22 +94,37 @@ class OwnData:
 
         Labels chosen out of some classes that were drawn at random also have one matrix Q.
         """
-        chosen = np.ones(len(self.label), dtype=bool)
+        return compute(self.label, len(self.label), bool, self._are_labels)
+
+    def _are_labels(self, rows: slice) -> NDArray[np.bool_]:
+        chosen = np.ones(len(self.label[rows]), dtype=bool)
         if self.accepted is not None:
-            chosen &= self.accepted == CHOSEN
+            chosen &= self.accepted[rows] == CHOSEN
         if self.offered is not None and not self.offered_at_random:
-            chosen &= np.array([listed is None for listed in self.offered], dtype=bool)
+            chosen &= np.array([listed is None for listed in self.offered[rows]], dtype=bool)
         return chosen
 
     @property
     def is_yes_no(self) -> NDArray[np.bool_]:
         """(m,) whether each answer is yes or no to a suggestion."""
-        return np.zeros(len(self.label), bool) if self.accepted is None else self.accepted != CHOSEN
+        said = self.accepted
+        return compute(
+            self.label,
+            len(self.label),
+            bool,
+            lambda rows: False if said is None else said[rows] != CHOSEN,
+        )
 
     @property
     def excludes(self) -> NDArray[np.bool_]:
         """(m,) whether each answer excludes its class: a complementary label, or "no"."""
-        return np.ones(len(self.label), bool) if self.accepted is None else self.accepted != YES
+        said = self.accepted
+        return compute(
+            self.label,
+            len(self.label),
+            bool,
+            lambda rows: True if said is None else said[rows] != YES,
+        )
 
     @property
     def n_examples(self) -> int:
@@ -118,7 +144,15 @@ class OwnData:
     @property
     def labels_per_example(self) -> NDArray[np.int64]:
         """(n,) number of answers about each example."""
-        return np.bincount(self.example, minlength=self.n_examples)
+        return compute(self.label, self.n_examples, np.int64, self._count_answers)
+
+    def _count_answers(self, examples: slice) -> NDArray[np.int64]:
+        own = self.example[self.answers_about(examples)] - examples.start
+        return np.bincount(own, minlength=examples.stop - examples.start)
+
+    def answers_about(self, examples: slice) -> slice:
+        """Find the answers about consecutive examples."""
+        return slice(*np.searchsorted(self.example, (examples.start, examples.stop)).tolist())
 
     @property
     def comp_labels(self) -> NDArray[np.int64]:
@@ -215,26 +249,97 @@ class OwnData:
 
 def gather_answers(
     *,
-    label: pa.Array | None = None,
-    suggested: pa.Array | None = None,
-    accepted: pa.Array | None = None,
+    label: pa.Array | Encoded | None = None,
+    suggested: pa.Array | Encoded | None = None,
+    accepted: pa.Array | Encoded | None = None,
+    true_label: pa.Array | Encoded | None = None,
+    annotator: pa.Array | Encoded | None = None,
     offered: pa.Array | None = None,
-    true_label: pa.Array | None = None,
-    annotator: pa.Array | None = None,
     example_id: pa.Array | None = None,
     classes: Sequence[str] | None,
     separator: str | None,
     ignore_case: bool = False,
     needs_acceptances: bool = True,
     source: str,
-) -> tuple[Indices, Indices, dict[str, Any]]:
+    most_bytes: float = math.inf,
+) -> tuple[Indices, Indices | None, dict[str, Any]]:
     """Turn cells into answers, and drop examples with neither an answer nor a true class.
 
     A cell is text or null; a cell of `label` or `offered` may also be a list of texts. Either
     `label` or both `suggested` and `accepted` are given, or all of them. With `needs_acceptances`,
     suggestions that were all rejected are an error. The result is the first row of each example,
     the example of each row (-1 if it is dropped), and the fields of `OwnData` for the answers.
+
+    Encoded cells of rows that are examples become answers some rows at a time, and arrays that take
+    more than their share of `most_bytes` are in temporary files. The example of each row is None
+    then: no example has several.
     """
+    cells = {"label": label, "suggested": suggested, "accepted": accepted}
+    cells |= {"true_label": true_label, "annotator": annotator}
+    options: dict[str, Any] = {"separator": separator, "ignore_case": ignore_case, "source": source}
+    encoded = {role: each for role, each in cells.items() if isinstance(each, Encoded)}
+    is_simple = example_id is None and offered is None and not (ignore_case and classes is None)
+    if is_simple and len(encoded) == sum(each is not None for each in cells.values()):
+        with contextlib.suppress(NaysayError):  # the error about all rows together says more
+            return _gather_in_parts(encoded, classes, options, needs_acceptances, most_bytes)
+    options |= {"classes": classes, "needs_acceptances": needs_acceptances}
+    return _gather(**cells, offered=offered, example_id=example_id, **options)
+
+
+def _gather_in_parts(
+    cells: dict[str, Encoded],
+    classes: Sequence[str] | None,
+    options: dict[str, Any],
+    needs_acceptances: bool,
+    most_bytes: float,
+) -> tuple[Indices, None, dict[str, Any]]:
+    """Gather answers as `_gather` does, some rows at a time."""
+    names = {role: codes_of(each)[1] for role, each in cells.items()}
+    if "label" in cells:
+        distinct = cells["label"].values
+        every = Encoded(np.arange(len(distinct)), distinct)
+        names["label"] = _split_labels(every, options["separator"], options["source"])[2]
+    found = [*names.get("label", ()), *names.get("suggested", ())]
+    classes = _class_names(classes, found, names.get("true_label", []), options["source"])
+    options = options | {"classes": classes, "needs_acceptances": False}
+    columns = ("row", "example", "answer_row", "label", "annotator", "true_labels", "accepted")
+    kinds = {"accepted": np.int8}
+    grown = {name: Growing(kinds.get(name, np.int64), most_bytes=most_bytes) for name in columns}
+    fields, n_dropped, is_one_to_one = dict[str, Any](), 0, True
+    for rows in parts_of(len(next(iter(cells.values())))):
+        parts = {role: each.part(rows) for role, each in cells.items()}
+        row, _, fields = _gather(**parts, **options)
+        n_dropped += fields["n_dropped"]
+        shifts = {"row": rows.start, "answer_row": rows.start, "example": len(grown["row"].array)}
+        is_one_to_one &= len(row) == rows.stop - rows.start and is_count(fields["example"])
+        for name, values in {**fields, "row": row}.items():
+            if name in grown and values is not None:
+                grown[name].append(values + shifts.get(name, 0))
+    arrays = {name: each.array for name, each in grown.items()}
+    if is_one_to_one:  # one array in place of three
+        arrays |= dict.fromkeys(("example", "answer_row"), arrays["row"])
+    if needs_acceptances and "suggested" in cells:
+        check_has_acceptances(arrays["accepted"], options["source"])
+    kept = {name: arrays[name] for name in arrays if fields.get(name) is not None}
+    return arrays["row"], None, fields | kept | {"n_dropped": n_dropped}
+
+
+def _gather(
+    *,
+    label: pa.Array | Encoded | None = None,
+    suggested: pa.Array | Encoded | None = None,
+    accepted: pa.Array | Encoded | None = None,
+    true_label: pa.Array | Encoded | None = None,
+    annotator: pa.Array | Encoded | None = None,
+    offered: pa.Array | None = None,
+    example_id: pa.Array | None = None,
+    classes: Sequence[str] | None,
+    separator: str | None,
+    ignore_case: bool,
+    needs_acceptances: bool,
+    source: str,
+) -> tuple[Indices, Indices, dict[str, Any]]:
+    """Gather answers as `gather_answers` does, from all cells at once."""
     n_rows = next(len(each) for each in (label, suggested, accepted) if each is not None)
     group, first_row = _group_rows(example_id, n_rows, source)
     row, codes, label_names = np.zeros(0, np.int64), np.zeros(0, np.int64), []
@@ -321,11 +426,18 @@ def _take(values: Indices, rows: Indices) -> Indices:
     return values if np.array_equal(rows, np.arange(len(values))) else values[rows]
 
 
-def is_first(ordered: Indices) -> NDArray[np.bool_]:
-    """Mark the first of each run of equal numbers."""
-    found = np.ones(len(ordered), dtype=bool)
-    np.not_equal(ordered[1:], ordered[:-1], out=found[1:])
+def is_start(ordered: Indices, part: slice) -> NDArray[np.bool_]:
+    """Mark, in a part, the first of each run of equal numbers."""
+    found = np.ones(part.stop - part.start, dtype=bool)
+    begin = max(part.start, 1)
+    found[begin - part.start :] = ordered[begin : part.stop] != ordered[begin - 1 : part.stop - 1]
     return found
+
+
+def count_runs(ordered: Indices) -> int:
+    """Count the runs of equal numbers."""
+    parts = parts_of(len(ordered))
+    return sum(int(np.count_nonzero(is_start(ordered, part))) for part in parts)
 
 
 def _is_sorted(first: Indices, second: Indices) -> bool:
@@ -352,12 +464,13 @@ def _group_rows(example_id: pa.Array | None, n_rows: int, source: str) -> tuple[
 
 
 def _split_labels(
-    label: pa.Array, separator: str | None, source: str
+    label: pa.Array | Encoded, separator: str | None, source: str
 ) -> tuple[Indices, Indices, list[str]]:
     """Split cells into labels: the row and the code of each label, and the distinct names."""
     cells = None
     if not is_list(label.type):
-        cells, label = encode(label)  # only distinct cells are split
+        encoded = encode(label)
+        cells, label = encoded.codes, encoded.values  # only distinct cells are split
         if separator is not None:
             if not separator.strip():
                 raise InvalidInput(
@@ -386,7 +499,9 @@ def _split_labels(
     return rows, codes, names
 
 
-def _labels_of_rows(cells: Indices, starts: Indices, codes: Indices) -> tuple[Indices, Indices]:
+def _labels_of_rows(
+    cells: NDArray[np.integer[Any]], starts: Indices, codes: Indices
+) -> tuple[Indices, Indices]:
     """Find row and code of each label; distinct cell c has ``codes[starts[c]:starts[c + 1]]``."""
     n_labels = np.append(np.diff(starts), 0)[cells]  # an empty cell has the number -1
     rows = np.repeat(np.arange(len(cells)), n_labels)
@@ -397,8 +512,8 @@ def _labels_of_rows(cells: Indices, starts: Indices, codes: Indices) -> tuple[In
 
 
 def _read_suggestions(
-    suggested: pa.Array | None,
-    accepted: pa.Array | None,
+    suggested: pa.Array | Encoded | None,
+    accepted: pa.Array | Encoded | None,
     source: str,
     *,
     needs_acceptances: bool,

@@ -1,7 +1,7 @@
 """Read Parquet files, and compute beforehand how much memory they take."""
 
 import contextlib
-from collections.abc import Collection, Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,16 @@ def read_parquet(
         table.validate(full=True)  # finds text that is not UTF-8, among others
         _ = table.column_names  # raises an error if a name is not UTF-8
         return table
+
+
+def read_groups(path: Path, source: str, *, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """Read some columns of a Parquet file by its row groups, if each of them fits into memory."""
+    with open_parquet(path, source, encoded=True) as file:
+        for group in range(file.metadata.num_row_groups):
+            table = file.read_row_group(group, columns=columns)
+            check_memory(table.nbytes + text_bytes(table.columns), source)
+            table.validate(full=True)
+            yield table
 
 
 @contextlib.contextmanager

@@ -4,7 +4,7 @@ Columns are read one at a time, to fit a recipe, and rows in batches, to apply i
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from copy import copy
 from itertools import islice
 from pathlib import Path
@@ -17,15 +17,22 @@ from numpy.typing import NDArray
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData
 from naysay._base.files import printable
-from naysay._base.mapped import limit_pages, new_array, trim_pages
+from naysay._base.mapped import limit_pages, new_array, parts_of, trim_pages
 from naysay.datasets.own.batches import counting_from, parquet_batches
-from naysay.datasets.own.columns import refuse_repeated, without_index
-from naysay.datasets.own.parquet import open_parquet, read_parquet, text_bytes
+from naysay.datasets.own.columns import (
+    Encoded,
+    encode_parts,
+    is_text,
+    refuse_repeated,
+    without_index,
+)
+from naysay.datasets.own.parquet import open_parquet, read_groups, read_parquet, text_bytes
 from naysay.datasets.own.recipe import NumericColumn, Recipe
 from naysay.datasets.own.tables import is_frame
 
 _SUFFIXES = (".parquet", ".pq")
 _BATCH_BYTES = 1 << 22  # of the features of a batch
+_ROWS = 1 << 17  # of one column that are read together
 
 
 def kind_of_data(data: Any) -> str | None:
@@ -89,10 +96,18 @@ class Partitioned(ABC):
         cells = self.read([name]).column(0)
         return cells if self.chosen is None else cells.take(pa.array(self.chosen))
 
-    @property
-    def columns(self) -> Iterator[pa.ChunkedArray]:
-        """The columns, each of which is read when it is asked for."""
-        return map(self.__getitem__, self.column_names)
+    def parts(self, name: str) -> Iterator[tuple[int, pa.ChunkedArray]]:
+        """Read a column in parts, each with the number of rows of the source before it."""
+        for first, part in self.tables(name):
+            cells = part.column(0)
+            if self.chosen is not None:
+                where = slice(*np.searchsorted(self.chosen, (first, first + len(cells))))
+                cells = cells.take(pa.array(self.chosen[where] - first))
+            yield first, cells
+
+    @abstractmethod
+    def tables(self, name: str) -> Iterator[tuple[int, pa.Table]]:
+        """Read a column of all rows in parts, each with the number of rows before it."""
 
     def select(self, names: Sequence[str]) -> Self:
         """Select columns."""
@@ -165,6 +180,33 @@ class ParquetFolder(Partitioned):
             parts.append(part.replace_schema_metadata())
         return pa.concat_tables(parts).select(list(names))
 
+    def encode(
+        self, name: str, to_text: Callable[[pa.Table], pa.Array], *, most_bytes: float
+    ) -> Encoded | None:
+        """Encode a column that `to_text` converts in parts; None if it needs all of it at once.
+
+        Floats do: they are written as integers if all are whole.
+        """
+        kind = self._schema.field(name).type
+        if not (is_text(kind) or pa.types.is_integer(kind)):
+            return None
+
+        def texts() -> Iterator[pa.Array]:
+            for first, part in self.tables(name):
+                with counting_from(first):
+                    yield to_text(part)
+
+        return encode_parts(texts(), most_bytes=most_bytes)
+
+    def tables(self, name: str) -> Iterator[tuple[int, pa.Table]]:
+        """Read a column of all rows in parts, each with the number of rows before it."""
+        first = 0
+        for path in self.files:
+            for group in read_groups(path, printable(path), columns=[name]):
+                for start in range(0, len(group), _ROWS):
+                    yield first + start, group.slice(start, _ROWS)
+                first += len(group)
+
     def batches(self, n_rows: int) -> Iterator[tuple[int, pa.Table]]:
         """Read all columns in batches, each with the number of rows before it."""
         first = 0
@@ -194,6 +236,12 @@ class MappedArray(Partitioned):
         """Read all columns in batches, each with the number of rows before it."""
         for first in range(0, self.n_rows, n_rows):
             yield first, self._table(slice(first, first + n_rows), self.column_names)
+
+    def tables(self, name: str) -> Iterator[tuple[int, pa.Table]]:
+        """Read a column of all rows in parts, each with the number of rows before it."""
+        for rows in parts_of(self.n_rows):
+            yield rows.start, self._table(rows, [name])
+            trim_pages()
 
     def apply(self, recipe: Recipe, *, most_bytes: float) -> NDArray[np.float32]:
         """Convert the rows to features; the array itself, if there is nothing to convert."""

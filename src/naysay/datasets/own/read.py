@@ -11,6 +11,7 @@ same features.
 # pyright: reportConstantRedefinition=false
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -27,12 +28,14 @@ from naysay.datasets.own.arrays import (
     open_arrays,
     read_arrays,
     split_features,
-    text_cells,
+    text_parts,
 )
 from naysay.datasets.own.columns import (
     LONGEST_NAME,
+    Encoded,
     check_columns,
     codes_of,
+    encode_parts,
     find_column,
     is_list,
     pc,
@@ -68,6 +71,8 @@ from naysay.datasets.own.tables import is_database, is_frame, read_table, refuse
 _CROWD_KIT = {"example_id": "task", "annotator": "worker", "label": "label"}
 # Characters per cell. Cells with several labels, a path or an id may be longer than a name.
 _LONGEST_CELL = {"label": 1 << 16, "offered": 1 << 16, "images": 4096, "example_id": 4096}
+# Columns of folders whose cells repeat a few texts.
+_ENCODED = ("label", "suggested", "accepted", "true_label", "annotator")
 
 _MEMORY = 1e9  # bytes of features, beyond which they are in a file
 
@@ -173,8 +178,8 @@ def read_own(
     strict : bool, default=True
         Whether a damaged image is an error. Otherwise it is left out, and listed in ``skipped``.
     memory : float, default=1.0
-        For data in a folder: GB that the features may take in memory. Larger ones are put into a
-        temporary file, in the folder of ``TMPDIR``, and read from there.
+        For data in a folder: GB that the features may take in memory, and the answers too. Larger
+        ones are put into temporary files, in the folder of ``TMPDIR``, and read from there.
 
     Raises
     ------
@@ -224,6 +229,7 @@ def read_own(
         images_as = {"size": size, "mode": mode, "strict": strict}
         return read_task(data, classes=classes, recipe=recipe, **images_as, **converting)[0]
     lists = {"features": features, "ignore": ignore, "categorical": categorical, "text": text}
+    cells: Any  # of the columns that are not features, by role
     rows: Any  # a table of features, pixels, the files of a folder, or cells with image paths
     kind = kind_of_data(data)
     if kind == "images":
@@ -239,7 +245,7 @@ def read_own(
             folders = set(match_case(sorted(folders), sorted(folders)))
         classes = sort_names(folders) if classes is None else classes
     elif kind == "arrays":
-        cells, rows, classes = open_arrays(Path(data), columns, classes)
+        cells, rows, classes = open_arrays(Path(data), columns, classes, most_bytes=memory * 1e9)
         if not isinstance(rows, np.ndarray):
             _check_names(rows, {}, lists, source)
     else:
@@ -248,7 +254,7 @@ def read_own(
         if kind == "parquet":
             rows = ParquetFolder(Path(data))
             _check_names(rows.head, columns, lists, source)
-            labelled = rows.read(list(columns.values())) if columns else rows.head
+            labelled = rows
         else:
             if not is_frame(data) and Path(data).suffix.lower() == ".json":
                 rows, columns = read_export(Path(data), columns)
@@ -260,7 +266,7 @@ def read_own(
                     columns = {**_CROWD_KIT, **columns}
             images, labelled = columns.get("images"), rows
             _check_names(rows, columns, lists, source)
-        cells = _label_cells(labelled, columns, source)
+        cells = _label_cells(labelled, columns, source, most_bytes=memory * 1e9)
         if images is not None:
             rows = cells.pop("images")
             cells.setdefault("example_id", rows)
@@ -276,8 +282,14 @@ def read_own(
             f"Got {shorten(list(features))}."
         )
     row, example_of_row, answers = gather_answers(
-        **cells, classes=classes, separator=separator, ignore_case=ignore_case, source=source
+        **cells,
+        classes=classes,
+        separator=separator,
+        ignore_case=ignore_case,
+        source=source,
+        most_bytes=memory * 1e9,
     )
+    n_rows = len(cast("Any", rows))
     damaged: dict[int, str] | None = None if strict else {}
     ids = texts = None
     if "example_id" in cells:
@@ -290,8 +302,10 @@ def read_own(
         if recipe is not None:
             used = recipe.with_text_model(text_model)
         else:
-            used = fit_recipe(examples, source=source, **converting)
-        if len(row) != (example_of_row >= 0).sum():  # some examples have several rows
+            most_bytes = memory * 1e9
+            used = fit_recipe(examples, source=source, most_bytes=most_bytes, **converting)
+        # some examples may have several rows
+        if example_of_row is not None and len(row) != (example_of_row >= 0).sum():
             for name in rows.column_names:
                 check_rows_agree(rows[name], name, row, example_of_row, source)
         if isinstance(examples, Partitioned):  # its texts are not kept
@@ -313,7 +327,8 @@ def read_own(
             ids = tuple(printable(path.relative_to(data).as_posix()) for path in paths)
         else:
             column = pa.chunked_array([rows])
-            check_rows_agree(column, str(images), row, example_of_row, source, is_feature=False)
+            if example_of_row is not None:
+                check_rows_agree(column, str(images), row, example_of_row, source, is_feature=False)
             paths = resolve_paths(rows.take(pa.array(row)).to_pylist(), row, data, source)
         used = plan_images(paths, size=size, mode=mode, damaged=damaged)
         X = used.apply(paths, damaged=damaged)
@@ -323,14 +338,20 @@ def read_own(
         source=source,
         row=row,
         ids=ids,
-        n_rows=len(example_of_row),
+        n_rows=n_rows,
         text=texts,
         **answers,
     )
     return own.without_examples(damaged) if damaged else own
 
 
-def _label_cells(table: pa.Table, columns: Mapping[str, str], source: str) -> dict[str, pa.Array]:
+def _label_cells(
+    table: pa.Table | ParquetFolder,
+    columns: Mapping[str, str],
+    source: str,
+    *,
+    most_bytes: float,
+) -> dict[str, pa.Array | Encoded]:
     """Read the columns that are not features as text, by the parameter that names them."""
     if not columns.keys() & {"label", "suggested", "accepted"}:
         raise InvalidInput(
@@ -347,7 +368,16 @@ def _label_cells(table: pa.Table, columns: Mapping[str, str], source: str) -> di
             raise InvalidInput(
                 f"{other} and {role} must be different columns of {source}. Both are {column!r}."
             )
-    return {role: _read_text(table, column, role, source) for role, column in columns.items()}
+    if not isinstance(table, ParquetFolder):
+        return {role: _read_text(table, column, role, source) for role, column in columns.items()}
+    cells: dict[str, pa.Array | Encoded] = {}
+    for role, column in columns.items():
+        read = partial(_read_text, column=column, role=role, source=source)
+        encoded = None
+        if role in _ENCODED:
+            encoded = table.encode(column, read, most_bytes=most_bytes)
+        cells[role] = read(table.read([column])) if encoded is None else encoded
+    return cells
 
 
 def _read_text(table: pa.Table, column: str, role: str, source: str) -> pa.Array:
@@ -559,7 +589,8 @@ def read_anchors(
         column = true_label or "true_labels"
         values = find_array(read_arrays(Path(data), name), column, name)
         X = read_features(data, own.recipe)
-        labels = text_cells(values, column, own.classes, len(X), name)
+        texts = text_parts(values, column, own.classes, len(X), name)
+        labels = encode_parts(texts, most_bytes=_MEMORY)
     else:
         if true_label is None:
             table = read_table(data, delimiter=delimiter, decimal=decimal)

@@ -11,9 +11,11 @@ words of the training data, so that new rows get the same features in the same o
 
 import csv
 import io
+import math
 import re
 import shlex
-from collections.abc import Collection, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
@@ -24,7 +26,10 @@ from numpy.typing import NDArray
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput, InvalidModelFile
+from naysay._base.mapped import Growing, parts_of
+from naysay.datasets.own.batches import counting_from
 from naysay.datasets.own.columns import (
+    LONGEST_NAME,
     MISSING_WORDS,
     check_columns,
     codes_of,
@@ -329,6 +334,7 @@ def fit_recipe(
     text_model: str | Path | None = None,
     standardise: bool = False,
     source: str = "the table",
+    most_bytes: float = math.inf,
 ) -> Recipe:
     """Fit a recipe that converts the columns of a table to features.
 
@@ -337,6 +343,9 @@ def fit_recipe(
     characters. Other columns with more than 100 distinct values, or with mostly distinct values,
     are refused, unless they are in `categorical`: then the 100 most frequent values are the
     categories and the rest are "other".
+
+    Of a table in parts, only a column of text or of many categories is read as a whole. Numbers of
+    a column that take more than their share of `most_bytes` are in a temporary file.
     """
     roles = (("categorical", categorical), ("text", text))
     check_columns(table, ((name, role) for role, names in roles for name in names), source)
@@ -345,21 +354,32 @@ def fit_recipe(
     columns: list[Column] = []
     dropped: list[tuple[str, str]] = []
     bad: dict[str, str] = {}
-    for name, cells in zip(table.column_names, table.columns, strict=True):
+    for name in table.column_names:
         column = None
+        is_whole = isinstance(table, pa.Table)
+        kind = (table if isinstance(table, pa.Table) else table.head).schema.field(name).type
+        counted = None
         try:
-            if cells.null_count == len(cells):
+            if not (is_whole or name in text) and is_text(kind):
+                counted = _count_texts(table.parts(name), name, source)
+            if counted is not None:
+                column = _fit_categorical(*counted, name, name in categorical, source)
+            elif name not in (*text, *categorical) and not (
+                is_text(kind) or pa.types.is_null(kind)
+            ):
+                parts = [(0, table[name])] if is_whole else table.parts(name)
+                column = _fit_numeric(parts, kind, name, standardise, source, most_bytes)
+            elif (cells := table[name]).null_count == len(cells):
                 pass
             elif name in text or (
-                name not in categorical
-                and is_text(cells.type)
-                and reads_as_text(cells, name, source)
+                name not in categorical and is_text(kind) and reads_as_text(cells, name, source)
             ):
                 column = fit_text(cells, name, source, text_model=text_model)
-            elif name in categorical or is_text(cells.type):
-                column = _fit_categorical(cells, name, name in categorical, source)
             else:
-                column = _fit_numeric(cells, name, standardise, source)
+                codes, values = categories_of(cells, name, source)
+                counts = np.bincount(codes[codes >= 0], minlength=len(values))
+                counted = values, counts, len(codes)
+                column = _fit_categorical(*counted, name, name in categorical, source)
         except InvalidData as error:
             bad[name] = str(error)
             continue
@@ -428,45 +448,85 @@ def _refuse_dates(example: str, name: str, source: str) -> NoReturn:
 
 
 def _fit_numeric(
-    cells: pa.ChunkedArray, name: str, standardise: bool, source: str
+    parts: Iterable[tuple[int, pa.ChunkedArray]],
+    kind: pa.DataType,
+    name: str,
+    standardise: bool,
+    source: str,
+    most_bytes: float,
 ) -> NumericColumn | None:
-    if pa.types.is_temporal(cells.type):
-        _refuse_dates(str(cells.type), name, source)
-    numbers = finite_numbers(cells, name, source)
-    known = numbers[~np.isnan(numbers)]
-    if not len(known):
+    grown, n_rows = Growing(np.float64, most_bytes=most_bytes), 0
+    for first, cells in parts:
+        if pa.types.is_temporal(kind) and cells.null_count < len(cells):
+            _refuse_dates(str(kind), name, source)
+        if cells.null_count < len(cells):
+            with counting_from(first):
+                numbers = finite_numbers(cells, name, source)
+            grown.append(numbers[~np.isnan(numbers)])
+        n_rows += len(cells)
+    known = grown.array
+    n = len(known)
+    if not n:
         return None
-    deviation = float(known.std()) if standardise else 0.0
+    center = float(known.mean()) if standardise else 0.0
+    squares = 0.0
+    for rows in parts_of(n if standardise else 0):
+        squares += float(((known[rows] - center) ** 2).sum())
+    deviation = (squares / n) ** 0.5
+    middle = slice((n - 1) // 2, n // 2 + 1)  # two of an even number
+    known.partition((middle.start, middle.stop - 1))  # where it is
     return NumericColumn(
         name=name,
-        median=float(np.median(known)),
-        n_missing=len(numbers) - len(known),
-        center=float(known.mean()) if standardise else 0.0,
+        median=float(known[middle].mean()),
+        n_missing=n_rows - n,
+        center=center,
         scale=deviation if deviation > 0 else 1.0,
     )
 
 
+def _count_texts(
+    parts: Iterable[tuple[int, pa.ChunkedArray]], name: str, source: str
+) -> tuple[list[str], NDArray[np.int64], int] | None:
+    """Count the values of a column in parts, and the rows; None if it may be a column of text."""
+    counts, n_rows = Counter[str](), 0
+    for _, cells in parts:
+        if (pc.max(pc.utf8_length(pc.cast(cells, pa.large_string()))).as_py() or 0) > LONGEST_NAME:
+            return None
+        codes, values = categories_of(cells, name, source)
+        found = np.bincount(codes + 1, minlength=len(values) + 1)[1:]
+        counts.update(dict(zip(values, found.tolist(), strict=True)))
+        n_rows += len(cells)
+        if len(counts) > MOST_CATEGORIES:
+            return None
+    if len(counts) > n_rows / 2:
+        return None
+    return list(counts), np.array(list(counts.values()), dtype=np.int64), n_rows
+
+
 def _fit_categorical(
-    cells: pa.ChunkedArray, name: str, is_requested: bool, source: str
+    values: list[str],
+    counts: NDArray[np.int64],
+    n_rows: int,
+    name: str,
+    is_requested: bool,
+    source: str,
 ) -> CategoricalColumn | None:
-    codes, values = categories_of(cells, name, source)
-    counts = np.bincount(codes[codes >= 0], minlength=len(values))
     seen = np.flatnonzero(counts)
     if not len(seen):
         return None
-    if not is_requested and all(_DATE.match(values[index]) for index in seen):
+    if not is_requested and all(_DATE.match(values[int(index)]) for index in seen):
         _refuse_dates(values[int(seen[0])], name, source)
     n_known = int(counts.sum())
     is_free_text = len(seen) > MOST_CATEGORIES or (
         len(seen) > _FEW_CATEGORIES and len(seen) > n_known / 2
     )
     if is_free_text and not is_requested:
-        _refuse_free_text([values[index] for index in seen], n_known, name, source)
+        _refuse_free_text([values[int(index)] for index in seen], n_known, name, source)
     frequent = seen[np.argsort(-counts[seen], kind="stable")][:MOST_CATEGORIES]
     return CategoricalColumn(
         name=name,
         categories=tuple(sorted(values[int(index)] for index in frequent)),
-        n_missing=len(codes) - n_known,
+        n_missing=n_rows - n_known,
         has_other=len(seen) > len(frequent),
     )
 

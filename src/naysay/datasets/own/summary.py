@@ -11,11 +11,11 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from naysay._base.answers import NO, YES
+from naysay._base.answers import CHOSEN, NO, YES
 from naysay._base.checks import row_slices, shorten
-from naysay._base.mapped import trim_pages
+from naysay._base.mapped import compute, count_values, parts_of, trim_pages
 from naysay.datasets.own.columns import MISSING_WORDS
-from naysay.datasets.own.data import OwnData, is_first
+from naysay.datasets.own.data import OwnData, is_start
 from naysay.datasets.own.recipe import CategoricalColumn, NumericColumn, Recipe, find_odd_cells
 
 __all__ = ["Summary", "summarise"]
@@ -215,13 +215,12 @@ def summarise(own: OwnData) -> Summary:
     >>> summarise(read_own(frame, label="not", true_label="is")).never_named
     ('owl',)
     """
-    chosen = own.label[~own.is_yes_no]
-    counts = np.bincount(chosen, minlength=own.n_classes).tolist()
-    per_example, n_examples = np.unique(own.labels_per_example, return_counts=True)
+    per_example = own.labels_per_example
+    examples_by_number = count_values(per_example, int(per_example.max(initial=0)) + 1)
     recipe = own.recipe if isinstance(own.recipe, Recipe) else Recipe(columns=())
     per_annotator = [0]
     if own.annotator is not None:
-        per_annotator = np.bincount(own.annotator + 1, minlength=len(own.annotators) + 1).tolist()
+        per_annotator = count_values(own.annotator, len(own.annotators), least=-1).tolist()
     comma_columns, odd_cells = _almost_numbers(own, recipe)
     return Summary(
         source=own.source,
@@ -230,19 +229,21 @@ def summarise(own: OwnData) -> Summary:
         n_dropped=own.n_dropped,
         n_answers=len(own.label),
         shape=own.X.shape[1:],
-        labels_per_class=dict(zip(own.classes, counts, strict=True)),
-        labels_per_example=dict(zip(per_example.tolist(), n_examples.tolist(), strict=True)),
-        n_true_labels=int((own.true_labels >= 0).sum()),
+        labels_per_class=_count_labels(own, CHOSEN),
+        labels_per_example={
+            n: count for n, count in enumerate(examples_by_number.tolist()) if count
+        },
+        n_true_labels=int(count_values(own.true_labels, own.n_classes, least=-1)[1:].sum()),
         accepted_per_class=_count_suggestions(own, YES),
         rejected_per_class=_count_suggestions(own, NO),
         annotators=dict(zip(own.annotators, per_annotator[1:], strict=True)),
         n_unattributed=per_annotator[0],
-        n_duplicates=_count_duplicates(own.X),
+        n_duplicates=_count_duplicates(own),
         n_repeated=_count_repeated(own),
         missing_values={each.name: each.n_missing for each in recipe.columns if each.n_missing},
         constant_features=_constant_features(own),
         dropped_columns=dict(recipe.dropped),
-        all_excluded=_names(own, _find_all_excluded(own)),
+        all_excluded=_names(own, find_all_excluded(own)),
         true_excluded=_names(own, _find_true_excluded(own)),
         class_columns=tuple(
             column.name
@@ -261,47 +262,81 @@ def summarise(own: OwnData) -> Summary:
 
 def _count_repeated(own: OwnData) -> int:
     """Count the answers that repeat another one of the same annotator."""
-    numbers = own.example * own.n_classes + own.label
-    if own.annotator is not None:
-        numbers = numbers * (len(own.annotators) + 1) + own.annotator + 1
-    return len(numbers) - len(_distinct(numbers * 2 + own.excludes))
+    n_repeated, excludes = 0, own.excludes
+    for examples in parts_of(own.n_examples):
+        answers = own.answers_about(examples)
+        numbers = own.example[answers] * own.n_classes + own.label[answers]
+        if own.annotator is not None:
+            numbers = numbers * (len(own.annotators) + 1) + own.annotator[answers] + 1
+        n_repeated += len(numbers) - len(_distinct(numbers * 2 + excludes[answers]))
+    return n_repeated
 
 
-def _find_all_excluded(own: OwnData) -> NDArray[np.int64]:
+def find_all_excluded(own: OwnData) -> NDArray[np.int64]:
     """Find the examples of which the answers exclude every class."""
-    excluded = _distinct((own.example * own.n_classes + own.label)[own.excludes])
-    counts = np.bincount(excluded // own.n_classes, minlength=own.n_examples)
-    return np.flatnonzero(counts == own.n_classes)
+    found, excludes = [np.zeros(0, np.int64)], own.excludes
+    for examples in parts_of(own.n_examples):
+        answers = own.answers_about(examples)
+        about = own.example[answers] - examples.start
+        excluded = _distinct((about * own.n_classes + own.label[answers])[excludes[answers]])
+        counts = np.bincount(excluded // own.n_classes)
+        found.append(np.flatnonzero(counts == own.n_classes) + examples.start)
+    return np.concatenate(found)
 
 
 def _find_true_excluded(own: OwnData) -> NDArray[np.int64]:
     """Find the examples of which an answer contradicts the known true class."""
-    true = own.true_labels[own.example]
-    return _distinct(own.example[((own.label == true) == own.excludes) & (true >= 0)])
+    found, excludes = [np.zeros(0, np.int64)], own.excludes
+    for examples in parts_of(own.n_examples):
+        answers = own.answers_about(examples)
+        example, true = own.example[answers], own.true_labels[own.example[answers]]
+        is_wrong = ((own.label[answers] == true) == excludes[answers]) & (true >= 0)
+        found.append(_distinct(example[is_wrong]))
+    return np.concatenate(found)
+
+
+def _count_labels(own: OwnData, answer: int) -> dict[str, int]:
+    """Count the labels, or the suggestions that were answered so, of each class."""
+    counts = np.zeros(own.n_classes, dtype=np.int64)
+    for rows in parts_of(len(own.label)):
+        labels = own.label[rows]
+        if own.accepted is not None:
+            labels = labels[own.accepted[rows] == answer]
+        counts += np.bincount(labels, minlength=own.n_classes)
+    return dict(zip(own.classes, counts.tolist(), strict=True))
 
 
 def _count_suggestions(own: OwnData, answer: int) -> dict[str, int]:
     """Count the suggestions of each class that were answered so; empty without suggestions."""
-    if own.accepted is None:
-        return {}
-    counts = np.bincount(own.label[own.accepted == answer], minlength=own.n_classes).tolist()
-    return dict(zip(own.classes, counts, strict=True))
+    return {} if own.accepted is None else _count_labels(own, answer)
 
 
-def _count_duplicates(X: NDArray[Any]) -> int:
-    hashes = np.empty(len(X), dtype=np.uint64)  # ten million have a collision with 3e-6
-    for part in row_slices(len(X), max(1, X[:1].size)):
-        rows = np.ascontiguousarray(X[part].reshape(len(hashes[part]), -1) + 0)  # -0.0 is 0.0
-        digests = b"".join(hashlib.blake2b(row, digest_size=8).digest() for row in rows)
-        hashes[part] = np.frombuffer(digests, dtype=np.uint64)
+def _count_duplicates(own: OwnData) -> int:
+    X = own.X
+
+    def digest(part: slice) -> NDArray[np.uint64]:
+        found = list[NDArray[np.uint64]]()
+        for some in row_slices(part.stop - part.start, max(1, X[:1].size)):
+            rows = X[part][some].reshape(some.stop - some.start, -1)
+            rows = np.ascontiguousarray(rows + 0)  # -0.0 is 0.0
+            digests = b"".join(hashlib.blake2b(row, digest_size=8).digest() for row in rows)
+            found.append(np.frombuffer(digests, dtype=np.uint64))
+        return np.concatenate(found)
+
+    # ten million have a collision with probability 3e-6
+    hashes = compute(own.label, len(X), np.uint64, digest)
     hashes.sort()
-    return int((hashes[1:] == hashes[:-1]).sum())
+    return sum(
+        int((hashes[rows][1:] == hashes[rows][:-1]).sum())
+        + int(rows.start > 0 and hashes[rows.start] == hashes[rows.start - 1])
+        for rows in parts_of(len(hashes))
+    )
 
 
 def _distinct(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     """Select the distinct numbers, none of which is negative (faster than `numpy.unique`)."""
     ordered = np.sort(numbers)
-    return ordered[is_first(ordered)]
+    return ordered[is_start(ordered, slice(0, len(ordered)))]
 
 
 def _constant_features(own: OwnData) -> tuple[str, ...]:
@@ -327,13 +362,14 @@ def _id_columns(own: OwnData, recipe: Recipe) -> tuple[str, ...]:
         return ()
     places = np.array([*numeric.values()], dtype=np.int64)
     grows = np.ones(len(places), dtype=bool)
+    n_small = np.zeros(len(places), dtype=np.int64)
     with np.errstate(over="ignore"):  # a step between huge numbers is infinite
         for part in row_slices(own.n_examples - 1, max(1, len(places))):
             steps = np.diff(own.X[part.start : part.stop + 1, places[grows]], axis=0)
+            n_small[grows] += (steps == 1).sum(axis=0)
             grows[grows] = ((steps == np.floor(steps)) & (steps > 0)).all(axis=0)
-        # dropped rows make larger steps
-        small = [np.median(np.diff(own.X[:, place])) == 1 for place in places[grows]]
-    return tuple(compress(compress(numeric, grows), small))
+    # dropped rows make larger steps
+    return tuple(compress(numeric, grows & (2 * n_small > own.n_examples - 1)))
 
 
 def _almost_numbers(own: OwnData, recipe: Recipe) -> tuple[tuple[str, ...], dict[str, str]]:
@@ -343,16 +379,22 @@ def _almost_numbers(own: OwnData, recipe: Recipe) -> tuple[tuple[str, ...], dict
     for column, where in recipe.spans():
         if not isinstance(column, CategoricalColumn) or column.has_other:
             continue  # a column with "other" was requested as categorical by the user
-        has = own.X[:, where][:, : len(column.categories)] > 0
-        counts = dict(zip(column.categories, np.count_nonzero(has, axis=0).tolist(), strict=True))
+        n_values = len(column.categories)
+        number, first = np.zeros(n_values, np.int64), np.full(n_values, own.n_examples)
+        for part in row_slices(own.n_examples, max(1, n_values)):
+            has = own.X[part, where.start : where.start + n_values] > 0
+            number += np.count_nonzero(has, axis=0)
+            is_new = has.any(axis=0) & (first == own.n_examples)
+            first[is_new] = part.start + has.argmax(axis=0)[is_new]
+        counts = dict(zip(column.categories, number.tolist(), strict=True))
         odd, has_comma = find_odd_cells(counts) or ([], False)
         if odd:
-            is_odd = has[:, [value in odd for value in column.categories]].any(axis=1)
+            of_odd = [value in odd for value in column.categories]
             comma = " with a decimal comma (--decimal ,)" if has_comma else ""
             explained[column.name] = (
-                f"all but {is_odd.sum():,} of {has.sum():,} values are numbers{comma}; the column "
-                f"is categorical because of {shorten(odd, 3)}, first in "
-                f"{own.name_of(int(np.argmax(is_odd)))}"
+                f"all but {number[of_odd].sum():,} of {number.sum():,} values are numbers{comma}; "
+                f"the column is categorical because of {shorten(odd, 3)}, first in "
+                f"{own.name_of(int(first[of_odd].min()))}"
             )
         elif has_comma:
             with_comma.append(column.name)
