@@ -31,9 +31,9 @@ def run(*words, code=0):
 def served(monkeypatch):
     """Do not serve; note what would be."""
     noted = []
-    from naysay.annotation import serving
+    from naysay.annotation import run
 
-    monkeypatch.setattr(serving, "serve", lambda task, **options: noted.append((task, options)))
+    monkeypatch.setattr(run, "serve", lambda task, **options: noted.append((task, options)))
     return noted
 
 

@@ -52,12 +52,12 @@ def test_matrix_and_error_rate_of_each_annotator_are_recovered():
 def test_the_standard_error_of_the_error_rate_is_that_of_repeated_samples():
     rng = np.random.default_rng(6)
     rates, errors = [], []
-    for _ in range(25):
+    for _ in range(16):
         answers, probs, _ = three_annotators(rng, n=900)
         each = quality.annotators(answers, probs, animals(5, 0.05)).listed[0]
         rates.append(each.error_rate)
         errors.append(each.standard_error)
-    assert np.std(rates) == pytest.approx(np.mean(errors), rel=0.3)
+    assert np.std(rates) == pytest.approx(np.mean(errors), rel=0.4)
     assert np.mean(rates) == pytest.approx(0.25, abs=0.02)
 
 
@@ -83,7 +83,7 @@ def test_rates_are_not_shrunk_and_their_intervals_contain_them(n, known):
     rng = np.random.default_rng(13)
     rates = {"never": 0.0, "seldom": 0.05, "often": 0.3, "always": 1.0}
     habit, found = animals(5), {name: [] for name in rates}
-    for _ in range(20):
+    for _ in range(8):
         true = rng.integers(5, size=4 * n + 1000)
         names = np.repeat([*rates, "others"], [n] * 4 + [1000])
         is_wrong = rng.random(len(true)) < [rates.get(name, 0.05) for name in names]
@@ -102,14 +102,14 @@ def test_rates_are_not_shrunk_and_their_intervals_contain_them(n, known):
                 found[each.name].append([each.error_rate, covered])
     for name, rate in rates.items():
         mean, covered = np.mean(found[name], axis=0)
-        assert mean == pytest.approx(rate, abs=0.05)
-        assert covered >= 0.8  # of 20
+        assert mean == pytest.approx(rate, abs=0.08)
+        assert covered >= 0.75  # of 8
 
 
 def test_errors_of_an_overconfident_model_are_not_those_of_the_annotators():
     rng = np.random.default_rng(14)
     rates, habit, figures = {"good": 0.03, "always": 1.0}, animals(6), []
-    for _ in range(5):
+    for _ in range(4):
         true = rng.integers(6, size=1300)
         names = np.repeat([*rates, "others"], [300, 200, 800])
         is_wrong = rng.random(len(true)) < [rates.get(name, 0.03) for name in names]
@@ -123,8 +123,25 @@ def test_errors_of_an_overconfident_model_are_not_those_of_the_annotators():
         found = {each.name: each for each in quality.annotators(answers, probs, habit)}
         figures.append([found[name].error_rate for name in rates])
         for name, rate in rates.items():
-            assert abs(found[name].error_rate - rate) <= 4 * found[name].standard_error
-    assert np.mean(figures, axis=0) == pytest.approx([0.03, 1], abs=0.06)
+            low, high = found[name].interval
+            assert low <= rate <= high
+            assert high - low < 0.15
+    assert np.mean(figures, axis=0) == pytest.approx([0.03, 1], abs=0.02)
+
+
+def test_the_confidence_of_the_model_does_not_matter():
+    rng = np.random.default_rng(15)
+    true = rng.integers(6, size=900)
+    names = np.repeat(["good", "careless", "always"], 300)
+    is_wrong = rng.random(900) < np.repeat([0.03, 0.3, 1], 300)
+    labels = np.where(is_wrong, true, animals(6).sample(true, seed=rng))
+    answers = Observations(example=np.arange(900), label=labels, annotator=names)
+    probs, rates = predict(true, 6, rng, sharpness=2.2), []
+    for power in (0.5, 1, 2, 4):  # steps of the grid of temperatures
+        powers = probs**power
+        found = quality.annotators(answers, powers / powers.sum(axis=1, keepdims=True), animals(6))
+        rates.append([each.error_rate for each in found])
+    assert np.ptp(rates, axis=0) == pytest.approx(0, abs=0.01)
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])
@@ -164,7 +181,8 @@ def test_many_correct_answers_have_a_small_standard_error():
 @pytest.fixture
 def uncalibrated(monkeypatch):
     """Take the probabilities as they are, as with many classes."""
-    monkeypatch.setattr(annotator, "calibrate_by_labels", lambda probs, *_: probs)
+    monkeypatch.setattr(annotator, "_MANY_CLASSES", 1)
+    monkeypatch.setattr(annotator, "_FEWER_STEPS", 20)
 
 
 @pytest.mark.parametrize("allow_diagonal", [True, False])
@@ -245,18 +263,13 @@ def test_slices_of_answers_give_what_plain_loops_give(monkeypatch, dtype, copied
         ):
             distance = weights @ np.abs(matrix - other).sum(axis=1) / 2
             assert figure == pytest.approx(distance, abs=near)
-        for _ in range(2):  # the error rate and the other entries in turn
-            others = (counts + 10 * common) * (1 - np.eye(4))
-            others /= others.sum(axis=1, keepdims=True)
-            wrong = np.array([exact[i, j] for i, j in theirs])
-            correct = np.array([exact[i] @ others[:, j] for i, j in theirs])
-            grid = np.linspace(0, 1, 20_001)[1:-1, None]
-            best = np.log(grid * wrong + (1 - grid) * correct).sum(axis=1).argmax()
-            rate = float(grid[best, 0])
-            counts = np.zeros((4, 4))
-            for i, j in theirs:
-                joint = exact[i] * np.where(np.arange(4) == j, rate, (1 - rate) * others[:, j])
-                counts[:, j] += joint / joint.sum()
+        wrong = np.array([exact[i, j] for i, j in theirs])
+        correct = np.array([exact[i] @ common[:, j] for i, j in theirs])
+        grid = np.linspace(0, 1, 20_001)[1:-1, None]
+        values = np.log(grid * wrong + (1 - grid) * correct).sum(axis=1)
+        rate = float(grid[values.argmax(), 0])
+        likely = grid[values >= values.max() - 4.3 / 2]
+        assert each.interval == pytest.approx((likely.min(), likely.max()), abs=1e-4)
         assert each.error_rate == pytest.approx(rate, abs=1e-4)
 
 

@@ -1,7 +1,7 @@
 """Estimate the transition matrix and the error rate of each annotator."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,26 +15,34 @@ from scipy.sparse import csr_array
 from naysay._base.checks import check_label_indices, check_number, check_probabilities, row_slices
 from naysay._base.errors import InvalidInput
 from naysay._base.frames import make_frame
-from naysay._base.mapped import compute, count_values, find_rows, parts_of, take
+from naysay._base.mapped import compute, count_values
 from naysay.estimation.mixture import Probs
 from naysay.observations import Observations
-from naysay.quality.wrong_labels import AnnotatorModel, calibrate_by_labels
+from naysay.quality.overconfidence import (
+    LEAST_LIKELIHOOD,
+    Calibrations,
+    Sample,
+    as_wrong_and_correct,
+    fit_rates,
+    shrink,
+)
 from naysay.transition import TransitionMatrix, as_transition_matrix
 from naysay.transition.algebra import Floats
 from naysay.transition.alignment import count_names
 
 _MAX_STEPS = 20  # EM steps
+_MOST_ANSWERS = 50_000  # of an annotator, for the error rate
 _MANY_CLASSES, _FEWER_STEPS = 200, 6  # with more classes, steps take long and change less
 _TOLERANCE = 1e-4
 _INITIAL_ERROR_RATE = 0.02  # start of the diagonal if Q has none
-# To calibrate the probabilities: limits of the error rates, and pseudo-answers of each class.
-_FIRST_RATES, _FIRST_STRENGTH = (0.005, 0.995), 100.0
-_IMPOSSIBLE = 1e-30  # answers with a smaller probability under the model are ignored
-_BISECTIONS = 24
-_RATE_STEPS = 2  # between the error rate and the other entries of the matrix
+_BISECTIONS = 20
+_ROUNDS = 4  # of the calibrations and the matrices of annotators who differ, in turn
+_STEPS_OF_OTHERS, _MOSTLY_WRONG = 5, 0.5
 # Limit of the likelihood ratio of a 95 % interval. For large samples it is 3.84; with few answers,
 # whose number of mistakes is discrete, intervals of that width contain the rate too rarely.
 _LIMIT = 4.3
+_FROM_FIRST = np.zeros(1, dtype=np.int64)
+_NO_ERRORS: dict[str, Any] = {"error_rate": 0.0, "standard_error": 0.0, "interval": (0.0, 0.0)}
 _Z = 1.96  # standard errors from the middle to the ends of a 95 % interval
 _SHOWN = 20  # annotators in the printed table
 _MAX_THREADS = 8  # each needs memory for some matrices
@@ -134,11 +142,19 @@ def annotators(
 
     .. math:: P(ȳ \mid x) = e \, p_ȳ(x) + (1 - e) \sum_{k ≠ ȳ} p_k(x) M_{kȳ}
 
-    where M has the other entries of the matrix, and its interval contains the rates whose
-    likelihood is not much smaller. The probabilities should be out of sample. Mistakes of an
-    overconfident model look like mistakes of the annotators. With up to 200 classes the
-    probabilities are therefore calibrated first, as in `find_wrong_labels`, by the answers and a
-    first estimate of each error rate.
+    where M has the other entries of the matrix. The probabilities should be out of sample.
+
+    Errors of an overconfident model look like mistakes of the annotators. With up to 200 classes
+    the probabilities p are therefore replaced by
+
+    .. math:: (1 - ε) \, p^{1/T} w / \textstyle\sum_k p_k^{1/T} w_k + ε / K
+
+    with a temperature T, class weights w, and a share ε of predictions that are uninformative. The
+    answers of all annotators, with an unknown error rate each, show which T and ε are likely. The
+    interval contains the rates whose likelihood under any of them is not much smaller than the
+    largest, so that it includes the doubt about T and ε, and reaches 0 or 1 where the answers allow
+    for it. M is the common matrix, or, for an annotator who mostly does not err and whose answers
+    show clearly that they differ, a matrix of their own.
 
     To train with a matrix per annotator, prefer ``ComplementaryClassifier(transition="estimate")``,
     which applies `estimation.refine` to the answers of each annotator: it calibrates the
@@ -202,22 +218,40 @@ def annotators(
         _Answers(array, example[start:end], label[start:end]) for start, end in pairwise([0, *ends])
     ]
     with ThreadPoolExecutor(min(_MAX_THREADS, os.cpu_count() or 1)) as pool:
-        if matrix.n_classes <= _MANY_CLASSES and start.diagonal().any():
-            models = list(pool.map(partial(_first_model, Q=first), of_each))
-            array = calibrate_by_labels(array, indices, models, codes, observations.example)
-            every, *of_each = (replace(each, probs=array) for each in (every, *of_each))
+        errs = bool(start.diagonal().any())
+        calibrated = errs and matrix.n_classes <= _MANY_CLASSES
+        calibrations = Calibrations(others=_without_diagonal(first))
+        own = [calibrations.others] * len(names)
+        if calibrated:
+            sample = Sample.of(array, indices, observations.example, codes)
+            calibrations = sample.calibrate(calibrations.others, _LIMIT / 2)
+            for _ in range(_ROUNDS):
+                probs = calibrations.apply(array, like=indices)
+                given = [replace(each.at_most(_MOST_ANSWERS), probs=probs) for each in of_each]
+                own = list(pool.map(partial(_own_entries, calibrations.others), given))
+                calibrations = sample.judge(calibrations, own, _LIMIT / 2)
+                if all(each is calibrations.others for each in own):
+                    break
+            probs = calibrations.apply(array, like=indices)
+            every, *of_each = (replace(each, probs=probs) for each in (every, *of_each))
         pooled, counts = _fit(every, first, 0, pool.map)
-        # few answers determine the common matrix poorly, so it is shrunk too, towards Q
-        common = _without_diagonal(counts + strength * first)
+        if not calibrated:
+            # few answers determine the common matrix poorly, so it is shrunk towards Q
+            own = [_without_diagonal(counts + strength * first)] * len(names)
         estimates = [
             partial(_estimate, each, pooled, strength, matrix.classes, may_err) for each in of_each
         ]
-        errs = bool(start.diagonal().any())
-        describe = partial(_describe, pooled=pooled, common=common, strength=strength, errs=errs)
-        figures = pool.map(describe, of_each)
+        figures = pool.map(partial(_describe, pooled=pooled, strength=strength), of_each)
+        rates: Iterable[dict[str, Any]] = [_NO_ERRORS] * len(names)
+        if errs:
+            given = [replace(each.at_most(_MOST_ANSWERS), probs=array) for each in of_each]
+            evidence = map(calibrations.evidence, range(len(names)))
+            rates = pool.map(partial(_error_rate, calibrations), given, own, evidence)
         listed = [
-            Annotator(name=name, _estimate=estimate, **found)
-            for name, estimate, found in zip(names.tolist(), estimates, figures, strict=True)
+            Annotator(name=name, _estimate=estimate, **found, **rate)
+            for name, estimate, found, rate in zip(
+                names.tolist(), estimates, figures, rates, strict=True
+            )
         ]
     return Annotators(
         listed=tuple(sorted(listed, key=lambda each: -each.error_rate)),
@@ -260,6 +294,13 @@ class _Answers:
     example: NDArray[np.int64] | None  # None if there is one row for each answer
     label: NDArray[np.int64]
 
+    def at_most(self, n: int) -> "_Answers":
+        """Draw answers at random if there are more."""
+        if len(self.label) <= n or self.example is None:
+            return self
+        rows = np.sort(np.random.default_rng(0).choice(len(self.label), n, replace=False))
+        return replace(self, example=self.example[rows], label=self.label[rows])
+
     def copied(self) -> "_Answers":
         """Copy the row of each answer, unless they are too many."""
         if len(self.label) * self.probs.shape[1] > _COPIED:
@@ -284,7 +325,7 @@ class _Answers:
         """Sum p / P(ȳ | x) by label, from the first label in the slice to the last."""
         rows, label = self.rows(of), self.label[of]
         likelihood = np.einsum("ik,ik->i", rows, values[label])
-        possible = likelihood > _IMPOSSIBLE
+        possible = likelihood > LEAST_LIKELIHOOD
         inverse = np.where(possible, 1 / np.where(possible, likelihood, 1), 0)
         starts = np.searchsorted(label, np.arange(int(label[0]), int(label[-1]) + 2))
         shape = (len(starts) - 1, len(label))
@@ -292,42 +333,19 @@ class _Answers:
         return int(label[0]), by_label @ rows
 
 
-def _describe(
-    answers: _Answers, pooled: Probs, common: Probs, strength: float, errs: bool
-) -> dict[str, Any]:
-    """Estimate the figures of one annotator."""
-    answers = answers.copied()
-    values, counts = _fit(answers, pooled, strength * pooled)
+def _describe(answers: _Answers, pooled: Probs, strength: float) -> dict[str, Any]:
+    """Estimate the figures of one annotator other than the error rate."""
+    values, counts = _fit(answers.copied(), pooled, strength * pooled)
     weights = counts.sum(axis=0, dtype=np.float64)  # of the classes
     if not weights.any():  # no answer is possible under the model
         weights = np.ones_like(weights)
     weights = weights / weights.sum()
     uniform = np.asarray(TransitionMatrix.uniform(len(values)), dtype=values.dtype)
-    rate, error, interval = 0.0, 0.0, (0.0, 0.0)
-    if errs:
-        rate, error, interval = _error_rate(answers, counts, strength * common)
     return {
         "n_answers": len(answers.label),
         "bias": _distance(values, pooled, weights),
         "distance_from_uniform": _distance(values, uniform, weights),
-        "error_rate": rate,
-        "standard_error": error,
-        "interval": interval,
     }
-
-
-def _first_model(answers: _Answers, Q: Probs) -> AnnotatorModel:
-    """Fit the model of one annotator with probabilities that are not calibrated yet.
-
-    A rate or a matrix common to all annotators would not do: the answers of one who always errs, or
-    who chooses differently, would make the probabilities appear uninformative. Nor would a matrix
-    from few answers, which describes the errors of the classifier as well.
-    """
-    values, _ = _fit(answers.copied(), Q, _FIRST_STRENGTH * Q)
-    others = _without_diagonal(values)
-    wrong, correct = _likelihoods(answers, others)
-    rate = _most_likely_rate(wrong, correct) if len(wrong) else _INITIAL_ERROR_RATE
-    return AnnotatorModel(float(np.clip(rate, *_FIRST_RATES)), others)
 
 
 def _estimate(
@@ -362,10 +380,34 @@ def _fit(
     return values, counts
 
 
+def _own_entries(common: Probs, answers: _Answers) -> Probs:
+    """Estimate the labels of one annotator other than mistakes.
+
+    Those of one who mostly errs cannot be distinguished from the errors of the classifier.
+    """
+    answers, others = answers.copied(), common
+    for _ in range(_STEPS_OF_OTHERS):
+        parts = [
+            as_wrong_and_correct(answers.rows(s), answers.label[s], others[answers.label[s]])
+            for s in answers.slices()
+        ]
+        both = np.concatenate(parts, axis=1)[:, None]
+        rate = float(fit_rates(both[0], both[1], _FROM_FIRST, _BISECTIONS)[0][0, 0])
+        if rate > _MOSTLY_WRONG:
+            return common
+        values = (1 - rate) * others
+        np.fill_diagonal(values, rate)
+        others = shrink(answers.expected_counts(values) * ~np.eye(len(values), dtype=bool), common)
+    return others
+
+
 def _error_rate(
-    answers: _Answers, counts: Probs, prior_counts: Probs
-) -> tuple[float, float, tuple[float, float]]:
+    calibrations: Calibrations, answers: _Answers, others: Probs, evidence: Floats
+) -> dict[str, Any]:
     """Estimate the share of wrong answers, its standard error and its interval.
+
+    The interval contains each rate that is likely under some calibration. `evidence` is the
+    log-likelihood of each calibration by the answers of the others.
 
     With w_i the probability that answer i is wrong, the observed information about the rate e
     is Σ (w_i - e)² / (e (1 - e))². If all w_i are 0 or 1 the standard error is the binomial one; it
@@ -373,35 +415,56 @@ def _error_rate(
     binomial standard error with two pseudo-answers, one correct and one wrong, so that a few
     answers of one kind do not give a standard error of zero.
     """
-    rate, wrong, correct = 0.0, np.empty(0), np.empty(0)
-    for step in range(_RATE_STEPS):
-        others = _without_diagonal(counts + prior_counts)
-        wrong, correct = _likelihoods(answers, others)
-        if not len(wrong):
-            return 0.0, 1.0, (0.0, 1.0)
-        rate = _most_likely_rate(wrong, correct)
-        if step + 1 < _RATE_STEPS:
-            values = (1 - rate) * others
-            np.fill_diagonal(values, rate)
-            counts = answers.expected_counts(values)
-    lowest = _log_likelihood(wrong, correct, rate) - _LIMIT / 2
-
-    def is_likely(e: float) -> bool:
-        return _log_likelihood(wrong, correct, e) >= lowest
-
-    low = 0.0 if is_likely(0.0) else _bisect(lambda e: not is_likely(e), 0.0, rate)
-    high = 1.0 if is_likely(1.0) else _bisect(is_likely, rate, 1.0)
-
-    def squares(wrong: Floats, correct: Floats) -> Floats:
-        return (rate * wrong / (rate * wrong + (1 - rate) * correct) - rate) ** 2
-
-    n, root = len(wrong), _sum(squares, wrong, correct) ** 0.5
+    both = np.concatenate(
+        [
+            calibrations.likelihoods(answers.rows(s), answers.label[s], others[answers.label[s]])
+            for s in answers.slices()
+        ],
+        axis=2,
+    )
+    wrong, correct = both[:, :, both.max(axis=(0, 1)) > LEAST_LIKELIHOOD]
+    n = wrong.shape[1]
+    if not n:
+        return {"error_rate": 0.0, "standard_error": 1.0, "interval": (0.0, 1.0)}
+    rates, largest, _ = fit_rates(wrong, correct, _FROM_FIRST, _BISECTIONS)
+    total = evidence + largest[:, 0]
+    best = int(total.argmax())
+    low, high = _likely_rates(wrong, correct, rates, total[best] - _LIMIT / 2 - evidence)
+    rate = float(rates[best, 0])
+    is_wrong = rate * wrong[best] / (rate * wrong[best] + (1 - rate) * correct[best])
+    root = float(np.sqrt(((is_wrong - rate) ** 2).sum()))
     variance = rate * (1 - rate)
     smoothed = (n * rate + 1) / (n + 2)
     least = float(np.sqrt(smoothed * (1 - smoothed) / (n + 2)))
     of_interval = (high - low) / (2 * _Z)
     error = max(least, of_interval, variance / max(root, variance) if variance else 0.0)
-    return rate, error, (low, high)
+    return {"error_rate": round(rate, 6), "standard_error": error, "interval": (low, high)}
+
+
+def _likely_rates(
+    wrong: Floats, correct: Floats, rates: Floats, lowest: Floats
+) -> tuple[float, float]:
+    """Find the range of the rates whose log-likelihood is at least `lowest` in any row.
+
+    `rates` has the most likely rate of each row.
+    """
+    lowest = lowest[:, None]
+
+    def are_likely(values: Floats) -> NDArray[np.bool_]:
+        likelihood = np.maximum(values * wrong + (1 - values) * correct, LEAST_LIKELIHOOD)
+        return np.log(likelihood).sum(axis=1, keepdims=True) >= lowest
+
+    used = are_likely(rates)[:, 0]
+    wrong, correct, rates, lowest = wrong[used], correct[used], rates[used], lowest[used]
+    ends: list[Floats] = []
+    for end in (0.0, 1.0):
+        likely, unlikely = rates, np.full_like(rates, end)
+        for _ in range(_BISECTIONS):
+            middle = (likely + unlikely) / 2
+            inside = are_likely(middle)
+            likely, unlikely = np.where(inside, middle, likely), np.where(inside, unlikely, middle)
+        ends.append(np.where(are_likely(np.full_like(rates, end)), end, likely).round(6))
+    return float(ends[0].min()), float(ends[1].max())
 
 
 def _without_diagonal(counts: Probs) -> Probs:
@@ -411,47 +474,6 @@ def _without_diagonal(counts: Probs) -> Probs:
     totals = counts.sum(axis=0)
     counts /= np.where(totals > 0, totals, 1)
     return counts
-
-
-def _likelihoods(answers: _Answers, others: Probs) -> tuple[Floats, Floats]:
-    """Compute the likelihood of each possible answer as a wrong and as a correct one."""
-    like, n = answers.label, len(answers.label)
-    wrong, correct = (compute(like, n, np.float64, lambda _: 0) for _ in range(2))
-    for each in answers.slices():
-        rows, label = answers.rows(each), answers.label[each]
-        wrong[each] = rows[np.arange(len(label)), label]
-        correct[each] = np.einsum("ik,ik->i", rows, others[label])
-    possible = find_rows(like, n, lambda part: np.maximum(wrong[part], correct[part]) > _IMPOSSIBLE)
-    return (
-        (wrong, correct) if len(possible) == n else (take(wrong, possible), take(correct, possible))
-    )
-
-
-def _sum(term: Callable[[Floats, Floats], Floats], wrong: Floats, correct: Floats) -> float:
-    """Add the terms of all answers, some at a time."""
-    return sum(float(term(wrong[part], correct[part]).sum()) for part in parts_of(len(wrong)))
-
-
-def _most_likely_rate(wrong: Floats, correct: Floats) -> float:
-    """Find where the log-likelihood, which is concave, has its maximum."""
-
-    def increases(rate: float) -> bool:
-        return _sum(lambda w, c: (w - c) / (rate * w + (1 - rate) * c), wrong, correct) > 0
-
-    return _bisect(increases, 0.0, 1.0)
-
-
-def _log_likelihood(wrong: Floats, correct: Floats, rate: float) -> float:
-    with np.errstate(divide="ignore"):
-        return _sum(lambda w, c: np.log(rate * w + (1 - rate) * c), wrong, correct)
-
-
-def _bisect(is_below: Callable[[float], bool], low: float, high: float) -> float:
-    """Find the end of the range, starting at `low`, in which a condition holds, to six decimals."""
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if is_below(middle) else (low, middle)
-    return float(round((low + high) / 2, 6))
 
 
 def _percentages(each: Annotator) -> str:

@@ -22,12 +22,10 @@ _SHOWN = 5  # labels in the printed summary
 
 # The grid of the posterior, and the prior: log-normal, but flat for the shares on this grid.
 _TEMPERATURES = np.geomspace(0.25, 16, 13)
-_AS_GIVEN = 4  # position of the temperature 1
 _SHARES = np.array([0, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64])
 _SCALES = np.geomspace(1 / 8, 4, 41)
 _ONE = 24  # position of the scale 1
 _SD_TEMPERATURE, _SD_SCALE = 0.7, 0.5  # of the logarithms
-_IMPLAUSIBLE = 0.025  # posterior probability of the temperature 1
 PROBABLE = 0.5  # probability above which a label is listed as wrong
 _MAX_RATE = 0.5  # scales do not make larger entries of the diagonal
 _WEIGHT = 1 / 3  # of a label: probabilities of real models are never calibrated exactly
@@ -286,66 +284,11 @@ def _largest_first(values: Floats) -> NDArray[np.int64]:
     return compute(values, len(values), np.int64, lambda rows: pairs[rows, 1])
 
 
-def calibrate_by_labels(
-    probs: Probs,
-    labels: NDArray[np.int64],
-    models: "Sequence[AnnotatorModel]",
-    which: NDArray[np.integer[Any]],
-    example: NDArray[np.int64],
-) -> Probs:
-    """Calibrate probabilities by labels, with the mean temperature and the mean share ε.
-
-    Probabilities become more confident only if the labels refute a temperature of 1:
-    otherwise, errors of the model would seem right. Label i is about row ``example[i]`` of `probs`,
-    and was given as ``models[which[i]]`` describes.
-    """
-    chosen = _at_most(count_up(labels, len(labels)))
-    weights, _, _ = _posterior(probs[example[chosen]], labels[chosen], models, which[chosen])
-    of_temperature = weights.sum(axis=(1, 2))
-    temperature = float(np.exp(of_temperature @ np.log(_TEMPERATURES)))
-    if temperature < 1 and of_temperature[_AS_GIVEN] > _IMPLAUSIBLE:
-        temperature, weights = 1.0, weights[[_AS_GIVEN]] / of_temperature[_AS_GIVEN]
-    share = float(weights.sum(axis=(0, 2)) @ _SHARES)
-    calibration, n, shape = Calibration(temperature), len(probs), probs.shape[1:]
-    total = np.zeros(shape)
-    for part in parts_of(n):
-        total += calibration(probs[part]).sum(axis=0, dtype=np.float64)
-    mean = (total / n).astype(probs.dtype)
-    return compute(
-        labels,
-        n,
-        probs.dtype,
-        lambda part: (1 - share) * calibration(probs[part]) + share * mean,
-        shape=shape,
-    )
-
-
 def _at_most(rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Draw rows at random if there are more than the posterior needs."""
     if len(rows) <= _MAX_ROWS:
         return rows
     return np.random.default_rng(0).choice(rows, _MAX_ROWS, replace=False)
-
-
-@dataclass(frozen=True)
-class AnnotatorModel:
-    """Model of one annotator: the rate of mistakes, and the correct labels of each class."""
-
-    rate: float
-    columns: Probs  # of the distributions of correct labels, by label
-
-    @property
-    def rates(self) -> Floats:
-        """The rate, as those of a matrix."""
-        return np.array([self.rate])
-
-    def terms(self, probs: Probs, labels: NDArray[np.int64]) -> tuple[Floats, Floats, Floats]:
-        """Compute the terms of `_terms`, for one row of probabilities or one for each label."""
-        if probs.ndim == 1:
-            right = (self.columns @ probs)[labels]
-        else:
-            right = np.einsum("ik,ik->i", probs, self.columns[labels])
-        return right, self.rate * right, self.rate * _of_labels(probs, labels)
 
 
 @dataclass(frozen=True)
@@ -399,7 +342,7 @@ def _of_labels(probs: Probs, labels: NDArray[np.int64]) -> Floats:
 def _terms(
     probs: Probs,
     labels: NDArray[np.int64],
-    split: "Sequence[_SplitMatrix | _Answer | AnnotatorModel]",
+    split: "Sequence[_SplitMatrix | _Answer]",
     which: NDArray[np.integer[Any]],
     example: NDArray[np.int64] | None = None,
     calibration: Calibration | None = None,
@@ -428,7 +371,7 @@ def _terms(
 def _posterior(
     probs: Probs,
     labels: NDArray[np.int64],
-    split: "Sequence[_SplitMatrix | _Answer | AnnotatorModel]",
+    split: "Sequence[_SplitMatrix | _Answer]",
     which: NDArray[np.integer[Any]],
 ) -> tuple[Floats, Floats, Floats]:
     """Compute the weight of each temperature, share and scale; the scales; the class shares."""

@@ -1,0 +1,64 @@
+"""Error rates and calibrations by the answers of annotators, against plain formulas."""
+
+import numpy as np
+import pytest
+
+from naysay.estimation.mixture import Calibration
+from naysay.quality.overconfidence import Sample, fit_rates, shrink
+from simulated import animals, predict
+
+
+@pytest.mark.parametrize("n", [1, 7, 400])
+def test_rates_and_mean_likelihoods_are_those_of_a_fine_grid(n):
+    rng = np.random.default_rng(n)
+    wrong, correct = rng.random((2, 3, 2 * n)) ** 3
+    wrong[1], correct[2] = 0, 1e-9  # rates of 0 and 1
+    rates, largest, within = fit_rates(wrong, correct, np.array([0, n]), 20)
+    grid = np.linspace(0, 1, 20_001)[:, None]
+    with np.errstate(divide="ignore"):
+        for row in range(3):
+            for part, own in enumerate((slice(n), slice(n, 2 * n))):
+                values = np.log(grid * wrong[row, own] + (1 - grid) * correct[row, own]).sum(axis=1)
+                assert rates[row, part] == pytest.approx(grid[values.argmax(), 0], abs=1e-4)
+                assert largest[row, part] == pytest.approx(values.max(), abs=1e-3)
+                likelihoods = np.exp(values - values.max())
+                mean = within[row, part] @ np.diff([0, 0.05, 0.1, 0.25, 0.5, 1])
+                assert mean == pytest.approx(np.trapezoid(likelihoods, grid[:, 0]), rel=0.15)
+
+
+def test_the_most_likely_calibration_restores_overconfident_probabilities():
+    rng = np.random.default_rng(0)
+    true, which = rng.integers(6, size=4000), np.arange(4000) % 4
+    probs = predict(true, 6, rng, sharpness=2.2)
+    is_wrong = rng.random(4000) < np.array([0, 0.02, 0.3, 1])[which]
+    labels = np.where(is_wrong, true, animals(6).sample(true, seed=rng))
+    others = np.asarray(animals(6)).T
+    for power in (1, 4):
+        given = Calibration(1 / power)(probs)
+        found = Sample.of(given, labels, np.arange(4000), which).calibrate(others, 2.0)
+        assert found.weights is None
+        assert found.others is others
+        assert found.apply(given) == pytest.approx(probs, abs=0.12)
+        assert (found.temperatures / power).min() > 0.6
+        assert (found.temperatures / power).max() < 1.6
+
+
+def test_class_weights_correct_a_model_that_never_predicts_a_class():
+    rng = np.random.default_rng(1)
+    true, which = rng.integers(5, size=4000), np.arange(4000) % 4
+    probs = predict(true, 5, rng, sharpness=2.5)
+    biased = Calibration(1, np.array([1, 1, 1, 1, 0.01]))(probs)
+    labels = animals(5, 0.05).sample(true, seed=rng)
+    others = np.asarray(animals(5)).T
+    found = Sample.of(biased, labels, np.arange(4000), which).calibrate(others, 2.0)
+    assert found.weights is not None
+    assert found.apply(biased).mean(axis=0) == pytest.approx(np.full(5, 0.2), abs=0.03)
+
+
+def test_counts_are_shrunk_unless_they_refute_the_given_distributions():
+    rng = np.random.default_rng(2)
+    given, other = (np.asarray(animals(5, seed=seed)).T for seed in (0, 9))
+    agreeing = np.stack([rng.multinomial(60, column) for column in given.T], axis=1)
+    assert shrink(agreeing, given) is given
+    differing = np.stack([rng.multinomial(2000, column) for column in other.T], axis=1)
+    assert shrink(differing, given) == pytest.approx(other, abs=0.03)
