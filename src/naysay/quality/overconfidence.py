@@ -17,8 +17,8 @@ LEAST_LIKELIHOOD = 1e-30  # of an answer
 
 _TEMPERATURES = np.geomspace(1 / 16, 64, 31)
 _SHARES = np.array([0, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 0.96])
-# The prior of T is log-normal, and that of ε is √(1 - ε): a model that knows nothing is unlikely.
-_SD_TEMPERATURE = 1.0  # of the logarithm
+_SD_ODDS = 1.0  # of the log-odds that a prediction is right, in the prior
+_LIMITS = (0.001, 0.999)  # of an accuracy
 # Ranges of error rates, and the shares of annotators in them: few err more often than not.
 _ENDS = np.array([0, 0.05, 0.1, 0.25, 0.5, 1])
 _IN_RANGE = np.array([0.35, 0.2, 0.2, 0.15, 0.1])
@@ -144,9 +144,7 @@ class Sample:
         """Judge all calibrations, and find the rate of the annotator of each answer."""
         shape = (len(_TEMPERATURES), len(_SHARES), self.n_annotators)
         rates, largest, average = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-        prior = (
-            -((np.log(_TEMPERATURES) / _SD_TEMPERATURE) ** 2 / 2)[:, None] + np.log(1 - _SHARES) / 2
-        )
+        prior = self._prior(found.weights)
         # several answers about one example are not independent
         weight = _WEIGHT * self.n_examples / len(self.labels)
         for t, temperature in enumerate(_TEMPERATURES):
@@ -173,6 +171,22 @@ class Sample:
             parts=average[kept],
         )
         return judged, rate
+
+    def _prior(self, weights: Floats | None) -> Floats:
+        """Compute the log-prior of each temperature and share.
+
+        It is normal in the log-odds of the accuracy that a calibration claims, around that which
+        the probabilities claim as they are: where labels say little about the accuracy, a model is
+        taken for about as good as it says.
+        """
+        claimed = np.array(
+            [
+                Calibration(each, weights)(self.probs).max(axis=1).mean()
+                for each in (1, *_TEMPERATURES)
+            ]
+        )
+        accuracy = (1 - _SHARES) * claimed[1:, None] + _SHARES / self.probs.shape[1]
+        return -(((_log_odds(accuracy) - _log_odds(claimed[:1])) / _SD_ODDS) ** 2) / 2
 
     def _with_class_weights(self, found: Calibrations, rates: Floats) -> Calibrations:
         """Fit class weights to the best calibration by iterative scaling."""
@@ -269,6 +283,12 @@ def _average(largest: Floats, within: Floats) -> tuple[Floats, Floats]:
         shares = shares / shares.sum(axis=-1, keepdims=True)
     log_prior = (prior * np.log(shares / _IN_RANGE)).sum(axis=-1)
     return largest + np.log((within * shares[..., None, :]).sum(axis=-1)), log_prior
+
+
+def _log_odds(accuracy: Floats) -> Floats:
+    """Compute log-odds that stay finite."""
+    limited = accuracy.clip(*_LIMITS)
+    return np.log(limited / (1 - limited))
 
 
 def as_wrong_and_correct(probs: Probs, labels: NDArray[np.int64], columns: Probs) -> Floats:
