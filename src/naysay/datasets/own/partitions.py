@@ -188,7 +188,7 @@ class ParquetFolder(Partitioned):
         Floats do: they are written as integers if all are whole.
         """
         kind = self._schema.field(name).type
-        if not (is_text(kind) or pa.types.is_integer(kind)):
+        if not (is_text(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
             return None
 
         def texts() -> Iterator[pa.Array]:
