@@ -26,7 +26,13 @@ from naysay.datasets.own.columns import (
     refuse_repeated,
     without_index,
 )
-from naysay.datasets.own.parquet import open_parquet, read_groups, read_parquet, text_bytes
+from naysay.datasets.own.parquet import (
+    column_bytes,
+    open_parquet,
+    read_groups,
+    read_parquet,
+    text_bytes,
+)
 from naysay.datasets.own.recipe import NumericColumn, Recipe
 from naysay.datasets.own.tables import is_frame
 
@@ -179,6 +185,14 @@ class ParquetFolder(Partitioned):
             n_bytes += part.nbytes + text_bytes(part.columns)
             parts.append(part.replace_schema_metadata())
         return pa.concat_tables(parts).select(list(names))
+
+    def bytes_of(self, name: str) -> int:
+        """Look up how many bytes a column takes in the files, before compression."""
+        total = 0
+        for path in self.files:
+            with open_parquet(path, printable(path)) as file:
+                total += column_bytes(file.metadata, name)
+        return total
 
     def encode(
         self, name: str, to_text: Callable[[pa.Table], pa.Array], *, most_bytes: float
