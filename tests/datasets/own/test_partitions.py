@@ -12,6 +12,7 @@ from naysay import InvalidData, InvalidInput, InvalidLabels
 from naysay._base import mapped
 from naysay._base.mapped import find_pages
 from naysay.datasets.own import partitions, read_features, read_own
+from naysay.datasets.own.arrays import read_arrays
 from naysay.datasets.own.partitions import kind_of_data
 from naysay.datasets.own.summary import summarise
 from naysay.workflows.annotators import observations
@@ -100,6 +101,15 @@ def test_a_folder_of_arrays_is_an_array_file(dtype, tmp_path):
     assert_same(large, small)
     assert find_pages(large.X) is not None
     np.testing.assert_array_equal(read_features(folder / "X.npy", large.recipe), small.X)
+
+
+@pytest.mark.skipif(not mapped._STATM.exists(), reason="needs Linux")
+def test_pages_of_arrays_in_files_are_released(tmp_path):
+    np.save(tmp_path / "X.npy", np.zeros((3, 2)))  # float64, which is converted
+    before = mapped._file_bytes()
+    for path in (tmp_path, tmp_path / "X.npy"):
+        array = read_arrays(path, "arrays", most_bytes=1e15)["X"]
+        assert abs(mapped._limits[find_pages(array)] - before - 1e15) < 1e9
 
 
 def test_images_in_an_array_stay_on_disk(tmp_path):

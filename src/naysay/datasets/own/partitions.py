@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData
 from naysay._base.files import printable
-from naysay._base.mapped import limit_pages, new_array, parts_of, trim_pages
+from naysay._base.mapped import new_array, parts_of, trim_pages
 from naysay.datasets.own.batches import counting_from, parquet_batches
 from naysay.datasets.own.columns import (
     Encoded,
@@ -267,7 +267,6 @@ class MappedArray(Partitioned):
         ]
         is_same = found == plain and len(plain) == self.X.shape[1] and self.chosen is None
         if is_same and self.X.dtype == np.float32 and _is_finite(self.X):
-            limit_pages(self.X, most_bytes)
             return self.X
         return super().apply(recipe, most_bytes=most_bytes)
 
