@@ -7,7 +7,16 @@ import typer
 
 from naysay._base.progress import waiting
 from naysay._base.terminal import say
-from naysay.cli._shared import AsJson, DataFile, Model, SafeCsv, fits, print_json, reads_data
+from naysay.cli._shared import (
+    AsJson,
+    DataFile,
+    Model,
+    SafeCsv,
+    fits,
+    print_json,
+    print_warnings,
+    reads_data,
+)
 
 
 # The other settings for reading the data are saved with the model.
@@ -63,7 +72,9 @@ def check(
 
     from naysay.classifier import ComplementaryClassifier
     from naysay.workflows.check import check_file
+    from naysay.workflows.memory import explain_memory
 
+    print_warnings(explain_memory(data, reading))
     with waiting(f"naysay check: {data}"):
         clf = ComplementaryClassifier.load(model)
         result = check_file(clf, data, transition=transition, **fitting, **reading)

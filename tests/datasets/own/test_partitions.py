@@ -12,6 +12,7 @@ from naysay import InvalidData, InvalidInput, InvalidLabels
 from naysay._base import mapped
 from naysay._base.mapped import find_pages
 from naysay.datasets.own import partitions, read_features, read_own
+from naysay.datasets.own.arrays import read_arrays
 from naysay.datasets.own.partitions import kind_of_data
 from naysay.datasets.own.summary import summarise
 from naysay.workflows.annotators import observations
@@ -62,6 +63,16 @@ def test_a_folder_of_parquet_files_is_one_table(memory, tmp_path):
     )
 
 
+def test_lists_in_several_row_groups_are_read(tmp_path):
+    frame = make_frame()
+    frame["not"] = [["cat", "owl"][: row % 3] or None for row in range(len(frame))]
+    folder = write_parts(frame, tmp_path / "parts", 20)
+    small = read_own(frame, label="not", true_label="is")
+    assert_same(read_own(folder, label="not", true_label="is"), small)
+    frame.to_parquet(tmp_path / "one.parquet", index=False, row_group_size=7)
+    assert_same(read_own(tmp_path / "one.parquet", label="not", true_label="is"), small)
+
+
 def test_rows_of_one_example_may_be_in_several_files(tmp_path):
     frame = make_frame().head(30).drop(columns=["not", "is"])
     frame = pd.concat([frame, frame]).assign(who=["ann"] * 30 + ["bob"] * 30)
@@ -90,6 +101,15 @@ def test_a_folder_of_arrays_is_an_array_file(dtype, tmp_path):
     assert_same(large, small)
     assert find_pages(large.X) is not None
     np.testing.assert_array_equal(read_features(folder / "X.npy", large.recipe), small.X)
+
+
+@pytest.mark.skipif(not mapped._STATM.exists(), reason="needs Linux")
+def test_pages_of_arrays_in_files_are_released(tmp_path):
+    np.save(tmp_path / "X.npy", np.zeros((3, 2)))  # float64, which is converted
+    before = mapped._file_bytes()
+    for path in (tmp_path, tmp_path / "X.npy"):
+        array = read_arrays(path, "arrays", most_bytes=1e15)["X"]
+        assert abs(mapped._limits[find_pages(array)] - before - 1e15) < 1e9
 
 
 def test_images_in_an_array_stay_on_disk(tmp_path):
@@ -167,12 +187,13 @@ def test_memory_does_not_grow_with_the_rows(tmp_path, monkeypatch):
     assert peaks[2] - peaks[1] < 50_000  # a byte for each row
 
 
-def test_answers_and_summaries_in_files_are_those_in_memory(tmp_path, monkeypatch):
+@pytest.mark.parametrize("said, not_said", [("yes", "no"), (True, False)])
+def test_answers_and_summaries_in_files_are_those_in_memory(said, not_said, tmp_path, monkeypatch):
     frame = make_frame(300)
     rng = np.random.default_rng(1)
     frame["not"] = rng.choice(["cat", "dog", "owl", "cat|owl", "cat|cat|dog", None], size=300)
     frame["who"] = rng.choice(["ann", "bob", None], size=300)
-    frame["said"] = rng.choice(["yes", "no", None], size=300)
+    frame["said"] = rng.choice([said, not_said, None], size=300)
     frame["asked"] = rng.choice(["cat", "owl"], size=300)
     frame["id"] = np.arange(300)
     frame.loc[[7, 9, 200], "is"] = ["owl", "cat", "cat"]

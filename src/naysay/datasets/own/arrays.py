@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput
 from naysay._base.files import check_memory, check_ordinary, printable
-from naysay._base.mapped import parts_of
+from naysay._base.mapped import limit_pages, parts_of
 from naysay.datasets.own.columns import Encoded, encode_parts
 from naysay.datasets.own.partitions import MappedArray, as_columns
 
+_PAGES = 2.5e8  # bytes of arrays in files that are in memory, where no option says how many
 _USUAL_NAMES = {
     "suggested": "suggested",
     "accepted": "accepted",
@@ -39,7 +40,7 @@ def open_arrays(
     `classes` is the array ``classes`` of the file, if there is one.
     """
     source = printable(path)
-    arrays = read_arrays(path, source)
+    arrays = read_arrays(path, source, most_bytes=most_bytes)
     features = split_features(find_array(arrays, "X", source), source)
     n_rows = len(features)
     if classes is None and "classes" in arrays:
@@ -76,15 +77,17 @@ def open_arrays(
     return cells, features, classes
 
 
-def read_arrays(path: Path, source: str) -> dict[str, NDArray[Any]]:
+def read_arrays(path: Path, source: str, *, most_bytes: float = _PAGES) -> dict[str, NDArray[Any]]:
     """Read all arrays of the file, and refuse arrays of objects, which could run code.
 
-    The arrays of a folder, such as ``X.npy`` and ``labels.npy``, stay on disk.
+    The arrays of a folder, such as ``X.npy`` and ``labels.npy``, stay on disk, and about
+    `most_bytes` of them are in memory at a time.
     """
     if path.suffix.lower() == ".npy":
-        return {"X": map_array(path)}
+        return {"X": map_array(path, most_bytes=most_bytes)}
     if path.is_dir():
-        return {file.stem: map_array(file) for file in sorted(path.glob("*.npy"))}
+        files = sorted(path.glob("*.npy"))
+        return {file.stem: map_array(file, most_bytes=most_bytes) for file in files}
     with check_ordinary(path).open("rb") as file:  # raises the usual OSError if it is missing
         try:
             with np.load(file, allow_pickle=False) as archive:
@@ -103,11 +106,11 @@ def read_arrays(path: Path, source: str) -> dict[str, NDArray[Any]]:
             ) from None
 
 
-def map_array(path: Path) -> NDArray[Any]:
-    """Open an .npy file without reading it."""
+def map_array(path: Path, *, most_bytes: float) -> NDArray[Any]:
+    """Open an .npy file without reading it; about `most_bytes` are in memory at a time."""
     check_ordinary(path)
     try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
     except OSError:
         raise
     except Exception as error:  # numpy raises many types for damaged headers
@@ -115,6 +118,8 @@ def map_array(path: Path) -> NDArray[Any]:
             f"{printable(path)} must be an .npy file of numbers or text. It is damaged, in another "
             f"format, or holds objects: {shorten(str(error))}."
         ) from None
+    limit_pages(array, most_bytes)
+    return array
 
 
 def find_array(arrays: dict[str, NDArray[Any]], name: str, source: str) -> NDArray[Any]:

@@ -24,7 +24,9 @@ def read_parquet(
     with open_parquet(path, source, encoded=True) as file:
         n_bytes += _number_bytes(file.metadata, columns)
         check_memory(n_bytes, source)
-        table = file.read(columns=columns)
+        groups = range(file.metadata.num_row_groups)
+        parts = [file.read_row_group(each, columns=columns) for each in groups]  # lists need this
+        table = pa.concat_tables(parts) if parts else file.read(columns=columns)
         check_memory(n_bytes + text_bytes(table.columns), source)
         table.validate(full=True)  # finds text that is not UTF-8, among others
         _ = table.column_names  # raises an error if a name is not UTF-8
@@ -82,6 +84,15 @@ def longest_row(facts: pq.FileMetaData, names: Collection[str]) -> int:
     return max(
         sum(facts.row_group(group).column(place).total_uncompressed_size for place in places)
         for group in range(facts.num_row_groups)
+    )
+
+
+def column_bytes(facts: pq.FileMetaData, name: str) -> int:
+    """Look up how many bytes a column takes in a file, before compression."""
+    return sum(
+        facts.row_group(group).column(place).total_uncompressed_size
+        for group in range(facts.num_row_groups)
+        for place in _places_of(facts, [name])
     )
 
 

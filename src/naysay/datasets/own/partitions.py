@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData
 from naysay._base.files import printable
-from naysay._base.mapped import limit_pages, new_array, parts_of, trim_pages
+from naysay._base.mapped import new_array, parts_of, trim_pages
 from naysay.datasets.own.batches import counting_from, parquet_batches
 from naysay.datasets.own.columns import (
     Encoded,
@@ -26,7 +26,13 @@ from naysay.datasets.own.columns import (
     refuse_repeated,
     without_index,
 )
-from naysay.datasets.own.parquet import open_parquet, read_groups, read_parquet, text_bytes
+from naysay.datasets.own.parquet import (
+    column_bytes,
+    open_parquet,
+    read_groups,
+    read_parquet,
+    text_bytes,
+)
 from naysay.datasets.own.recipe import NumericColumn, Recipe
 from naysay.datasets.own.tables import is_frame
 
@@ -180,6 +186,14 @@ class ParquetFolder(Partitioned):
             parts.append(part.replace_schema_metadata())
         return pa.concat_tables(parts).select(list(names))
 
+    def bytes_of(self, name: str) -> int:
+        """Look up how many bytes a column takes in the files, before compression."""
+        total = 0
+        for path in self.files:
+            with open_parquet(path, printable(path)) as file:
+                total += column_bytes(file.metadata, name)
+        return total
+
     def encode(
         self, name: str, to_text: Callable[[pa.Table], pa.Array], *, most_bytes: float
     ) -> Encoded | None:
@@ -188,7 +202,7 @@ class ParquetFolder(Partitioned):
         Floats do: they are written as integers if all are whole.
         """
         kind = self._schema.field(name).type
-        if not (is_text(kind) or pa.types.is_integer(kind)):
+        if not (is_text(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
             return None
 
         def texts() -> Iterator[pa.Array]:
@@ -253,7 +267,6 @@ class MappedArray(Partitioned):
         ]
         is_same = found == plain and len(plain) == self.X.shape[1] and self.chosen is None
         if is_same and self.X.dtype == np.float32 and _is_finite(self.X):
-            limit_pages(self.X, most_bytes)
             return self.X
         return super().apply(recipe, most_bytes=most_bytes)
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput, InvalidLabels, InvalidModelFile
 from naysay._base.files import printable
-from naysay._base.mapped import limit_pages, take_rows
+from naysay._base.mapped import take_rows
 from naysay.datasets.own.arrays import (
     find_array,
     open_arrays,
@@ -316,7 +316,6 @@ def read_own(
             texts = examples.select(used.text)
     elif isinstance(rows, np.ndarray):
         pixels = cast("NDArray[np.uint8]", rows)
-        limit_pages(pixels, memory * 1e9)
         X = take_rows(pixels, row, most_bytes=memory * 1e9)
         used = ImageRecipe(
             height=X.shape[2], width=X.shape[3], mode="L" if X.shape[1] == 1 else "RGB"
