@@ -426,7 +426,7 @@ def _error_rate(
     n = wrong.shape[1]
     if not n:
         return {"error_rate": 0.0, "standard_error": 1.0, "interval": (0.0, 1.0)}
-    rates, largest, _ = fit_rates(wrong, correct, _FROM_FIRST, _BISECTIONS)
+    rates, largest = fit_rates(wrong, correct, _FROM_FIRST, _BISECTIONS)
     total = evidence + largest[:, 0]
     best = int(total.argmax())
     low, high = _likely_rates(wrong, correct, rates, total[best] - _LIMIT / 2 - evidence)

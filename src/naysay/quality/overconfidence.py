@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from naysay._base.mapped import compute
+from naysay._base.mapped import compute, count_values, find_rows
 from naysay.estimation.mixture import Calibration, Probs
 from naysay.transition.algebra import Floats
 
@@ -19,10 +18,6 @@ _TEMPERATURES = np.geomspace(1 / 16, 64, 31)
 _SHARES = np.array([0, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 0.96])
 _SD_ODDS = 1.0  # of the log-odds that a prediction is right, in the prior
 _LIMITS = (0.001, 0.999)  # of an accuracy
-# Ranges of error rates, and the shares of annotators in them: few err more often than not.
-_ENDS = np.array([0, 0.05, 0.1, 0.25, 0.5, 1])
-_IN_RANGE = np.array([0.35, 0.2, 0.2, 0.15, 0.1])
-_PRIOR_ANNOTATORS, _STEPS_OF_RANGES = 2.0, 10  # how many annotators the shares are worth
 _WEIGHT = 1 / 3  # of an answer: probabilities of real models are never calibrated exactly
 _MAX_ROWS = 10_000  # answers, chosen at random
 _STEPS_OF_WEIGHTS, _STEPS_OF_MATRIX = 30, 3
@@ -30,7 +25,6 @@ _STRENGTHS = np.geomspace(3, 10_000, 16)  # pseudo-answers of each class
 _NEGLIGIBLE = 1e-6  # expected number of answers
 _LEAST_GAIN = 3.0  # in log-likelihood, of a matrix other than the given one
 _BISECTIONS = 12
-_PLACES = np.linspace(-4.5, 4.5, 7)  # to integrate, in multiples of the width
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -105,14 +99,23 @@ class Sample:
         example: NDArray[np.int64],
         which: NDArray[np.integer[Any]],
     ) -> "Sample":
-        """Choose answers; label i is about row ``example[i]``, given by annotator ``which[i]``."""
-        n = min(len(labels), _MAX_ROWS)
-        chosen = np.sort(np.random.default_rng(0).choice(len(labels), n, replace=False))
-        chosen = chosen[np.argsort(which[chosen], kind="stable")]
+        """Choose answers; label i is about row ``example[i]``, given by annotator ``which[i]``.
+
+        If there are too many, annotators are drawn with all their answers: a rate that is fitted to
+        a few answers of each of many annotators would explain the errors of any model.
+        """
+        rng, n_annotators = np.random.default_rng(0), int(which.max()) + 1
+        drawn = rng.permutation(n_annotators)
+        n_before = np.cumsum(count_values(which, n_annotators)[drawn])
+        used = np.zeros(n_annotators, dtype=bool)
+        used[drawn[: np.searchsorted(n_before, _MAX_ROWS) + 1]] = True
+        chosen = find_rows(labels, len(labels), lambda part: used[which[part]])
+        chosen = rng.choice(chosen, min(len(chosen), _MAX_ROWS), replace=False)
+        chosen = chosen[np.lexsort((chosen, which[chosen]))]
         annotators, starts = np.unique(which[chosen], return_index=True)
         n_examples = len(np.unique(example[chosen]))
         rows = probs[example[chosen]]
-        return cls(rows, labels[chosen], starts, annotators, int(which.max()) + 1, n_examples)
+        return cls(rows, labels[chosen], starts, annotators, n_annotators, n_examples)
 
     def calibrate(self, given: Probs, limit: float) -> Calibrations:
         """Find calibrations, class weights, and a common matrix.
@@ -128,10 +131,9 @@ class Sample:
         """Judge all calibrations with these class weights and a matrix of each annotator.
 
         The answers of one who always errs show as clearly how accurate the model is as those of one
-        who never does, so each calibration is judged by the likelihood of all answers, averaged
-        over the error rates of each annotator. A calibration is left out if the log-likelihood with
-        the best rate of any one annotator, averaged over the rates of the others, is less than the
-        largest by more than `limit`.
+        who never does, so each calibration is judged by the likelihood of all answers under the
+        best error rate of each annotator. It is left out if, for each annotator, whose own answers
+        then count in full, its log-likelihood is less than the largest by more than `limit`.
         """
         ends = [*self.starts[1:], len(self.labels)]
         parts = zip(self.annotators, self.starts, ends, strict=True)
@@ -143,7 +145,7 @@ class Sample:
     ) -> tuple[Calibrations, Floats]:
         """Judge all calibrations, and find the rate of the annotator of each answer."""
         shape = (len(_TEMPERATURES), len(_SHARES), self.n_annotators)
-        rates, largest, average = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+        rates, largest = np.zeros(shape), np.zeros(shape)
         prior = self._prior(found.weights)
         # several answers about one example are not independent
         weight = _WEIGHT * self.n_examples / len(self.labels)
@@ -151,15 +153,11 @@ class Sample:
             every = replace(
                 found, temperatures=np.full(len(_SHARES), temperature), shares=_SHARES
             ).likelihoods(self.probs, self.labels, columns)
-            rates[t][:, self.annotators], likely, within = fit_rates(
+            rates[t][:, self.annotators], largest[t][:, self.annotators] = fit_rates(
                 every[0], every[1], self.starts, _BISECTIONS
             )
-            largest[t][:, self.annotators] = likely
-            likely, log_prior = _average(likely, within)
-            average[t][:, self.annotators] = weight * likely
-            prior[t] += weight * log_prior
-        total = average.sum(axis=2) + prior
-        of_each = total[:, :, None] - average + largest
+        total = weight * largest.sum(axis=2) + prior
+        of_each = total[:, :, None] + (1 - weight) * largest
         kept = np.nonzero((of_each >= of_each.max(axis=(0, 1)) - limit).any(axis=2))
         best = np.unravel_index(int(total.argmax()), total.shape)
         rate = np.repeat(rates[best][self.annotators], self._numbers)
@@ -168,7 +166,7 @@ class Sample:
             temperatures=_TEMPERATURES[kept[0]],
             shares=_SHARES[kept[1]],
             log_likelihoods=total[kept],
-            parts=average[kept],
+            parts=weight * largest[kept],
         )
         return judged, rate
 
@@ -231,11 +229,10 @@ class Sample:
 
 def fit_rates(
     wrong: Floats, correct: Floats, starts: NDArray[np.int64], n_bisections: int
-) -> tuple[Floats, Floats, Floats]:
+) -> tuple[Floats, Floats]:
     """Fit an error rate to answers from each start on, in each row of likelihoods.
 
-    Returns the rates, their log-likelihoods, and the mean likelihood within each range of rates,
-    relative to that of the most likely rate.
+    Returns the rates and their log-likelihoods.
     """
     numbers = np.diff(np.append(starts, wrong.shape[1]))
     difference = wrong - correct
@@ -244,45 +241,13 @@ def fit_rates(
         every = correct + np.repeat(rates, numbers, axis=1) * difference
         return np.maximum(every, LEAST_LIKELIHOOD)
 
-    def log_likelihoods(rates: Floats) -> Floats:
-        return np.add.reduceat(np.log(mixed(rates)), starts, axis=1)
-
     below, width = np.zeros((len(wrong), len(starts))), 1.0  # the log-likelihood is concave
     for _ in range(n_bisections):
         width /= 2
         slopes = np.add.reduceat(difference / mixed(below + width), starts, axis=1)
         below += width * (slopes > 0)
     rates = np.where(below == 0, 0, below + width)
-    largest = log_likelihoods(rates)
-    slopes = difference / mixed(rates)
-    slope = np.abs(np.add.reduceat(slopes, starts, axis=1))
-    steepness = np.sqrt(np.add.reduceat(slopes**2, starts, axis=1)) + slope
-    points = [np.clip(rates + place / np.maximum(steepness, 6), 0, 1) for place in _PLACES]
-    middles = [(low + high) / 2 for low, high in pairwise(points)]
-    within = np.zeros((*rates.shape, len(_IN_RANGE)))
-    for point, low, high in zip(points, [points[0], *middles], [*middles, points[-1]], strict=True):
-        height = np.exp(log_likelihoods(point) - largest)
-        for place, (start, end) in enumerate(pairwise(_ENDS)):
-            width = np.maximum(np.minimum(high, end) - np.maximum(low, start), 0)
-            within[..., place] += height * width / (end - start)
-    return rates, largest, within
-
-
-def _average(largest: Floats, within: Floats) -> tuple[Floats, Floats]:
-    """Average likelihoods over the error rates, which are similar among many annotators.
-
-    The shares of annotators in each range of rates are fitted by EM, for each calibration. Returns
-    the log-likelihoods of all annotators and the log-prior of the shares, shape ``(..., 1)``.
-    """
-    shares = np.broadcast_to(_IN_RANGE, (*within.shape[:-2], len(_IN_RANGE)))
-    prior = _PRIOR_ANNOTATORS * _IN_RANGE
-    for _ in range(_STEPS_OF_RANGES):
-        parts = within * shares[..., None, :]
-        parts /= parts.sum(axis=-1, keepdims=True)
-        shares = prior + parts.sum(axis=-2)
-        shares = shares / shares.sum(axis=-1, keepdims=True)
-    log_prior = (prior * np.log(shares / _IN_RANGE)).sum(axis=-1)
-    return largest + np.log((within * shares[..., None, :]).sum(axis=-1)), log_prior
+    return rates, np.add.reduceat(np.log(mixed(rates)), starts, axis=1)
 
 
 def _log_odds(accuracy: Floats) -> Floats:
