@@ -15,7 +15,7 @@ from naysay.datasets.own.partitions import ParquetFolder, kind_of_data
 # Bytes for each row at the peak of reading, beyond those of data without: measured with a million
 # and three million rows, ids of 10 characters, and lists of 2 labels or 4 offered classes.
 _IDS, _OFFERED, _LISTS, _ANSWERS = 220, 580, 250, 100
-_COPIES = 3  # of the predictions in float64 that a matrix is refined on
+_COPIES = 3  # of the predictions in float64 that a matrix is refined on: assumed, not measured
 _N_CLASSES = 10  # assumed if the classes are not listed
 _LONG = 20  # bytes for each row, from which on words are no categories
 _WORDS = ("None", "uniform", "estimate")  # for a matrix, in place of a file
