@@ -19,6 +19,7 @@ Result = TypeVar("Result")
 
 _PATIENCE = 1.0  # seconds after which nodes that joined or left are counted again
 _CONNECTED_WITHIN = 10.0  # seconds
+_ends_soon = threading.Event()  # whether `connect` has started this cluster, which it will end
 
 
 class Executor(Protocol):
@@ -133,7 +134,8 @@ class RayExecutor:
                         )
                     yield job, result
         finally:
-            for reference in running:
+            # Ray crashes if a task is cancelled whose worker has received Ctrl-C from the terminal.
+            for reference in () if _ends_soon.is_set() else running:
                 ray.cancel(reference, force=True)
 
     @property
@@ -175,8 +177,11 @@ def connect(address: str) -> Generator[None]:
                 raise InvalidInput(
                     f"ray (--ray) {rule}. Got {address!r}: {_first_sentence(error)}."
                 ) from None
+        if address == "local":
+            _ends_soon.set()
         yield
     finally:
+        _ends_soon.clear()
         ray.shutdown()
 
 
