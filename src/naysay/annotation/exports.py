@@ -20,9 +20,9 @@ _ROWS = 10_000  # in a batch
 _SUFFIXES = {".csv": "csv", ".jsonl": "jsonl", ".parquet": "parquet", ".json": "label-studio"}
 
 
-def stream(task: Task, kind: str) -> Iterator[str]:
-    """Yield the answers of a task as text, in batches of rows."""
-    rows = iter(task.answers())
+def stream(task: Task, kind: str) -> Iterator[tuple[int, str]]:
+    """Yield the answers of a task as text, in parts, each with its number of answers."""
+    rows = task.answers()
     if kind == "crowd-kit":
         rows = (
             {"task": e["item"], "worker": e["annotator"], "label": e["label"]}
@@ -30,15 +30,15 @@ def stream(task: Task, kind: str) -> Iterator[str]:
             if e["answer"] == "not"
         )
     if kind != "jsonl":
-        yield ",".join(("task", "worker", "label") if kind == "crowd-kit" else COLUMNS) + "\r\n"
+        yield 0, ",".join(("task", "worker", "label") if kind == "crowd-kit" else COLUMNS) + "\r\n"
     encode = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps makes one for each row
     while batch := list(islice(rows, _ROWS)):
         if kind == "jsonl":
-            yield "".join(encode(row) + "\n" for row in batch)
+            yield len(batch), "".join(encode(row) + "\n" for row in batch)
         else:
             out = io.StringIO()
             csv.writer(out).writerows(row.values() for row in batch)
-            yield out.getvalue()
+            yield len(batch), out.getvalue()
 
 
 def export(task: Task, out: str | Path, kind: str | None = None) -> int:
@@ -62,10 +62,9 @@ def export(task: Task, out: str | Path, kind: str | None = None) -> int:
             n_rows = _write_label_studio(task, part)
         else:
             with part.open("w", encoding="utf-8", newline="") as file:
-                for text in stream(task, kind):
+                for n_answers, text in stream(task, kind):
                     file.write(text)
-                    n_rows += text.count("\n")
-            n_rows -= kind != "jsonl"
+                    n_rows += n_answers
     if kind == "label-studio":
         with replacing(path.with_suffix(".xml")) as part:
             part.write_text(labelling_config(task), "utf-8")

@@ -322,8 +322,8 @@ class Server:
         lines = stream(self.task, kind)
 
         async def parts() -> AsyncIterator[str]:
-            while part := await asyncio.to_thread(next, lines, ""):
-                yield part
+            while part := await asyncio.to_thread(next, lines, None):
+                yield part[1]
 
         headers = {"content-disposition": f'attachment; filename="answers.{kind}"'}
         kinds = {"csv": "text/csv", "jsonl": "application/jsonl"}
