@@ -1,7 +1,6 @@
 """The figures that the owner sees: answers per hour, classes, people, and estimates."""
 
 import json
-import math
 import time
 from collections import Counter, defaultdict
 from statistics import median
@@ -112,16 +111,17 @@ def _people(connection: sa.Connection, given: Any) -> list[dict[str, Any]]:
         sa.and_(answer.said == "yes", answer.label != item.known),
     )
     is_scored = sa.and_(item.known.is_not(None), answer.said.in_(("not", "yes", "no")))
+    n_all, is_wrong = sa.func.count(answer.id), sa.and_(is_scored, wrong)
     query = (
         sa.select(
             person.id,
             person.name,
             person.is_owner,
-            sa.func.count(answer.id),
-            sa.func.coalesce(sa.func.sum(sa.case((answer.said == "unknown", 1), else_=0)), 0),
-            sa.func.coalesce(sa.func.sum(sa.case((is_scored, 1), else_=0)), 0),
-            sa.func.coalesce(sa.func.sum(sa.case((sa.and_(is_scored, wrong), 1), else_=0)), 0),
-            sa.func.max(answer.answered),
+            n_all.label("n_answers"),
+            n_all.filter(answer.said == "unknown").label("n_unknown"),
+            n_all.filter(is_scored).label("n_known"),
+            n_all.filter(is_wrong).label("n_wrong"),
+            sa.func.max(answer.answered).label("last"),
         )
         .select_from(
             person_table.outerjoin(
@@ -132,41 +132,30 @@ def _people(connection: sa.Connection, given: Any) -> list[dict[str, Any]]:
         .group_by(person.id, person.name, person.is_owner)
         .order_by(person.id)
     )
+    pace = (
+        sa.select(answer.seconds)
+        .select_from(given)
+        .where(deal.person == sa.bindparam("who"), IS_VALID, answer.seconds.is_not(None))
+        .order_by(answer.answered.desc())
+        .limit(_RECENT)
+    )
     found = []
-    for number, name, is_owner, n_all, n_unknown, n_scored, n_wrong, last in connection.execute(
-        query
-    ):
-        pace = (
-            sa.select(answer.seconds)
-            .select_from(given)
-            .where(deal.person == number, IS_VALID, answer.seconds.is_not(None))
-        )
-        seconds = connection.execute(pace.order_by(answer.answered.desc()).limit(_RECENT)).scalars()
-        times = list(seconds)
-        found.append(
-            {
-                "name": name,
-                "is_owner": bool(is_owner),
-                "n_answers": n_all,
-                "n_unknown": int(n_unknown),
-                "seconds": median(times) if times else None,
-                "n_known": int(n_scored),
-                "n_wrong": int(n_wrong),
-                "wrong": _interval(int(n_wrong), int(n_scored)),
-                "last": last,
-            }
-        )
+    for row in connection.execute(query).mappings():
+        facts = dict(row)
+        times = connection.execute(pace, {"who": facts.pop("id")}).scalars().all()
+        facts["seconds"] = median(times) if times else None
+        facts["wrong"] = _interval(row["n_wrong"], row["n_known"])
+        found.append(facts)
     return found
 
 
 def _interval(count: int, total: int) -> list[float] | None:
     """Compute the 95 % Wilson interval of a proportion."""
+    from naysay.metrics.accuracy import wilson  # loads SciPy
+
     if not total:
         return None
-    z = 1.96
-    share, scale = count / total, 1 + z**2 / total
-    middle = (share + z**2 / (2 * total)) / scale
-    half = z * math.sqrt(share * (1 - share) / total + z**2 / (4 * total**2)) / scale
+    middle, half = wilson(count / total, 1.96**2 / total)
     return [max(middle - half, 0.0), min(middle + half, 1.0)]
 
 

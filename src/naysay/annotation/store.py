@@ -329,15 +329,11 @@ class Task:
         token = secrets.token_urlsafe(24)
 
         def work(connection: sa.Connection) -> None:
-            known = connection.execute(sa.select(person_table).where(person.name == name)).first()
-            values = {"token": _digest(token), "is_owner": is_owner}
-            if known is None:
-                row = {"name": name, "joined": time.time(), **values}
-                connection.execute(person_table.insert(), row)
-            else:
-                values["is_owner"] = bool(known.is_owner or is_owner)
-                changed = person_table.update().where(person.id == known.id)
-                connection.execute(changed.values(**values))
+            number = find_or_add_person(connection, name)
+            values: dict[str, Any] = {"token": _digest(token)}
+            if is_owner:  # a new link does not take the right away
+                values["is_owner"] = True
+            connection.execute(person_table.update().where(person.id == number).values(**values))
 
         self.submit(work).result()
         return token
@@ -391,22 +387,17 @@ class Task:
 
     def progress(self, who: int) -> dict[str, int]:
         """Count the answers of a person, the answers of all people, and the answers wanted."""
+        n_rows = sa.func.count()
+        answered = sa.select(n_rows.filter(deal.person == who), n_rows).where(
+            deal.state == ANSWERED, deal.asked_by != "known"
+        )
+        items = sa.select(n_rows).where(item.known.is_(None))
 
         def work(connection: sa.Connection) -> dict[str, int]:
-            mine = sa.select(sa.func.count()).where(
-                deal.person == who, deal.state == ANSWERED, deal.asked_by != "known"
-            )
-            done = sa.select(sa.func.count()).where(
-                deal.state == ANSWERED, deal.asked_by != "known"
-            )
-            items = sa.select(sa.func.count()).where(item.known.is_(None))
+            n_mine, n_all = connection.execute(answered).one()
             n_items = connection.execute(items).scalar_one()
-            return {
-                "mine": connection.execute(mine).scalar_one(),
-                "all": connection.execute(done).scalar_one(),
-                "items": n_items,
-                "wanted": n_items * self.settings.n_answers,
-            }
+            wanted = n_items * self.settings.n_answers
+            return {"mine": n_mine, "all": n_all, "items": n_items, "wanted": wanted}
 
         return self.read(work)
 
