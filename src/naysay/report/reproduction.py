@@ -55,6 +55,7 @@ def render_report_page(records: Iterable[RunRecord]) -> str:
     known = list(records)
     results = summarise_records(SUITES.values(), known)
     used = {record.spec.hash: record for result in results for record in result.records}
+    records = list(used.values())
     shown = {result.suite.name for result in results}
     return render(
         "report.html.j2",
@@ -64,14 +65,10 @@ def render_report_page(records: Iterable[RunRecord]) -> str:
         suites_not_run=[
             suite for name, suite in SUITES.items() if suite.in_paper and name not in shown
         ],
-        n_runs=len(used),
+        records=records,
         n_foreign=len({record.spec.hash for record in known} - used.keys()),
-        seconds=sum(record.seconds for record in used.values()),
-        devices=_unique(record.device for record in used.values()),
-        commits=_unique(record.git_commit or "unknown" for record in used.values()),
-        versions=_versions(used.values()),
-        first=min((record.time for record in used.values()), default=""),
-        last=max((record.time for record in used.values()), default=""),
+        versions=_versions(records),
+        times=[record.time for record in records],
     )
 
 
@@ -88,12 +85,10 @@ def _make_section(result: SuiteResult) -> dict[str, Any]:
     return {
         "anchor": f"{result.suite.name}-{result.recipe}",
         "result": result,
+        "records": records,
         "curves": _make_curves(result) if kind == "table" else [],
         "convergence": _make_convergence(result) if kind == "curve" else None,
         "matrices": _make_matrices(result) if kind == "matrices" else [],
-        "devices": _unique(record.device for record in records),
-        "networks": _unique(str(record.spec.options.get("network", "MLP")) for record in records),
-        "seconds": sum(record.seconds for record in records),
         # number of runs with an estimate of accuracy without true labels, and its mean error
         "estimated": (len(errors), sum(errors) / len(errors)) if errors else None,
     }
@@ -156,8 +151,4 @@ def _versions(records: Iterable[RunRecord]) -> dict[str, list[str]]:
     for record in records:
         for name, version in record.versions.items():
             versions.setdefault(name, []).extend([] if version is None else [version])
-    return {name: _unique(listed) for name, listed in versions.items()}
-
-
-def _unique(values: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(values))
+    return {name: list(dict.fromkeys(listed)) for name, listed in versions.items()}
