@@ -14,11 +14,10 @@ from typer.core import TyperGroup
 from naysay import __version__
 from naysay._base.errors import NaysayError
 from naysay._base.terminal import say, visible
-from naysay.cli._shared import Command, as_sentences, in_one_line, print_warning
+from naysay.cli._shared import Command, as_sentences, in_one_line, print_warnings
 from naysay.cli.annotate import app as annotate
 from naysay.cli.check import check
 from naysay.cli.data import app as data
-from naysay.cli.data import example, info
 from naysay.cli.demo import demo
 from naysay.cli.design import design
 from naysay.cli.estimate import estimate
@@ -86,8 +85,6 @@ for command in (
     report,
 ):
     app.command(cls=Command)(command)
-data.command(cls=Command)(info)
-data.command(cls=Command)(example)
 app.add_typer(annotate, name="annotate")
 app.add_typer(data, name="data")
 
@@ -140,7 +137,7 @@ def main() -> None:
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     """Print a warning of a library in one line, without the line of code that it is about."""
-    print_warning(as_sentences(str(message)))
+    print_warnings(as_sentences(str(message)))
 
 
 # Symbols in what is printed, for terminals that do not have them.

@@ -7,7 +7,7 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -301,40 +301,17 @@ _FITTING = (
 )
 
 
-def reads_data(*names: str) -> _Decorator:
-    """Replace the parameter ``reading`` of a command by the options for reading data.
+def _takes(parameter: str, options: Sequence[inspect.Parameter], *names: str) -> _Decorator:
+    """Replace a parameter of a command by options, or by those of them that are named.
 
-    The command receives a dictionary of the options that were given, which are keyword arguments
-    of `read_own`. With `names`, it has only these options.
+    The command receives a dictionary of the options that were given or have a default.
     """
-    return _takes("reading", [each for each in _OPTIONS if not names or each.name in names])
-
-
-def trains(*names: str) -> _Decorator:
-    """Replace the parameter ``training`` of a command by the options for training.
-
-    The command receives a dictionary of the options that were given, which are parameters of
-    `ComplementaryClassifier`. With `names`, it has only these options.
-    """
-    return _takes("training", [each for each in _TRAINING if not names or each.name in names])
-
-
-def fits(*names: str) -> _Decorator:
-    """Replace the parameter ``fitting`` of a command by options about anchors, matrix and figures.
-
-    The command receives a dictionary of the options that were given or have a default. With
-    `names`, it has only these options.
-    """
-    return _takes("fitting", [each for each in _FITTING if not names or each.name in names])
-
-
-def _takes(parameter: str, options: Sequence[inspect.Parameter]) -> _Decorator:
-    """Replace a parameter of a command by options, whose values it receives as a dictionary."""
+    chosen = [each for each in options if not names or each.name in names]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)
         def run(**given: Any) -> None:
-            values = {option.name: given.pop(option.name) for option in options}
+            values = {option.name: given.pop(option.name) for option in chosen}
             taken = {name: value for name, value in values.items() if value not in (None, [])}
             command(**given, **{parameter: taken})
 
@@ -343,12 +320,17 @@ def _takes(parameter: str, options: Sequence[inspect.Parameter]) -> _Decorator:
             for name, each in inspect.signature(command).parameters.items()
             if name != parameter
         ]
-        signature = inspect.Signature([*others, *options])
+        signature = inspect.Signature([*others, *chosen])
         run.__signature__ = signature  # pyright: ignore[reportAttributeAccessIssue]
-        run.__annotations__ = {each.name: each.annotation for each in (*others, *options)}
+        run.__annotations__ = {each.name: each.annotation for each in (*others, *chosen)}
         return run
 
     return decorate
+
+
+reads_data = partial(_takes, "reading", _OPTIONS)  # keyword arguments of `read_own`
+trains = partial(_takes, "training", _TRAINING)  # parameters of `ComplementaryClassifier`
+fits = partial(_takes, "fitting", _FITTING)  # of `fit_own`: anchors, matrix and evaluation
 
 
 def read_data(
@@ -358,12 +340,12 @@ def read_data(
     from naysay.workflows.files import read_fit_inputs
     from naysay.workflows.memory import explain_memory  # loads pyarrow
 
-    print_warnings(explain_memory(file, reading, fitting or {}))
+    print_warnings(*explain_memory(file, reading, fitting or {}))
     names = ("anchors", "anchor_label", "transition", "allow_diagonal")
     files = {name: value for name, value in (fitting or {}).items() if name in names}
     with waiting(f"reading {file}"):
         inputs = read_fit_inputs(file, **files, **reading)
-    print_warnings(inputs.warnings)
+    print_warnings(*inputs.warnings)
     return inputs
 
 
@@ -376,12 +358,7 @@ def fit_options(
     return {**given, "anchors": inputs.anchors, "transition": inputs.transition, "memory": memory}
 
 
-def print_warnings(warnings: Iterable[str]) -> None:
+def print_warnings(*warnings: str) -> None:
     """Print warnings to standard error, one per line."""
     for warning in warnings:
-        print_warning(warning)
-
-
-def print_warning(warning: str) -> None:
-    """Print a warning to standard error in one line."""
-    say(f"warning: {in_one_line(warning)}", err=True)
+        say(f"warning: {in_one_line(warning)}", err=True)

@@ -74,7 +74,7 @@ def check(
     from naysay.workflows.check import check_file
     from naysay.workflows.memory import explain_memory
 
-    print_warnings(explain_memory(data, reading))
+    print_warnings(*explain_memory(data, reading))
     with waiting(f"naysay check: {data}"):
         clf = ComplementaryClassifier.load(model)
         result = check_file(clf, data, transition=transition, **fitting, **reading)

@@ -109,6 +109,25 @@ def verify(
         raise typer.Exit(1)
 
 
+@app.command(cls=Command)
+@reads_data()
+def info(file: DataFile, reading: dict[str, Any], as_json: AsJson = False) -> None:
+    r"""Summarise your data: classes, labels per class, annotators, and problems.
+
+    Example:
+
+        printf 'age,not\n3,cat\n9,dog\n5,owl\n' | naysay data info - --label not
+    """
+    from naysay.datasets.own.summary import summarise
+
+    summary = summarise(read_data(file, reading).own)
+    if as_json:
+        print_json(summary.to_dict(), indent=None)
+    else:
+        print_summary(summary)
+
+
+@app.command(cls=Command)
 def example(
     out: Annotated[Path, typer.Argument(help="Where to write the CSV file.")],
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random labels.")] = 0,
@@ -145,23 +164,6 @@ def example(
     say(f"{out}: the column 'not' names a class that each flower is not. Next:")
     more = " --annotator who --id flower" if annotators else ""
     say(f"naysay fit {quoted} --label not --true-label is{more} --out flowers-model")
-
-
-@reads_data()
-def info(file: DataFile, reading: dict[str, Any], as_json: AsJson = False) -> None:
-    r"""Summarise your data: classes, labels per class, annotators, and problems.
-
-    Example:
-
-        printf 'age,not\n3,cat\n9,dog\n5,owl\n' | naysay data info - --label not
-    """
-    from naysay.datasets.own.summary import summarise
-
-    summary = summarise(read_data(file, reading).own)
-    if as_json:
-        print_json(summary.to_dict(), indent=None)
-    else:
-        print_summary(summary)
 
 
 def print_summary(summary: "Summary") -> None:

@@ -68,20 +68,20 @@ def estimate(
             raise typer.BadParameter("--by-annotator needs --annotator, the column of annotators.")
         check_matrix_folder(by_annotator)
     inputs = read_data(data, reading, fitting)
-    print_warnings(summarise(inputs.own).warnings)
+    print_warnings(*summarise(inputs.own).warnings)
 
     from naysay.workflows.estimate import estimate_own  # loads torch, after the quick checks
     from naysay.workflows.fit import explain_learner
 
-    print_warnings(explain_learner(inputs.own, **training))
+    print_warnings(*explain_learner(inputs.own, **training))
     options = fit_options(inputs, reading, fitting)
     options.pop("transition")  # which is estimated
     report = estimate_own(inputs.own, **options, **training, progress=True)
-    print_warnings(report.warnings)
+    print_warnings(*report.warnings)
     Q, estimated = report.transition, report.estimate
     if by_annotator is not None:
         if not estimated.by_annotator:
-            print_warnings(["the annotators do not differ significantly; all get the same matrix"])
+            print_warnings("the annotators do not differ significantly; all get the same matrix")
         write_matrices(report.by_annotator, by_annotator)
     if out != "-":
         Q.write(out)

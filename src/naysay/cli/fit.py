@@ -76,7 +76,7 @@ def fit(
 
     own, seed = inputs.own, fitting["seed"]
     print_warnings(
-        refuted_at_once(own, anchors=inputs.anchors, transition=inputs.transition, seed=seed)
+        *refuted_at_once(own, anchors=inputs.anchors, transition=inputs.transition, seed=seed)
     )
     if not as_json:
         print_summary(summary)
@@ -85,7 +85,7 @@ def fit(
         find_network(training.get("network", "mlp"))
     except InvalidInput as problem:
         raise typer.BadParameter(str(problem)) from None
-    print_warnings(explain_learner(own, **training))
+    print_warnings(*explain_learner(own, **training))
     options = {**fit_options(inputs, reading, fitting), **training}
     clf, report = fit_own(own, **options, summary=summary, command=this_command(), progress=True)
     clf.save(out, report=render_fit_page(report))

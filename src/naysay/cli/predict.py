@@ -18,7 +18,7 @@ from naysay.cli._shared import (
     as_sentences,
     print_json,
     print_result,
-    print_warning,
+    print_warnings,
     reads_data,
 )
 
@@ -70,7 +70,7 @@ def predict(
             nullcontext() if ray is None else connect(ray),
             job_bar(f"naysay predict: {data}", "files") as on_progress,
         ):
-            executor = None if ray is None else RayExecutor(on_lost=print_warning)
+            executor = None if ray is None else RayExecutor(on_lost=print_warnings)
             reading.pop("strict")
             counts = predict_folder(
                 model,
@@ -101,7 +101,7 @@ def predict(
             counts = write_tables(tables, out, safe_csv=safe_csv)
     if damaged:
         reason = as_sentences(next(iter(damaged.values())))
-        print_warning(f"damaged images without a prediction: {len(damaged):,}. {reason}")
+        print_warnings(f"damaged images without a prediction: {len(damaged):,}. {reason}")
     if counts is not None and out != "-":
         print_result(*_describe(counts, out), as_json=as_json)
 

@@ -11,7 +11,7 @@ from rich.table import Table
 from naysay._base.cluster import RayExecutor, connect, has_gpus
 from naysay._base.progress import job_bar
 from naysay._base.terminal import Console, say
-from naysay.cli._shared import AsJson, RayAddress, as_sentences, print_json, print_warning
+from naysay.cli._shared import AsJson, RayAddress, as_sentences, print_json, print_warnings
 from naysay.cli.data import DataDir
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def reproduce(
         executor = None
         if ray is not None:
             wants_gpu = device.startswith("cuda") or (device == "auto" and has_gpus())
-            executor = RayExecutor(cpus=cpus, gpus=int(wants_gpu), on_lost=print_warning)
+            executor = RayExecutor(cpus=cpus, gpus=int(wants_gpu), on_lost=print_warnings)
         summary = run(
             plan.cells,
             file,

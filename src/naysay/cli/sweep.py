@@ -16,7 +16,6 @@ from naysay.cli._shared import (
     fit_options,
     fits,
     print_json,
-    print_warning,
     print_warnings,
     read_data,
     reads_data,
@@ -68,7 +67,7 @@ def sweep(
     check_model_target(out, force=force)
     inputs = read_data(data, reading, fitting)
     if "learner" not in values:
-        print_warnings(explain_learner(inputs.own, **training))
+        print_warnings(*explain_learner(inputs.own, **training))
     with (
         nullcontext() if ray is None else connect(ray),
         job_bar(f"naysay sweep: {data}", "trainings") as on_progress,
@@ -78,7 +77,7 @@ def sweep(
             values,
             folds=folds,
             **fit_options(inputs, reading, fitting),
-            executor=None if ray is None else RayExecutor(on_lost=print_warning),
+            executor=None if ray is None else RayExecutor(on_lost=print_warnings),
             on_progress=on_progress,
             command=this_command(),
             **training,
@@ -88,7 +87,7 @@ def sweep(
 
     clf.save(out, report=render_fit_page(report.fit), sweep=render_sweep_page(report))
     page = out / "sweep.html"
-    print_warnings(report.warnings)
+    print_warnings(*report.warnings)
     if as_json:
         print_json({**report.to_dict(), "model": str(out), "page": str(page)})
     else:
