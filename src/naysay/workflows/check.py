@@ -32,7 +32,6 @@ from naysay.quality import (
 from naysay.transition import TransitionMatrix
 from naysay.transition.alignment import Transitions, pool
 from naysay.workflows.annotators import (
-    UNKNOWN_ANNOTATOR,
     annotator_names,
     check_matrices,
     check_mistakes,
@@ -90,30 +89,24 @@ class ModelCheck:
         """
         own, ranked, known = self.own, self.wrong_labels, self._known_wrong
         answers = np.zeros(0, dtype=np.int64) if ranked is None else ranked.probably_wrong
-        who = annotator_names(own, answers).tolist()
-        nothing = [None] * len(answers)
-        classes = np.array(own.classes, dtype=object)
-        columns = {
-            "row": pa.array(own.answer_row[answers] + 1),
-            "example": [own.name_of(example) for example in own.example[answers].tolist()],
-            "not": classes[own.label[answers]].tolist(),
-            "accepted": nothing,
-            "annotator": [None if name == UNKNOWN_ANNOTATOR else name for name in who],
-            "probability": [None] * len(answers)
-            if known is None
-            else known.probabilities[: len(answers)],
-            "prediction": classes[self.predicted[own.example[answers]]].tolist(),
-        }
-        if own.accepted is None:
-            del columns["accepted"]
-        else:
-            said = own.accepted[answers].tolist()
-            columns["accepted"] = [{YES: "yes", NO: "no"}.get(each) for each in said]
-            columns = {"suggested" if name == "not" else name: columns[name] for name in columns}
-        named = ("example", "not", "suggested", "accepted", "annotator", "prediction")
-        types = {name: pa.string() for name in named} | {"probability": pa.float64()}
+        classes, text = np.array(own.classes, dtype=object), pa.string()
+        labels = pa.array(classes[own.label[answers]], text)
+        about = {"not": labels}
+        if own.accepted is not None:
+            said = [{YES: "yes", NO: "no"}.get(each) for each in own.accepted[answers].tolist()]
+            about = {"suggested": labels, "accepted": pa.array(said, text)}
+        names = [own.name_of(example) for example in own.example[answers].tolist()]
+        who = [name or None for name in annotator_names(own, answers).tolist()]
+        probs = [None] * len(answers) if known is None else known.probabilities[: len(answers)]
         return pa.table(
-            {name: pa.array(values, types.get(name)) for name, values in columns.items()}
+            {
+                "row": pa.array(own.answer_row[answers] + 1),
+                "example": pa.array(names, text),
+                **about,
+                "annotator": pa.array(who, text),
+                "probability": pa.array(probs, pa.float64()),
+                "prediction": pa.array(classes[self.predicted[own.example[answers]]], text),
+            }
         )
 
     @property
