@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 from naysay._base.errors import InvalidInput
 from naysay._base.files import DATABASE_URLS, check_target
 from naysay._base.terminal import say
-from naysay.cli._shared import AsJson, Command, class_list, print_json, print_result
+from naysay.cli._shared import AsJson, Command, class_list, print_json, print_result, print_warnings
 
 if TYPE_CHECKING:
     from naysay.annotation.store import Task
@@ -414,13 +414,18 @@ def learn(
             task, unasked, root=opened.settings.root, learner=learner, seed=seed
         )
         opened.save_estimate(report, ranked)
+    print_warnings(*report["warnings"])
     if as_json:
         print_json(report)
         return
     accuracy = report["accuracy"]
     low, high = accuracy["interval"]
     found = "unknown" if accuracy["value"] is None else f"{accuracy['value']:.1%}"
-    say(f"Accuracy: {found}, 95 % interval {low:.1%} to {high:.1%}. {report['explanation']}")
+    if accuracy["unknown"] is None:
+        said = f"{found}, 95 % interval {low:.1%} to {high:.1%}. {report['explanation']}"
+    else:
+        said = f"unknown, because {accuracy['unknown']}."
+    say(f"Accuracy: {said}")
     unknown = any(each["probability"] is None for each in report["suspects"])
     say(
         f"{len(report['suspects'])} answers are {'doubtful' if unknown else 'probably wrong'}; "
