@@ -161,31 +161,23 @@ def _interval(count: int, total: int) -> list[float] | None:
 
 def _show_suspects(connection: sa.Connection, latest: dict[str, Any], settings: Settings) -> None:
     """Add the examples of the suspicious answers, and omit answers withdrawn since."""
-    suspects = [(each["id"], each) for each in latest.get("suspects") or ()]
+    suspects = latest.get("suspects") or ()
     rows = connection.execute(
         sa.select(
-            answer.id,
-            answer.said,
-            answer.label,
-            item.id.label("item"),
-            item.name,
-            item.cells,
-            person.name.label("person"),
+            *(answer.id, answer.said, answer.label),
+            *(item.id.label("item"), item.name, item.cells, person.name.label("person")),
         )
         .select_from(EVERY_ANSWER)
-        .where(IS_VALID, answer.id.in_([key for key, _ in suspects]))
+        .where(IS_VALID, answer.id.in_([each["id"] for each in suspects]))
     )
-    found = {row.id: row for row in rows}
+    found = {row["id"]: row for row in rows.mappings()}
     latest["suspects"] = [
         {
             **each,
-            "item": found[key].item,
-            "name": found[key].name,
-            "cells": json.loads(found[key].cells or "null"),
-            "person": found[key].person,
-            "said": found[key].said,
-            "label": settings.classes[found[key].label],
+            **row,
+            "cells": json.loads(row["cells"] or "null"),
+            "label": settings.classes[row["label"]],
         }
-        for key, each in suspects
-        if key in found
+        for each in suspects
+        if (row := found.get(each["id"])) is not None
     ]

@@ -17,7 +17,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext, suppress
 from itertools import groupby, islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import sqlalchemy as sa
 from sqlalchemy.exc import OperationalError
@@ -220,12 +220,12 @@ class Task:
         If one fails, all are run again, each in a savepoint of its own.
         """
         results: list[Any] = []
-        apart = False
+        run = self._run
         for attempt in range(_RETRIES):
             try:
                 self._check_present()
                 with self._writer.begin() as connection:
-                    results = self._run(connection, jobs, apart)
+                    results = run(connection, jobs)
                     self._check_present()
             except OperationalError as error:
                 if attempt + 1 < _RETRIES:
@@ -233,8 +233,8 @@ class Task:
                     continue
                 results = [self._lost(error)] * len(jobs)
             except Exception as error:
-                if not apart and len(jobs) > 1 and not isinstance(error, LostDatabase):
-                    apart = True
+                if run == self._run and len(jobs) > 1 and not isinstance(error, LostDatabase):
+                    run = self._run_apart
                     continue
                 results = [error] * len(jobs)
             break
@@ -244,32 +244,35 @@ class Task:
             else:
                 job.future.set_result(result)
 
-    def _run(self, connection: sa.Connection, jobs: list[_Job], apart: bool) -> list[Any]:
+    def _run(self, connection: sa.Connection, jobs: list[_Job]) -> list[Any]:
         """Run jobs in order; consecutive answers are saved together."""
         results: list[Any] = []
-        groups = [[job] for job in jobs]
-        if not apart:
-            groups = [[*group] for _, group in groupby(jobs, lambda job: isinstance(job, _Answer))]
-        for group in groups:
+        for kind, group in groupby(jobs, type):
+            if kind is _Answer:
+                results += self._save(connection, cast("list[_Answer]", [*group]))
+            else:
+                results += [job.work(connection) for job in cast("list[_Work]", [*group])]
+        return results
+
+    def _run_apart(self, connection: sa.Connection, jobs: list[_Job]) -> list[Any]:
+        """Run each job in a savepoint of its own; the result of a job may be an error."""
+        results: list[Any] = []
+        for job in jobs:
             try:
-                with connection.begin_nested() if apart else nullcontext():
-                    results += self._run_group(connection, group)
+                with connection.begin_nested():
+                    results += self._run(connection, [job])
             except OperationalError:
                 raise  # the connection failed, not the job
             except Exception as error:
-                if not apart:
-                    raise
                 results.append(error)
         return results
 
-    def _run_group(self, connection: sa.Connection, jobs: list[_Job]) -> list[Any]:
-        answers = [job for job in jobs if isinstance(job, _Answer)]
-        if not answers:
-            return [job.work(connection) for job in jobs if isinstance(job, _Work)]
-        found = self.queue.answer(connection, [(e.who, e.given, e.now) for e in answers])
-        pairs = list(zip(answers, found, strict=True))
+    def _save(self, connection: sa.Connection, answers: list[_Answer]) -> list[Any]:
+        """Save answers, and lease further questions to the people who want some."""
+        given = [(each.who, each.given, each.now) for each in answers]
+        found = list(zip(answers, self.queue.answer(connection, given), strict=True))
         wants: dict[int, int] = {}
-        for job, status in pairs:
+        for job, status in found:
             if job.want > 0 and not isinstance(status, Exception):
                 wants[job.who] = max(job.want, wants.get(job.who, 0))
         dealt = self.queue.deal(connection, wants) if wants else {}
@@ -277,7 +280,7 @@ class Task:
             status
             if isinstance(status, Exception)
             else (status, dealt[job.who] if job.want > 0 else [])
-            for job, status in pairs
+            for job, status in found
         ]
 
     def _files(self) -> list[int]:
