@@ -64,103 +64,76 @@ def _open(target: str) -> "Iterator[Task]":
 
 @app.command(cls=Command)
 def start(
-    data: Annotated[
-        str,
-        typer.Argument(
-            help="Folder of images or texts (.txt), a table (CSV, JSON Lines, Parquet, Excel), or "
-            "the database of a task to continue."
-        ),
-    ],
-    classes: Annotated[
-        str | None,
-        typer.Option(
-            help="All classes, at least 3: names separated by commas, or a file with one name per "
-            "line."
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="File to create for the task (SQLite).")
-    ] = None,
-    database: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL", help="Database for a team, instead of --out: postgresql://user@host/name"
-        ),
-    ] = None,
-    ask: Annotated[
-        str,
-        typer.Option(
-            metavar="which|yes-no|both",
-            help="Ask which class it is not, whether it is a class drawn at random, or "
-            "either question at random.",
-        ),
-    ] = "which",
-    offered: Annotated[
-        int | None,
-        typer.Option(
-            help="Number of classes to choose from; by default all of up to 6 classes, else 4."
-        ),
-    ] = None,
-    scheme: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", help="Lists of classes to offer: a folder that naysay design wrote."
-        ),
-    ] = None,
-    none_of_these: Annotated[
-        bool, typer.Option("--none-of-these", help="Offer the answer “none of these”.")
-    ] = False,
-    answers: Annotated[
-        int,
-        typer.Option(min=1, help="Number of answers per example, each from a different person."),
-    ] = 1,
-    true_label: Annotated[
-        str | None, typer.Option(help="Column of a table with known classes, empty where unknown.")
-    ] = None,
-    known: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Known classes: a CSV file with the columns item and class."
-        ),
-    ] = None,
-    known_rate: Annotated[
-        float,
-        typer.Option(min=0, max=0.9, help="Share of the questions that are about known examples."),
-    ] = 0.1,
-    random_share: Annotated[
-        float,
-        typer.Option(
-            min=0.05,
-            max=1,
-            help="Share of the examples that are always asked about in random order, which the "
-            "accuracy needs. A model may choose the order of the others.",
-        ),
-    ] = 0.5,
-    lease: Annotated[
-        float, typer.Option(min=5, help="Seconds for which a question stays reserved for a person.")
-    ] = 600.0,
-    title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
-    name: Annotated[
-        str | None, typer.Option(help="Your name in the answers; by default your account name.")
-    ] = None,
-    host: Annotated[
-        str, typer.Option(help="Address to listen on. Other machines need links.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 chooses a free one.")
-    ] = 8000,
-    learn_every: Annotated[
-        float,
-        typer.Option(
-            min=0,
-            metavar="MINUTES",
-            help="Train a model at this interval if there are new answers; 0: never.",
-        ),
-    ] = 0.0,
-    open_browser: Annotated[
-        bool, typer.Option("--open/--no-open", help="Open the page in a browser.")
-    ] = True,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the order of questions.")] = 0,
+    data: str = typer.Argument(
+        help="Folder of images or texts (.txt), a table (CSV, JSON Lines, Parquet, Excel), or "
+        "the database of a task to continue."
+    ),
+    classes: str | None = typer.Option(
+        None,
+        help="All classes, at least 3: names separated by commas, or a file with one name per "
+        "line.",
+    ),
+    out: Path | None = typer.Option(
+        None, metavar="FILE", help="File to create for the task (SQLite)."
+    ),
+    database: str | None = typer.Option(
+        None,
+        metavar="URL",
+        help="Database for a team, instead of --out: postgresql://user@host/name",
+    ),
+    ask: str = typer.Option(
+        "which",
+        metavar="which|yes-no|both",
+        help="Ask which class it is not, whether it is a class drawn at random, or "
+        "either question at random.",
+    ),
+    offered: int | None = typer.Option(
+        None, help="Number of classes to choose from; by default all of up to 6 classes, else 4."
+    ),
+    scheme: Path | None = typer.Option(
+        None, metavar="FOLDER", help="Lists of classes to offer: a folder that naysay design wrote."
+    ),
+    none_of_these: bool = typer.Option(
+        False, "--none-of-these", help="Offer the answer “none of these”."
+    ),
+    answers: int = typer.Option(
+        1, min=1, help="Number of answers per example, each from a different person."
+    ),
+    true_label: str | None = typer.Option(
+        None, help="Column of a table with known classes, empty where unknown."
+    ),
+    known: Path | None = typer.Option(
+        None, metavar="FILE", help="Known classes: a CSV file with the columns item and class."
+    ),
+    known_rate: float = typer.Option(
+        0.1, min=0, max=0.9, help="Share of the questions that are about known examples."
+    ),
+    random_share: float = typer.Option(
+        0.5,
+        min=0.05,
+        max=1,
+        help="Share of the examples that are always asked about in random order, which the "
+        "accuracy needs. A model may choose the order of the others.",
+    ),
+    lease: float = typer.Option(
+        600.0, min=5, help="Seconds for which a question stays reserved for a person."
+    ),
+    title: str | None = typer.Option(None, help="Title of the page."),
+    name: str | None = typer.Option(
+        None, help="Your name in the answers; by default your account name."
+    ),
+    host: str = typer.Option("127.0.0.1", help="Address to listen on. Other machines need links."),
+    port: int = typer.Option(
+        8000, min=0, max=65535, help="Port to listen on; 0 chooses a free one."
+    ),
+    learn_every: float = typer.Option(
+        0.0,
+        min=0,
+        metavar="MINUTES",
+        help="Train a model at this interval if there are new answers; 0: never.",
+    ),
+    open_browser: bool = typer.Option(True, "--open/--no-open", help="Open the page in a browser."),
+    seed: int = typer.Option(0, min=0, help="Seed of the order of questions."),
     as_json: AsJson = False,
 ) -> None:
     """Create a task, or continue one, and serve its web page.
@@ -290,19 +263,12 @@ def _create_or_check(
 
 @app.command(cls=Command)
 def invite(
-    name: Annotated[
-        str, typer.Argument(help="Name of the person, which is stored with the answers.")
-    ],
-    task: Annotated[
-        str, typer.Option(help="The database of the task: a file, or a URL.")
-    ] = "task.db",
-    owner: Annotated[
-        bool, typer.Option("--owner", help="Also let this person see the overview.")
-    ] = False,
-    url: Annotated[
-        str | None,
-        typer.Option(help="Address of the server; by default the address at which it last ran."),
-    ] = None,
+    name: str = typer.Argument(help="Name of the person, which is stored with the answers."),
+    task: str = typer.Option("task.db", help="The database of the task: a file, or a URL."),
+    owner: bool = typer.Option(False, "--owner", help="Also let this person see the overview."),
+    url: str | None = typer.Option(
+        None, help="Address of the server; by default the address at which it last ran."
+    ),
     as_json: AsJson = False,
 ) -> None:
     """Print a link with which a person signs in. A new link replaces the earlier one.
@@ -319,15 +285,13 @@ def invite(
 @app.command(cls=Command)
 def export(
     task: TaskFile,
-    out: Annotated[Path, typer.Argument(help="File to write: .csv, .jsonl, .parquet or .json.")],
-    form: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            metavar="csv|jsonl|parquet|crowd-kit|label-studio",
-            help="By default, the suffix of the file decides; .json means Label Studio.",
-        ),
-    ] = None,
+    out: Path = typer.Argument(help="File to write: .csv, .jsonl, .parquet or .json."),
+    form: str | None = typer.Option(
+        None,
+        "--format",
+        metavar="csv|jsonl|parquet|crowd-kit|label-studio",
+        help="By default, the suffix of the file decides; .json means Label Studio.",
+    ),
     as_json: AsJson = False,
 ) -> None:
     """Write all answers to a file, with the offered classes, the person and the time taken.
@@ -345,12 +309,10 @@ def export(
 @app.command("import", cls=Command)
 def import_(
     task: TaskFile,
-    answers: Annotated[
-        Path, typer.Argument(metavar="EXPORT", help="Export of Label Studio: JSON or CSV.")
-    ],
-    label: Annotated[
-        str | None, typer.Option(help="Name of the control with the choices if there are several.")
-    ] = None,
+    answers: Path = typer.Argument(metavar="EXPORT", help="Export of Label Studio: JSON or CSV."),
+    label: str | None = typer.Option(
+        None, help="Name of the control with the choices if there are several."
+    ),
     as_json: AsJson = False,
 ) -> None:
     """Import answers from Label Studio.
@@ -375,7 +337,7 @@ def import_(
 @app.command(cls=Command)
 def copy(
     task: TaskFile,
-    target: Annotated[str, typer.Argument(help="A new file, or the URL of a database.")],
+    target: str = typer.Argument(help="A new file, or the URL of a database."),
     as_json: AsJson = False,
 ) -> None:
     """Copy a task with all answers to another database, for example from SQLite to PostgreSQL.
@@ -393,8 +355,8 @@ def copy(
 @app.command(cls=Command)
 def learn(
     task: TaskFile,
-    learner: Annotated[str, typer.Option(help="Kind of model, as for naysay fit.")] = "auto",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of all randomness.")] = 0,
+    learner: str = typer.Option("auto", help="Kind of model, as for naysay fit."),
+    seed: int = typer.Option(0, min=0, help="Seed of all randomness."),
     as_json: AsJson = False,
 ) -> None:
     """Train a model on the current answers.

@@ -1,7 +1,7 @@
 """``naysay check``: estimate the accuracy of a model, and find problems, without true labels."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -31,22 +31,18 @@ def check(
     data: DataFile,
     reading: dict[str, Any],
     fitting: dict[str, Any],
-    transition: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="Q.csv|FOLDER",
-            help="Transition matrix of these answers, or a folder with one ANNOTATOR.csv per "
-            "annotator. By default that of the model.",
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="CSV or Parquet file, by its suffix, for all answers that are probably wrong; - "
-            "prints only them.",
-        ),
-    ] = None,
+    transition: Path | None = typer.Option(
+        None,
+        metavar="Q.csv|FOLDER",
+        help="Transition matrix of these answers, or a folder with one ANNOTATOR.csv per "
+        "annotator. By default that of the model.",
+    ),
+    out: Path | None = typer.Option(
+        None,
+        metavar="FILE",
+        help="CSV or Parquet file, by its suffix, for all answers that are probably wrong; - "
+        "prints only them.",
+    ),
     safe_csv: SafeCsv = False,
     as_json: AsJson = False,
 ) -> None:

@@ -53,7 +53,7 @@ def list_datasets(data_dir: DataDir = None, as_json: AsJson = False) -> None:
 
 @app.command(cls=Command)
 def fetch(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of data sets.")],
+    names: list[str] = typer.Argument(metavar="NAME...", help="Names of data sets."),
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
@@ -77,10 +77,9 @@ def fetch(
 
 @app.command(cls=Command)
 def verify(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[NAME...]", help="Names of data sets; by default all on disk."),
-    ] = None,
+    names: list[str] | None = typer.Argument(
+        None, metavar="[NAME...]", help="Names of data sets; by default all on disk."
+    ),
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
@@ -129,16 +128,14 @@ def info(file: DataFile, reading: dict[str, Any], as_json: AsJson = False) -> No
 
 @app.command(cls=Command)
 def example(
-    out: Annotated[Path, typer.Argument(help="Where to write the CSV file.")],
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the random labels.")] = 0,
-    annotators: Annotated[
-        bool,
-        typer.Option("--annotators", help="Add three annotators with different labelling habits."),
-    ] = False,
-    log: Annotated[
-        bool,
-        typer.Option("--log", help="Write suggestions that were accepted or rejected instead."),
-    ] = False,
+    out: Path = typer.Argument(help="Where to write the CSV file."),
+    seed: int = typer.Option(0, min=0, help="Seed of the random labels."),
+    annotators: bool = typer.Option(
+        False, "--annotators", help="Add three annotators with different labelling habits."
+    ),
+    log: bool = typer.Option(
+        False, "--log", help="Write suggestions that were accepted or rejected instead."
+    ),
     as_json: AsJson = False,
 ) -> None:
     """Write a small CSV file to try the other commands: 150 flowers with complementary labels.

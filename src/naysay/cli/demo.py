@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 from rich.table import Table
@@ -25,11 +25,11 @@ class SettingName(StrEnum):
 
 
 def demo(
-    setting: Annotated[
-        SettingName, typer.Option(help="Transition matrix, one of the settings of the paper.")
-    ] = SettingName.WITH0,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of all randomness.")] = 0,
-    out: Annotated[Path, typer.Option(help="Where to write the page.")] = Path("naysay-demo.html"),
+    setting: SettingName = typer.Option(
+        SettingName.WITH0, help="Transition matrix, one of the settings of the paper."
+    ),
+    seed: int = typer.Option(0, min=0, help="Seed of all randomness."),
+    out: Path = typer.Option(Path("naysay-demo.html"), help="Where to write the page."),
     as_json: AsJson = False,
 ) -> None:
     """Learn digits from labels such as "not a 7", print a table and write a page about it.

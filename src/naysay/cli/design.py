@@ -1,7 +1,6 @@
 """``naysay design``: propose which labels to offer annotators."""
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 from rich import box
@@ -14,35 +13,24 @@ _MOST_ROWS = 20  # lists shown
 
 
 def design(
-    classes: Annotated[
-        str,
-        typer.Option(
-            help="Class names separated by commas, a file with one name per line, or a number. A "
-            "name with a comma is put in double quotes."
-        ),
-    ],
-    offered: Annotated[
-        int,
-        typer.Option(help="Number of labels in each list; shorter lists give more information."),
-    ] = 2,
-    prior: Annotated[
-        Path | None, typer.Option(help="CSV with the columns class and share.")
-    ] = None,
-    in_order: Annotated[
-        bool,
-        typer.Option(
-            "--in-order",
-            help="Annotators name the first wrong label instead of any, which gives more "
-            "information.",
-        ),
-    ] = False,
-    groups: Annotated[
-        int | None, typer.Option(help="Number of lists; chosen automatically by default.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Other seeds give other lists.")] = 0,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Folder for lists and matrices.")
-    ] = None,
+    classes: str = typer.Option(
+        help="Class names separated by commas, a file with one name per line, or a number. A "
+        "name with a comma is put in double quotes."
+    ),
+    offered: int = typer.Option(
+        2, help="Number of labels in each list; shorter lists give more information."
+    ),
+    prior: Path | None = typer.Option(None, help="CSV with the columns class and share."),
+    in_order: bool = typer.Option(
+        False,
+        "--in-order",
+        help="Annotators name the first wrong label instead of any, which gives more information.",
+    ),
+    groups: int | None = typer.Option(
+        None, help="Number of lists; chosen automatically by default."
+    ),
+    seed: int = typer.Option(0, help="Other seeds give other lists."),
+    out: Path | None = typer.Option(None, metavar="FOLDER", help="Folder for lists and matrices."),
     as_json: AsJson = False,
 ) -> None:
     """Propose lists of labels to offer annotators, and compare them with uniform labels.

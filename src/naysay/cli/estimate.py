@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.table import Column, Table
@@ -32,20 +32,15 @@ def estimate(
     reading: dict[str, Any],
     training: dict[str, Any],
     fitting: dict[str, Any],
-    out: Annotated[
-        str, typer.Option(metavar="Q.csv", help="CSV file to write; - is stdout.")
-    ] = "-",
-    intervals: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="CSV file for the 95 % interval of each entry."),
-    ] = None,
-    by_annotator: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Folder for the matrix of each annotator, one CSV file each; needs --annotator.",
-        ),
-    ] = None,
+    out: str = typer.Option("-", metavar="Q.csv", help="CSV file to write; - is stdout."),
+    intervals: Path | None = typer.Option(
+        None, metavar="FILE", help="CSV file for the 95 % interval of each entry."
+    ),
+    by_annotator: Path | None = typer.Option(
+        None,
+        metavar="FOLDER",
+        help="Folder for the matrix of each annotator, one CSV file each; needs --annotator.",
+    ),
     as_json: AsJson = False,
 ) -> None:
     """Estimate the transition matrix Q, with intervals, from a few true labels.

@@ -1,7 +1,6 @@
 """``naysay export``: export a model for programs without naysay."""
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -11,9 +10,9 @@ from naysay.cli._shared import AsJson, Model, print_result
 
 def export(
     model: Model,
-    out: Annotated[
-        Path, typer.Option(metavar="FILE", help="File to write; .onnx or .pt2 decides the format.")
-    ],
+    out: Path = typer.Option(
+        metavar="FILE", help="File to write; .onnx or .pt2 decides the format."
+    ),
     as_json: AsJson = False,
 ) -> None:
     """Export a model to ONNX or torch.export; it takes raw columns or pixels.

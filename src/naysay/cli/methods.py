@@ -1,7 +1,5 @@
 """``naysay methods``: list the learning methods."""
 
-from typing import Annotated
-
 import typer
 from rich.table import Column, Table
 
@@ -11,12 +9,9 @@ from naysay.cli._shared import AsJson, print_json
 
 def methods(
     as_json: AsJson = False,
-    markdown: Annotated[
-        bool,
-        typer.Option(
-            help="Print the table and the references of docs/methods.md.", show_default=False
-        ),
-    ] = False,
+    markdown: bool = typer.Option(
+        False, help="Print the table and the references of docs/methods.md.", show_default=False
+    ),
 ) -> None:
     """List the learning methods: what each needs, its source and when to use it.
 

@@ -4,7 +4,7 @@ from collections import Counter
 from contextlib import nullcontext
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -29,25 +29,21 @@ def predict(
     model: Model,
     data: DataFile,
     reading: dict[str, Any],
-    out: Annotated[
-        str,
-        typer.Option(
-            metavar="FILE|FOLDER",
-            help="CSV or Parquet file, by its suffix; - is stdout. For a folder of Parquet files, "
-            "also a new folder, with a file of predictions for each of them; if the command is "
-            "stopped, the same command continues.",
-        ),
-    ] = "-",
-    example_id: Annotated[
-        str | None,
-        typer.Option("--id", help="Column to copy to the output, before the predictions."),
-    ] = None,
+    out: str = typer.Option(
+        "-",
+        metavar="FILE|FOLDER",
+        help="CSV or Parquet file, by its suffix; - is stdout. For a folder of Parquet files, "
+        "also a new folder, with a file of predictions for each of them; if the command is "
+        "stopped, the same command continues.",
+    ),
+    example_id: str | None = typer.Option(
+        None, "--id", help="Column to copy to the output, before the predictions."
+    ),
     safe_csv: SafeCsv = False,
     ray: RayAddress = None,
-    as_json: Annotated[
-        bool,
-        typer.Option("--json", help="Print one JSON object per row; with --out, a single one."),
-    ] = False,
+    as_json: bool = typer.Option(
+        False, "--json", help="Print one JSON object per row; with --out, a single one."
+    ),
 ) -> None:
     """Predict the class of every row or image, with the probability of each class.
 

@@ -1,7 +1,6 @@
 """``naysay report``: show records and the published numbers on one page."""
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -11,20 +10,18 @@ from naysay.cli._shared import AsJson, print_result
 
 
 def report(
-    files: Annotated[
-        list[Path],
-        typer.Argument(metavar="RECORDS...", help="Files of records written by naysay reproduce."),
-    ],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="File to write the page to.")] = Path(
-        "naysay-report.html"
+    files: list[Path] = typer.Argument(
+        metavar="RECORDS...", help="Files of records written by naysay reproduce."
     ),
-    markdown: Annotated[
-        bool,
-        typer.Option("--markdown", help="Print the tables in Markdown instead of writing a page."),
-    ] = False,
-    latex: Annotated[
-        bool, typer.Option("--latex", help="Print the tables in LaTeX instead of writing a page.")
-    ] = False,
+    out: Path = typer.Option(
+        Path("naysay-report.html"), metavar="FILE", help="File to write the page to."
+    ),
+    markdown: bool = typer.Option(
+        False, "--markdown", help="Print the tables in Markdown instead of writing a page."
+    ),
+    latex: bool = typer.Option(
+        False, "--latex", help="Print the tables in LaTeX instead of writing a page."
+    ),
     as_json: AsJson = False,
 ) -> None:
     """Write a page that compares recorded runs with the published numbers.

@@ -3,7 +3,7 @@
 from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 from rich.table import Table
@@ -28,46 +28,37 @@ class RecipeName(StrEnum):
 
 
 def reproduce(
-    names: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="NAME...",
-            help="table1 … table7, figure-convergence, figure-q, or all for these; beyond the "
-            "paper: real-labels, anchors, habits, methods (with --recipe best).",
-        ),
-    ],
-    recipe: Annotated[
-        RecipeName,
-        typer.Option(help="Train with the options of the paper, or with the best ones we know."),
-    ] = RecipeName.PAPER,
-    quick: Annotated[
-        bool,
-        typer.Option(
-            "--quick", help="Train scaled-down runs, which take minutes on two CPU cores."
-        ),
-    ] = False,
-    trials: Annotated[
-        int | None, typer.Option(min=1, help="Number of trials; that of the recipe by default.")
-    ] = None,
-    only: Annotated[
-        str,
-        typer.Option(
-            metavar="PATTERN", help="Train only cells that match, such as 'LM/E' or 'usps*pc/s'."
-        ),
-    ] = "*",
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, …")] = "auto",
-    out: Annotated[
-        Path, typer.Option(metavar="FILE", help="File of records, to which new ones are appended.")
-    ] = Path("naysay-records.jsonl"),
+    names: list[str] = typer.Argument(
+        metavar="NAME...",
+        help="table1 … table7, figure-convergence, figure-q, or all for these; beyond the "
+        "paper: real-labels, anchors, habits, methods (with --recipe best).",
+    ),
+    recipe: RecipeName = typer.Option(
+        RecipeName.PAPER, help="Train with the options of the paper, or with the best ones we know."
+    ),
+    quick: bool = typer.Option(
+        False, "--quick", help="Train scaled-down runs, which take minutes on two CPU cores."
+    ),
+    trials: int | None = typer.Option(
+        None, min=1, help="Number of trials; that of the recipe by default."
+    ),
+    only: str = typer.Option(
+        "*", metavar="PATTERN", help="Train only cells that match, such as 'LM/E' or 'usps*pc/s'."
+    ),
+    device: str = typer.Option("auto", help="auto, cpu, cuda, cuda:1, …"),
+    out: Path = typer.Option(
+        Path("naysay-records.jsonl"),
+        metavar="FILE",
+        help="File of records, to which new ones are appended.",
+    ),
     data_dir: DataDir = None,
     ray: RayAddress = None,
-    cpus: Annotated[
-        float, typer.Option(min=0.1, help="With --ray: CPUs for each group of runs, beside a GPU.")
-    ] = 1,
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Only show how many runs there are and how long they take."),
-    ] = False,
+    cpus: float = typer.Option(
+        1, min=0.1, help="With --ray: CPUs for each group of runs, beside a GPU."
+    ),
+    dry_run: bool = typer.Option(
+        False, "--dry-run", help="Only show how many runs there are and how long they take."
+    ),
     as_json: AsJson = False,
 ) -> None:
     """Train the runs of the paper's tables and figures, and record each result.

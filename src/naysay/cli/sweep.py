@@ -1,7 +1,7 @@
 """``naysay sweep``: choose parameters without true labels, and fit a model with the best."""
 
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.table import Table
@@ -33,18 +33,15 @@ if TYPE_CHECKING:
 def sweep(
     data: DataFile,
     out: Target,
-    grid: Annotated[
-        list[str],
-        typer.Option(
-            metavar="NAME=VALUE,…",
-            help="Values of a parameter of ComplementaryClassifier, such as lr=0.001,0.01. Repeat "
-            "it for further parameters; all combinations are tried.",
-        ),
-    ],
     reading: dict[str, Any],
     training: dict[str, Any],
     fitting: dict[str, Any],
-    folds: Annotated[int, typer.Option(min=2, help="Number of folds of cross-validation.")] = 3,
+    grid: list[str] = typer.Option(
+        metavar="NAME=VALUE,…",
+        help="Values of a parameter of ComplementaryClassifier, such as lr=0.001,0.01. Repeat "
+        "it for further parameters; all combinations are tried.",
+    ),
+    folds: int = typer.Option(3, min=2, help="Number of folds of cross-validation."),
     ray: RayAddress = None,
     force: Force = False,
     as_json: AsJson = False,
