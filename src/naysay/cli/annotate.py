@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 from naysay._base.errors import InvalidInput
 from naysay._base.files import DATABASE_URLS, check_target
 from naysay._base.terminal import say
-from naysay.cli._shared import AsJson, Command, class_list, print_json, print_result, print_warnings
+from naysay.cli import options, output
 
 if TYPE_CHECKING:
     from naysay.annotation.store import Task
@@ -62,7 +62,7 @@ def _open(target: str) -> "Iterator[Task]":
         yield task
 
 
-@app.command(cls=Command)
+@app.command(cls=options.Command)
 def start(
     data: str = typer.Argument(
         help="Folder of images or texts (.txt), a table (CSV, JSON Lines, Parquet, Excel), or "
@@ -134,7 +134,7 @@ def start(
     ),
     open_browser: bool = typer.Option(True, "--open/--no-open", help="Open the page in a browser."),
     seed: int = typer.Option(0, min=0, help="Seed of the order of questions."),
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Create a task, or continue one, and serve its web page.
 
@@ -153,7 +153,7 @@ def start(
     if target != data:
         from naysay.annotation.questions import scheme_settings
 
-        names = class_list(classes)
+        names = options.class_list(classes)
         _create_or_check(
             target,
             data,
@@ -190,7 +190,7 @@ def start(
 
 def _announce(as_json: bool, task: str, page: str, overview: str, is_here: bool) -> None:
     if as_json:
-        print_json({"page": page, "overview": overview, "task": task}, indent=None)
+        output.print_json({"page": page, "overview": overview, "task": task}, indent=None)
         sys.stdout.flush()
         return
     say(f"Answer questions: {page}")
@@ -232,7 +232,7 @@ def _create_or_check(
     data: str,
     classes: list[str] | None,
     finding: dict[str, Any],
-    options: dict[str, Any],
+    given: dict[str, Any],
 ) -> None:
     """Create a task, or check that the existing task has the same classes."""
     with _importing():
@@ -250,18 +250,18 @@ def _create_or_check(
         return
     if classes is None:
         raise InvalidInput("--classes must list all classes, at least 3: --classes cat,dog,owl")
-    Settings.of(classes, **options)  # before the data are read
+    Settings.of(classes, **given)  # before the data are read
     if not target.startswith(DATABASE_URLS):
         check_target(target, usual="task.db")
     kind, root, items = find_items(data, **finding)
-    create(target, Settings.of(classes, kind=kind, root=root, **options), items)
+    create(target, Settings.of(classes, kind=kind, root=root, **given), items)
     n_known = sum(item.known is not None for item in items)
     about = f", {n_known:,} of them known" if n_known else ""
     where = "created" if "://" in target else target
     say(f"{len(items):,} examples{about}: {where}", err=True)
 
 
-@app.command(cls=Command)
+@app.command(cls=options.Command)
 def invite(
     name: str = typer.Argument(help="Name of the person, which is stored with the answers."),
     task: str = typer.Option("task.db", help="The database of the task: a file, or a URL."),
@@ -269,7 +269,7 @@ def invite(
     url: str | None = typer.Option(
         None, help="Address of the server; by default the address at which it last ran."
     ),
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Print a link with which a person signs in. A new link replaces the earlier one.
 
@@ -279,10 +279,10 @@ def invite(
         token = opened.invite(name, is_owner=owner)
         address = url or opened.address() or "http://127.0.0.1:8000"
     link = f"{address.rstrip('/')}/?token={token}"
-    print_result({"name": name, "link": link, "token": token}, link, as_json=as_json)
+    output.print_result({"name": name, "link": link, "token": token}, link, as_json=as_json)
 
 
-@app.command(cls=Command)
+@app.command(cls=options.Command)
 def export(
     task: TaskFile,
     out: Path = typer.Argument(help="File to write: .csv, .jsonl, .parquet or .json."),
@@ -292,7 +292,7 @@ def export(
         metavar="csv|jsonl|parquet|crowd-kit|label-studio",
         help="By default, the suffix of the file decides; .json means Label Studio.",
     ),
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Write all answers to a file, with the offered classes, the person and the time taken.
 
@@ -303,17 +303,17 @@ def export(
     with _open(task) as opened:
         n_answers = write(opened, out, form)
     figures = {"answers": n_answers, "out": str(out)}
-    print_result(figures, f"{n_answers:,} answers: {out}", as_json=as_json)
+    output.print_result(figures, f"{n_answers:,} answers: {out}", as_json=as_json)
 
 
-@app.command("import", cls=Command)
+@app.command("import", cls=options.Command)
 def import_(
     task: TaskFile,
     answers: Path = typer.Argument(metavar="EXPORT", help="Export of Label Studio: JSON or CSV."),
     label: str | None = typer.Option(
         None, help="Name of the control with the choices if there are several."
     ),
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Import answers from Label Studio.
 
@@ -331,14 +331,14 @@ def import_(
         f"{counts['added']:,} answers added, {counts['known']:,} existed already, "
         f"{counts['left_out']:,} left out."
     )
-    print_result(counts, text, as_json=as_json)
+    output.print_result(counts, text, as_json=as_json)
 
 
-@app.command(cls=Command)
+@app.command(cls=options.Command)
 def copy(
     task: TaskFile,
     target: str = typer.Argument(help="A new file, or the URL of a database."),
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Copy a task with all answers to another database, for example from SQLite to PostgreSQL.
 
@@ -349,15 +349,15 @@ def copy(
     with _open(task) as opened:
         counts = opened.copy_to(target)
     text = f"Copied {counts['naysay_item']:,} examples, {counts['naysay_answer']:,} answers."
-    print_result(counts, text, as_json=as_json)
+    output.print_result(counts, text, as_json=as_json)
 
 
-@app.command(cls=Command)
+@app.command(cls=options.Command)
 def learn(
     task: TaskFile,
     learner: str = typer.Option("auto", help="Kind of model, as for naysay fit."),
     seed: int = typer.Option(0, min=0, help="Seed of all randomness."),
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Train a model on the current answers.
 
@@ -376,9 +376,9 @@ def learn(
             task, unasked, root=opened.settings.root, learner=learner, seed=seed
         )
         opened.save_estimate(report, ranked)
-    print_warnings(*report["warnings"])
+    output.print_warnings(*report["warnings"])
     if as_json:
-        print_json(report)
+        output.print_json(report)
         return
     accuracy = report["accuracy"]
     low, high = accuracy["interval"]

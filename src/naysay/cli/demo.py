@@ -10,7 +10,7 @@ from rich.table import Table
 from naysay._base.files import check_target
 from naysay._base.progress import run_bar
 from naysay._base.terminal import Console, say
-from naysay.cli._shared import AsJson, print_json
+from naysay.cli import options, output
 
 if TYPE_CHECKING:
     from naysay.workflows.demo import DemoResult
@@ -30,7 +30,7 @@ def demo(
     ),
     seed: int = typer.Option(0, min=0, help="Seed of all randomness."),
     out: Path = typer.Option(Path("naysay-demo.html"), help="Where to write the page."),
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Learn digits from labels such as "not a 7", print a table and write a page about it.
 
@@ -47,7 +47,7 @@ def demo(
         result = run_demo(setting, seed=seed, on_run=on_run)
     write_page(render_demo_page(result), out)
     if as_json:
-        print_json({**result.to_dict(), "page": str(out)})
+        output.print_json({**result.to_dict(), "page": str(out)})
         return
     Console().print(_table(result))
     say(f"{result.seconds:.0f} seconds. The page: {out}")

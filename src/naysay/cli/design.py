@@ -7,7 +7,7 @@ from rich import box
 from rich.table import Table
 
 from naysay._base.terminal import Console, say
-from naysay.cli._shared import AsJson, print_json
+from naysay.cli import options, output
 
 _MOST_ROWS = 20  # lists shown
 
@@ -31,7 +31,7 @@ def design(
     ),
     seed: int = typer.Option(0, help="Other seeds give other lists."),
     out: Path | None = typer.Option(None, metavar="FOLDER", help="Folder for lists and matrices."),
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Propose lists of labels to offer annotators, and compare them with uniform labels.
 
@@ -63,7 +63,7 @@ def design(
     ]
     if as_json:
         figures = {"instruction": instruction.text, "groups": listed}
-        print_json({**figures, "diagnosis": diagnosis.to_dict()})
+        output.print_json({**figures, "diagnosis": diagnosis.to_dict()})
         return
     table = Table("group", "share", "labels to offer", box=box.SIMPLE_HEAD)
     for each in listed[:_MOST_ROWS]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from naysay.cli._shared import AsJson, print_result
+from naysay.cli import options, output
 
 
 def inspect(
@@ -24,7 +24,7 @@ def inspect(
     allow_diagonal: bool = typer.Option(
         False, help="Allow for annotators who exclude the true class by mistake."
     ),
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Diagnose a transition matrix: rank, unused labels, information per label.
 
@@ -46,4 +46,4 @@ def inspect(
     shares = read_prior(prior, Q.classes)
     cells = None if labels is None else read_column(labels, column)
     found = inspect_matrix(Q, cells, prior=shares)
-    print_result(found.to_dict(), found, as_json=as_json, indent=1)
+    output.print_result(found.to_dict(), found, as_json=as_json, indent=1)

@@ -6,7 +6,7 @@ import typer
 
 from naysay._base.files import check_target
 from naysay._base.terminal import say
-from naysay.cli._shared import AsJson, print_result
+from naysay.cli import options, output
 
 
 def report(
@@ -22,7 +22,7 @@ def report(
     latex: bool = typer.Option(
         False, "--latex", help="Print the tables in LaTeX instead of writing a page."
     ),
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Write a page that compares recorded runs with the published numbers.
 
@@ -44,4 +44,4 @@ def report(
         return
     write_page(render_report_page(records), out)
     figures = {"n_runs": count_runs(results), "page": str(out)}
-    print_result(figures, f"{figures['n_runs']} runs. The page: {out}", as_json=as_json)
+    output.print_result(figures, f"{figures['n_runs']} runs. The page: {out}", as_json=as_json)

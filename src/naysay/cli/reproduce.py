@@ -11,7 +11,7 @@ from rich.table import Table
 from naysay._base.cluster import RayExecutor, connect, has_gpus
 from naysay._base.progress import job_bar
 from naysay._base.terminal import Console, say
-from naysay.cli._shared import AsJson, RayAddress, as_sentences, print_json, print_warnings
+from naysay.cli import options, output
 from naysay.cli.data import DataDir
 
 if TYPE_CHECKING:
@@ -52,14 +52,14 @@ def reproduce(
         help="File of records, to which new ones are appended.",
     ),
     data_dir: DataDir = None,
-    ray: RayAddress = None,
+    ray: options.RayAddress = None,
     cpus: float = typer.Option(
         1, min=0.1, help="With --ray: CPUs for each group of runs, beside a GPU."
     ),
     dry_run: bool = typer.Option(
         False, "--dry-run", help="Only show how many runs there are and how long they take."
     ),
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Train the runs of the paper's tables and figures, and record each result.
 
@@ -98,7 +98,7 @@ def reproduce(
         executor = None
         if ray is not None:
             wants_gpu = device.startswith("cuda") or (device == "auto" and has_gpus())
-            executor = RayExecutor(cpus=cpus, gpus=int(wants_gpu), on_lost=print_warnings)
+            executor = RayExecutor(cpus=cpus, gpus=int(wants_gpu), on_lost=output.print_warnings)
         summary = run(
             plan.cells,
             file,
@@ -116,10 +116,10 @@ def reproduce(
 
 def _print_summary(summary: "RunSummary", out: Path, *, as_json: bool) -> None:
     if as_json:
-        print_json({**summary.to_dict(), "records": str(out)}, indent=2)
+        output.print_json({**summary.to_dict(), "records": str(out)}, indent=2)
         return
     for reason, specs in summary.refused.items():
-        say(f"Not run ({len(specs)}): {as_sentences(reason)}", err=True)
+        say(f"Not run ({len(specs)}): {output.as_sentences(reason)}", err=True)
     parts = [f"{summary.n_done} runs done", f"{summary.n_skipped} were on file"]
     if summary.n_elsewhere:
         parts.append(f"{summary.n_elsewhere} are being done by another process")
@@ -130,7 +130,7 @@ def _print_summary(summary: "RunSummary", out: Path, *, as_json: bool) -> None:
 def _print_work(plan: "Plan", file: "RecordFile", *, as_json: bool) -> None:
     rows = plan.estimate_work(file.read())
     if as_json:
-        print_json(rows, indent=2)
+        output.print_json(rows, indent=2)
         return
     table = Table("suite", box=None, pad_edge=False)
     for column in ("runs", "on file", "in another table", "to do", "minutes, about"):

@@ -1,11 +1,9 @@
-"""Options that several commands share, reading the user's data, and printing."""
+"""Options that several commands share, and reading the data that they name."""
 
 import csv
 import functools
 import inspect
-import json
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -17,7 +15,7 @@ import typer
 from typer.core import TyperArgument, TyperCommand
 
 from naysay._base.progress import waiting
-from naysay._base.terminal import say, visible
+from naysay.cli import output
 
 if TYPE_CHECKING:
     from naysay.workflows.files import FitInputs
@@ -48,7 +46,6 @@ RayAddress = Annotated[
         "machine is in; without an address, start Ray on this machine.",
     ),
 ]
-_LONGEST = 2_000  # characters of an error or a warning
 _ADDRESS = re.compile(r"local|auto|\S+:\d+")
 _Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
@@ -77,37 +74,6 @@ class Command(TyperCommand):
             if count > 1 and not getattr(option, "is_flag", False) and not option.multiple:
                 ctx.fail(f"{option.opts[0]} was given {count} times. Give it once.")
         return super().parse_args(ctx, args)
-
-
-def print_json(value: Any, *, indent: int | None = 1) -> None:
-    """Print a value as one JSON document, in ASCII if other characters cannot be printed."""
-    text = json.dumps(value, indent=indent, ensure_ascii=False)
-    try:
-        text.encode(sys.stdout.encoding or "utf-8")
-        in_ascii = text != visible(text)
-    except UnicodeEncodeError:
-        in_ascii = True
-    typer.echo(json.dumps(value, indent=indent) if in_ascii else text)
-
-
-def print_result(figures: Any, text: object, *, as_json: bool, indent: int | None = None) -> None:
-    """Print a result as text, or its figures as JSON."""
-    if as_json:
-        print_json(figures, indent=indent)
-    else:
-        say(text)
-
-
-def as_sentences(text: str) -> str:
-    """Join lines of text into one line of full sentences."""
-    lines = (line.strip() for line in text.splitlines() if line.strip())
-    return " ".join(line if line.endswith((".", "?", "!")) else f"{line}." for line in lines)
-
-
-def in_one_line(text: str) -> str:
-    """Join lines, and leave out the middle of a line that is long because a name in it is."""
-    line = " ".join(text.splitlines())
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 400]} … {line[-400:]}"
 
 
 def _option(
@@ -340,12 +306,12 @@ def read_data(
     from naysay.workflows.files import read_fit_inputs
     from naysay.workflows.memory import explain_memory  # loads pyarrow
 
-    print_warnings(*explain_memory(file, reading, fitting or {}))
+    output.print_warnings(*explain_memory(file, reading, fitting or {}))
     names = ("anchors", "anchor_label", "transition", "allow_diagonal")
     files = {name: value for name, value in (fitting or {}).items() if name in names}
     with waiting(f"reading {file}"):
         inputs = read_fit_inputs(file, **files, **reading)
-    print_warnings(*inputs.warnings)
+    output.print_warnings(*inputs.warnings)
     return inputs
 
 
@@ -356,9 +322,3 @@ def fit_options(
     given = {name: value for name, value in fitting.items() if name != "anchor_label"}
     memory = reading.get("memory", 1.0)
     return {**given, "anchors": inputs.anchors, "transition": inputs.transition, "memory": memory}
-
-
-def print_warnings(*warnings: str) -> None:
-    """Print warnings to standard error, one per line."""
-    for warning in warnings:
-        say(f"warning: {in_one_line(warning)}", err=True)
