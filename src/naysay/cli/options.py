@@ -47,6 +47,8 @@ RayAddress = Annotated[
     ),
 ]
 _ADDRESS = re.compile(r"local|auto|\S+:\d+")
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
+_NAMES = list[str]  # may be given several times
 _Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
 
@@ -77,22 +79,15 @@ class Command(TyperCommand):
 
 
 def _option(
-    name: str,
-    about: str,
-    flag: str | None = None,
-    kind: Any = str | None,
-    default: Any = None,
-    panel: str = "Reading the data",
-    **more: Any,
+    name: str, kind: Any, about: str, *flags: str, default: Any = None, panel: str, **more: Any
 ) -> inspect.Parameter:
-    """Declare a command-line option for a parameter of a function."""
-    flags = () if flag is None else (flag,)
+    """Declare an option for a parameter, which is None or False if it is not given."""
+    if kind is bool:
+        flags, default = (f"--{name.replace('_', '-')}",), False  # without a flag --no-…
     callback = _PARSERS.get(name)
     option = typer.Option(*flags, help=about, callback=callback, rich_help_panel=panel, **more)
-    annotation = Annotated[kind, option]
-    return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
-    )
+    annotation = Annotated[kind | None if default is None else kind, option]
+    return inspect.Parameter(name, _KEYWORD, default=default, annotation=annotation)
 
 
 def split_names(given: Sequence[str] | None) -> list[str]:
@@ -131,88 +126,82 @@ _PARSERS = {
     "classes": class_list,
     "size": parse_size,
 }
-_names = partial(_option, kind=list[str] | None)  # may be given several times
-_flag = partial(_option, kind=bool, default=False)
+_read = partial(_option, panel="Reading the data")
 _OPTIONS = (
-    _option("label", "Column of complementary labels (tables need it, or --suggested)."),
-    _option("suggested", "Column of suggested classes, in a log of suggestions."),
-    _option("accepted", "Column of the answers to suggestions: yes or no, 1 or 0, …"),
-    _option("offered", "Column of the classes that could be chosen as the label."),
-    _option("true_label", "Column of true classes, empty where unknown."),
-    _option("annotator", "Column of the annotators who gave the labels."),
-    _option("example_id", "Column of example ids; rows with one id are one example.", "--id"),
-    _option("images", "Column of image paths."),
-    _names("features", "Feature columns, separated by commas; all other columns by default."),
-    _names("ignore", "Columns to leave out, such as dates, separated by commas."),
-    _names("categorical", "Columns to read as categories, separated by commas."),
-    _names("text", "Columns to read as text, separated by commas; most are recognised."),
-    _option("text_model", "Folder of a transformers model to embed text with."),
-    _option(
+    _read("label", str, "Column of complementary labels (tables need it, or --suggested)."),
+    _read("suggested", str, "Column of suggested classes, in a log of suggestions."),
+    _read("accepted", str, "Column of the answers to suggestions: yes or no, 1 or 0, …"),
+    _read("offered", str, "Column of the classes that could be chosen as the label."),
+    _read("true_label", str, "Column of true classes, empty where unknown."),
+    _read("annotator", str, "Column of the annotators who gave the labels."),
+    _read("example_id", str, "Column of example ids; rows with one id are one example.", "--id"),
+    _read("images", str, "Column of image paths."),
+    _read(
+        "features", _NAMES, "Feature columns, separated by commas; all other columns by default."
+    ),
+    _read("ignore", _NAMES, "Columns to leave out, such as dates, separated by commas."),
+    _read("categorical", _NAMES, "Columns to read as categories, separated by commas."),
+    _read("text", _NAMES, "Columns to read as text, separated by commas; most are recognised."),
+    _read("text_model", str, "Folder of a transformers model to embed text with."),
+    _read(
         "classes",
+        str,
         "All classes in order: names separated by commas, a file with one name per line, or a "
         "number. A name with a comma is put in double quotes.",
     ),
-    _flag("ignore_case", "Merge classes that differ only in capitals.", "--ignore-case"),
-    _option("separator", "Separator of several labels in one cell.", kind=str, default="|"),
-    _option("delimiter", "CSV delimiter; detected from the header by default."),
-    _option("decimal", "Decimal mark of a CSV file.", kind=str, default="."),
-    _option("size", "Resize all images: 32, or 32x48 for height x width."),
-    _option(
+    _read("ignore_case", bool, "Merge classes that differ only in capitals."),
+    _read("separator", str, "Separator of several labels in one cell.", default="|"),
+    _read("delimiter", str, "CSV delimiter; detected from the header by default."),
+    _read("decimal", str, "Decimal mark of a CSV file.", default="."),
+    _read("size", str, "Resize all images: 32, or 32x48 for height x width."),
+    _read(
         "memory",
+        float,
         "For a folder of Parquet files or arrays: GB that its features may take in memory, and its "
         "answers too; larger ones are put into temporary files.",
-        kind=float | None,
         min=0,
         show_default="1",
     ),
-    _flag("strict", "Stop at a damaged image instead of leaving it out.", "--strict"),
+    _read("strict", bool, "Stop at a damaged image instead of leaving it out."),
 )
-
 
 _train = partial(_option, panel="Training")
 _TRAINING = (
-    _train("method", "Learning method; naysay methods lists them.", show_default="forward"),
+    _train("method", str, "Learning method; naysay methods lists them.", show_default="forward"),
     _train(
         "learner",
+        str,
         "Kind of model; auto mixes several kinds, with weights chosen by held-out labels.",
         metavar="auto|network|kernel|trees|linear",
         show_default="auto",
     ),
     _train(
-        "network", "linear, or a class of naysay.networks (default: mlp), in place of the mixture."
+        "network",
+        str,
+        "linear, or a class of naysay.networks (default: mlp), in place of the mixture.",
     ),
-    _train(
-        "epochs",
-        "Maximum number of passes over the data.",
-        kind=int | None,
-        min=1,
-        show_default="100",
-    ),
-    _train("lr", "Learning rate.", kind=float | None, show_default="0.001"),
-    _train("batch_size", "Examples per step.", kind=int | None, min=1, show_default="64"),
-    _train(
-        "max_norm", "Clip gradients to this norm; 1 prevents collapsed classes.", kind=float | None
-    ),
+    _train("epochs", int, "Maximum number of passes over the data.", min=1, show_default="100"),
+    _train("lr", float, "Learning rate.", show_default="0.001"),
+    _train("batch_size", int, "Examples per step.", min=1, show_default="64"),
+    _train("max_norm", float, "Clip gradients to this norm; 1 prevents collapsed classes."),
     _train(
         "match_prior",
+        float,
         "Weight of a penalty that draws predictions towards the class proportions that the labels "
         "imply; 0.1 prevents collapsed classes.",
-        kind=float | None,
     ),
     _train(
         "restarts",
+        int,
         "Number of further trainings while the held-out labels show collapsed classes.",
-        kind=int | None,
         min=0,
     ),
-    _train(
-        "compile", "Compile the network: for large networks on a GPU.", "--compile", bool, False
-    ),
+    _train("compile", bool, "Compile the network: for large networks on a GPU."),
     _train(
         "checkpoint",
+        Path,
         "Folder for the state of training. If the command is stopped, the same command continues "
         "from there. A network is then trained, not the default mixture.",
-        kind=Path | None,
         metavar="FOLDER",
     ),
 )
@@ -221,49 +210,42 @@ _fit = partial(_option, panel="Anchors, matrix and evaluation")
 _FITTING = (
     _fit(
         "anchors",
+        Path,
         "Examples whose true class is known, in the form of the data; for images, one folder per "
         "true class.",
-        kind=Path | None,
         metavar="FILE",
     ),
     _fit(
-        "anchor_label", "Column of true classes in the file of anchors; needed if it is ambiguous."
+        "anchor_label",
+        str,
+        "Column of true classes in the file of anchors; needed if it is ambiguous.",
     ),
     _fit(
         "anchors_are",
+        str,
         "Whether the examples whose true class is known are a random sample, of all examples or of "
         "each class, or were picked. Only a random sample shows the accuracy.",
-        kind=str,
         default="random",
         metavar="random|picked",
     ),
     _fit(
         "transition",
+        str,
         "Transition matrix: a file, a folder with one ANNOTATOR.csv per annotator, or a word. By "
         "default estimate if there are anchors, else uniform.",
         metavar="Q.csv|FOLDER|uniform|estimate",
     ),
+    _fit("allow_diagonal", bool, "Allow for annotators who exclude the true class by mistake."),
     _fit(
-        "allow_diagonal",
-        "Allow for annotators who exclude the true class by mistake.",
-        "--allow-diagonal",
-        bool,
-        False,
-    ),
-    _fit(
-        "mistakes",
-        "Rate of mistaken answers to suggestions, below 0.5.",
-        kind=float,
-        default=0.0,
-        min=0,
+        "mistakes", float, "Rate of mistaken answers to suggestions, below 0.5.", default=0.0, min=0
     ),
     _fit(
         "held_out",
+        float,
         "Fraction of the examples held out to estimate the accuracy.",
-        kind=float,
         default=0.2,
     ),
-    _fit("seed", "Seed of all randomness.", kind=int, default=0, min=0),
+    _fit("seed", int, "Seed of all randomness.", default=0, min=0),
 )
 
 
@@ -282,7 +264,7 @@ def _takes(parameter: str, options: Sequence[inspect.Parameter], *names: str) ->
             command(**given, **{parameter: taken})
 
         others = [
-            each.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            each.replace(kind=_KEYWORD)
             for name, each in inspect.signature(command).parameters.items()
             if name != parameter
         ]
