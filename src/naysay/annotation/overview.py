@@ -8,19 +8,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from naysay._base.task_tables import (
-    ANSWERED,
-    EVERY_ANSWER,
-    IS_VALID,
-    answer_table,
-    deal_table,
-    estimate_table,
-    item_table,
-    person_table,
-)
+from naysay._base import task_tables as db
 from naysay.annotation.questions import Settings
 
-item, person, deal, answer = item_table.c, person_table.c, deal_table.c, answer_table.c
+item, person, deal, answer = db.item_table.c, db.person_table.c, db.deal_table.c, db.answer_table.c
 _HOURS = 24
 _RECENT = 2000  # latest answers of a person, for the median time per answer
 
@@ -28,11 +19,11 @@ _RECENT = 2000  # latest answers of a person, for the median time per answer
 def describe(connection: sa.Connection, settings: Settings) -> dict[str, Any]:
     """Compute the figures of a task as plain values for JSON."""
     now = time.time()
-    given = answer_table.join(deal_table, answer.deal == deal.id)
+    given = db.answer_table.join(db.deal_table, answer.deal == deal.id)
     hour = sa.cast(sa.func.floor((now - answer.answered) / 3600), sa.Integer)
     recent = (
         sa.select(hour, sa.func.count())
-        .where(IS_VALID, answer.answered > now - _HOURS * 3600)
+        .where(db.IS_VALID, answer.answered > now - _HOURS * 3600)
         .group_by(hour)
     )
     per_hour = [0] * _HOURS
@@ -40,14 +31,14 @@ def describe(connection: sa.Connection, settings: Settings) -> dict[str, Any]:
         per_hour[_HOURS - 1 - min(max(ago, 0), _HOURS - 1)] += count
     excluded = (
         sa.select(answer.said, answer.label, sa.func.count())
-        .where(IS_VALID)
+        .where(db.IS_VALID)
         .group_by(answer.said, answer.label)
     )
     counts: defaultdict[str, Counter[int]] = defaultdict(Counter)
     for said, label, count in connection.execute(excluded):
         counts[said][-1 if label is None else label] += count
     offered: Counter[int] = Counter()
-    shown = sa.select(deal.offered, sa.func.count()).where(deal.state == ANSWERED)
+    shown = sa.select(deal.offered, sa.func.count()).where(deal.state == db.ANSWERED)
     for listed, count in connection.execute(shown.group_by(deal.offered)):
         for each in json.loads(listed):
             offered[each] += count
@@ -58,12 +49,12 @@ def describe(connection: sa.Connection, settings: Settings) -> dict[str, Any]:
     asked_by = dict(
         connection.execute(
             sa.select(deal.asked_by, sa.func.count())
-            .where(deal.state == ANSWERED)
+            .where(deal.state == db.ANSWERED)
             .group_by(deal.asked_by)
         ).all()
     )
     estimates = connection.execute(
-        sa.select(estimate_table).order_by(estimate_table.c.id.desc()).limit(200)
+        sa.select(db.estimate_table).order_by(db.estimate_table.c.id.desc()).limit(200)
     ).all()[::-1]
     latest = json.loads(estimates[-1].report) if estimates else None
     if latest is not None:
@@ -124,9 +115,9 @@ def _people(connection: sa.Connection, given: Any) -> list[dict[str, Any]]:
             sa.func.max(answer.answered).label("last"),
         )
         .select_from(
-            person_table.outerjoin(
-                given.join(item_table, deal.item == item.id),
-                sa.and_(deal.person == person.id, IS_VALID),
+            db.person_table.outerjoin(
+                given.join(db.item_table, deal.item == item.id),
+                sa.and_(deal.person == person.id, db.IS_VALID),
             )
         )
         .group_by(person.id, person.name, person.is_owner)
@@ -135,7 +126,7 @@ def _people(connection: sa.Connection, given: Any) -> list[dict[str, Any]]:
     pace = (
         sa.select(answer.seconds)
         .select_from(given)
-        .where(deal.person == sa.bindparam("who"), IS_VALID, answer.seconds.is_not(None))
+        .where(deal.person == sa.bindparam("who"), db.IS_VALID, answer.seconds.is_not(None))
         .order_by(answer.answered.desc())
         .limit(_RECENT)
     )
@@ -167,8 +158,8 @@ def _show_suspects(connection: sa.Connection, latest: dict[str, Any], settings: 
             *(answer.id, answer.said, answer.label),
             *(item.id.label("item"), item.name, item.cells, person.name.label("person")),
         )
-        .select_from(EVERY_ANSWER)
-        .where(IS_VALID, answer.id.in_([each["id"] for each in suspects]))
+        .select_from(db.EVERY_ANSWER)
+        .where(db.IS_VALID, answer.id.in_([each["id"] for each in suspects]))
     )
     found = {row["id"]: row for row in rows.mappings()}
     latest["suspects"] = [

@@ -23,32 +23,14 @@ import sqlalchemy as sa
 from sqlalchemy.exc import OperationalError
 
 from naysay import __version__
+from naysay._base import task_tables as db
 from naysay._base.errors import InvalidData, InvalidInput, NaysayError
 from naysay._base.files import replacing
-from naysay._base.task_tables import (
-    ANSWERED,
-    APPLICATION_ID,
-    EVERY_ANSWER,
-    IS_VALID,
-    VERSION,
-    answer_table,
-    clear_errors,
-    connect,
-    database_url,
-    deal_table,
-    estimate_table,
-    item_table,
-    name_of,
-    person_table,
-    read_settings,
-    tables,
-    task_table,
-)
 from naysay.annotation.questions import Item, Settings, item_rows
 from naysay.annotation.queue import Question, Queue
 
 T = TypeVar("T")
-item, person, deal, answer = item_table.c, person_table.c, deal_table.c, answer_table.c
+item, person, deal, answer = db.item_table.c, db.person_table.c, db.deal_table.c, db.answer_table.c
 #: Facts about an answer, in the order of `Task.answers`.
 COLUMNS = (
     *("item", "annotator", "question", "offered", "answer", "label", "true_label"),
@@ -93,56 +75,56 @@ _Job = _Work | _Answer
 
 def create(target: str | Path, settings: Settings, items: Sequence[Item]) -> None:
     """Create the database of a task, completely or not at all."""
-    values = {"version": VERSION, "settings": {**settings.to_dict(), "written_by": __version__}}
+    values = {"version": db.VERSION, "settings": {**settings.to_dict(), "written_by": __version__}}
     with _new_database(target, "To continue it, leave out DATA: naysay annotate {}") as connection:
         connection.execute(
-            task_table.insert(),
+            db.task_table.insert(),
             [{"key": key, "value": json.dumps(value)} for key, value in values.items()],
         )
         rows = item_rows(items, settings)
         while batch := list(islice(rows, _BATCH)):
-            connection.execute(item_table.insert(), batch)
+            connection.execute(db.item_table.insert(), batch)
 
 
 @contextmanager
 def _new_database(target: str | Path, remedy: str) -> Iterator[sa.Connection]:
-    """Create the tables of a task, and fill them in the block, completely or not at all.
+    """Create the db.tables of a task, and fill them in the block, completely or not at all.
 
     The database must have no task yet; `remedy` completes the error, with its name for ``{}``.
     """
-    url = database_url(target)
-    name, path = name_of(url), Path(str(url.database))
+    url = db.database_url(target)
+    name, path = db.name_of(url), Path(str(url.database))
     is_file = url.get_backend_name() == "sqlite"
     if is_file and path.exists():
         raise InvalidInput(f"{path} exists already. Name another file.")
     if is_file and not path.parent.is_dir():
         raise InvalidInput(f"There is no folder {path.parent}: create it first.")
     with replacing(path, usual="task.db") if is_file else nullcontext(target) as part:
-        engine = connect(part, writes=True, creates=True)
+        engine = db.connect(part, writes=True, creates=True)
         try:
-            with clear_errors(name), engine.begin() as connection:
-                if sa.inspect(connection).has_table(task_table.name):
+            with db.clear_errors(name), engine.begin() as connection:
+                if sa.inspect(connection).has_table(db.task_table.name):
                     raise InvalidInput(f"{name} already contains a task. {remedy.format(name)}")
-                tables.create_all(connection)
+                db.tables.create_all(connection)
                 yield connection
                 if is_file:
-                    connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
+                    connection.exec_driver_sql(f"PRAGMA application_id = {db.APPLICATION_ID}")
         finally:
             engine.dispose()
 
 
 def has_task(target: str | Path) -> bool:
     """Check whether a database exists and contains a task; others are an error."""
-    url = database_url(target)
+    url = db.database_url(target)
     if url.get_backend_name() == "sqlite":
         if not Path(str(url.database)).exists():
             return False
         Task(target).close()
         return True
-    engine = connect(target)
+    engine = db.connect(target)
     try:
-        with clear_errors(name_of(url)), engine.connect() as connection:
-            return sa.inspect(connection).has_table(task_table.name)
+        with db.clear_errors(db.name_of(url)), engine.connect() as connection:
+            return sa.inspect(connection).has_table(db.task_table.name)
     finally:
         engine.dispose()
 
@@ -155,15 +137,15 @@ class Task:
     """
 
     def __init__(self, target: str | Path) -> None:
-        self.url = database_url(target)
-        self.target, self.name = str(target), name_of(self.url)
+        self.url = db.database_url(target)
+        self.target, self.name = str(target), db.name_of(self.url)
         self.is_file = self.url.get_backend_name() == "sqlite"
-        self._reader, self._writer = connect(target), connect(target, writes=True)
+        self._reader, self._writer = db.connect(target), db.connect(target, writes=True)
         try:
-            with clear_errors(self.name), self._reader.connect() as connection:
-                self.settings = Settings.from_dict(read_settings(connection, self.name))
-            probe = task_table.update().where(task_table.c.key == "").values(value="")
-            with clear_errors(self.name), self._writer.begin() as connection:
+            with db.clear_errors(self.name), self._reader.connect() as connection:
+                self.settings = Settings.from_dict(db.read_settings(connection, self.name))
+            probe = db.task_table.update().where(db.task_table.c.key == "").values(value="")
+            with db.clear_errors(self.name), self._writer.begin() as connection:
                 connection.execute(probe)
         except BaseException:
             self._reader.dispose()
@@ -336,7 +318,7 @@ class Task:
             values: dict[str, Any] = {"token": _digest(token)}
             if is_owner:  # a new link does not take the right away
                 values["is_owner"] = True
-            connection.execute(person_table.update().where(person.id == number).values(**values))
+            connection.execute(db.person_table.update().where(person.id == number).values(**values))
 
         self.submit(work).result()
         return token
@@ -349,21 +331,21 @@ class Task:
         """Store the address of the server, which links need."""
 
         def work(connection: sa.Connection) -> None:
-            connection.execute(task_table.delete().where(task_table.c.key == "address"))
+            connection.execute(db.task_table.delete().where(db.task_table.c.key == "address"))
             row = {"key": "address", "value": json.dumps(address)}
-            connection.execute(task_table.insert(), row)
+            connection.execute(db.task_table.insert(), row)
 
         self.submit(work).result()
 
     def address(self) -> str | None:
         """Look up the address at which the server last ran; None if it never ran."""
-        query = sa.select(task_table.c.value).where(task_table.c.key == "address")
+        query = sa.select(db.task_table.c.value).where(db.task_table.c.key == "address")
         found = self.read(lambda connection: connection.execute(query).scalar())
         return None if found is None else json.loads(found)
 
     def find_person(self, token: str) -> Person | None:
         """Find the person whose link contains this token; None if there is no such person."""
-        query = sa.select(person_table).where(person.token == _digest(token))
+        query = sa.select(db.person_table).where(person.token == _digest(token))
         found = self.read(lambda connection: connection.execute(query).first())
         return None if found is None else Person(found.id, found.name, bool(found.is_owner))
 
@@ -392,7 +374,7 @@ class Task:
         """Count the answers of a person, the answers of all people, and the answers wanted."""
         n_rows = sa.func.count()
         answered = sa.select(n_rows.filter(deal.person == who), n_rows).where(
-            deal.state == ANSWERED, deal.asked_by != "known"
+            deal.state == db.ANSWERED, deal.asked_by != "known"
         )
         items = sa.select(n_rows).where(item.known.is_(None))
 
@@ -411,7 +393,7 @@ class Task:
         def save(connection: sa.Connection) -> None:
             row = {"made": time.time(), "n_answers": report["n_answers"]}
             connection.execute(
-                estimate_table.insert(), {**row, "report": json.dumps(report, allow_nan=False)}
+                db.estimate_table.insert(), {**row, "report": json.dumps(report, allow_nan=False)}
             )
 
         for start in range(0, len(order), _BATCH):  # in batches, so that answers do not wait long
@@ -447,7 +429,7 @@ class Task:
             answer.answered,
             answer.id,
         )
-        query = sa.select(*columns).select_from(EVERY_ANSWER).where(IS_VALID)
+        query = sa.select(*columns).select_from(db.EVERY_ANSWER).where(db.IS_VALID)
         lists: dict[str, str] = {}
         with self._reader.connect().execution_options(yield_per=10_000) as connection:
             for name, who, question, raw, said, label, known, *rest in connection.execute(
@@ -468,7 +450,7 @@ class Task:
             _new_database(target, "Choose another database.") as new,
             self._reader.connect().execution_options(yield_per=_BATCH) as old,
         ):
-            for table in tables.sorted_tables:
+            for table in db.tables.sorted_tables:
                 counts[table.name] = 0
                 for rows in old.execute(sa.select(table)).mappings().partitions():
                     new.execute(table.insert(), [dict(row) for row in rows])
@@ -495,7 +477,7 @@ def find_or_add_person(connection: sa.Connection, name: str, is_owner: bool = Fa
     found = connection.execute(query).scalar()
     if found is None:
         row = {"name": name, "is_owner": is_owner, "joined": time.time()}
-        connection.execute(person_table.insert(), row)
+        connection.execute(db.person_table.insert(), row)
         found = connection.execute(query).scalar_one()
     return found
 
