@@ -8,16 +8,8 @@ from naysay._base.errors import InvalidInput
 from naysay.experiments.records import RecordFile, RunRecord
 from naysay.experiments.suites import SUITES
 from naysay.experiments.tables import MARKS, CellResult, SuiteResult, summarise_records
+from naysay.report import pictures
 from naysay.report.page import render
-from naysay.report.pictures import (
-    Chart,
-    Convergence,
-    HeatMap,
-    Point,
-    make_chart,
-    make_convergence,
-    make_heat_maps,
-)
 from naysay.transition import TransitionMatrix
 
 _MOST_CURVES = 8
@@ -94,7 +86,7 @@ def _make_section(result: SuiteResult) -> dict[str, Any]:
     }
 
 
-def _make_curves(result: SuiteResult) -> list[tuple[CellResult, Chart | None]]:
+def _make_curves(result: SuiteResult) -> list[tuple[CellResult, pictures.Chart | None]]:
     """Draw the curves of the first trials of LM, up to `_MOST_CURVES`."""
     with_history = [
         each
@@ -103,29 +95,29 @@ def _make_curves(result: SuiteResult) -> list[tuple[CellResult, Chart | None]]:
     ][:_MOST_CURVES]
     histories = [each.records[0].history for each in with_history]
     n_epochs = max((int(history[-1]["epoch"]) for history in histories), default=1)
-    charts = (make_chart(history, n_epochs=n_epochs) for history in histories)
+    charts = (pictures.make_chart(history, n_epochs=n_epochs) for history in histories)
     return list(zip(with_history, charts, strict=True))
 
 
-def _make_convergence(result: SuiteResult) -> Convergence | None:
-    points: dict[str, list[Point]] = {column: [] for column in result.suite.columns}
+def _make_convergence(result: SuiteResult) -> pictures.Convergence | None:
+    points: dict[str, list[pictures.Point]] = {column: [] for column in result.suite.columns}
     for each in result.cells:
         if each.mean is not None:
             spec = result.suite.spec_of(each.cell, result.recipe)
             size = spec.n_train or int(each.cell.row.replace(",", ""))
             points[each.cell.column].append(
-                Point(n_examples=size, mean=each.mean, sd=each.sd, n_trials=each.n_trials)
+                pictures.Point(n_examples=size, mean=each.mean, sd=each.sd, n_trials=each.n_trials)
             )
-    return make_convergence(points)
+    return pictures.make_convergence(points)
 
 
-def _make_matrices(result: SuiteResult) -> list[tuple[CellResult, dict[str, HeatMap]]]:
+def _make_matrices(result: SuiteResult) -> list[tuple[CellResult, dict[str, pictures.HeatMap]]]:
     drawn = []
     for each in result.cells:
         matrices = each.records[0].matrices if each.records else {}
         named = {title: matrices[name] for name, title in _MATRICES.items() if name in matrices}
         if named:
-            maps = make_heat_maps(*map(_as_transition, named.values()))
+            maps = pictures.make_heat_maps(*map(_as_transition, named.values()))
             drawn.append((each, dict(zip(named, maps, strict=True))))
     return drawn
 

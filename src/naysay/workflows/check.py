@@ -22,13 +22,6 @@ from naysay.datasets.own.recipe import Recipe
 from naysay.metrics import Estimate
 from naysay.metrics.few_labels import class_weights, drawn_within_classes, few_labels_estimate
 from naysay.observations import Observations
-from naysay.quality import (
-    Agreement,
-    Annotators,
-    CollapsedClasses,
-    WrongLabels,
-    find_collapsed_classes,
-)
 from naysay.transition import TransitionMatrix
 from naysay.transition.alignment import Transitions, pool
 from naysay.workflows.annotators import (
@@ -65,14 +58,14 @@ class ModelCheck:
     own: OwnData
     accuracy: Estimate  # from the complementary labels; unknown if they refute the matrix
     accuracy_from_true_labels: Estimate | None  # None without a random sample of true labels
-    agreement: Agreement
+    agreement: quality.Agreement
     matrix_fits: bool  # False if the answers contradict Q; the first of `notes` explains how
-    collapsed: CollapsedClasses | None  # None if Q is singular, or does not fit the answers
-    wrong_labels: WrongLabels | None
+    collapsed: quality.CollapsedClasses | None  # None if Q is singular, or does not fit the answers
+    wrong_labels: quality.WrongLabels | None
     """Ranking of all answers, as indices of ``own.label``; None if Q has a zero diagonal. It may be
     that only the order is known, ``wrong_labels.unknown``."""
     predicted: NDArray[np.int64]  # class of each example, by the model
-    annotators: Annotators | None
+    annotators: quality.Annotators | None
     off_their_matrix: Mapping[str, float]
     """Distance of the answers of each annotator from the matrix of that annotator, 0 to 1."""
     notes: tuple[str, ...]  # explanations of results that are missing or less reliable
@@ -110,7 +103,7 @@ class ModelCheck:
         )
 
     @property
-    def _known_wrong(self) -> WrongLabels | None:
+    def _known_wrong(self) -> quality.WrongLabels | None:
         """The ranking if its probabilities can be stated."""
         return self.wrong_labels if self.wrong_labels and not self.wrong_labels.unknown else None
 
@@ -292,7 +285,7 @@ def check_model(
     try:
         if len(labels):
             answered = probs if len(examples) == len(probs) else take(probs, examples)
-            collapsed = find_collapsed_classes(answered, labels, Q, Q_samples=Q_samples)
+            collapsed = quality.find_collapsed_classes(answered, labels, Q, Q_samples=Q_samples)
     except InvalidTransitionMatrix as problem:
         notes.append(str(problem))
     if wrong_matrix is None and collapsed and collapsed.findings[0].kind == "matrix":
