@@ -72,7 +72,7 @@ class Server:
         self.learner = Learner(task)
         routes = [
             Route("/", self.page),
-            Route("/owner", self.owner_page),
+            Route("/owner", self.page),
             Route("/page/{name}", self.asset),
             Route("/api/next", self.next),
             Route("/api/answer", self.answer, methods=["POST"]),
@@ -162,20 +162,14 @@ class Server:
     # The pages.
 
     async def page(self, request: Request) -> Response:
-        """Send the page for annotators. The token of the link becomes a cookie."""
-        return self._page(request, "index.html", self.person)
-
-    async def owner_page(self, request: Request) -> Response:
-        """Send the page for the owner."""
-        return self._page(request, "owner.html", self.owner)
-
-    def _page(self, request: Request, name: str, identify: Callable[[Request], Person]) -> Response:
-        headers = {"cache-control": "no-cache"}
+        """Send the page for annotators or the owner. The token of the link becomes a cookie."""
+        is_owner, headers = request.url.path == "/owner", {"cache-control": "no-cache"}
+        name, identify = ("owner", self.owner) if is_owner else ("index", self.person)
         try:
             identify(request)
         except HTTPException as problem:
             return FileResponse(PAGE / "refused.html", problem.status_code, headers)
-        response = FileResponse(PAGE / name, headers=headers)
+        response = FileResponse(PAGE / f"{name}.html", headers=headers)
         token = request.query_params.get("token")
         if token:
             response.set_cookie(

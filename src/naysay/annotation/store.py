@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext, suppress
+from functools import cache
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
@@ -430,17 +431,17 @@ class Task:
             answer.id,
         )
         query = sa.select(*columns).select_from(db.EVERY_ANSWER).where(db.IS_VALID)
-        lists: dict[str, str] = {}
+
+        @cache
+        def names(offered: str) -> str:
+            return "|".join(str(classes[each]) for each in json.loads(offered))
+
         with self._reader.connect().execution_options(yield_per=10_000) as connection:
-            for name, who, question, raw, said, label, known, *rest in connection.execute(
+            for name, who, question, offered, said, label, known, *rest in connection.execute(
                 query.order_by(deal.id)
             ):
-                offered = lists.get(raw)
-                if offered is None:
-                    offered = "|".join(str(classes[each]) for each in json.loads(raw))
-                    lists[raw] = offered
                 named = (classes[-1 if each is None else each] for each in (label, known))
-                values = (name, who, question, offered, said, *named, *rest)
+                values = (name, who, question, names(offered), said, *named, *rest)
                 yield dict(zip(COLUMNS, values, strict=True))
 
     def copy_to(self, target: str | Path) -> dict[str, int]:
