@@ -313,11 +313,11 @@ class Server:
         kind = request.path_params["kind"]
         if kind not in ("csv", "jsonl"):
             raise HTTPException(404, "The formats are csv and jsonl.")
-        lines = stream(self.task, kind)
+        lines = stream(self.task.answers(), kind)
 
         async def parts() -> AsyncIterator[str]:
-            while part := await asyncio.to_thread(next, lines, None):
-                yield part[1]
+            while part := await asyncio.to_thread(next, lines, ""):
+                yield part
 
         headers = {"content-disposition": f'attachment; filename="answers.{kind}"'}
         kinds = {"csv": "text/csv", "jsonl": "application/jsonl"}
