@@ -119,7 +119,8 @@ def info(file: options.DataFile, reading: dict[str, Any], as_json: options.AsJso
     """
     from naysay.datasets.own.summary import summarise
 
-    summary = summarise(options.read_data(file, reading).own)
+    own, _ = options.read_data(file, reading)
+    summary = summarise(own)
     if as_json:
         output.print_json(summary.to_dict(), indent=None)
     else:

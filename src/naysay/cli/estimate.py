@@ -52,16 +52,15 @@ def estimate(
         if "annotator" not in reading:
             raise typer.BadParameter("--by-annotator needs --annotator, the column of annotators.")
         check_matrix_folder(by_annotator)
-    inputs = options.read_data(data, reading, fitting)
-    output.print_warnings(*summarise(inputs.own).warnings)
+    own, given = options.read_data(data, reading, fitting)
+    output.print_warnings(*summarise(own).warnings)
 
     from naysay.workflows.estimate import estimate_own  # loads torch, after the quick checks
     from naysay.workflows.fit import explain_learner
 
-    output.print_warnings(*explain_learner(inputs.own, **training))
-    given = options.fit_options(inputs, reading, fitting)
+    output.print_warnings(*explain_learner(own, **training))
     given.pop("transition")  # which is estimated
-    report = estimate_own(inputs.own, **given, **training, progress=True)
+    report = estimate_own(own, **given, **training, progress=True)
     output.print_warnings(*report.warnings)
     Q, estimated = report.transition, report.estimate
     if by_annotator is not None:

@@ -53,8 +53,8 @@ def fit(
     from naysay.datasets.own.summary import summarise
 
     check_model_target(out, force=force)
-    inputs = options.read_data(data, reading, fitting)
-    summary = summarise(inputs.own)
+    own, given = options.read_data(data, reading, fitting)
+    summary = summarise(own)
 
     from naysay.networks import find_network
     from naysay.report.fit import render_fit_page
@@ -64,10 +64,8 @@ def fit(
         refuted_at_once,
     )
 
-    own, seed = inputs.own, fitting["seed"]
-    output.print_warnings(
-        *refuted_at_once(own, anchors=inputs.anchors, transition=inputs.transition, seed=seed)
-    )
+    about = {name: given[name] for name in ("anchors", "transition", "seed")}
+    output.print_warnings(*refuted_at_once(own, **about))
     if not as_json:
         print_summary(summary)
 
@@ -76,8 +74,8 @@ def fit(
     except InvalidInput as problem:
         raise typer.BadParameter(str(problem)) from None
     output.print_warnings(*explain_learner(own, **training))
-    given = {**options.fit_options(inputs, reading, fitting), **training}
-    clf, report = fit_own(own, **given, summary=summary, command=this_command(), progress=True)
+    further = {"summary": summary, "command": this_command(), "progress": True}
+    clf, report = fit_own(own, **given, **training, **further)
     clf.save(out, report=render_fit_page(report))
     page = out / "report.html"
     if as_json:

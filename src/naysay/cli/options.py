@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,7 +19,7 @@ from naysay._base.progress import waiting
 from naysay.cli import output
 
 if TYPE_CHECKING:
-    from naysay.workflows.files import FitInputs
+    from naysay.datasets.own import OwnData
 
 DataFile = Annotated[
     str,
@@ -282,25 +283,21 @@ fits = partial(_takes, "fitting", _FITTING)  # of `fit_own`: anchors, matrix and
 
 
 def read_data(
-    file: str, reading: Mapping[str, Any], fitting: Mapping[str, Any] | None = None
-) -> "FitInputs":
-    """Read the user's data and further files with a progress indicator, and print warnings."""
+    file: str, reading: Mapping[str, Any], fitting: Mapping[str, Any] = MappingProxyType({})
+) -> tuple["OwnData", dict[str, Any]]:
+    """Read the user's data and further files with a progress indicator, and print warnings.
+
+    The second value has keyword arguments of `fit_own`: the options, with anchors and matrix read.
+    """
     from naysay.workflows.files import read_fit_inputs
     from naysay.workflows.memory import explain_memory  # loads pyarrow
 
-    output.print_warnings(*explain_memory(file, reading, fitting or {}))
+    output.print_warnings(*explain_memory(file, reading, fitting))
     names = ("anchors", "anchor_label", "transition", "allow_diagonal")
-    files = {name: value for name, value in (fitting or {}).items() if name in names}
+    files = {name: value for name, value in fitting.items() if name in names}
     with waiting(f"reading {file}"):
-        inputs = read_fit_inputs(file, **files, **reading)
-    output.print_warnings(*inputs.warnings)
-    return inputs
-
-
-def fit_options(
-    inputs: "FitInputs", reading: Mapping[str, Any], fitting: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Collect keyword arguments of `fit_own` from the options and the files that they name."""
+        own, anchors, transition, warnings = read_fit_inputs(file, **files, **reading)
+    output.print_warnings(*warnings)
     given = {name: value for name, value in fitting.items() if name != "anchor_label"}
     memory = reading.get("memory", 1.0)
-    return {**given, "anchors": inputs.anchors, "transition": inputs.transition, "memory": memory}
+    return own, {**given, "anchors": anchors, "transition": transition, "memory": memory}

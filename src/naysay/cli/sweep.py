@@ -53,18 +53,18 @@ def sweep(
 
     values = parse_grid(grid)
     check_model_target(out, force=force)
-    inputs = options.read_data(data, reading, fitting)
+    own, given = options.read_data(data, reading, fitting)
     if "learner" not in values:
-        output.print_warnings(*explain_learner(inputs.own, **training))
+        output.print_warnings(*explain_learner(own, **training))
     with (
         nullcontext() if ray is None else connect(ray),
         job_bar(f"naysay sweep: {data}", "trainings") as on_progress,
     ):
         clf, report = sweep_own(
-            inputs.own,
+            own,
             values,
             folds=folds,
-            **options.fit_options(inputs, reading, fitting),
+            **given,
             executor=None if ray is None else RayExecutor(on_lost=output.print_warnings),
             on_progress=on_progress,
             command=this_command(),
