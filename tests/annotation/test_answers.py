@@ -123,6 +123,14 @@ def test_exports_hold_the_same_answers(answered, tmp_path):
         export(answered, tmp_path / "a.xyz")
 
 
+def test_an_export_counts_answers_and_not_lines(tmp_path):
+    with make(tmp_path / "t.db", [Item("a\nb.jpg", {"x": 1})]) as task:
+        who = task.local_person("me").id
+        give(task, who, task.deal(who, 1)[0], label=2)
+        assert export(task, tmp_path / "a.csv") == 1
+        assert export(task, tmp_path / "crowd.csv", "crowd-kit") == 1
+
+
 def test_frames_of_crowd_kit_need_no_names():
     frame = pandas.DataFrame(
         {

@@ -132,14 +132,13 @@ def test_it_learns_again_while_there_are_new_answers(task, monkeypatch):
     async def learn():
         learner = Counted(task)
         schedule = asyncio.create_task(learner.every(1e-4))
-        await _until(lambda: len(starts) == 1 and learner.process is None)
-        await asyncio.sleep(0.05)
-        assert len(starts) == 1  # no new answers
         who = task.local_person("me").id
-        question = (await asyncio.to_thread(task.deal, who, 1))[0]
-        given = {"id": "12345678", "deal": question.deal, "said": "unknown"}
-        await asyncio.to_thread(task.answer, who, given)
-        await _until(lambda: len(starts) == 2 and learner.process is None)
+        for n, question in enumerate(await asyncio.to_thread(task.deal, who, 2)):
+            await asyncio.sleep(0.05)
+            assert len(starts) == n  # no new answers
+            given = {"id": f"1234567{n}", "deal": question.deal, "said": "unknown"}
+            await asyncio.to_thread(task.answer, who, given)
+            await _until(lambda n=n: len(starts) == n + 1 and learner.process is None)
         schedule.cancel()
         assert learner.problem is None
 

@@ -129,11 +129,26 @@ def test_a_model_is_learned_and_said(served, table, tmp_path):
         assert "Accuracy: " in said
         assert "95 % interval" in said
         assert "ranked to ask about next" in said
-        latest = json.loads(run("learn", out, "--learner", "network", "--json"))
+        words = ["annotate", "learn", str(out), "--learner", "network", "--json"]
+        latest = json.loads(CliRunner().invoke(app, words).stdout)
         assert latest["n_answers"] == 20
         saved = task.read(describe, task.settings)
         assert [each["n_answers"] for each in saved["growth"]] == [20, 20]
         assert saved["latest"]["n_ranked"] == latest["n_ranked"] > 0
+
+
+def test_it_says_why_the_accuracy_of_a_model_is_unknown(served, tmp_path):
+    (tmp_path / "t.csv").write_text("x\n" + "\n".join(str(n % 3) for n in range(400)) + "\n")
+    run(tmp_path / "t.csv", "--classes", "ash,elm,fir", "--out", tmp_path / "t.db")
+    with Task(tmp_path / "t.db") as task:
+        who = task.local_person("me").id
+        while questions := task.deal(who, 50):
+            for question in questions:  # always the next class, which is not uniform
+                given = {"id": str(uuid.uuid4()), "deal": question.deal, "said": "not"}
+                task.answer(who, {**given, "label": question.item % 3})
+    said = run("learn", tmp_path / "t.db", "--learner", "network")
+    assert "Accuracy: unknown, because the labels refute the transition matrix" in said
+    assert "warning: The labels refute the transition matrix" in said
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -16,28 +17,24 @@ from naysay._base.files import replacing
 from naysay.annotation.store import COLUMNS, Task
 
 FORMATS = ("csv", "jsonl", "parquet", "crowd-kit", "label-studio")
+_CROWD_KIT = {"task": "item", "worker": "annotator", "label": "label"}  # its columns, and ours
 _ROWS = 10_000  # in a batch
 _SUFFIXES = {".csv": "csv", ".jsonl": "jsonl", ".parquet": "parquet", ".json": "label-studio"}
 
 
-def stream(task: Task, kind: str) -> Iterator[str]:
-    """Yield the answers of a task as text, in batches of rows."""
-    rows = iter(task.answers())
-    if kind == "crowd-kit":
-        rows = (
-            {"task": e["item"], "worker": e["annotator"], "label": e["label"]}
-            for e in rows
-            if e["answer"] == "not"
-        )
+def stream(rows: Iterator[dict[str, Any]], kind: str) -> Iterator[str]:
+    """Yield answers as text, in batches of rows."""
+    columns = _CROWD_KIT if kind == "crowd-kit" else dict(zip(COLUMNS, COLUMNS, strict=True))
+    cells = itemgetter(*columns.values())
     if kind != "jsonl":
-        yield ",".join(("task", "worker", "label") if kind == "crowd-kit" else COLUMNS) + "\r\n"
+        yield ",".join(columns) + "\r\n"
     encode = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps makes one for each row
     while batch := list(islice(rows, _ROWS)):
         if kind == "jsonl":
             yield "".join(encode(row) + "\n" for row in batch)
         else:
             out = io.StringIO()
-            csv.writer(out).writerows(row.values() for row in batch)
+            csv.writer(out).writerows(map(cells, batch))
             yield out.getvalue()
 
 
@@ -55,24 +52,29 @@ def export(task: Task, out: str | Path, kind: str | None = None) -> int:
             f"must end in {', '.join(_SUFFIXES)}. Got {kind or path.name!r}."
         )
     n_rows = 0
+
+    def rows() -> Iterator[dict[str, Any]]:
+        nonlocal n_rows
+        for row in task.answers():
+            if kind != "crowd-kit" or row["answer"] == "not":
+                n_rows += 1
+                yield row
+
     with replacing(path, usual="answers.csv") as part:
         if kind == "parquet":
-            return _write_parquet(task, part)
-        if kind == "label-studio":
-            n_rows = _write_label_studio(task, part)
+            _write_parquet(rows(), part)
+        elif kind == "label-studio":
+            _write_label_studio(task, rows(), part)
         else:
             with part.open("w", encoding="utf-8", newline="") as file:
-                for text in stream(task, kind):
-                    file.write(text)
-                    n_rows += text.count("\n")
-            n_rows -= kind != "jsonl"
+                file.writelines(stream(rows(), kind))
     if kind == "label-studio":
         with replacing(path.with_suffix(".xml")) as part:
             part.write_text(labelling_config(task), "utf-8")
     return n_rows
 
 
-def _write_parquet(task: Task, path: Path) -> int:
+def _write_parquet(rows: Iterator[dict[str, Any]], path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -80,12 +82,9 @@ def _write_parquet(task: Task, path: Path) -> int:
     schema = pa.schema(
         [(name, pa.float64() if name in numbers else pa.string()) for name in COLUMNS]
     )
-    n_rows, rows = 0, iter(task.answers())
     with path.open("wb") as file, pq.ParquetWriter(file, schema) as writer:
         while batch := list(islice(rows, 5 * _ROWS)):
             writer.write_table(pa.Table.from_pylist(batch, schema))
-            n_rows += len(batch)
-    return n_rows
 
 
 def labelling_config(task: Task) -> str:
@@ -100,19 +99,16 @@ def labelling_config(task: Task) -> str:
     )
 
 
-def _write_label_studio(task: Task, path: Path) -> int:
+def _write_label_studio(task: Task, rows: Iterator[dict[str, Any]], path: Path) -> None:
     """Write one Label Studio task for each item, with its answers."""
     answers: dict[str, list[dict[str, Any]]] = {}
-    for row in task.answers():
+    for row in rows:
         answers.setdefault(row["item"], []).append(row)
-    n_rows = 0
     with path.open("w", encoding="utf-8") as file:
         for number, (item, name, cells) in enumerate(task.items()):
             file.write("[\n" if number == 0 else ",\n")
             file.write(json.dumps(_task(task, item, name, cells, answers.get(name, []))))
-            n_rows += len(answers.get(name, ()))
         file.write("\n]\n")
-    return n_rows
 
 
 def _task(

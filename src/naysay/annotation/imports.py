@@ -9,8 +9,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from naysay._base import task_tables as db
 from naysay._base.errors import InvalidData
-from naysay._base.task_tables import ANSWERED, answer_table, deal_table, item_table
 from naysay.annotation.questions import Settings
 from naysay.annotation.store import Task, find_or_add_person
 from naysay.datasets.own.label_studio import NO_DATA, file_names, read_rows, stored_name
@@ -101,7 +101,7 @@ def _add(
     settings: Settings,
 ) -> bool:
     """Add an answer unless this person has already been asked about the item."""
-    deal, now = deal_table.c, time.time()
+    deal, now = db.deal_table.c, time.time()
     if connection.execute(
         sa.select(deal.id).where(deal.person == who, deal.item == number)
     ).first():
@@ -118,15 +118,15 @@ def _add(
         if settings.in_order and tuple(offered) not in settings.lists:
             question = "which"
     known = connection.execute(
-        sa.select(item_table.c.known).where(item_table.c.id == number)
+        sa.select(db.item_table.c.known).where(db.item_table.c.id == number)
     ).scalar()
     facts = {"item": number, "person": who, "question": question, "offered": json.dumps(offered)}
     facts |= {"asked_by": "random" if known is None else "known", "dealt": now, "until": 0.0}
     inserted = connection.execute(
-        deal_table.insert().returning(deal.id), {**facts, "state": ANSWERED}
+        db.deal_table.insert().returning(deal.id), {**facts, "state": db.ANSWERED}
     )
     connection.execute(
-        answer_table.insert(),
+        db.answer_table.insert(),
         {
             "id": hashlib.sha256(f"{who}:{number}:label studio".encode()).hexdigest()[:32],
             "deal": inserted.scalar_one(),
@@ -137,9 +137,9 @@ def _add(
         },
     )
     connection.execute(
-        item_table.update()
-        .where(item_table.c.id == number, item_table.c.room > 0)
-        .values(room=item_table.c.room - 1)
+        db.item_table.update()
+        .where(db.item_table.c.id == number, db.item_table.c.room > 0)
+        .values(room=db.item_table.c.room - 1)
     )
     return True
 

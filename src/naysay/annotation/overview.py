@@ -1,7 +1,6 @@
 """The figures that the owner sees: answers per hour, classes, people, and estimates."""
 
 import json
-import math
 import time
 from collections import Counter, defaultdict
 from statistics import median
@@ -9,19 +8,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from naysay._base.task_tables import (
-    ANSWERED,
-    EVERY_ANSWER,
-    IS_VALID,
-    answer_table,
-    deal_table,
-    estimate_table,
-    item_table,
-    person_table,
-)
+from naysay._base import task_tables as db
 from naysay.annotation.questions import Settings
 
-item, person, deal, answer = item_table.c, person_table.c, deal_table.c, answer_table.c
+item, person, deal, answer = db.item_table.c, db.person_table.c, db.deal_table.c, db.answer_table.c
 _HOURS = 24
 _RECENT = 2000  # latest answers of a person, for the median time per answer
 
@@ -29,11 +19,11 @@ _RECENT = 2000  # latest answers of a person, for the median time per answer
 def describe(connection: sa.Connection, settings: Settings) -> dict[str, Any]:
     """Compute the figures of a task as plain values for JSON."""
     now = time.time()
-    given = answer_table.join(deal_table, answer.deal == deal.id)
+    given = db.answer_table.join(db.deal_table, answer.deal == deal.id)
     hour = sa.cast(sa.func.floor((now - answer.answered) / 3600), sa.Integer)
     recent = (
         sa.select(hour, sa.func.count())
-        .where(IS_VALID, answer.answered > now - _HOURS * 3600)
+        .where(db.IS_VALID, answer.answered > now - _HOURS * 3600)
         .group_by(hour)
     )
     per_hour = [0] * _HOURS
@@ -41,14 +31,14 @@ def describe(connection: sa.Connection, settings: Settings) -> dict[str, Any]:
         per_hour[_HOURS - 1 - min(max(ago, 0), _HOURS - 1)] += count
     excluded = (
         sa.select(answer.said, answer.label, sa.func.count())
-        .where(IS_VALID)
+        .where(db.IS_VALID)
         .group_by(answer.said, answer.label)
     )
     counts: defaultdict[str, Counter[int]] = defaultdict(Counter)
     for said, label, count in connection.execute(excluded):
         counts[said][-1 if label is None else label] += count
     offered: Counter[int] = Counter()
-    shown = sa.select(deal.offered, sa.func.count()).where(deal.state == ANSWERED)
+    shown = sa.select(deal.offered, sa.func.count()).where(deal.state == db.ANSWERED)
     for listed, count in connection.execute(shown.group_by(deal.offered)):
         for each in json.loads(listed):
             offered[each] += count
@@ -59,12 +49,12 @@ def describe(connection: sa.Connection, settings: Settings) -> dict[str, Any]:
     asked_by = dict(
         connection.execute(
             sa.select(deal.asked_by, sa.func.count())
-            .where(deal.state == ANSWERED)
+            .where(deal.state == db.ANSWERED)
             .group_by(deal.asked_by)
         ).all()
     )
     estimates = connection.execute(
-        sa.select(estimate_table).order_by(estimate_table.c.id.desc()).limit(200)
+        sa.select(db.estimate_table).order_by(db.estimate_table.c.id.desc()).limit(200)
     ).all()[::-1]
     latest = json.loads(estimates[-1].report) if estimates else None
     if latest is not None:
@@ -112,91 +102,73 @@ def _people(connection: sa.Connection, given: Any) -> list[dict[str, Any]]:
         sa.and_(answer.said == "yes", answer.label != item.known),
     )
     is_scored = sa.and_(item.known.is_not(None), answer.said.in_(("not", "yes", "no")))
+    n_all, is_wrong = sa.func.count(answer.id), sa.and_(is_scored, wrong)
     query = (
         sa.select(
             person.id,
             person.name,
             person.is_owner,
-            sa.func.count(answer.id),
-            sa.func.coalesce(sa.func.sum(sa.case((answer.said == "unknown", 1), else_=0)), 0),
-            sa.func.coalesce(sa.func.sum(sa.case((is_scored, 1), else_=0)), 0),
-            sa.func.coalesce(sa.func.sum(sa.case((sa.and_(is_scored, wrong), 1), else_=0)), 0),
-            sa.func.max(answer.answered),
+            n_all.label("n_answers"),
+            n_all.filter(answer.said == "unknown").label("n_unknown"),
+            n_all.filter(is_scored).label("n_known"),
+            n_all.filter(is_wrong).label("n_wrong"),
+            sa.func.max(answer.answered).label("last"),
         )
         .select_from(
-            person_table.outerjoin(
-                given.join(item_table, deal.item == item.id),
-                sa.and_(deal.person == person.id, IS_VALID),
+            db.person_table.outerjoin(
+                given.join(db.item_table, deal.item == item.id),
+                sa.and_(deal.person == person.id, db.IS_VALID),
             )
         )
         .group_by(person.id, person.name, person.is_owner)
         .order_by(person.id)
     )
+    pace = (
+        sa.select(answer.seconds)
+        .select_from(given)
+        .where(deal.person == sa.bindparam("who"), db.IS_VALID, answer.seconds.is_not(None))
+        .order_by(answer.answered.desc())
+        .limit(_RECENT)
+    )
     found = []
-    for number, name, is_owner, n_all, n_unknown, n_scored, n_wrong, last in connection.execute(
-        query
-    ):
-        pace = (
-            sa.select(answer.seconds)
-            .select_from(given)
-            .where(deal.person == number, IS_VALID, answer.seconds.is_not(None))
-        )
-        seconds = connection.execute(pace.order_by(answer.answered.desc()).limit(_RECENT)).scalars()
-        times = list(seconds)
-        found.append(
-            {
-                "name": name,
-                "is_owner": bool(is_owner),
-                "n_answers": n_all,
-                "n_unknown": int(n_unknown),
-                "seconds": median(times) if times else None,
-                "n_known": int(n_scored),
-                "n_wrong": int(n_wrong),
-                "wrong": _interval(int(n_wrong), int(n_scored)),
-                "last": last,
-            }
-        )
+    for row in connection.execute(query).mappings():
+        facts = dict(row)
+        times = connection.execute(pace, {"who": facts.pop("id")}).scalars().all()
+        facts["seconds"] = median(times) if times else None
+        facts["wrong"] = _interval(row["n_wrong"], row["n_known"])
+        found.append(facts)
     return found
 
 
 def _interval(count: int, total: int) -> list[float] | None:
     """Compute the 95 % Wilson interval of a proportion."""
+    from naysay.metrics.accuracy import wilson  # loads SciPy
+
     if not total:
         return None
-    z = 1.96
-    share, scale = count / total, 1 + z**2 / total
-    middle = (share + z**2 / (2 * total)) / scale
-    half = z * math.sqrt(share * (1 - share) / total + z**2 / (4 * total**2)) / scale
+    middle, half = wilson(count / total, 1.96**2 / total)
     return [max(middle - half, 0.0), min(middle + half, 1.0)]
 
 
 def _show_suspects(connection: sa.Connection, latest: dict[str, Any], settings: Settings) -> None:
     """Add the examples of the suspicious answers, and omit answers withdrawn since."""
-    suspects = [(each["id"], each) for each in latest.get("suspects") or ()]
+    suspects = latest.get("suspects") or ()
     rows = connection.execute(
         sa.select(
-            answer.id,
-            answer.said,
-            answer.label,
-            item.id.label("item"),
-            item.name,
-            item.cells,
-            person.name.label("person"),
+            *(answer.id, answer.said, answer.label),
+            *(item.id.label("item"), item.name, item.cells, person.name.label("person")),
         )
-        .select_from(EVERY_ANSWER)
-        .where(IS_VALID, answer.id.in_([key for key, _ in suspects]))
+        .select_from(db.EVERY_ANSWER)
+        .where(db.IS_VALID, answer.id.in_([each["id"] for each in suspects]))
     )
-    found = {row.id: row for row in rows}
+    found = {row["id"]: row for row in rows.mappings()}
     latest["suspects"] = [
         {
             **each,
-            "item": found[key].item,
-            "name": found[key].name,
-            "cells": json.loads(found[key].cells or "null"),
-            "person": found[key].person,
-            "said": found[key].said,
-            "label": settings.classes[found[key].label],
+            **row,
+            "cells": json.loads(row["cells"] or "null"),
+            "label": settings.classes[row["label"]],
         }
-        for key, each in suspects
-        if key in found
+        for each in suspects
+        if (row := found.get(each["id"])) is not None
     ]

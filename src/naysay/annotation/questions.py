@@ -28,46 +28,26 @@ _MOST_TEXT = 1 << 20  # characters in a text
 class Settings:
     """The settings of a task. They never change after the task was created.
 
-    Parameters
-    ----------
-    classes : tuple of str
-        At least 3 names. With 2 classes, "not the one" means "the other", an ordinary label.
-    ask : {"which", "yes-no", "both"}
-        Ask "Which of these is it not?", "Is it a …?", or one of the two at random.
-    n_offered : int
-        Number of classes that "which" offers: all of them in a fixed order, or fewer in random
-        order.
-    lists, shares : tuple
-        The lists of a labelling scheme, which are offered instead of random classes, and the share
-        of each list.
-    in_order : bool
-        Whether annotators are asked for the first wrong class of the list.
-    none_of_these : bool
-        Whether annotators may answer "none of these": the example belongs to no offered class.
-    n_answers : int
-        Number of answers to collect for each example, each from a different person.
-    known_rate : float
-        Share of the questions that are about examples whose class is known.
-    random_share : float
-        Share of the examples that are always asked about in random order. A model may choose the
-        order of the others.
-    lease : float
-        Number of seconds for which a question stays reserved for one person.
+    There are at least 3 classes: with 2, "not the one" means "the other", an ordinary label.
     """
 
     classes: tuple[str, ...]
     kind: str = "table"  # "images", "table" or "texts"
     root: str = ""  # folder of the images
-    ask: str = "which"
-    n_offered: int = 0
-    lists: tuple[tuple[int, ...], ...] = ()
-    shares: tuple[float, ...] = ()
-    in_order: bool = False
-    none_of_these: bool = False
-    n_answers: int = 1
-    known_rate: float = 0.1
-    random_share: float = 0.5
-    lease: float = 600.0
+    ask: str = (
+        "which"  # "Which of these is it not?"; or "yes-no", "Is it a …?"; or "both", at random
+    )
+    n_offered: int = (
+        0  # classes that "which" offers: all in a fixed order, or fewer in random order
+    )
+    lists: tuple[tuple[int, ...], ...] = ()  # of a labelling scheme, offered in place of these
+    shares: tuple[float, ...] = ()  # of the lists
+    in_order: bool = False  # whether annotators are asked for the first wrong class of the list
+    none_of_these: bool = False  # whether they may answer that it is none of the offered classes
+    n_answers: int = 1  # to collect for each example, each from a different person
+    known_rate: float = 0.1  # share of the questions that are about examples of known class
+    random_share: float = 0.5  # of the examples always asked about in random order, not by a model
+    lease: float = 600.0  # seconds for which a question stays reserved for one person
     seed: int = 0
     title: str = ""
     written_by: str = field(default="", compare=False)

@@ -15,21 +15,11 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
+from naysay._base import task_tables as db
 from naysay._base.errors import InvalidInput
-from naysay._base.task_tables import (
-    ANSWERED,
-    IS_VALID,
-    LATER,
-    LEASED,
-    RELEASED,
-    answer_table,
-    deal_table,
-    estimate_table,
-    item_table,
-)
 from naysay.annotation.questions import Settings
 
-item, deal, answer = item_table.c, deal_table.c, answer_table.c
+item, deal, answer = db.item_table.c, db.deal_table.c, db.answer_table.c
 AHEAD = 8  # questions that the page fetches in advance
 MOST_AHEAD = 50  # that a page can ask for
 _SWEEP = 2.0  # seconds between two searches for expired leases
@@ -99,15 +89,15 @@ class Queue:
         rows = connection.execute(_HELD, {"people": _padded(people)}).all()
         leased: _Rows = {who: [] for who in people}
         for row in rows:
-            if row.state == LEASED:
+            if row.state == db.LEASED:
                 leased[row.person].append(row)
-        return leased, [row for row in rows if row.state != LEASED]
+        return leased, [row for row in rows if row.state != db.LEASED]
 
     def _deal_more(
         self, connection: sa.Connection, wants: dict[int, int], others: list[Any], now: float
     ) -> None:
         """Lease up to the given number of further questions to each person."""
-        wants = self._lease_again(connection, others, RELEASED, wants, now)
+        wants = self._lease_again(connection, others, db.RELEASED, wants, now)
         chosen: _Rows = {who: [] for who in wants}
 
         def lacking() -> dict[int, int]:
@@ -121,7 +111,7 @@ class Queue:
             self._choose(connection, pool, lacking(), chosen)
         if any(chosen.values()):
             self._lease(connection, chosen, now)
-        self._lease_again(connection, others, LATER, lacking(), now)
+        self._lease_again(connection, others, db.LATER, lacking(), now)
 
     def _draw(self, numbers: dict[int, int], rate: float) -> dict[int, int]:
         """Draw for each person how many of the questions are of a kind that occurs at this rate."""
@@ -189,7 +179,7 @@ class Queue:
                         "asked_by": by,
                         "dealt": now,
                         "until": now + self.settings.lease,
-                        "state": LEASED,
+                        "state": db.LEASED,
                     }
                 )
         connection.execute(_INSERT_DEALS, new)
@@ -229,14 +219,14 @@ class Queue:
     def _sweep(self, connection: sa.Connection, now: float) -> None:
         """Release the questions whose leases have expired."""
         self._swept = now
-        latest = connection.execute(sa.select(sa.func.max(estimate_table.c.id))).scalar()
+        latest = connection.execute(sa.select(sa.func.max(db.estimate_table.c.id))).scalar()
         if latest != self._estimate:  # a new model has ranked the items
             self._estimate = latest
             self._cursors.clear()
         ended = connection.execute(_ENDED, {"now": now, "most": 1000}).all()
         if ended:
             connection.execute(
-                _SET_STATE, [{"deal_id": row.id, "to": RELEASED, "until_": 0.0} for row in ended]
+                _SET_STATE, [{"deal_id": row.id, "to": db.RELEASED, "until_": 0.0} for row in ended]
             )
             back = [{"item_id": row.item} for row in ended if row.known is None]
             if back:
@@ -270,17 +260,17 @@ class Queue:
                 found.append(problem)
                 continue
             number = each["deal"]
-            if status is None and states[number] == ANSWERED:
+            if status is None and states[number] == db.ANSWERED:
                 status = "answered"
             if (
                 status is None
-                and states[number] != LEASED
+                and states[number] != db.LEASED
                 and rows[number].known is None
                 and not _take(connection, rows[number].item)
             ):
                 status = "taken"
             if status is None:
-                status, states[number], saved[each["id"]] = "saved", ANSWERED, number
+                status, states[number], saved[each["id"]] = "saved", db.ANSWERED, number
                 facts = {"id": each["id"], "deal": number, "said": each["said"], "label": label}
                 new.append({**facts, "seconds": each.get("seconds"), "answered": now})
             found.append(status)
@@ -313,13 +303,13 @@ class Queue:
         if row.withdrawn is None:
             connection.execute(_WITHDRAW, {"key": key, "now": now})
             until = now + self.settings.lease
-            connection.execute(_SET_STATE, {"deal_id": row.deal, "to": LEASED, "until_": until})
+            connection.execute(_SET_STATE, {"deal_id": row.deal, "to": db.LEASED, "until_": until})
         return _question(row)
 
     def later(self, connection: sa.Connection, who: int, number: int) -> bool:
         """Put a question off: nothing is recorded, and it is asked again after all others."""
         row = connection.execute(_TO_ANSWER, {"deals": [number]}).first()
-        if row is None or row.person != who or row.state != LEASED:
+        if row is None or row.person != who or row.state != db.LEASED:
             return False
         connection.execute(_PUT_OFF, {"deal_id": number, "now": time.time()})
         if row.known is None:
@@ -334,7 +324,7 @@ class Queue:
             facts = {"key": key, "now": time.time()}
             if row is None or not connection.execute(_WITHDRAW, facts).rowcount:
                 continue
-            connection.execute(_SET_STATE, {"deal_id": row.deal, "to": RELEASED, "until_": 0.0})
+            connection.execute(_SET_STATE, {"deal_id": row.deal, "to": db.RELEASED, "until_": 0.0})
             if row.known is None:
                 connection.execute(_GIVE_BACK, {"item_id": row.item})
             n_reopened += 1
@@ -402,7 +392,7 @@ def _update(table: sa.Table, key: str, **values: Any) -> Any:
 
 _bind, _some = sa.bindparam, partial(sa.bindparam, expanding=True)
 _HAS_DEAL = deal.id.in_(_some("deals"))
-_of_item = sa.join(deal_table, item_table, deal.item == item.id)
+_of_item = sa.join(db.deal_table, db.item_table, deal.item == item.id)
 _question_facts = (
     deal.person,
     deal.id.label("deal"),
@@ -418,9 +408,9 @@ _HELD = (
     .select_from(_of_item)
     .where(
         deal.person.in_(_some("people")),
-        deal.state.in_([LEASED, RELEASED, LATER]),
-        deal.state != ANSWERED,  # for the index
-        sa.or_(deal.state == LEASED, item.room > 0, item.known.is_not(None)),
+        deal.state.in_([db.LEASED, db.RELEASED, db.LATER]),
+        deal.state != db.ANSWERED,  # for the index
+        sa.or_(deal.state == db.LEASED, item.room > 0, item.known.is_not(None)),
     )
     .order_by(deal.state, deal.dealt, deal.id)
 )
@@ -441,39 +431,41 @@ _FRESH_TO_ONE = [statement.where(~_was_dealt) for statement in _FRESH]
 _DEALT = sa.select(deal.person, deal.item).where(
     deal.person.in_(_some("people")), deal.item.in_(_some("items"))
 )
-_INSERT_DEALS = deal_table.insert()
+_INSERT_DEALS = db.deal_table.insert()
 _TAKE_ALL = (
-    item_table.update().where(item.id.in_(_some("items")), item.room > 0).values(room=item.room - 1)
+    db.item_table.update()
+    .where(item.id.in_(_some("items")), item.room > 0)
+    .values(room=item.room - 1)
 )
-_GIVE_BACK = _update(item_table, "item_id", room=item.room + 1)
-_RANK = _update(item_table, "item_id", place=_bind("to"), chosen=1).where(item.pool == 1)
-_RENEW = deal_table.update().where(_HAS_DEAL).values(until=_bind("until_"))
-_SET_STATE = _update(deal_table, "deal_id", state=_bind("to"), until=_bind("until_"))
-_LEASE_AGAIN = _update(deal_table, "deal_id", state=LEASED, until=_bind("until_")).where(
+_GIVE_BACK = _update(db.item_table, "item_id", room=item.room + 1)
+_RANK = _update(db.item_table, "item_id", place=_bind("to"), chosen=1).where(item.pool == 1)
+_RENEW = db.deal_table.update().where(_HAS_DEAL).values(until=_bind("until_"))
+_SET_STATE = _update(db.deal_table, "deal_id", state=_bind("to"), until=_bind("until_"))
+_LEASE_AGAIN = _update(db.deal_table, "deal_id", state=db.LEASED, until=_bind("until_")).where(
     deal.state == _bind("was")
 )
-_PUT_OFF = _update(deal_table, "deal_id", state=LATER, until=0.0, dealt=_bind("now"))
+_PUT_OFF = _update(db.deal_table, "deal_id", state=db.LATER, until=0.0, dealt=_bind("now"))
 _ENDED = (
     sa.select(deal.id, deal.item, item.known)
     .select_from(_of_item)
-    .where(deal.state == LEASED, deal.until < _bind("now"))
+    .where(deal.state == db.LEASED, deal.until < _bind("now"))
     .limit(_bind("most"))
-    .with_for_update(skip_locked=True, of=deal_table)
+    .with_for_update(skip_locked=True, of=db.deal_table)
 )
 _TO_ANSWER = (
     sa.select(deal.id, deal.person, deal.item, deal.state, deal.question, deal.offered, item.known)
     .select_from(_of_item)
     .where(_HAS_DEAL)
     .order_by(deal.id)
-    .with_for_update(of=deal_table)
+    .with_for_update(of=db.deal_table)
 )
 _SAVED = sa.select(answer.id, answer.deal).where(answer.id.in_(_some("keys")))
-_INSERT_ANSWER = answer_table.insert()
-_ARE_ANSWERED = deal_table.update().where(_HAS_DEAL).values(state=ANSWERED, until=0.0)
+_INSERT_ANSWER = db.answer_table.insert()
+_ARE_ANSWERED = db.deal_table.update().where(_HAS_DEAL).values(state=db.ANSWERED, until=0.0)
 _ANSWERED = (
     sa.select(*_question_facts, answer.withdrawn)
-    .select_from(_of_item.join(answer_table, answer.deal == deal.id))
+    .select_from(_of_item.join(db.answer_table, answer.deal == deal.id))
     .where(answer.id == _bind("key"))
-    .with_for_update(of=deal_table)
+    .with_for_update(of=db.deal_table)
 )
-_WITHDRAW = _update(answer_table, "key", withdrawn=_bind("now")).where(IS_VALID)
+_WITHDRAW = _update(db.answer_table, "key", withdrawn=_bind("now")).where(db.IS_VALID)

@@ -48,7 +48,7 @@ class Learner:
 
     async def every(self, minutes: float) -> None:
         """Start the process at regular intervals if there are new answers."""
-        n_before = -1
+        n_before = 0
         while True:
             await asyncio.sleep(60 * minutes)
             n_now = await asyncio.to_thread(lambda: self.task.progress(-1)["all"])

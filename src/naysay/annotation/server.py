@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -71,7 +72,7 @@ class Server:
         self.learner = Learner(task)
         routes = [
             Route("/", self.page),
-            Route("/owner", self.owner_page),
+            Route("/owner", self.page),
             Route("/page/{name}", self.asset),
             Route("/api/next", self.next),
             Route("/api/answer", self.answer, methods=["POST"]),
@@ -143,9 +144,11 @@ class Server:
             raise HTTPException(403, "Only the owner of the task can see this.")
         return who
 
-    async def asker(self, request: Request) -> tuple[Person, dict[str, Any]]:
+    async def asker(
+        self, request: Request, *, owner: bool = False
+    ) -> tuple[Person, dict[str, Any]]:
         """Identify the sender of a request that changes something, and parse its body."""
-        who = self.person(request)
+        who = self.owner(request) if owner else self.person(request)
         self.allow(who)
         body = await request.body()
         try:
@@ -159,20 +162,14 @@ class Server:
     # The pages.
 
     async def page(self, request: Request) -> Response:
-        """Send the page for annotators. The token of the link becomes a cookie."""
-        return self._page(request, "index.html", self.person)
-
-    async def owner_page(self, request: Request) -> Response:
-        """Send the page for the owner."""
-        return self._page(request, "owner.html", self.owner)
-
-    def _page(self, request: Request, name: str, identify: Callable[[Request], Person]) -> Response:
-        headers = {"cache-control": "no-cache"}
+        """Send the page for annotators or the owner. The token of the link becomes a cookie."""
+        is_owner, headers = request.url.path == "/owner", {"cache-control": "no-cache"}
+        name, identify = ("owner", self.owner) if is_owner else ("index", self.person)
         try:
             identify(request)
         except HTTPException as problem:
             return FileResponse(PAGE / "refused.html", problem.status_code, headers)
-        response = FileResponse(PAGE / name, headers=headers)
+        response = FileResponse(PAGE / f"{name}.html", headers=headers)
         token = request.query_params.get("token")
         if token:
             response.set_cookie(
@@ -292,8 +289,7 @@ class Server:
 
     async def reopen(self, request: Request) -> Response:
         """Withdraw answers, so that their questions are asked again."""
-        self.owner(request)
-        _, said = await self.asker(request)
+        _, said = await self.asker(request, owner=True)
         keys = said.get("ids")
         if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
             raise HTTPException(400, "ids must be a list of the ids of answers.")
@@ -301,15 +297,13 @@ class Server:
 
     async def invite(self, request: Request) -> Response:
         """Add a person, and send their link."""
-        self.owner(request)
-        _, said = await self.asker(request)
+        _, said = await self.asker(request, owner=True)
         token = await asyncio.to_thread(self.task.invite, str(said.get("name", "")))
         return _Json({"link": f"{request.base_url}?token={token}"})
 
     async def learn(self, request: Request) -> Response:
         """Start a process that trains a model on the current answers."""
-        self.owner(request)
-        await self.asker(request)
+        await self.asker(request, owner=True)
         await self.learner.start()
         return _Json(self.learner.state())
 
@@ -319,7 +313,7 @@ class Server:
         kind = request.path_params["kind"]
         if kind not in ("csv", "jsonl"):
             raise HTTPException(404, "The formats are csv and jsonl.")
-        lines = stream(self.task, kind)
+        lines = stream(self.task.answers(), kind)
 
         async def parts() -> AsyncIterator[str]:
             while part := await asyncio.to_thread(next, lines, ""):
@@ -343,23 +337,19 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        headers = {
-            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
-        }
 
         async def send_guarded(message: Any) -> None:
             if message["type"] == "http.response.start":
-                added = [(k.encode(), v.encode()) for k, v in _HEADERS.items()]
-                message["headers"] = [*message["headers"], *added]
+                MutableHeaders(scope=message).update(_HEADERS)
             await send(message)
 
-        problem = self._problem(scope["method"], headers)
+        problem = self._problem(scope["method"], Headers(scope=scope))
         if problem is None:
             await self.app(scope, receive, send_guarded)
         else:
             await _Json({"error": problem[1]}, problem[0])(scope, receive, send_guarded)
 
-    def _problem(self, method: str, headers: dict[str, str]) -> tuple[int, str] | None:
+    def _problem(self, method: str, headers: Headers) -> tuple[int, str] | None:
         host = headers.get("host", "")
         name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
         if self.server.local is not None and not is_loopback(name):

@@ -15,40 +15,23 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext, suppress
+from functools import cache
 from itertools import groupby, islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import sqlalchemy as sa
 from sqlalchemy.exc import OperationalError
 
 from naysay import __version__
+from naysay._base import task_tables as db
 from naysay._base.errors import InvalidData, InvalidInput, NaysayError
 from naysay._base.files import replacing
-from naysay._base.task_tables import (
-    ANSWERED,
-    APPLICATION_ID,
-    EVERY_ANSWER,
-    IS_VALID,
-    VERSION,
-    answer_table,
-    clear_errors,
-    connect,
-    database_url,
-    deal_table,
-    estimate_table,
-    item_table,
-    name_of,
-    person_table,
-    read_settings,
-    tables,
-    task_table,
-)
 from naysay.annotation.questions import Item, Settings, item_rows
 from naysay.annotation.queue import Question, Queue
 
 T = TypeVar("T")
-item, person, deal, answer = item_table.c, person_table.c, deal_table.c, answer_table.c
+item, person, deal, answer = db.item_table.c, db.person_table.c, db.deal_table.c, db.answer_table.c
 #: Facts about an answer, in the order of `Task.answers`.
 COLUMNS = (
     *("item", "annotator", "question", "offered", "answer", "label", "true_label"),
@@ -93,56 +76,56 @@ _Job = _Work | _Answer
 
 def create(target: str | Path, settings: Settings, items: Sequence[Item]) -> None:
     """Create the database of a task, completely or not at all."""
-    values = {"version": VERSION, "settings": {**settings.to_dict(), "written_by": __version__}}
+    values = {"version": db.VERSION, "settings": {**settings.to_dict(), "written_by": __version__}}
     with _new_database(target, "To continue it, leave out DATA: naysay annotate {}") as connection:
         connection.execute(
-            task_table.insert(),
+            db.task_table.insert(),
             [{"key": key, "value": json.dumps(value)} for key, value in values.items()],
         )
         rows = item_rows(items, settings)
         while batch := list(islice(rows, _BATCH)):
-            connection.execute(item_table.insert(), batch)
+            connection.execute(db.item_table.insert(), batch)
 
 
 @contextmanager
 def _new_database(target: str | Path, remedy: str) -> Iterator[sa.Connection]:
-    """Create the tables of a task, and fill them in the block, completely or not at all.
+    """Create the db.tables of a task, and fill them in the block, completely or not at all.
 
     The database must have no task yet; `remedy` completes the error, with its name for ``{}``.
     """
-    url = database_url(target)
-    name, path = name_of(url), Path(str(url.database))
+    url = db.database_url(target)
+    name, path = db.name_of(url), Path(str(url.database))
     is_file = url.get_backend_name() == "sqlite"
     if is_file and path.exists():
         raise InvalidInput(f"{path} exists already. Name another file.")
     if is_file and not path.parent.is_dir():
         raise InvalidInput(f"There is no folder {path.parent}: create it first.")
     with replacing(path, usual="task.db") if is_file else nullcontext(target) as part:
-        engine = connect(part, writes=True, creates=True)
+        engine = db.connect(part, writes=True, creates=True)
         try:
-            with clear_errors(name), engine.begin() as connection:
-                if sa.inspect(connection).has_table(task_table.name):
+            with db.clear_errors(name), engine.begin() as connection:
+                if sa.inspect(connection).has_table(db.task_table.name):
                     raise InvalidInput(f"{name} already contains a task. {remedy.format(name)}")
-                tables.create_all(connection)
+                db.tables.create_all(connection)
                 yield connection
                 if is_file:
-                    connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
+                    connection.exec_driver_sql(f"PRAGMA application_id = {db.APPLICATION_ID}")
         finally:
             engine.dispose()
 
 
 def has_task(target: str | Path) -> bool:
     """Check whether a database exists and contains a task; others are an error."""
-    url = database_url(target)
+    url = db.database_url(target)
     if url.get_backend_name() == "sqlite":
         if not Path(str(url.database)).exists():
             return False
         Task(target).close()
         return True
-    engine = connect(target)
+    engine = db.connect(target)
     try:
-        with clear_errors(name_of(url)), engine.connect() as connection:
-            return sa.inspect(connection).has_table(task_table.name)
+        with db.clear_errors(db.name_of(url)), engine.connect() as connection:
+            return sa.inspect(connection).has_table(db.task_table.name)
     finally:
         engine.dispose()
 
@@ -155,15 +138,15 @@ class Task:
     """
 
     def __init__(self, target: str | Path) -> None:
-        self.url = database_url(target)
-        self.target, self.name = str(target), name_of(self.url)
+        self.url = db.database_url(target)
+        self.target, self.name = str(target), db.name_of(self.url)
         self.is_file = self.url.get_backend_name() == "sqlite"
-        self._reader, self._writer = connect(target), connect(target, writes=True)
+        self._reader, self._writer = db.connect(target), db.connect(target, writes=True)
         try:
-            with clear_errors(self.name), self._reader.connect() as connection:
-                self.settings = Settings.from_dict(read_settings(connection, self.name))
-            probe = task_table.update().where(task_table.c.key == "").values(value="")
-            with clear_errors(self.name), self._writer.begin() as connection:
+            with db.clear_errors(self.name), self._reader.connect() as connection:
+                self.settings = Settings.from_dict(db.read_settings(connection, self.name))
+            probe = db.task_table.update().where(db.task_table.c.key == "").values(value="")
+            with db.clear_errors(self.name), self._writer.begin() as connection:
                 connection.execute(probe)
         except BaseException:
             self._reader.dispose()
@@ -220,12 +203,12 @@ class Task:
         If one fails, all are run again, each in a savepoint of its own.
         """
         results: list[Any] = []
-        apart = False
+        run = self._run
         for attempt in range(_RETRIES):
             try:
                 self._check_present()
                 with self._writer.begin() as connection:
-                    results = self._run(connection, jobs, apart)
+                    results = run(connection, jobs)
                     self._check_present()
             except OperationalError as error:
                 if attempt + 1 < _RETRIES:
@@ -233,8 +216,8 @@ class Task:
                     continue
                 results = [self._lost(error)] * len(jobs)
             except Exception as error:
-                if not apart and len(jobs) > 1 and not isinstance(error, LostDatabase):
-                    apart = True
+                if run == self._run and len(jobs) > 1 and not isinstance(error, LostDatabase):
+                    run = self._run_apart
                     continue
                 results = [error] * len(jobs)
             break
@@ -244,32 +227,35 @@ class Task:
             else:
                 job.future.set_result(result)
 
-    def _run(self, connection: sa.Connection, jobs: list[_Job], apart: bool) -> list[Any]:
+    def _run(self, connection: sa.Connection, jobs: list[_Job]) -> list[Any]:
         """Run jobs in order; consecutive answers are saved together."""
         results: list[Any] = []
-        groups = [[job] for job in jobs]
-        if not apart:
-            groups = [[*group] for _, group in groupby(jobs, lambda job: isinstance(job, _Answer))]
-        for group in groups:
+        for kind, group in groupby(jobs, type):
+            if kind is _Answer:
+                results += self._save(connection, cast("list[_Answer]", [*group]))
+            else:
+                results += [job.work(connection) for job in cast("list[_Work]", [*group])]
+        return results
+
+    def _run_apart(self, connection: sa.Connection, jobs: list[_Job]) -> list[Any]:
+        """Run each job in a savepoint of its own; the result of a job may be an error."""
+        results: list[Any] = []
+        for job in jobs:
             try:
-                with connection.begin_nested() if apart else nullcontext():
-                    results += self._run_group(connection, group)
+                with connection.begin_nested():
+                    results += self._run(connection, [job])
             except OperationalError:
                 raise  # the connection failed, not the job
             except Exception as error:
-                if not apart:
-                    raise
                 results.append(error)
         return results
 
-    def _run_group(self, connection: sa.Connection, jobs: list[_Job]) -> list[Any]:
-        answers = [job for job in jobs if isinstance(job, _Answer)]
-        if not answers:
-            return [job.work(connection) for job in jobs if isinstance(job, _Work)]
-        found = self.queue.answer(connection, [(e.who, e.given, e.now) for e in answers])
-        pairs = list(zip(answers, found, strict=True))
+    def _save(self, connection: sa.Connection, answers: list[_Answer]) -> list[Any]:
+        """Save answers, and lease further questions to the people who want some."""
+        given = [(each.who, each.given, each.now) for each in answers]
+        found = list(zip(answers, self.queue.answer(connection, given), strict=True))
         wants: dict[int, int] = {}
-        for job, status in pairs:
+        for job, status in found:
             if job.want > 0 and not isinstance(status, Exception):
                 wants[job.who] = max(job.want, wants.get(job.who, 0))
         dealt = self.queue.deal(connection, wants) if wants else {}
@@ -277,7 +263,7 @@ class Task:
             status
             if isinstance(status, Exception)
             else (status, dealt[job.who] if job.want > 0 else [])
-            for job, status in pairs
+            for job, status in found
         ]
 
     def _files(self) -> list[int]:
@@ -329,15 +315,11 @@ class Task:
         token = secrets.token_urlsafe(24)
 
         def work(connection: sa.Connection) -> None:
-            known = connection.execute(sa.select(person_table).where(person.name == name)).first()
-            values = {"token": _digest(token), "is_owner": is_owner}
-            if known is None:
-                row = {"name": name, "joined": time.time(), **values}
-                connection.execute(person_table.insert(), row)
-            else:
-                values["is_owner"] = bool(known.is_owner or is_owner)
-                changed = person_table.update().where(person.id == known.id)
-                connection.execute(changed.values(**values))
+            number = find_or_add_person(connection, name)
+            values: dict[str, Any] = {"token": _digest(token)}
+            if is_owner:  # a new link does not take the right away
+                values["is_owner"] = True
+            connection.execute(db.person_table.update().where(person.id == number).values(**values))
 
         self.submit(work).result()
         return token
@@ -350,21 +332,21 @@ class Task:
         """Store the address of the server, which links need."""
 
         def work(connection: sa.Connection) -> None:
-            connection.execute(task_table.delete().where(task_table.c.key == "address"))
+            connection.execute(db.task_table.delete().where(db.task_table.c.key == "address"))
             row = {"key": "address", "value": json.dumps(address)}
-            connection.execute(task_table.insert(), row)
+            connection.execute(db.task_table.insert(), row)
 
         self.submit(work).result()
 
     def address(self) -> str | None:
         """Look up the address at which the server last ran; None if it never ran."""
-        query = sa.select(task_table.c.value).where(task_table.c.key == "address")
+        query = sa.select(db.task_table.c.value).where(db.task_table.c.key == "address")
         found = self.read(lambda connection: connection.execute(query).scalar())
         return None if found is None else json.loads(found)
 
     def find_person(self, token: str) -> Person | None:
         """Find the person whose link contains this token; None if there is no such person."""
-        query = sa.select(person_table).where(person.token == _digest(token))
+        query = sa.select(db.person_table).where(person.token == _digest(token))
         found = self.read(lambda connection: connection.execute(query).first())
         return None if found is None else Person(found.id, found.name, bool(found.is_owner))
 
@@ -391,22 +373,17 @@ class Task:
 
     def progress(self, who: int) -> dict[str, int]:
         """Count the answers of a person, the answers of all people, and the answers wanted."""
+        n_rows = sa.func.count()
+        answered = sa.select(n_rows.filter(deal.person == who), n_rows).where(
+            deal.state == db.ANSWERED, deal.asked_by != "known"
+        )
+        items = sa.select(n_rows).where(item.known.is_(None))
 
         def work(connection: sa.Connection) -> dict[str, int]:
-            mine = sa.select(sa.func.count()).where(
-                deal.person == who, deal.state == ANSWERED, deal.asked_by != "known"
-            )
-            done = sa.select(sa.func.count()).where(
-                deal.state == ANSWERED, deal.asked_by != "known"
-            )
-            items = sa.select(sa.func.count()).where(item.known.is_(None))
+            n_mine, n_all = connection.execute(answered).one()
             n_items = connection.execute(items).scalar_one()
-            return {
-                "mine": connection.execute(mine).scalar_one(),
-                "all": connection.execute(done).scalar_one(),
-                "items": n_items,
-                "wanted": n_items * self.settings.n_answers,
-            }
+            wanted = n_items * self.settings.n_answers
+            return {"mine": n_mine, "all": n_all, "items": n_items, "wanted": wanted}
 
         return self.read(work)
 
@@ -417,7 +394,7 @@ class Task:
         def save(connection: sa.Connection) -> None:
             row = {"made": time.time(), "n_answers": report["n_answers"]}
             connection.execute(
-                estimate_table.insert(), {**row, "report": json.dumps(report, allow_nan=False)}
+                db.estimate_table.insert(), {**row, "report": json.dumps(report, allow_nan=False)}
             )
 
         for start in range(0, len(order), _BATCH):  # in batches, so that answers do not wait long
@@ -453,18 +430,18 @@ class Task:
             answer.answered,
             answer.id,
         )
-        query = sa.select(*columns).select_from(EVERY_ANSWER).where(IS_VALID)
-        lists: dict[str, str] = {}
+        query = sa.select(*columns).select_from(db.EVERY_ANSWER).where(db.IS_VALID)
+
+        @cache
+        def names(offered: str) -> str:
+            return "|".join(str(classes[each]) for each in json.loads(offered))
+
         with self._reader.connect().execution_options(yield_per=10_000) as connection:
-            for name, who, question, raw, said, label, known, *rest in connection.execute(
+            for name, who, question, offered, said, label, known, *rest in connection.execute(
                 query.order_by(deal.id)
             ):
-                offered = lists.get(raw)
-                if offered is None:
-                    offered = "|".join(str(classes[each]) for each in json.loads(raw))
-                    lists[raw] = offered
                 named = (classes[-1 if each is None else each] for each in (label, known))
-                values = (name, who, question, offered, said, *named, *rest)
+                values = (name, who, question, names(offered), said, *named, *rest)
                 yield dict(zip(COLUMNS, values, strict=True))
 
     def copy_to(self, target: str | Path) -> dict[str, int]:
@@ -474,7 +451,7 @@ class Task:
             _new_database(target, "Choose another database.") as new,
             self._reader.connect().execution_options(yield_per=_BATCH) as old,
         ):
-            for table in tables.sorted_tables:
+            for table in db.tables.sorted_tables:
                 counts[table.name] = 0
                 for rows in old.execute(sa.select(table)).mappings().partitions():
                     new.execute(table.insert(), [dict(row) for row in rows])
@@ -501,7 +478,7 @@ def find_or_add_person(connection: sa.Connection, name: str, is_owner: bool = Fa
     found = connection.execute(query).scalar()
     if found is None:
         row = {"name": name, "is_owner": is_owner, "joined": time.time()}
-        connection.execute(person_table.insert(), row)
+        connection.execute(db.person_table.insert(), row)
         found = connection.execute(query).scalar_one()
     return found
 

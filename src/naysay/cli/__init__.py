@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import warnings
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from typer.core import TyperGroup
@@ -14,11 +14,10 @@ from typer.core import TyperGroup
 from naysay import __version__
 from naysay._base.errors import NaysayError
 from naysay._base.terminal import say, visible
-from naysay.cli._shared import Command, as_sentences, in_one_line, print_warning
+from naysay.cli import options, output
 from naysay.cli.annotate import app as annotate
 from naysay.cli.check import check
 from naysay.cli.data import app as data
-from naysay.cli.data import example, info
 from naysay.cli.demo import demo
 from naysay.cli.design import design
 from naysay.cli.estimate import estimate
@@ -56,7 +55,7 @@ class _OneLineErrors(TyperGroup):
                 text = f"There is not enough memory. {text.splitlines()[0] if text else ''}"
             if isinstance(error, OSError) and error.errno is not None:
                 text = text.removeprefix(f"[Errno {error.errno}] ")
-            say(f"error: {in_one_line(as_sentences(text))}", err=True)
+            say(f"error: {output.in_one_line(output.as_sentences(text))}", err=True)
             raise typer.Exit(1) from None
 
 
@@ -85,9 +84,7 @@ for command in (
     reproduce,
     report,
 ):
-    app.command(cls=Command)(command)
-data.command(cls=Command)(info)
-data.command(cls=Command)(example)
+    app.command(cls=options.Command)(command)
 app.add_typer(annotate, name="annotate")
 app.add_typer(data, name="data")
 
@@ -99,12 +96,11 @@ def _show_version(wanted: bool) -> None:
 
 
 @app.callback()
-def options(
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
-    ] = False,
+def common(
+    debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error."),
+    version: bool = typer.Option(
+        False, "--version", callback=_show_version, is_eager=True, help="Show the version."
+    ),
 ) -> None:
     """Learn a classifier from labels that say what something is not."""
 
@@ -140,7 +136,7 @@ def main() -> None:
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     """Print a warning of a library in one line, without the line of code that it is about."""
-    print_warning(as_sentences(str(message)))
+    output.print_warnings(output.as_sentences(str(message)))
 
 
 # Symbols in what is printed, for terminals that do not have them.

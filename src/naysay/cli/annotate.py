@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 from naysay._base.errors import InvalidInput
 from naysay._base.files import DATABASE_URLS, check_target
 from naysay._base.terminal import say
-from naysay.cli._shared import AsJson, Command, class_list, print_json, print_result
+from naysay.cli import options, output
 
 if TYPE_CHECKING:
     from naysay.annotation.store import Task
@@ -62,106 +62,79 @@ def _open(target: str) -> "Iterator[Task]":
         yield task
 
 
-@app.command(cls=Command)
+@app.command(cls=options.Command)
 def start(
-    data: Annotated[
-        str,
-        typer.Argument(
-            help="Folder of images or texts (.txt), a table (CSV, JSON Lines, Parquet, Excel), or "
-            "the database of a task to continue."
-        ),
-    ],
-    classes: Annotated[
-        str | None,
-        typer.Option(
-            help="All classes, at least 3: names separated by commas, or a file with one name per "
-            "line."
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="File to create for the task (SQLite).")
-    ] = None,
-    database: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL", help="Database for a team, instead of --out: postgresql://user@host/name"
-        ),
-    ] = None,
-    ask: Annotated[
-        str,
-        typer.Option(
-            metavar="which|yes-no|both",
-            help="Ask which class it is not, whether it is a class drawn at random, or "
-            "either question at random.",
-        ),
-    ] = "which",
-    offered: Annotated[
-        int | None,
-        typer.Option(
-            help="Number of classes to choose from; by default all of up to 6 classes, else 4."
-        ),
-    ] = None,
-    scheme: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", help="Lists of classes to offer: a folder that naysay design wrote."
-        ),
-    ] = None,
-    none_of_these: Annotated[
-        bool, typer.Option("--none-of-these", help="Offer the answer “none of these”.")
-    ] = False,
-    answers: Annotated[
-        int,
-        typer.Option(min=1, help="Number of answers per example, each from a different person."),
-    ] = 1,
-    true_label: Annotated[
-        str | None, typer.Option(help="Column of a table with known classes, empty where unknown.")
-    ] = None,
-    known: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Known classes: a CSV file with the columns item and class."
-        ),
-    ] = None,
-    known_rate: Annotated[
-        float,
-        typer.Option(min=0, max=0.9, help="Share of the questions that are about known examples."),
-    ] = 0.1,
-    random_share: Annotated[
-        float,
-        typer.Option(
-            min=0.05,
-            max=1,
-            help="Share of the examples that are always asked about in random order, which the "
-            "accuracy needs. A model may choose the order of the others.",
-        ),
-    ] = 0.5,
-    lease: Annotated[
-        float, typer.Option(min=5, help="Seconds for which a question stays reserved for a person.")
-    ] = 600.0,
-    title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
-    name: Annotated[
-        str | None, typer.Option(help="Your name in the answers; by default your account name.")
-    ] = None,
-    host: Annotated[
-        str, typer.Option(help="Address to listen on. Other machines need links.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 chooses a free one.")
-    ] = 8000,
-    learn_every: Annotated[
-        float,
-        typer.Option(
-            min=0,
-            metavar="MINUTES",
-            help="Train a model at this interval if there are new answers; 0: never.",
-        ),
-    ] = 0.0,
-    open_browser: Annotated[
-        bool, typer.Option("--open/--no-open", help="Open the page in a browser.")
-    ] = True,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the order of questions.")] = 0,
-    as_json: AsJson = False,
+    data: str = typer.Argument(
+        help="Folder of images or texts (.txt), a table (CSV, JSON Lines, Parquet, Excel), or "
+        "the database of a task to continue."
+    ),
+    classes: str | None = typer.Option(
+        None,
+        help="All classes, at least 3: names separated by commas, or a file with one name per "
+        "line.",
+    ),
+    out: Path | None = typer.Option(
+        None, metavar="FILE", help="File to create for the task (SQLite)."
+    ),
+    database: str | None = typer.Option(
+        None,
+        metavar="URL",
+        help="Database for a team, instead of --out: postgresql://user@host/name",
+    ),
+    ask: str = typer.Option(
+        "which",
+        metavar="which|yes-no|both",
+        help="Ask which class it is not, whether it is a class drawn at random, or "
+        "either question at random.",
+    ),
+    offered: int | None = typer.Option(
+        None, help="Number of classes to choose from; by default all of up to 6 classes, else 4."
+    ),
+    scheme: Path | None = typer.Option(
+        None, metavar="FOLDER", help="Lists of classes to offer: a folder that naysay design wrote."
+    ),
+    none_of_these: bool = typer.Option(
+        False, "--none-of-these", help="Offer the answer “none of these”."
+    ),
+    answers: int = typer.Option(
+        1, min=1, help="Number of answers per example, each from a different person."
+    ),
+    true_label: str | None = typer.Option(
+        None, help="Column of a table with known classes, empty where unknown."
+    ),
+    known: Path | None = typer.Option(
+        None, metavar="FILE", help="Known classes: a CSV file with the columns item and class."
+    ),
+    known_rate: float = typer.Option(
+        0.1, min=0, max=0.9, help="Share of the questions that are about known examples."
+    ),
+    random_share: float = typer.Option(
+        0.5,
+        min=0.05,
+        max=1,
+        help="Share of the examples that are always asked about in random order, which the "
+        "accuracy needs. A model may choose the order of the others.",
+    ),
+    lease: float = typer.Option(
+        600.0, min=5, help="Seconds for which a question stays reserved for a person."
+    ),
+    title: str | None = typer.Option(None, help="Title of the page."),
+    name: str | None = typer.Option(
+        None, help="Your name in the answers; by default your account name."
+    ),
+    host: str = typer.Option("127.0.0.1", help="Address to listen on. Other machines need links."),
+    port: int = typer.Option(
+        8000, min=0, max=65535, help="Port to listen on; 0 chooses a free one."
+    ),
+    learn_every: float = typer.Option(
+        0.0,
+        min=0,
+        metavar="MINUTES",
+        help="Train a model at this interval if there are new answers; 0: never.",
+    ),
+    open_browser: bool = typer.Option(True, "--open/--no-open", help="Open the page in a browser."),
+    seed: int = typer.Option(0, min=0, help="Seed of the order of questions."),
+    as_json: options.AsJson = False,
 ) -> None:
     """Create a task, or continue one, and serve its web page.
 
@@ -180,7 +153,7 @@ def start(
     if target != data:
         from naysay.annotation.questions import scheme_settings
 
-        names = class_list(classes)
+        names = options.class_list(classes)
         _create_or_check(
             target,
             data,
@@ -217,7 +190,7 @@ def start(
 
 def _announce(as_json: bool, task: str, page: str, overview: str, is_here: bool) -> None:
     if as_json:
-        print_json({"page": page, "overview": overview, "task": task}, indent=None)
+        output.print_json({"page": page, "overview": overview, "task": task}, indent=None)
         sys.stdout.flush()
         return
     say(f"Answer questions: {page}")
@@ -259,7 +232,7 @@ def _create_or_check(
     data: str,
     classes: list[str] | None,
     finding: dict[str, Any],
-    options: dict[str, Any],
+    given: dict[str, Any],
 ) -> None:
     """Create a task, or check that the existing task has the same classes."""
     with _importing():
@@ -277,33 +250,26 @@ def _create_or_check(
         return
     if classes is None:
         raise InvalidInput("--classes must list all classes, at least 3: --classes cat,dog,owl")
-    Settings.of(classes, **options)  # before the data are read
+    Settings.of(classes, **given)  # before the data are read
     if not target.startswith(DATABASE_URLS):
         check_target(target, usual="task.db")
     kind, root, items = find_items(data, **finding)
-    create(target, Settings.of(classes, kind=kind, root=root, **options), items)
+    create(target, Settings.of(classes, kind=kind, root=root, **given), items)
     n_known = sum(item.known is not None for item in items)
     about = f", {n_known:,} of them known" if n_known else ""
     where = "created" if "://" in target else target
     say(f"{len(items):,} examples{about}: {where}", err=True)
 
 
-@app.command(cls=Command)
+@app.command(cls=options.Command)
 def invite(
-    name: Annotated[
-        str, typer.Argument(help="Name of the person, which is stored with the answers.")
-    ],
-    task: Annotated[
-        str, typer.Option(help="The database of the task: a file, or a URL.")
-    ] = "task.db",
-    owner: Annotated[
-        bool, typer.Option("--owner", help="Also let this person see the overview.")
-    ] = False,
-    url: Annotated[
-        str | None,
-        typer.Option(help="Address of the server; by default the address at which it last ran."),
-    ] = None,
-    as_json: AsJson = False,
+    name: str = typer.Argument(help="Name of the person, which is stored with the answers."),
+    task: str = typer.Option("task.db", help="The database of the task: a file, or a URL."),
+    owner: bool = typer.Option(False, "--owner", help="Also let this person see the overview."),
+    url: str | None = typer.Option(
+        None, help="Address of the server; by default the address at which it last ran."
+    ),
+    as_json: options.AsJson = False,
 ) -> None:
     """Print a link with which a person signs in. A new link replaces the earlier one.
 
@@ -313,22 +279,20 @@ def invite(
         token = opened.invite(name, is_owner=owner)
         address = url or opened.address() or "http://127.0.0.1:8000"
     link = f"{address.rstrip('/')}/?token={token}"
-    print_result({"name": name, "link": link, "token": token}, link, as_json=as_json)
+    output.print_result({"name": name, "link": link, "token": token}, link, as_json=as_json)
 
 
-@app.command(cls=Command)
+@app.command(cls=options.Command)
 def export(
     task: TaskFile,
-    out: Annotated[Path, typer.Argument(help="File to write: .csv, .jsonl, .parquet or .json.")],
-    form: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            metavar="csv|jsonl|parquet|crowd-kit|label-studio",
-            help="By default, the suffix of the file decides; .json means Label Studio.",
-        ),
-    ] = None,
-    as_json: AsJson = False,
+    out: Path = typer.Argument(help="File to write: .csv, .jsonl, .parquet or .json."),
+    form: str | None = typer.Option(
+        None,
+        "--format",
+        metavar="csv|jsonl|parquet|crowd-kit|label-studio",
+        help="By default, the suffix of the file decides; .json means Label Studio.",
+    ),
+    as_json: options.AsJson = False,
 ) -> None:
     """Write all answers to a file, with the offered classes, the person and the time taken.
 
@@ -339,19 +303,17 @@ def export(
     with _open(task) as opened:
         n_answers = write(opened, out, form)
     figures = {"answers": n_answers, "out": str(out)}
-    print_result(figures, f"{n_answers:,} answers: {out}", as_json=as_json)
+    output.print_result(figures, f"{n_answers:,} answers: {out}", as_json=as_json)
 
 
-@app.command("import", cls=Command)
+@app.command("import", cls=options.Command)
 def import_(
     task: TaskFile,
-    answers: Annotated[
-        Path, typer.Argument(metavar="EXPORT", help="Export of Label Studio: JSON or CSV.")
-    ],
-    label: Annotated[
-        str | None, typer.Option(help="Name of the control with the choices if there are several.")
-    ] = None,
-    as_json: AsJson = False,
+    answers: Path = typer.Argument(metavar="EXPORT", help="Export of Label Studio: JSON or CSV."),
+    label: str | None = typer.Option(
+        None, help="Name of the control with the choices if there are several."
+    ),
+    as_json: options.AsJson = False,
 ) -> None:
     """Import answers from Label Studio.
 
@@ -369,14 +331,14 @@ def import_(
         f"{counts['added']:,} answers added, {counts['known']:,} existed already, "
         f"{counts['left_out']:,} left out."
     )
-    print_result(counts, text, as_json=as_json)
+    output.print_result(counts, text, as_json=as_json)
 
 
-@app.command(cls=Command)
+@app.command(cls=options.Command)
 def copy(
     task: TaskFile,
-    target: Annotated[str, typer.Argument(help="A new file, or the URL of a database.")],
-    as_json: AsJson = False,
+    target: str = typer.Argument(help="A new file, or the URL of a database."),
+    as_json: options.AsJson = False,
 ) -> None:
     """Copy a task with all answers to another database, for example from SQLite to PostgreSQL.
 
@@ -387,15 +349,15 @@ def copy(
     with _open(task) as opened:
         counts = opened.copy_to(target)
     text = f"Copied {counts['naysay_item']:,} examples, {counts['naysay_answer']:,} answers."
-    print_result(counts, text, as_json=as_json)
+    output.print_result(counts, text, as_json=as_json)
 
 
-@app.command(cls=Command)
+@app.command(cls=options.Command)
 def learn(
     task: TaskFile,
-    learner: Annotated[str, typer.Option(help="Kind of model, as for naysay fit.")] = "auto",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of all randomness.")] = 0,
-    as_json: AsJson = False,
+    learner: str = typer.Option("auto", help="Kind of model, as for naysay fit."),
+    seed: int = typer.Option(0, min=0, help="Seed of all randomness."),
+    as_json: options.AsJson = False,
 ) -> None:
     """Train a model on the current answers.
 
@@ -414,13 +376,18 @@ def learn(
             task, unasked, root=opened.settings.root, learner=learner, seed=seed
         )
         opened.save_estimate(report, ranked)
+    output.print_warnings(*report["warnings"])
     if as_json:
-        print_json(report)
+        output.print_json(report)
         return
     accuracy = report["accuracy"]
     low, high = accuracy["interval"]
     found = "unknown" if accuracy["value"] is None else f"{accuracy['value']:.1%}"
-    say(f"Accuracy: {found}, 95 % interval {low:.1%} to {high:.1%}. {report['explanation']}")
+    if accuracy["unknown"] is None:
+        said = f"{found}, 95 % interval {low:.1%} to {high:.1%}. {report['explanation']}"
+    else:
+        said = f"unknown, because {accuracy['unknown']}."
+    say(f"Accuracy: {said}")
     unknown = any(each["probability"] is None for each in report["suspects"])
     say(
         f"{len(report['suspects'])} answers are {'doubtful' if unknown else 'probably wrong'}; "

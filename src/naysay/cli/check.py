@@ -1,54 +1,41 @@
 """``naysay check``: estimate the accuracy of a model, and find problems, without true labels."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from naysay._base.progress import waiting
 from naysay._base.terminal import say
-from naysay.cli._shared import (
-    AsJson,
-    DataFile,
-    Model,
-    SafeCsv,
-    fits,
-    print_json,
-    print_warnings,
-    reads_data,
-)
+from naysay.cli import options, output
 
 
 # The other settings for reading the data are saved with the model.
-@reads_data(
+@options.reads_data(
     *("label", "suggested", "accepted", "offered", "true_label", "annotator", "example_id"),
     *("images", "text_model", "separator", "delimiter", "decimal", "ignore_case", "strict"),
     "memory",
 )
-@fits("anchors_are", "mistakes")
+@options.fits("anchors_are", "mistakes")
 def check(
-    model: Model,
-    data: DataFile,
+    model: options.Model,
+    data: options.DataFile,
     reading: dict[str, Any],
     fitting: dict[str, Any],
-    transition: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="Q.csv|FOLDER",
-            help="Transition matrix of these answers, or a folder with one ANNOTATOR.csv per "
-            "annotator. By default that of the model.",
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="CSV or Parquet file, by its suffix, for all answers that are probably wrong; - "
-            "prints only them.",
-        ),
-    ] = None,
-    safe_csv: SafeCsv = False,
-    as_json: AsJson = False,
+    transition: Path | None = typer.Option(
+        None,
+        metavar="Q.csv|FOLDER",
+        help="Transition matrix of these answers, or a folder with one ANNOTATOR.csv per "
+        "annotator. By default that of the model.",
+    ),
+    out: Path | None = typer.Option(
+        None,
+        metavar="FILE",
+        help="CSV or Parquet file, by its suffix, for all answers that are probably wrong; - "
+        "prints only them.",
+    ),
+    safe_csv: options.SafeCsv = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Estimate the accuracy of a model from complementary labels, and find problems.
 
@@ -74,7 +61,7 @@ def check(
     from naysay.workflows.check import check_file
     from naysay.workflows.memory import explain_memory
 
-    print_warnings(explain_memory(data, reading))
+    output.print_warnings(*explain_memory(data, reading))
     with waiting(f"naysay check: {data}"):
         clf = ComplementaryClassifier.load(model)
         result = check_file(clf, data, transition=transition, **fitting, **reading)
@@ -83,7 +70,7 @@ def check(
         if str(out) == "-":
             return
     if as_json:
-        print_json(result.to_dict(), indent=None)
+        output.print_json(result.to_dict(), indent=None)
         return
     say(str(result))
     if out is not None:

@@ -10,7 +10,7 @@ from rich.table import Column, Table
 
 from naysay import datasets
 from naysay._base.terminal import Console, say
-from naysay.cli._shared import AsJson, Command, DataFile, print_json, read_data, reads_data
+from naysay.cli import options, output
 
 if TYPE_CHECKING:
     from naysay.datasets.own.summary import Summary
@@ -30,15 +30,15 @@ DataDir = Annotated[
 ]
 
 
-@app.command("list", cls=Command)
-def list_datasets(data_dir: DataDir = None, as_json: AsJson = False) -> None:
+@app.command("list", cls=options.Command)
+def list_datasets(data_dir: DataDir = None, as_json: options.AsJson = False) -> None:
     """List the official data sets, and show which of them are on disk.
 
     Example: naysay data list
     """
     infos = [datasets.describe(name, data_dir=data_dir) for name in datasets.names()]
     if as_json:
-        print_json([asdict(info) for info in infos], indent=2)
+        output.print_json([asdict(info) for info in infos], indent=2)
         return
     numbers = (Column(name, justify="right") for name in ("classes", "train", "test"))
     table = Table("name", *numbers, "on disk", "licence", box=None, pad_edge=False)
@@ -51,11 +51,11 @@ def list_datasets(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     console.print(f"\nData folder: {datasets.data_folder(data_dir)}", soft_wrap=True)
 
 
-@app.command(cls=Command)
+@app.command(cls=options.Command)
 def fetch(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of data sets.")],
+    names: list[str] = typer.Argument(metavar="NAME...", help="Names of data sets."),
     data_dir: DataDir = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Download data sets from their official sources, and check them.
 
@@ -72,17 +72,16 @@ def fetch(
         if not as_json:
             say(f"{name}: {dataset.sizes}, in {datasets.data_folder(data_dir)}.")
     if as_json:
-        print_json(results, indent=2)
+        output.print_json(results, indent=2)
 
 
-@app.command(cls=Command)
+@app.command(cls=options.Command)
 def verify(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[NAME...]", help="Names of data sets; by default all on disk."),
-    ] = None,
+    names: list[str] | None = typer.Argument(
+        None, metavar="[NAME...]", help="Names of data sets; by default all on disk."
+    ),
     data_dir: DataDir = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Read data sets on disk, and compare them with what their authors published.
 
@@ -96,7 +95,7 @@ def verify(
     ]
     results = [datasets.verify(name, data_dir=data_dir) for name in chosen]
     if as_json:
-        print_json([result.to_dict() for result in results], indent=2)
+        output.print_json([result.to_dict() for result in results], indent=2)
     else:
         for result in results:
             say(f"{result.name}: {result.status}. {result.detail.splitlines()[0]}")
@@ -109,18 +108,36 @@ def verify(
         raise typer.Exit(1)
 
 
+@app.command(cls=options.Command)
+@options.reads_data()
+def info(file: options.DataFile, reading: dict[str, Any], as_json: options.AsJson = False) -> None:
+    r"""Summarise your data: classes, labels per class, annotators, and problems.
+
+    Example:
+
+        printf 'age,not\n3,cat\n9,dog\n5,owl\n' | naysay data info - --label not
+    """
+    from naysay.datasets.own.summary import summarise
+
+    own, _ = options.read_data(file, reading)
+    summary = summarise(own)
+    if as_json:
+        output.print_json(summary.to_dict(), indent=None)
+    else:
+        print_summary(summary)
+
+
+@app.command(cls=options.Command)
 def example(
-    out: Annotated[Path, typer.Argument(help="Where to write the CSV file.")],
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the random labels.")] = 0,
-    annotators: Annotated[
-        bool,
-        typer.Option("--annotators", help="Add three annotators with different labelling habits."),
-    ] = False,
-    log: Annotated[
-        bool,
-        typer.Option("--log", help="Write suggestions that were accepted or rejected instead."),
-    ] = False,
-    as_json: AsJson = False,
+    out: Path = typer.Argument(help="Where to write the CSV file."),
+    seed: int = typer.Option(0, min=0, help="Seed of the random labels."),
+    annotators: bool = typer.Option(
+        False, "--annotators", help="Add three annotators with different labelling habits."
+    ),
+    log: bool = typer.Option(
+        False, "--log", help="Write suggestions that were accepted or rejected instead."
+    ),
+    as_json: options.AsJson = False,
 ) -> None:
     """Write a small CSV file to try the other commands: 150 flowers with complementary labels.
 
@@ -136,7 +153,7 @@ def example(
     quoted = shlex.quote(str(out))
     if as_json:
         columns = {"suggested": "suggested", "accepted": "accepted"} if log else {"label": "not"}
-        print_json({"out": str(out), **columns}, indent=None)
+        output.print_json({"out": str(out), **columns}, indent=None)
         return
     if log:
         say(f"{out}: a class was suggested for each flower, and accepted or not. Next:")
@@ -145,23 +162,6 @@ def example(
     say(f"{out}: the column 'not' names a class that each flower is not. Next:")
     more = " --annotator who --id flower" if annotators else ""
     say(f"naysay fit {quoted} --label not --true-label is{more} --out flowers-model")
-
-
-@reads_data()
-def info(file: DataFile, reading: dict[str, Any], as_json: AsJson = False) -> None:
-    r"""Summarise your data: classes, labels per class, annotators, and problems.
-
-    Example:
-
-        printf 'age,not\n3,cat\n9,dog\n5,owl\n' | naysay data info - --label not
-    """
-    from naysay.datasets.own.summary import summarise
-
-    summary = summarise(read_data(file, reading).own)
-    if as_json:
-        print_json(summary.to_dict(), indent=None)
-    else:
-        print_summary(summary)
 
 
 def print_summary(summary: "Summary") -> None:

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 from rich.table import Table
@@ -10,7 +10,7 @@ from rich.table import Table
 from naysay._base.files import check_target
 from naysay._base.progress import run_bar
 from naysay._base.terminal import Console, say
-from naysay.cli._shared import AsJson, print_json
+from naysay.cli import options, output
 
 if TYPE_CHECKING:
     from naysay.workflows.demo import DemoResult
@@ -25,12 +25,12 @@ class SettingName(StrEnum):
 
 
 def demo(
-    setting: Annotated[
-        SettingName, typer.Option(help="Transition matrix, one of the settings of the paper.")
-    ] = SettingName.WITH0,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of all randomness.")] = 0,
-    out: Annotated[Path, typer.Option(help="Where to write the page.")] = Path("naysay-demo.html"),
-    as_json: AsJson = False,
+    setting: SettingName = typer.Option(
+        SettingName.WITH0, help="Transition matrix, one of the settings of the paper."
+    ),
+    seed: int = typer.Option(0, min=0, help="Seed of all randomness."),
+    out: Path = typer.Option(Path("naysay-demo.html"), help="Where to write the page."),
+    as_json: options.AsJson = False,
 ) -> None:
     """Learn digits from labels such as "not a 7", print a table and write a page about it.
 
@@ -47,7 +47,7 @@ def demo(
         result = run_demo(setting, seed=seed, on_run=on_run)
     write_page(render_demo_page(result), out)
     if as_json:
-        print_json({**result.to_dict(), "page": str(out)})
+        output.print_json({**result.to_dict(), "page": str(out)})
         return
     Console().print(_table(result))
     say(f"{result.seconds:.0f} seconds. The page: {out}")

@@ -1,49 +1,37 @@
 """``naysay design``: propose which labels to offer annotators."""
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 from rich import box
 from rich.table import Table
 
 from naysay._base.terminal import Console, say
-from naysay.cli._shared import AsJson, print_json
+from naysay.cli import options, output
 
 _MOST_ROWS = 20  # lists shown
 
 
 def design(
-    classes: Annotated[
-        str,
-        typer.Option(
-            help="Class names separated by commas, a file with one name per line, or a number. A "
-            "name with a comma is put in double quotes."
-        ),
-    ],
-    offered: Annotated[
-        int,
-        typer.Option(help="Number of labels in each list; shorter lists give more information."),
-    ] = 2,
-    prior: Annotated[
-        Path | None, typer.Option(help="CSV with the columns class and share.")
-    ] = None,
-    in_order: Annotated[
-        bool,
-        typer.Option(
-            "--in-order",
-            help="Annotators name the first wrong label instead of any, which gives more "
-            "information.",
-        ),
-    ] = False,
-    groups: Annotated[
-        int | None, typer.Option(help="Number of lists; chosen automatically by default.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Other seeds give other lists.")] = 0,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Folder for lists and matrices.")
-    ] = None,
-    as_json: AsJson = False,
+    classes: str = typer.Option(
+        help="Class names separated by commas, a file with one name per line, or a number. A "
+        "name with a comma is put in double quotes."
+    ),
+    offered: int = typer.Option(
+        2, help="Number of labels in each list; shorter lists give more information."
+    ),
+    prior: Path | None = typer.Option(None, help="CSV with the columns class and share."),
+    in_order: bool = typer.Option(
+        False,
+        "--in-order",
+        help="Annotators name the first wrong label instead of any, which gives more information.",
+    ),
+    groups: int | None = typer.Option(
+        None, help="Number of lists; chosen automatically by default."
+    ),
+    seed: int = typer.Option(0, help="Other seeds give other lists."),
+    out: Path | None = typer.Option(None, metavar="FOLDER", help="Folder for lists and matrices."),
+    as_json: options.AsJson = False,
 ) -> None:
     """Propose lists of labels to offer annotators, and compare them with uniform labels.
 
@@ -75,7 +63,7 @@ def design(
     ]
     if as_json:
         figures = {"instruction": instruction.text, "groups": listed}
-        print_json({**figures, "diagnosis": diagnosis.to_dict()})
+        output.print_json({**figures, "diagnosis": diagnosis.to_dict()})
         return
     table = Table("group", "share", "labels to offer", box=box.SIMPLE_HEAD)
     for each in listed[:_MOST_ROWS]:

@@ -2,51 +2,36 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.table import Column, Table
 
 from naysay._base.terminal import Console, say
-from naysay.cli._shared import (
-    AsJson,
-    DataFile,
-    fit_options,
-    fits,
-    print_json,
-    print_warnings,
-    read_data,
-    reads_data,
-    trains,
-)
+from naysay.cli import options, output
 
 _MOST_ROWS = 30  # entries shown
 
 
 # Options of training that also apply to the networks that estimate Q.
-@reads_data()
-@trains("epochs", "lr", "batch_size", "max_norm", "compile", "checkpoint")
-@fits("anchors", "anchor_label", "allow_diagonal", "seed")
+@options.reads_data()
+@options.trains("epochs", "lr", "batch_size", "max_norm", "compile", "checkpoint")
+@options.fits("anchors", "anchor_label", "allow_diagonal", "seed")
 def estimate(
-    data: DataFile,
+    data: options.DataFile,
     reading: dict[str, Any],
     training: dict[str, Any],
     fitting: dict[str, Any],
-    out: Annotated[
-        str, typer.Option(metavar="Q.csv", help="CSV file to write; - is stdout.")
-    ] = "-",
-    intervals: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="CSV file for the 95 % interval of each entry."),
-    ] = None,
-    by_annotator: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Folder for the matrix of each annotator, one CSV file each; needs --annotator.",
-        ),
-    ] = None,
-    as_json: AsJson = False,
+    out: str = typer.Option("-", metavar="Q.csv", help="CSV file to write; - is stdout."),
+    intervals: Path | None = typer.Option(
+        None, metavar="FILE", help="CSV file for the 95 % interval of each entry."
+    ),
+    by_annotator: Path | None = typer.Option(
+        None,
+        metavar="FOLDER",
+        help="Folder for the matrix of each annotator, one CSV file each; needs --annotator.",
+    ),
+    as_json: options.AsJson = False,
 ) -> None:
     """Estimate the transition matrix Q, with intervals, from a few true labels.
 
@@ -67,28 +52,29 @@ def estimate(
         if "annotator" not in reading:
             raise typer.BadParameter("--by-annotator needs --annotator, the column of annotators.")
         check_matrix_folder(by_annotator)
-    inputs = read_data(data, reading, fitting)
-    print_warnings(summarise(inputs.own).warnings)
+    own, given = options.read_data(data, reading, fitting)
+    output.print_warnings(*summarise(own).warnings)
 
     from naysay.workflows.estimate import estimate_own  # loads torch, after the quick checks
     from naysay.workflows.fit import explain_learner
 
-    print_warnings(explain_learner(inputs.own, **training))
-    options = fit_options(inputs, reading, fitting)
-    options.pop("transition")  # which is estimated
-    report = estimate_own(inputs.own, **options, **training, progress=True)
-    print_warnings(report.warnings)
+    output.print_warnings(*explain_learner(own, **training))
+    given.pop("transition")  # which is estimated
+    report = estimate_own(own, **given, **training, progress=True)
+    output.print_warnings(*report.warnings)
     Q, estimated = report.transition, report.estimate
     if by_annotator is not None:
         if not estimated.by_annotator:
-            print_warnings(["the annotators do not differ significantly; all get the same matrix"])
+            output.print_warnings(
+                "the annotators do not differ significantly; all get the same matrix"
+            )
         write_matrices(report.by_annotator, by_annotator)
     if out != "-":
         Q.write(out)
     if intervals is not None:
         report.write_intervals(intervals)
     if as_json:
-        print_json({**report.to_dict(), "out": None if out == "-" else out})
+        output.print_json({**report.to_dict(), "out": None if out == "-" else out})
     elif out == "-":
         Q.write(sys.stdout)
     else:

@@ -1,20 +1,19 @@
 """``naysay export``: export a model for programs without naysay."""
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from naysay._base.progress import waiting
-from naysay.cli._shared import AsJson, Model, print_result
+from naysay.cli import options, output
 
 
 def export(
-    model: Model,
-    out: Annotated[
-        Path, typer.Option(metavar="FILE", help="File to write; .onnx or .pt2 decides the format.")
-    ],
-    as_json: AsJson = False,
+    model: options.Model,
+    out: Path = typer.Option(
+        metavar="FILE", help="File to write; .onnx or .pt2 decides the format."
+    ),
+    as_json: options.AsJson = False,
 ) -> None:
     """Export a model to ONNX or torch.export; it takes raw columns or pixels.
 
@@ -39,4 +38,4 @@ def export(
         write(loaded, out)
     about = describe_input(loaded)
     text = f"{out}: its input is {about['input']}."
-    print_result({**about, "out": str(out)}, text, as_json=as_json, indent=1)
+    output.print_result({**about, "out": str(out)}, text, as_json=as_json, indent=1)

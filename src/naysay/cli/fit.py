@@ -11,17 +11,7 @@ from rich.table import Table
 from naysay._base.errors import InvalidInput
 from naysay._base.files import printable
 from naysay._base.terminal import Console, say, visible
-from naysay.cli._shared import (
-    AsJson,
-    DataFile,
-    fit_options,
-    fits,
-    print_json,
-    print_warnings,
-    read_data,
-    reads_data,
-    trains,
-)
+from naysay.cli import options, output
 from naysay.cli.data import print_summary
 
 if TYPE_CHECKING:
@@ -32,17 +22,17 @@ Target = Annotated[Path, typer.Option(metavar="MODEL", help="The model folder to
 Force = Annotated[bool, typer.Option("--force", help="Replace an earlier model without asking.")]
 
 
-@reads_data()
-@trains()
-@fits()
+@options.reads_data()
+@options.trains()
+@options.fits()
 def fit(
-    data: DataFile,
+    data: options.DataFile,
     out: Target,
     reading: dict[str, Any],
     training: dict[str, Any],
     fitting: dict[str, Any],
     force: Force = False,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Train a model on your data, and write it to a folder with a report.
 
@@ -63,8 +53,8 @@ def fit(
     from naysay.datasets.own.summary import summarise
 
     check_model_target(out, force=force)
-    inputs = read_data(data, reading, fitting)
-    summary = summarise(inputs.own)
+    own, given = options.read_data(data, reading, fitting)
+    summary = summarise(own)
 
     from naysay.networks import find_network
     from naysay.report.fit import render_fit_page
@@ -74,10 +64,8 @@ def fit(
         refuted_at_once,
     )
 
-    own, seed = inputs.own, fitting["seed"]
-    print_warnings(
-        refuted_at_once(own, anchors=inputs.anchors, transition=inputs.transition, seed=seed)
-    )
+    about = {name: given[name] for name in ("anchors", "transition", "seed")}
+    output.print_warnings(*refuted_at_once(own, **about))
     if not as_json:
         print_summary(summary)
 
@@ -85,13 +73,13 @@ def fit(
         find_network(training.get("network", "mlp"))
     except InvalidInput as problem:
         raise typer.BadParameter(str(problem)) from None
-    print_warnings(explain_learner(own, **training))
-    options = {**fit_options(inputs, reading, fitting), **training}
-    clf, report = fit_own(own, **options, summary=summary, command=this_command(), progress=True)
+    output.print_warnings(*explain_learner(own, **training))
+    further = {"summary": summary, "command": this_command(), "progress": True}
+    clf, report = fit_own(own, **given, **training, **further)
     clf.save(out, report=render_fit_page(report))
     page = out / "report.html"
     if as_json:
-        print_json({**report.to_dict(), "model": str(out), "report": str(page)})
+        output.print_json({**report.to_dict(), "model": str(out), "report": str(page)})
     else:
         _print(report)
         say(f"{report.seconds:.0f} seconds. The model: {out}  The page: {page}")

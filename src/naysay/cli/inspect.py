@@ -1,35 +1,30 @@
 """``naysay inspect``: diagnose a transition matrix, and compare labels with it."""
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from naysay.cli._shared import AsJson, print_result
+from naysay.cli import options, output
 
 
 def inspect(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            help="CSV file of Q: rows are true classes, columns are complementary labels, with "
-            "class names in the first row and column."
-        ),
-    ],
-    labels: Annotated[
-        Path | None,
-        typer.Option(help="Table (CSV, Parquet) with a column of complementary labels to compare."),
-    ] = None,
-    column: Annotated[
-        str | None, typer.Option(help="Column of the labels; needed if there are several.")
-    ] = None,
-    prior: Annotated[
-        Path | None, typer.Option(help="Class prior: CSV with the columns class and share.")
-    ] = None,
-    allow_diagonal: Annotated[
-        bool, typer.Option(help="Allow for annotators who exclude the true class by mistake.")
-    ] = False,
-    as_json: AsJson = False,
+    file: Path = typer.Argument(
+        help="CSV file of Q: rows are true classes, columns are complementary labels, with "
+        "class names in the first row and column."
+    ),
+    labels: Path | None = typer.Option(
+        None, help="Table (CSV, Parquet) with a column of complementary labels to compare."
+    ),
+    column: str | None = typer.Option(
+        None, help="Column of the labels; needed if there are several."
+    ),
+    prior: Path | None = typer.Option(
+        None, help="Class prior: CSV with the columns class and share."
+    ),
+    allow_diagonal: bool = typer.Option(
+        False, help="Allow for annotators who exclude the true class by mistake."
+    ),
+    as_json: options.AsJson = False,
 ) -> None:
     """Diagnose a transition matrix: rank, unused labels, information per label.
 
@@ -51,4 +46,4 @@ def inspect(
     shares = read_prior(prior, Q.classes)
     cells = None if labels is None else read_column(labels, column)
     found = inspect_matrix(Q, cells, prior=shares)
-    print_result(found.to_dict(), found, as_json=as_json, indent=1)
+    output.print_result(found.to_dict(), found, as_json=as_json, indent=1)

@@ -1,22 +1,17 @@
 """``naysay methods``: list the learning methods."""
 
-from typing import Annotated
-
 import typer
 from rich.table import Column, Table
 
 from naysay._base.terminal import Console, say
-from naysay.cli._shared import AsJson, print_json
+from naysay.cli import options, output
 
 
 def methods(
-    as_json: AsJson = False,
-    markdown: Annotated[
-        bool,
-        typer.Option(
-            help="Print the table and the references of docs/methods.md.", show_default=False
-        ),
-    ] = False,
+    as_json: options.AsJson = False,
+    markdown: bool = typer.Option(
+        False, help="Print the table and the references of docs/methods.md.", show_default=False
+    ),
 ) -> None:
     """List the learning methods: what each needs, its source and when to use it.
 
@@ -25,7 +20,7 @@ def methods(
     from naysay.methods import METHODS, markdown_references, markdown_table
 
     if as_json:
-        print_json([each.to_dict() for each in METHODS.values()])
+        output.print_json([each.to_dict() for each in METHODS.values()])
     elif markdown:
         say(f"{markdown_table()}\n{markdown_references()}", nl=False)
     else:

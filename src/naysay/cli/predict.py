@@ -4,50 +4,36 @@ from collections import Counter
 from contextlib import nullcontext
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from naysay._base.cluster import RayExecutor, connect
 from naysay._base.progress import job_bar, waiting
-from naysay.cli._shared import (
-    DataFile,
-    Model,
-    RayAddress,
-    SafeCsv,
-    as_sentences,
-    print_json,
-    print_result,
-    print_warning,
-    reads_data,
-)
+from naysay.cli import options, output
 
 
 # The other settings for reading the data are saved with the model.
-@reads_data("images", "text_model", "delimiter", "decimal", "strict")
+@options.reads_data("images", "text_model", "delimiter", "decimal", "strict")
 def predict(
-    model: Model,
-    data: DataFile,
+    model: options.Model,
+    data: options.DataFile,
     reading: dict[str, Any],
-    out: Annotated[
-        str,
-        typer.Option(
-            metavar="FILE|FOLDER",
-            help="CSV or Parquet file, by its suffix; - is stdout. For a folder of Parquet files, "
-            "also a new folder, with a file of predictions for each of them; if the command is "
-            "stopped, the same command continues.",
-        ),
-    ] = "-",
-    example_id: Annotated[
-        str | None,
-        typer.Option("--id", help="Column to copy to the output, before the predictions."),
-    ] = None,
-    safe_csv: SafeCsv = False,
-    ray: RayAddress = None,
-    as_json: Annotated[
-        bool,
-        typer.Option("--json", help="Print one JSON object per row; with --out, a single one."),
-    ] = False,
+    out: str = typer.Option(
+        "-",
+        metavar="FILE|FOLDER",
+        help="CSV or Parquet file, by its suffix; - is stdout. For a folder of Parquet files, "
+        "also a new folder, with a file of predictions for each of them; if the command is "
+        "stopped, the same command continues.",
+    ),
+    example_id: str | None = typer.Option(
+        None, "--id", help="Column to copy to the output, before the predictions."
+    ),
+    safe_csv: options.SafeCsv = False,
+    ray: options.RayAddress = None,
+    as_json: bool = typer.Option(
+        False, "--json", help="Print one JSON object per row; with --out, a single one."
+    ),
 ) -> None:
     """Predict the class of every row or image, with the probability of each class.
 
@@ -70,7 +56,7 @@ def predict(
             nullcontext() if ray is None else connect(ray),
             job_bar(f"naysay predict: {data}", "files") as on_progress,
         ):
-            executor = None if ray is None else RayExecutor(on_lost=print_warning)
+            executor = None if ray is None else RayExecutor(on_lost=output.print_warnings)
             reading.pop("strict")
             counts = predict_folder(
                 model,
@@ -81,7 +67,7 @@ def predict(
                 example_id=example_id,
                 **reading,
             )
-        print_result(*_describe(counts, out), as_json=as_json)
+        output.print_result(*_describe(counts, out), as_json=as_json)
         return
     check_table_path(out)  # before the computation
 
@@ -95,15 +81,15 @@ def predict(
         tables = predict_file(clf, data, example_id=example_id, damaged=damaged, **reading)
         if as_json and out == "-":
             for row in chain.from_iterable(map(as_dicts, tables)):
-                print_json(row, indent=None)
+                output.print_json(row, indent=None)
             counts = None
         else:
             counts = write_tables(tables, out, safe_csv=safe_csv)
     if damaged:
-        reason = as_sentences(next(iter(damaged.values())))
-        print_warning(f"damaged images without a prediction: {len(damaged):,}. {reason}")
+        reason = output.as_sentences(next(iter(damaged.values())))
+        output.print_warnings(f"damaged images without a prediction: {len(damaged):,}. {reason}")
     if counts is not None and out != "-":
-        print_result(*_describe(counts, out), as_json=as_json)
+        output.print_result(*_describe(counts, out), as_json=as_json)
 
 
 def _describe(counts: Counter[str], out: str) -> tuple[dict[str, Any], str]:

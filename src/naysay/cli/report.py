@@ -1,31 +1,28 @@
 """``naysay report``: show records and the published numbers on one page."""
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from naysay._base.files import check_target
 from naysay._base.terminal import say
-from naysay.cli._shared import AsJson, print_result
+from naysay.cli import options, output
 
 
 def report(
-    files: Annotated[
-        list[Path],
-        typer.Argument(metavar="RECORDS...", help="Files of records written by naysay reproduce."),
-    ],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="File to write the page to.")] = Path(
-        "naysay-report.html"
+    files: list[Path] = typer.Argument(
+        metavar="RECORDS...", help="Files of records written by naysay reproduce."
     ),
-    markdown: Annotated[
-        bool,
-        typer.Option("--markdown", help="Print the tables in Markdown instead of writing a page."),
-    ] = False,
-    latex: Annotated[
-        bool, typer.Option("--latex", help="Print the tables in LaTeX instead of writing a page.")
-    ] = False,
-    as_json: AsJson = False,
+    out: Path = typer.Option(
+        Path("naysay-report.html"), metavar="FILE", help="File to write the page to."
+    ),
+    markdown: bool = typer.Option(
+        False, "--markdown", help="Print the tables in Markdown instead of writing a page."
+    ),
+    latex: bool = typer.Option(
+        False, "--latex", help="Print the tables in LaTeX instead of writing a page."
+    ),
+    as_json: options.AsJson = False,
 ) -> None:
     """Write a page that compares recorded runs with the published numbers.
 
@@ -47,4 +44,4 @@ def report(
         return
     write_page(render_report_page(records), out)
     figures = {"n_runs": count_runs(results), "page": str(out)}
-    print_result(figures, f"{figures['n_runs']} runs. The page: {out}", as_json=as_json)
+    output.print_result(figures, f"{figures['n_runs']} runs. The page: {out}", as_json=as_json)

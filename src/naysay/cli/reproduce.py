@@ -3,7 +3,7 @@
 from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 from rich.table import Table
@@ -11,7 +11,7 @@ from rich.table import Table
 from naysay._base.cluster import RayExecutor, connect, has_gpus
 from naysay._base.progress import job_bar
 from naysay._base.terminal import Console, say
-from naysay.cli._shared import AsJson, RayAddress, as_sentences, print_json, print_warning
+from naysay.cli import options, output
 from naysay.cli.data import DataDir
 
 if TYPE_CHECKING:
@@ -28,47 +28,38 @@ class RecipeName(StrEnum):
 
 
 def reproduce(
-    names: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="NAME...",
-            help="table1 … table7, figure-convergence, figure-q, or all for these; beyond the "
-            "paper: real-labels, anchors, habits, methods (with --recipe best).",
-        ),
-    ],
-    recipe: Annotated[
-        RecipeName,
-        typer.Option(help="Train with the options of the paper, or with the best ones we know."),
-    ] = RecipeName.PAPER,
-    quick: Annotated[
-        bool,
-        typer.Option(
-            "--quick", help="Train scaled-down runs, which take minutes on two CPU cores."
-        ),
-    ] = False,
-    trials: Annotated[
-        int | None, typer.Option(min=1, help="Number of trials; that of the recipe by default.")
-    ] = None,
-    only: Annotated[
-        str,
-        typer.Option(
-            metavar="PATTERN", help="Train only cells that match, such as 'LM/E' or 'usps*pc/s'."
-        ),
-    ] = "*",
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, …")] = "auto",
-    out: Annotated[
-        Path, typer.Option(metavar="FILE", help="File of records, to which new ones are appended.")
-    ] = Path("naysay-records.jsonl"),
+    names: list[str] = typer.Argument(
+        metavar="NAME...",
+        help="table1 … table7, figure-convergence, figure-q, or all for these; beyond the "
+        "paper: real-labels, anchors, habits, methods (with --recipe best).",
+    ),
+    recipe: RecipeName = typer.Option(
+        RecipeName.PAPER, help="Train with the options of the paper, or with the best ones we know."
+    ),
+    quick: bool = typer.Option(
+        False, "--quick", help="Train scaled-down runs, which take minutes on two CPU cores."
+    ),
+    trials: int | None = typer.Option(
+        None, min=1, help="Number of trials; that of the recipe by default."
+    ),
+    only: str = typer.Option(
+        "*", metavar="PATTERN", help="Train only cells that match, such as 'LM/E' or 'usps*pc/s'."
+    ),
+    device: str = typer.Option("auto", help="auto, cpu, cuda, cuda:1, …"),
+    out: Path = typer.Option(
+        Path("naysay-records.jsonl"),
+        metavar="FILE",
+        help="File of records, to which new ones are appended.",
+    ),
     data_dir: DataDir = None,
-    ray: RayAddress = None,
-    cpus: Annotated[
-        float, typer.Option(min=0.1, help="With --ray: CPUs for each group of runs, beside a GPU.")
-    ] = 1,
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Only show how many runs there are and how long they take."),
-    ] = False,
-    as_json: AsJson = False,
+    ray: options.RayAddress = None,
+    cpus: float = typer.Option(
+        1, min=0.1, help="With --ray: CPUs for each group of runs, beside a GPU."
+    ),
+    dry_run: bool = typer.Option(
+        False, "--dry-run", help="Only show how many runs there are and how long they take."
+    ),
+    as_json: options.AsJson = False,
 ) -> None:
     """Train the runs of the paper's tables and figures, and record each result.
 
@@ -107,7 +98,7 @@ def reproduce(
         executor = None
         if ray is not None:
             wants_gpu = device.startswith("cuda") or (device == "auto" and has_gpus())
-            executor = RayExecutor(cpus=cpus, gpus=int(wants_gpu), on_lost=print_warning)
+            executor = RayExecutor(cpus=cpus, gpus=int(wants_gpu), on_lost=output.print_warnings)
         summary = run(
             plan.cells,
             file,
@@ -125,10 +116,10 @@ def reproduce(
 
 def _print_summary(summary: "RunSummary", out: Path, *, as_json: bool) -> None:
     if as_json:
-        print_json({**summary.to_dict(), "records": str(out)}, indent=2)
+        output.print_json({**summary.to_dict(), "records": str(out)}, indent=2)
         return
     for reason, specs in summary.refused.items():
-        say(f"Not run ({len(specs)}): {as_sentences(reason)}", err=True)
+        say(f"Not run ({len(specs)}): {output.as_sentences(reason)}", err=True)
     parts = [f"{summary.n_done} runs done", f"{summary.n_skipped} were on file"]
     if summary.n_elsewhere:
         parts.append(f"{summary.n_elsewhere} are being done by another process")
@@ -139,7 +130,7 @@ def _print_summary(summary: "RunSummary", out: Path, *, as_json: bool) -> None:
 def _print_work(plan: "Plan", file: "RecordFile", *, as_json: bool) -> None:
     rows = plan.estimate_work(file.read())
     if as_json:
-        print_json(rows, indent=2)
+        output.print_json(rows, indent=2)
         return
     table = Table("suite", box=None, pad_edge=False)
     for column in ("runs", "on file", "in another table", "to do", "minutes, about"):

@@ -1,7 +1,7 @@
 """``naysay sweep``: choose parameters without true labels, and fit a model with the best."""
 
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.table import Table
@@ -9,46 +9,33 @@ from rich.table import Table
 from naysay._base.cluster import RayExecutor, connect
 from naysay._base.progress import job_bar
 from naysay._base.terminal import Console, say
-from naysay.cli._shared import (
-    AsJson,
-    DataFile,
-    RayAddress,
-    fit_options,
-    fits,
-    print_json,
-    print_warning,
-    print_warnings,
-    read_data,
-    reads_data,
-    trains,
-)
+from naysay.cli import options, output
 from naysay.cli.fit import Force, Target, check_model_target, describe_accuracy, this_command
 
 if TYPE_CHECKING:
     from naysay.workflows.sweep import SweepReport
 
 
-@reads_data()
-@trains("learner", "epochs", "lr", "batch_size", "max_norm", "match_prior", "restarts")
-@fits("anchors", "anchor_label", "anchors_are", "transition", "allow_diagonal", "held_out", "seed")
+@options.reads_data()
+@options.trains("learner", "epochs", "lr", "batch_size", "max_norm", "match_prior", "restarts")
+@options.fits(
+    "anchors", "anchor_label", "anchors_are", "transition", "allow_diagonal", "held_out", "seed"
+)
 def sweep(
-    data: DataFile,
+    data: options.DataFile,
     out: Target,
-    grid: Annotated[
-        list[str],
-        typer.Option(
-            metavar="NAME=VALUE,…",
-            help="Values of a parameter of ComplementaryClassifier, such as lr=0.001,0.01. Repeat "
-            "it for further parameters; all combinations are tried.",
-        ),
-    ],
     reading: dict[str, Any],
     training: dict[str, Any],
     fitting: dict[str, Any],
-    folds: Annotated[int, typer.Option(min=2, help="Number of folds of cross-validation.")] = 3,
-    ray: RayAddress = None,
+    grid: list[str] = typer.Option(
+        metavar="NAME=VALUE,…",
+        help="Values of a parameter of ComplementaryClassifier, such as lr=0.001,0.01. Repeat "
+        "it for further parameters; all combinations are tried.",
+    ),
+    folds: int = typer.Option(3, min=2, help="Number of folds of cross-validation."),
+    ray: options.RayAddress = None,
     force: Force = False,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Choose parameters by held-out complementary labels, and fit a model with the best.
 
@@ -66,19 +53,19 @@ def sweep(
 
     values = parse_grid(grid)
     check_model_target(out, force=force)
-    inputs = read_data(data, reading, fitting)
+    own, given = options.read_data(data, reading, fitting)
     if "learner" not in values:
-        print_warnings(explain_learner(inputs.own, **training))
+        output.print_warnings(*explain_learner(own, **training))
     with (
         nullcontext() if ray is None else connect(ray),
         job_bar(f"naysay sweep: {data}", "trainings") as on_progress,
     ):
         clf, report = sweep_own(
-            inputs.own,
+            own,
             values,
             folds=folds,
-            **fit_options(inputs, reading, fitting),
-            executor=None if ray is None else RayExecutor(on_lost=print_warning),
+            **given,
+            executor=None if ray is None else RayExecutor(on_lost=output.print_warnings),
             on_progress=on_progress,
             command=this_command(),
             **training,
@@ -88,9 +75,9 @@ def sweep(
 
     clf.save(out, report=render_fit_page(report.fit), sweep=render_sweep_page(report))
     page = out / "sweep.html"
-    print_warnings(report.warnings)
+    output.print_warnings(*report.warnings)
     if as_json:
-        print_json({**report.to_dict(), "model": str(out), "page": str(page)})
+        output.print_json({**report.to_dict(), "model": str(out), "page": str(page)})
     else:
         _print(report)
         say(f"The model: {out}  The page: {page}")

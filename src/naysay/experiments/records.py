@@ -8,7 +8,6 @@ lock for it, which the operating system releases when the process ends, even if 
 import hashlib
 import json
 import os
-import sys
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from typing import Any, Self, cast
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData
 from naysay._base.files import check_ordinary, check_target, flush
-from naysay.experiments.spec import RunSpec
+from naysay.experiments.spec import RunSpec, check_types
 
 try:
     import fcntl
@@ -32,47 +31,31 @@ _APPENDING = 0  # byte of the lock file that is locked to append; the other byte
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord:
-    """Results of one run.
-
-    Parameters
-    ----------
-    spec : RunSpec
-    accuracy : float
-        Accuracy on the test examples. Except for TL and anchors, true labels are used only here.
-    seconds : float
-        Time for training, estimating Q and choosing options, without reading the data.
-    device : str
-        Name of the GPU, or of the processor and its number of cores.
-    estimates : mapping
-        Figures that need no true label, such as ``held_out_loss``.
-    q_error : mapping
-        Mean L1 distance between the rows of the ``estimated`` or ``refined`` Q and the true ones.
-    chosen : mapping
-        Options chosen from a grid by the loss on held-out complementary labels.
-    matrices : mapping
-        The ``true``, ``estimated`` and ``refined`` Q as lists of rows, where they are kept.
-    history : list of dict
-        ``epoch``, ``loss`` and ``held_out_loss`` of every epoch, or of some of them.
-    versions : mapping
-        Versions of naysay, Python and the packages that compute.
-    git_commit : str or None
-        Commit of naysay's repository, if it runs from one.
-    time : str
-        Time at the end of the run, in UTC.
-    """
+    """Results of one run."""
 
     spec: RunSpec
     accuracy: float
+    """Accuracy on the test examples. Except for TL and anchors, true labels are used only here."""
     seconds: float
+    """Time for training, estimating Q and choosing options, without reading the data."""
     device: str
+    """Name of the GPU, or of the processor and its number of cores."""
     estimates: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Figures that need no true label, such as ``held_out_loss``."""
     q_error: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Mean L1 distance between the rows of the ``estimated`` or ``refined`` Q and the true ones."""
     chosen: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Options chosen from a grid by the loss on held-out complementary labels."""
     matrices: Mapping[str, list[list[float]]] = field(default_factory=dict[str, list[list[float]]])
+    """The ``true``, ``estimated`` and ``refined`` Q as lists of rows, where they are kept."""
     history: list[dict[str, float]] = field(default_factory=list)
+    """``epoch``, ``loss`` and ``held_out_loss`` of every epoch, or of some of them."""
     versions: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
+    """Versions of naysay, Python and the packages that compute."""
     git_commit: str | None = None
+    """Commit of naysay's repository, if it runs from one."""
     time: str = ""
+    """Time at the end of the run, in UTC."""
 
     def as_json(self) -> dict[str, Any]:
         """Convert the record to plain values, with the hash of its spec, seed and a checksum."""
@@ -92,7 +75,7 @@ class RunRecord:
             raise InvalidData("The checksum is not that of the record. The record was changed.")
         try:
             written, _, spec = (plain.pop(name) for name in ("hash", "seed", "spec"))
-            record = cls(spec=RunSpec.from_json(spec), **plain)
+            record = check_types(cls(spec=RunSpec.from_json(spec), **plain))
             for name, is_valid in _VALID.items():
                 if not is_valid(getattr(record, name)):
                     raise TypeError(f"{name} is {shorten(getattr(record, name))}")
@@ -112,39 +95,11 @@ def _checksum(plain: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode("ascii")).hexdigest()[:16]
 
 
-def _is_number(value: Any) -> bool:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and abs(value) <= sys.float_info.max  # also for an integer that no float holds
-
-
-def _maps_to(is_valid: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: (
-        isinstance(value, dict) and all(map(is_valid, cast("dict[str, Any]", value).values()))
-    )
-
-
-def _lists(is_valid: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, list) and all(map(is_valid, cast("list[Any]", value)))
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
+#: What the fields of a record must fulfil besides their types.
 _VALID: dict[str, Callable[[Any], bool]] = {
-    "accuracy": lambda value: _is_number(value) and 0 <= value <= 1,
-    "seconds": lambda value: _is_number(value) and value >= 0,
-    "device": _is_text,
-    "estimates": _maps_to(_is_number),
-    "q_error": _maps_to(_is_number),
-    "chosen": lambda value: isinstance(value, dict),
-    "matrices": _maps_to(_lists(_lists(_is_number))),
-    "history": lambda value: (
-        _lists(_maps_to(_is_number))(value) and all({"epoch", "loss"} <= {*each} for each in value)
-    ),
-    "versions": _maps_to(lambda value: value is None or _is_text(value)),
-    "git_commit": lambda value: value is None or _is_text(value),
-    "time": _is_text,
+    "accuracy": lambda value: 0 <= value <= 1,
+    "seconds": lambda value: value >= 0,
+    "history": lambda value: all({"epoch", "loss"} <= {*each} for each in value),
 }
 
 

@@ -5,13 +5,17 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from types import MappingProxyType
-from typing import Any, Self, cast
+from typing import Any, Self, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput
+
+T = TypeVar("T")
 
 #: Information that a method has besides the examples and their complementary labels.
 KNOWS = ("true labels", "true Q", "estimated Q", "no Q", "anchors", "anchors and images")
@@ -26,39 +30,6 @@ class RunSpec:
     Two specs are equal if they specify the same run. The order of the options does not matter, nor
     whether a number is written as 1 or 1.0.
 
-    Parameters
-    ----------
-    dataset : str
-        A name of `naysay.datasets.names`.
-    setting : str
-        Transition matrix of the complementary labels, a key of
-        `naysay.experiments.tasks.SETTINGS`; a name of `naysay.experiments.tasks.FILES`, which have
-        a matrix or the labels themselves; or ``"none"`` if no such labels are used (TL).
-    method : str
-        A key of `naysay.methods.METHODS`.
-    knows : {"true labels", "true Q", "estimated Q", "no Q", "anchors", "anchors and images"}
-        Information that the method has: the true labels (TL), the transition matrix of the labels
-        (LM/T), some anchors to estimate it from (LM/E), or nothing. The last two have no
-        complementary labels: the anchors are all examples, or the others have no label.
-    recipe : {"paper", "best", "quick"}
-        Name of the recipe that the options come from.
-    trial : int, default=0
-        Number of the trial, which is also the seed of the matrix, labels, anchors, initial weights
-        and order of the examples.
-    classes : str, optional
-        A selection of classes in the notation of the paper: ``"1 ~ 5"``, ``"even #"``.
-    n_train, n_test : int, optional
-        Number of examples to draw, of each class if `classes` is given, and in total otherwise.
-        The default is all examples.
-    anchors : int, default=0
-        Number of anchors of each class, from which Q is estimated.
-    labels : int, optional
-        Number of complementary labels of each example. The default is one.
-    options : mapping
-        Training options, as values that JSON can represent. ``grid`` maps options to several
-        values each, from which one combination is chosen by the loss on held-out complementary
-        labels. Trials with a grid, even an empty one, are trained at the same time.
-
     Examples
     --------
     >>> spec = RunSpec(dataset="mnist", setting="with0", method="forward", knows="true Q",
@@ -70,17 +41,37 @@ class RunSpec:
     """
 
     dataset: str
+    """A name of `naysay.datasets.names`."""
     setting: str
+    """Transition matrix of the complementary labels, a key of `naysay.experiments.tasks.SETTINGS`;
+    a name of `naysay.experiments.tasks.FILES`, which have a matrix or the labels themselves; or
+    ``"none"`` if no such labels are used (TL)."""
     method: str
+    """A key of `naysay.methods.METHODS`."""
     knows: str
+    """Information that the method has, one of `KNOWS`: the true labels (TL), the transition matrix
+    (LM/T), some anchors to estimate it from (LM/E), or nothing. The last two have no complementary
+    labels: the anchors are all examples, or the others have no label."""
     recipe: str
+    """Name of the recipe that the options come from: paper, best or quick."""
     trial: int = 0
+    """Number of the trial, which is also the seed of the matrix, labels, anchors, initial weights
+    and order of the examples."""
     classes: str | None = None
+    """A selection of classes in the notation of the paper: ``"1 ~ 5"``, ``"even #"``."""
     n_train: int | None = None
+    """Number of training examples to draw, of each class if `classes` is given, and in total
+    otherwise. The default is all."""
     n_test: int | None = None
+    """Number of test examples to draw, likewise."""
     anchors: int = 0
+    """Number of anchors of each class, from which Q is estimated."""
     labels: int | None = None
+    """Number of complementary labels of each example. The default is one."""
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Training options, as values that JSON can represent. ``grid`` maps options to several values
+    each, from which one combination is chosen by the loss on held-out complementary labels. Trials
+    with a grid, even an empty one, are trained at the same time."""
 
     def __post_init__(self) -> None:
         if self.knows not in KNOWS:
@@ -106,11 +97,7 @@ class RunSpec:
     def from_json(cls, values: Mapping[str, Any]) -> Self:
         """Make a spec from the values that `as_json` returned."""
         try:
-            spec = cls(**values)
-            for name, kind in _KINDS.items():
-                if not isinstance(getattr(spec, name), kind):
-                    raise TypeError(f"{name} is {shorten(getattr(spec, name))}")
-            return spec
+            return check_types(cls(**values))
         except (TypeError, InvalidInput, RecursionError) as problem:
             raise InvalidData(f"This is not a spec of a run: {problem}") from None
 
@@ -141,12 +128,41 @@ class RunSpec:
         return type(self).from_json, (self.as_json(),)  # a proxy, `options`, cannot be pickled
 
 
-_KINDS: dict[str, Any] = {
-    **dict.fromkeys(("dataset", "setting", "method", "knows", "recipe"), str),
-    "classes": str | None,
-    **dict.fromkeys(("n_train", "n_test", "labels"), int | None),
-    "anchors": int,
-}
+def check_types(made: T) -> T:
+    """Check that the fields of a dataclass, made of values from a file, have the types declared."""
+    for name, is_valid in _checks_of(type(made)).items():
+        value = getattr(made, name)
+        if not is_valid(value):
+            raise TypeError(f"{name} is {shorten(value)}")
+    return made
+
+
+@cache
+def _checks_of(kind: type) -> dict[str, Callable[[Any], bool]]:
+    return {name: _check_of(each) for name, each in get_type_hints(kind).items()}
+
+
+def _check_of(kind: Any) -> Callable[[Any], bool]:
+    """Make a function that checks whether a value has a type, and all numbers in it are finite."""
+    if kind is Any:
+        return lambda value: True
+    if kind is float:
+        return _is_number
+    if get_origin(kind) not in (list, Mapping, dict):
+        return lambda value: isinstance(value, kind)
+    is_valid = _check_of(get_args(kind)[-1])
+
+    def are_valid(values: Any) -> bool:
+        return all(map(is_valid, values))
+
+    if get_origin(kind) is list:
+        return lambda value: isinstance(value, list) and are_valid(value)
+    return lambda value: isinstance(value, Mapping) and are_valid(value.values())
+
+
+def _is_number(value: Any) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and abs(value) <= sys.float_info.max  # also for an integer that no float holds
 
 
 def _canonical(value: Any) -> Any:

@@ -6,17 +6,15 @@ import numpy as np
 
 from naysay._base.versions import used_versions
 from naysay.report.page import render
-from naysay.report.pictures import HeatMap, make_heat_map_cells, make_heat_maps, make_thumbnail
+from naysay.report.pictures import HeatMap, make_heat_map_cells, make_heat_maps
 
 if TYPE_CHECKING:
-    from naysay.metrics import Estimate
-    from naysay.workflows.fit import FitReport, ShownExample
+    from naysay.workflows.fit import FitReport
     from naysay.workflows.sweep import SweepReport
 
 _MOST_CLASSES = 30  # in a heat map; with more classes, the largest entries are listed
 _MOST_ENTRIES = 20
 _MOST_MAPS = 6  # annotators whose matrices are drawn
-_MOST_CELLS = 6  # columns of a table that are shown for one example
 
 
 def render_fit_page(report: "FitReport") -> str:
@@ -28,21 +26,12 @@ def render_fit_page(report: "FitReport") -> str:
         report=report,
         summary=report.summary,
         classes=Q.classes,
-        accuracy=_shares(report.accuracy),
-        per_class=[
-            (name, n_predicted, _shares(estimate))
-            for name, n_predicted, estimate in zip(
-                Q.classes, report.n_predicted, report.precision, strict=True
-            )
-        ],
+        per_class=[*zip(Q.classes, report.n_predicted, report.precision, strict=True)],
         heat_map=make_heat_maps(Q)[0] if is_small else None,
         largest=[] if is_small else _largest_entries(report),
         annotator_maps=_annotator_maps(report) if is_small else [],
         annotator_shares=_annotator_shares(report) if is_small and report.label_shares else None,
         diagnosis=report.diagnosis,
-        unsure=[_shown(each) for each in report.unsure],
-        suspects=[_shown(each) for each in report.suspects or ()],
-        doubtful=[_shown(each) for each in report.doubtful],
         versions=used_versions(),
     )
 
@@ -50,33 +39,6 @@ def render_fit_page(report: "FitReport") -> str:
 def render_sweep_page(report: "SweepReport") -> str:
     """Render the report of `naysay.workflows.sweep.sweep_own` as one page that loads nothing."""
     return render("sweep.html.j2", report=report, versions=used_versions())
-
-
-def _shares(estimate: "Estimate") -> dict[str, Any]:
-    """Convert an estimate for the page; `value` is None where only bounds are known."""
-    low, high = estimate.interval
-    return {
-        "value": None if estimate.value is None else min(max(estimate.value, 0.0), 1.0),
-        "unknown": estimate.unknown,
-        "n_true": estimate.n_true_labels,
-        "low": low,
-        "high": high,
-        "n": estimate.n_answers or estimate.n_labels,
-        "kind": "answers to suggestions" if estimate.n_answers else "complementary labels",
-    }
-
-
-def _shown(example: "ShownExample") -> dict[str, Any]:
-    cells = list(example.cells.items())
-    return {
-        "name": example.name,
-        "picture": None if example.image is None else make_thumbnail(example.image),
-        "cells": cells[:_MOST_CELLS],
-        "n_more": max(0, len(cells) - _MOST_CELLS),
-        "answers": example.answers,
-        "guesses": example.guesses,
-        "error_probability": example.error_probability,
-    }
 
 
 def _largest_entries(report: "FitReport") -> list[tuple[str, str, float]]:

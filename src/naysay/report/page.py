@@ -7,6 +7,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from naysay._base.files import replacing
+from naysay.report.pictures import make_thumbnail
 
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 
@@ -27,7 +28,7 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
     )
     environment.filters |= {"percent": percent, "with_article": with_article}
-    environment.filters["count"] = "{:,}".format  # 1,347
+    environment.filters |= {"count": "{:,}".format, "thumbnail": make_thumbnail}  # count: 1,347
     return environment
 
 

@@ -8,16 +8,8 @@ from naysay._base.errors import InvalidInput
 from naysay.experiments.records import RecordFile, RunRecord
 from naysay.experiments.suites import SUITES
 from naysay.experiments.tables import MARKS, CellResult, SuiteResult, summarise_records
+from naysay.report import pictures
 from naysay.report.page import render
-from naysay.report.pictures import (
-    Chart,
-    Convergence,
-    HeatMap,
-    Point,
-    make_chart,
-    make_convergence,
-    make_heat_maps,
-)
 from naysay.transition import TransitionMatrix
 
 _MOST_CURVES = 8
@@ -55,6 +47,7 @@ def render_report_page(records: Iterable[RunRecord]) -> str:
     known = list(records)
     results = summarise_records(SUITES.values(), known)
     used = {record.spec.hash: record for result in results for record in result.records}
+    records = list(used.values())
     shown = {result.suite.name for result in results}
     return render(
         "report.html.j2",
@@ -64,14 +57,10 @@ def render_report_page(records: Iterable[RunRecord]) -> str:
         suites_not_run=[
             suite for name, suite in SUITES.items() if suite.in_paper and name not in shown
         ],
-        n_runs=len(used),
+        records=records,
         n_foreign=len({record.spec.hash for record in known} - used.keys()),
-        seconds=sum(record.seconds for record in used.values()),
-        devices=_unique(record.device for record in used.values()),
-        commits=_unique(record.git_commit or "unknown" for record in used.values()),
-        versions=_versions(used.values()),
-        first=min((record.time for record in used.values()), default=""),
-        last=max((record.time for record in used.values()), default=""),
+        versions=_versions(records),
+        times=[record.time for record in records],
     )
 
 
@@ -88,18 +77,16 @@ def _make_section(result: SuiteResult) -> dict[str, Any]:
     return {
         "anchor": f"{result.suite.name}-{result.recipe}",
         "result": result,
+        "records": records,
         "curves": _make_curves(result) if kind == "table" else [],
         "convergence": _make_convergence(result) if kind == "curve" else None,
         "matrices": _make_matrices(result) if kind == "matrices" else [],
-        "devices": _unique(record.device for record in records),
-        "networks": _unique(str(record.spec.options.get("network", "MLP")) for record in records),
-        "seconds": sum(record.seconds for record in records),
         # number of runs with an estimate of accuracy without true labels, and its mean error
         "estimated": (len(errors), sum(errors) / len(errors)) if errors else None,
     }
 
 
-def _make_curves(result: SuiteResult) -> list[tuple[CellResult, Chart | None]]:
+def _make_curves(result: SuiteResult) -> list[tuple[CellResult, pictures.Chart | None]]:
     """Draw the curves of the first trials of LM, up to `_MOST_CURVES`."""
     with_history = [
         each
@@ -108,29 +95,29 @@ def _make_curves(result: SuiteResult) -> list[tuple[CellResult, Chart | None]]:
     ][:_MOST_CURVES]
     histories = [each.records[0].history for each in with_history]
     n_epochs = max((int(history[-1]["epoch"]) for history in histories), default=1)
-    charts = (make_chart(history, n_epochs=n_epochs) for history in histories)
+    charts = (pictures.make_chart(history, n_epochs=n_epochs) for history in histories)
     return list(zip(with_history, charts, strict=True))
 
 
-def _make_convergence(result: SuiteResult) -> Convergence | None:
-    points: dict[str, list[Point]] = {column: [] for column in result.suite.columns}
+def _make_convergence(result: SuiteResult) -> pictures.Convergence | None:
+    points: dict[str, list[pictures.Point]] = {column: [] for column in result.suite.columns}
     for each in result.cells:
         if each.mean is not None:
             spec = result.suite.spec_of(each.cell, result.recipe)
             size = spec.n_train or int(each.cell.row.replace(",", ""))
             points[each.cell.column].append(
-                Point(n_examples=size, mean=each.mean, sd=each.sd, n_trials=each.n_trials)
+                pictures.Point(n_examples=size, mean=each.mean, sd=each.sd, n_trials=each.n_trials)
             )
-    return make_convergence(points)
+    return pictures.make_convergence(points)
 
 
-def _make_matrices(result: SuiteResult) -> list[tuple[CellResult, dict[str, HeatMap]]]:
+def _make_matrices(result: SuiteResult) -> list[tuple[CellResult, dict[str, pictures.HeatMap]]]:
     drawn = []
     for each in result.cells:
         matrices = each.records[0].matrices if each.records else {}
         named = {title: matrices[name] for name, title in _MATRICES.items() if name in matrices}
         if named:
-            maps = make_heat_maps(*map(_as_transition, named.values()))
+            maps = pictures.make_heat_maps(*map(_as_transition, named.values()))
             drawn.append((each, dict(zip(named, maps, strict=True))))
     return drawn
 
@@ -156,8 +143,4 @@ def _versions(records: Iterable[RunRecord]) -> dict[str, list[str]]:
     for record in records:
         for name, version in record.versions.items():
             versions.setdefault(name, []).extend([] if version is None else [version])
-    return {name: _unique(listed) for name, listed in versions.items()}
-
-
-def _unique(values: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(values))
+    return {name: list(dict.fromkeys(listed)) for name, listed in versions.items()}

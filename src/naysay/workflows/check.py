@@ -22,17 +22,9 @@ from naysay.datasets.own.recipe import Recipe
 from naysay.metrics import Estimate
 from naysay.metrics.few_labels import class_weights, drawn_within_classes, few_labels_estimate
 from naysay.observations import Observations
-from naysay.quality import (
-    Agreement,
-    Annotators,
-    CollapsedClasses,
-    WrongLabels,
-    find_collapsed_classes,
-)
 from naysay.transition import TransitionMatrix
 from naysay.transition.alignment import Transitions, pool
 from naysay.workflows.annotators import (
-    UNKNOWN_ANNOTATOR,
     annotator_names,
     check_matrices,
     check_mistakes,
@@ -66,14 +58,14 @@ class ModelCheck:
     own: OwnData
     accuracy: Estimate  # from the complementary labels; unknown if they refute the matrix
     accuracy_from_true_labels: Estimate | None  # None without a random sample of true labels
-    agreement: Agreement
+    agreement: quality.Agreement
     matrix_fits: bool  # False if the answers contradict Q; the first of `notes` explains how
-    collapsed: CollapsedClasses | None  # None if Q is singular, or does not fit the answers
-    wrong_labels: WrongLabels | None
+    collapsed: quality.CollapsedClasses | None  # None if Q is singular, or does not fit the answers
+    wrong_labels: quality.WrongLabels | None
     """Ranking of all answers, as indices of ``own.label``; None if Q has a zero diagonal. It may be
     that only the order is known, ``wrong_labels.unknown``."""
     predicted: NDArray[np.int64]  # class of each example, by the model
-    annotators: Annotators | None
+    annotators: quality.Annotators | None
     off_their_matrix: Mapping[str, float]
     """Distance of the answers of each annotator from the matrix of that annotator, 0 to 1."""
     notes: tuple[str, ...]  # explanations of results that are missing or less reliable
@@ -90,34 +82,28 @@ class ModelCheck:
         """
         own, ranked, known = self.own, self.wrong_labels, self._known_wrong
         answers = np.zeros(0, dtype=np.int64) if ranked is None else ranked.probably_wrong
-        who = annotator_names(own, answers).tolist()
-        nothing = [None] * len(answers)
-        classes = np.array(own.classes, dtype=object)
-        columns = {
-            "row": pa.array(own.answer_row[answers] + 1),
-            "example": [own.name_of(example) for example in own.example[answers].tolist()],
-            "not": classes[own.label[answers]].tolist(),
-            "accepted": nothing,
-            "annotator": [None if name == UNKNOWN_ANNOTATOR else name for name in who],
-            "probability": [None] * len(answers)
-            if known is None
-            else known.probabilities[: len(answers)],
-            "prediction": classes[self.predicted[own.example[answers]]].tolist(),
-        }
-        if own.accepted is None:
-            del columns["accepted"]
-        else:
-            said = own.accepted[answers].tolist()
-            columns["accepted"] = [{YES: "yes", NO: "no"}.get(each) for each in said]
-            columns = {"suggested" if name == "not" else name: columns[name] for name in columns}
-        named = ("example", "not", "suggested", "accepted", "annotator", "prediction")
-        types = {name: pa.string() for name in named} | {"probability": pa.float64()}
+        classes, text = np.array(own.classes, dtype=object), pa.string()
+        labels = pa.array(classes[own.label[answers]], text)
+        about = {"not": labels}
+        if own.accepted is not None:
+            said = [{YES: "yes", NO: "no"}.get(each) for each in own.accepted[answers].tolist()]
+            about = {"suggested": labels, "accepted": pa.array(said, text)}
+        names = [own.name_of(example) for example in own.example[answers].tolist()]
+        who = [name or None for name in annotator_names(own, answers).tolist()]
+        probs = [None] * len(answers) if known is None else known.probabilities[: len(answers)]
         return pa.table(
-            {name: pa.array(values, types.get(name)) for name, values in columns.items()}
+            {
+                "row": pa.array(own.answer_row[answers] + 1),
+                "example": pa.array(names, text),
+                **about,
+                "annotator": pa.array(who, text),
+                "probability": pa.array(probs, pa.float64()),
+                "prediction": pa.array(classes[self.predicted[own.example[answers]]], text),
+            }
         )
 
     @property
-    def _known_wrong(self) -> WrongLabels | None:
+    def _known_wrong(self) -> quality.WrongLabels | None:
         """The ranking if its probabilities can be stated."""
         return self.wrong_labels if self.wrong_labels and not self.wrong_labels.unknown else None
 
@@ -299,7 +285,7 @@ def check_model(
     try:
         if len(labels):
             answered = probs if len(examples) == len(probs) else take(probs, examples)
-            collapsed = find_collapsed_classes(answered, labels, Q, Q_samples=Q_samples)
+            collapsed = quality.find_collapsed_classes(answered, labels, Q, Q_samples=Q_samples)
     except InvalidTransitionMatrix as problem:
         notes.append(str(problem))
     if wrong_matrix is None and collapsed and collapsed.findings[0].kind == "matrix":

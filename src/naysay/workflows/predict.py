@@ -93,16 +93,14 @@ def predict_file(
         if example_id is not None:
             raise InvalidInput("id must be left out for a folder: its images are named by path.")
         batches = _read_folder(Path(data), recipe, damaged, n_rows)
-    elif kind == "parquet":
-        batches = chain.from_iterable(
-            _read_rows(each, recipe, images, example_id, damaged, n_rows, delimiter, decimal)
-            for each in find_parts(Path(data))
-            if _count_rows(each)
-        )
     elif kind == "arrays":
         batches = _read_arrays(Path(data), recipe, example_id, n_rows)
     else:
-        batches = _read_rows(data, recipe, images, example_id, damaged, n_rows, delimiter, decimal)
+        tables = filter(_count_rows, find_parts(Path(data))) if kind == "parquet" else [data]
+        batches = chain.from_iterable(
+            _read_rows(each, recipe, images, example_id, damaged, n_rows, delimiter, decimal)
+            for each in tables
+        )
     classes = pa.array(model.classes_.astype(str))
 
     def predict(columns: dict[str, Any], X: Any, is_missing: Any) -> pa.Table:
@@ -269,12 +267,8 @@ def predict_folder(
     target.mkdir(parents=True, exist_ok=True)
     with replacing(note) as part:
         part.write_text(text, "utf-8")
-    work = partial(
-        _predict_part,
-        load=partial(_load, str(Path(model).absolute()), version),
-        out=target,
-        options=options,
-    )
+    given = {"model": str(Path(model).absolute()), "version": version, "options": options}
+    work = partial(_predict_part, out=target, **given)
     counts: Counter[str] = Counter()
     parts = find_parts(source)
     on_progress(0, len(parts))
@@ -303,11 +297,7 @@ def check_output_folder(folder: str | Path, out: str | Path) -> None:
 
 
 def _predict_part(
-    path: Path,
-    *,
-    load: Callable[[], ComplementaryClassifier],
-    out: Path,
-    options: dict[str, Any],
+    path: Path, *, model: str, version: str, out: Path, options: dict[str, Any]
 ) -> Counter[str]:
     target, n_rows = out / path.name, _count_rows(path)
     if not n_rows:
@@ -316,7 +306,7 @@ def _predict_part(
     if is_done and _count_rows(target) == n_rows:  # by an earlier call
         with target.open("rb") as file:
             return _count(pq.read_table(file, columns=["prediction"]))
-    return write_tables(predict_file(load(), path, **options), target)
+    return write_tables(predict_file(_load(model, version), path, **options), target)
 
 
 @lru_cache(maxsize=1)
