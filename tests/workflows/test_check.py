@@ -210,9 +210,13 @@ def test_a_matrix_that_cannot_be_right_is_named_first_and_nothing_rests_on_it(
         assert found["agreement"]["refuted"]
         assert found["accuracy"]["value"] is None
         assert "The labels refute the transition matrix" in found["notes"][0]
+        assert found["n_wrong_expected"] is None
+        assert found["n_wrong_unknown"] == "the labels refute the transition matrix"
+        assert all(each["probability"] is None for each in found["doubtful"])
         printed = run("check", model, path, *options).output
         assert printed.splitlines()[0] == f"warning: {found['notes'][0]}"
-        assert printed.count("refute") == 1
+        assert "labels are wrong is unknown: the labels refute the transition matrix." in printed
+        assert "with probability" not in printed
         assert printed.splitlines()[1] == "Accuracy: unknown"
         assert "swapped" not in printed
         assert "misnamed" not in printed

@@ -259,6 +259,9 @@ def test_the_command_shows_no_figure_that_rests_on_a_refuted_matrix(tmp_path):
     figures = json.loads(CliRunner().invoke(app, [*map(str, command), "--json"]).stdout)
     assert figures["agreement"]["refuted"]
     assert figures["accuracy"]["value"] is None
+    assert figures["suspects_unknown"] == "the labels refute the transition matrix"
+    assert figures["doubtful"] == {}
+    assert "with a probability of" not in printed
     assert "Estimated accuracy: unknown, because the labels refute" in printed
     assert "each class is correct is unknown: the labels refute the transition matrix." in printed
     assert "interval 0" not in printed

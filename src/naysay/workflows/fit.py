@@ -413,6 +413,7 @@ def fit_own(
         held_out=is_held_out,
         mistakes=max(mistakes, clf.mistakes),
         rate=clf.mistake_rate_,
+        matrix_fits=evaluation.matrix_fits,
     )
     rate = None if estimate is None else estimate.mistakes
     if own.accepted is not None:
