@@ -119,6 +119,13 @@ def test_the_interval_does_not_shrink_to_a_point_where_nothing_contradicts():
     assert found.interval[0] == pytest.approx(1 - 9 * 1.96**2 / (50 + 1.96**2), abs=1e-3)
 
 
+@pytest.mark.parametrize("n_classes", [3, 4, 10])
+def test_rounding_does_not_exclude_an_accuracy_of_one(n_classes):
+    true, Q = np.arange(300) % n_classes, TransitionMatrix.uniform(n_classes)
+    found = metrics.accuracy_without_labels(true, Q.sample(true, seed=1), Q)
+    assert found.interval[1] == 1
+
+
 def test_a_matrix_that_is_not_that_of_the_labels_is_pointed_out():
     rng = np.random.default_rng(0)
     Q = with_mistakes(TransitionMatrix.uniform(3), 0.3)
