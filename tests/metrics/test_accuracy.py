@@ -370,6 +370,22 @@ def test_input_that_does_not_fit_is_refused(predictions, labels, options, error,
         metrics.accuracy_without_labels(predictions, labels, Q, **options)
 
 
+def test_a_few_singular_samples_of_Q_change_little():
+    """A sample of an estimate from few anchors became singular when a model file rounded it."""
+    Q = TransitionMatrix.without_zeros(3, (0.8, 0.2), seed=0)
+    samples = np.broadcast_to(np.asarray(Q), (40, 3, 3)).copy()
+    samples[:, 0] = 0.9 * samples[:, 0] + 0.1 * samples[:, 1]
+    true = np.arange(600) % 3
+    labels = Q.sample(true, seed=1)
+    without = metrics.accuracy_without_labels(true, labels, Q, Q_samples=samples)
+    samples[3] = [[0, 0, 1], [0, 0, 1], [0.98, 0.02, 0]]
+    found = metrics.accuracy_without_labels(true, labels, Q, Q_samples=samples)
+    assert found.interval == pytest.approx(without.interval, abs=0.02)
+    samples[:30] = [[0, 0, 1], [0, 0, 1], [0.98, 0.02, 0]]
+    found = metrics.accuracy_without_labels(true, labels, Q, Q_samples=samples)
+    assert found.interval[1] - found.interval[0] > 0.9
+
+
 def test_labels_that_cannot_occur_and_samples_of_a_singular_matrix_are_refused():
     Q = TransitionMatrix(SINGULAR["unused"])
     with pytest.raises(InvalidLabels, match=r"contains class 3.*drop the 1 rows"):
