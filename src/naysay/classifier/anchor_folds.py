@@ -1,7 +1,7 @@
 """Anchors as a classifier uses them: examples of known class, their folds, and their labels."""
 
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,8 @@ class Anchors(NamedTuple):
         every, seen = np.arange(len(self.y)), dict[bytes, int]()
         if not self.X.size:
             return every
-        rows = np.ascontiguousarray(self.X.reshape(len(self.X), -1) + 0)  # -0.0 is 0.0
+        rows: NDArray[Any] = self.X.reshape(len(self.X), -1)
+        rows = np.ascontiguousarray(rows + 0)  # -0.0 is 0.0
         digests = (blake2b(row, digest_size=16).digest() for row in rows)
         first = np.array([seen.setdefault(each, i) for i, each in enumerate(digests)], np.int64)
         return first if (self.y == self.y[first]).all() else every

@@ -249,7 +249,7 @@ def accuracy_at_anchors(
             )
     return few_labels_estimate(
         correct[one],
-        np.bincount(group, weights),
+        np.bincount(group, weights=weights).astype(np.float64, copy=False),
         strata[one],
         at_anchors.max(axis=1)[one],
         probs.max(axis=1),
