@@ -155,7 +155,8 @@ def test_an_answer_is_named_by_its_own_row_and_by_its_example(model, tmp_path):
     clf = ComplementaryClassifier.load(model)
     found = check_file(clf, path, label="not", example_id="id", annotator="who")
     issue = next(each for each in found.issues.to_pylist() if each["example"] == "0")
-    assert issue.pop("probability") > 0.5
+    assert not found.matrix_fits  # so many are wrong that only the order is known
+    assert issue.pop("probability") is None
     about = {"not": "cat", "annotator": None, "prediction": "cat"}
     assert issue == {"row": 351, "example": "0", **about}
     assert "(data row 3" in str(found)
