@@ -275,6 +275,35 @@ def test_a_random_sample_of_all_examples_is_not_weighted_by_classes():
     assert np.ptp(clf.accuracy_.interval) <= np.ptp(alone.interval) < 0.25
 
 
+@pytest.mark.filterwarnings("ignore:Q was estimated")
+@pytest.mark.parametrize("learner", ["linear", "network"])
+def test_equal_anchors_are_one_example(learner):
+    """Examples in four rows with their class: 98 to 100 % was stated where 48 % was true."""
+    rng = np.random.default_rng(3)
+    true = np.tile(np.repeat(np.arange(4), 10), 4)
+    points = np.tile(rng.normal(size=(40, 8)), (4, 1)).astype(np.float32)  # say nothing about it
+    labels = TransitionMatrix.uniform(4).sample(true, seed=rng)
+    clf = ComplementaryClassifier(learner=learner, transition="estimate", epochs=40, random_state=0)
+    clf.fit(points, labels, true_labels=true)
+    assert clf.accuracy_.n_true_labels == 40
+    assert clf.accuracy_.interval[0] < 0.4
+    assert np.ptp(clf.accuracy_.interval) > 0.2
+
+
+def test_anchors_with_equal_features_are_one_example_unless_their_classes_differ():
+    features = np.array([[0.0], [1], [-0.0], [2], [1], [3]])
+    anchors = Anchors(features, np.array([0, 1, 0, 0, 1, 1]), np.arange(6), True)
+    assert anchors.first.tolist() == [0, 1, 0, 3, 1, 5]
+    fold = anchors.folds(2, np.random.default_rng(0))
+    assert fold.tolist() == fold[anchors.first].tolist()
+    assert sorted(fold[[0, 3]]) == sorted(fold[[1, 5]]) == [0, 1]
+    for differing in (
+        anchors._replace(y=np.array([0, 1, 1, 0, 1, 1])),
+        anchors._replace(X=np.zeros((6, 0))),
+    ):
+        assert differing.first.tolist() == list(range(6))
+
+
 @pytest.mark.parametrize("missing", [np.nan, None, "masked"])
 def test_missing_true_labels_may_be_written_in_several_ways(missing):
     known = np.ma.masked_less(KNOWN, 0)

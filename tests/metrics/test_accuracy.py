@@ -119,6 +119,13 @@ def test_the_interval_does_not_shrink_to_a_point_where_nothing_contradicts():
     assert found.interval[0] == pytest.approx(1 - 9 * 1.96**2 / (50 + 1.96**2), abs=1e-3)
 
 
+@pytest.mark.parametrize("n_classes", [3, 4, 10])
+def test_rounding_does_not_exclude_an_accuracy_of_one(n_classes):
+    true, Q = np.arange(300) % n_classes, TransitionMatrix.uniform(n_classes)
+    found = metrics.accuracy_without_labels(true, Q.sample(true, seed=1), Q)
+    assert found.interval[1] == 1
+
+
 def test_a_matrix_that_is_not_that_of_the_labels_is_pointed_out():
     rng = np.random.default_rng(0)
     Q = with_mistakes(TransitionMatrix.uniform(3), 0.3)
@@ -361,6 +368,22 @@ def test_input_that_does_not_fit_is_refused(predictions, labels, options, error,
     Q = TransitionMatrix.uniform(3)
     with pytest.raises(error, match=message):
         metrics.accuracy_without_labels(predictions, labels, Q, **options)
+
+
+def test_a_few_singular_samples_of_Q_change_little():
+    """A sample of an estimate from few anchors became singular when a model file rounded it."""
+    Q = TransitionMatrix.without_zeros(3, (0.8, 0.2), seed=0)
+    samples = np.broadcast_to(np.asarray(Q), (40, 3, 3)).copy()
+    samples[:, 0] = 0.9 * samples[:, 0] + 0.1 * samples[:, 1]
+    true = np.arange(600) % 3
+    labels = Q.sample(true, seed=1)
+    without = metrics.accuracy_without_labels(true, labels, Q, Q_samples=samples)
+    samples[3] = [[0, 0, 1], [0, 0, 1], [0.98, 0.02, 0]]
+    found = metrics.accuracy_without_labels(true, labels, Q, Q_samples=samples)
+    assert found.interval == pytest.approx(without.interval, abs=0.02)
+    samples[:30] = [[0, 0, 1], [0, 0, 1], [0.98, 0.02, 0]]
+    found = metrics.accuracy_without_labels(true, labels, Q, Q_samples=samples)
+    assert found.interval[1] - found.interval[0] > 0.9
 
 
 def test_labels_that_cannot_occur_and_samples_of_a_singular_matrix_are_refused():

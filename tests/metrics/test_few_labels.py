@@ -84,6 +84,13 @@ def test_a_sample_without_mistakes_is_no_proof():
     assert "from 20 true labels" in str(found)
 
 
+@pytest.mark.parametrize("n", [*range(2, 40), 200])
+def test_rounding_does_not_exclude_an_accuracy_of_one(n):
+    found = accuracy_with_few_labels(np.zeros(n, int), np.zeros(n, int))
+    assert found.interval[1] == 1
+    assert type(found.interval[0]) is type(found.interval[1]) is float
+
+
 def test_classes_count_by_their_share():
     true, predicted = ["a"] * 10 + ["b"] * 10, ["a"] * 20
     found = accuracy_with_few_labels(true, predicted, class_shares={"a": 0.9, "b": 0.1})

@@ -127,6 +127,10 @@ def test_a_matrix_that_the_labels_refute_gives_no_figure():
     assert "confidence" not in page.text("body")
     assert page.all("svg", **{"class": "range"}) == []
     assert page.text("main").count("unknown") > 2 * len(report.precision)
+    assert "wrong is unknown: the labels refute the transition matrix." in page.text("main")
+    none = Page(render_fit_page(replace(report, suspects=()))).text("main")
+    assert "How many labels are wrong is unknown: the labels refute" in none
+    assert "probability of a mistake" not in none
 
 
 def test_images_are_shown_as_thumbnails_inside_the_page(tmp_path):

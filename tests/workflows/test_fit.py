@@ -259,10 +259,25 @@ def test_the_command_shows_no_figure_that_rests_on_a_refuted_matrix(tmp_path):
     figures = json.loads(CliRunner().invoke(app, [*map(str, command), "--json"]).stdout)
     assert figures["agreement"]["refuted"]
     assert figures["accuracy"]["value"] is None
+    assert figures["suspects_unknown"] == "the labels refute the transition matrix"
+    assert figures["doubtful"] == {}
+    assert "with a probability of" not in printed
     assert "Estimated accuracy: unknown, because the labels refute" in printed
     assert "each class is correct is unknown: the labels refute the transition matrix." in printed
     assert "interval 0" not in printed
     assert printed.count(f"warning: {figures['warnings'][0]}") == 1
+
+
+def test_rows_that_repeat_examples_are_warned_of_unless_these_have_ids():
+    frame = pd.concat([make_frame(60)[0]] * 2, ignore_index=True).drop(columns="is")
+    own = read_own(frame, label="not")
+    _, report = fit_own(own, learner="linear", epochs=2)
+    (warning,) = [each for each in report.fit_warnings if "--id" in each]
+    assert warning.startswith("60 of 120 examples have the same features as an earlier one")
+    frame["id"] = np.arange(120) % 60
+    own = read_own(frame, label="not", example_id="id")
+    _, report = fit_own(own, learner="linear", epochs=2)
+    assert not any("--id" in each for each in report.fit_warnings)
 
 
 def test_too_few_examples_are_refused():

@@ -1,6 +1,7 @@
 """Anchors as a classifier uses them: examples of known class, their folds, and their labels."""
 
-from typing import NamedTuple
+from hashlib import blake2b
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,18 +22,36 @@ class Anchors(NamedTuple):
         """Select some of the anchors."""
         return Anchors(self.X[chosen], self.y[chosen], self.row[chosen], self.are_random)
 
+    @property
+    def first(self) -> NDArray[np.int64]:
+        """For each anchor, the number of the first that is the same example: it has equal features.
+
+        A table with a row for each answer, whose column of ids was not named, repeats its examples.
+        Where equal anchors have different classes they are different examples, as in a table of few
+        categories, and so are anchors without features.
+        """
+        every, seen = np.arange(len(self.y)), dict[bytes, int]()
+        if not self.X.size:
+            return every
+        rows: NDArray[Any] = self.X.reshape(len(self.X), -1)
+        rows = np.ascontiguousarray(rows + 0)  # -0.0 is 0.0
+        digests = (blake2b(row, digest_size=16).digest() for row in rows)
+        first = np.array([seen.setdefault(each, i) for i, each in enumerate(digests)], np.int64)
+        return first if (self.y == self.y[first]).all() else every
+
     def folds(self, n_folds: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Distribute the anchors of each class over folds.
+        """Distribute the anchors of each class over folds, equal ones together.
 
         The fold is -1, never held out, for anchors that are not a random sample, and for the only
         anchor of a class.
         """
-        fold = np.full(len(self.y), -1)
+        fold, first = np.full(len(self.y), -1), self.first
+        is_first = first == np.arange(len(first))
         for label in np.unique(self.y) if self.are_random else ():
-            members = rng.permutation(np.flatnonzero(self.y == label))
+            members = rng.permutation(np.flatnonzero(is_first & (self.y == label)))
             if len(members) > 1:
                 fold[members] = (np.arange(len(members)) + rng.integers(n_folds)) % n_folds
-        return fold
+        return fold[first]
 
     def count_pairs(self, answers: Observations, n_classes: int) -> NDArray[np.int64]:
         """Count how often each label (column) was given to anchors of each class (row)."""

@@ -200,9 +200,11 @@ def accuracy_at_anchors(
     if probs is None or at_anchors is None:
         return None
     usable = ~np.isnan(at_anchors[:, 0])
-    if usable.sum() < _FEWEST_RANDOM_ANCHORS:
-        return None
     at_anchors, true = at_anchors[usable], anchors.y[usable]
+    # An example that is there several times counts once, with the sum of the weights.
+    _, one, group = np.unique(anchors.first[usable], return_index=True, return_inverse=True)
+    if len(one) < _FEWEST_RANDOM_ANCHORS:
+        return None
     predicted_at_anchors = at_anchors.argmax(axis=1)
     correct = (predicted_at_anchors == true).astype(np.float64)
     # The shares of classes, by the labels and by the predictions. Models that predict a class too
@@ -246,10 +248,10 @@ def accuracy_at_anchors(
                 predicted[place[example]], probs[before[example]], likelihoods
             )
     return few_labels_estimate(
-        correct,
-        weights,
-        strata,
-        at_anchors.max(axis=1),
+        correct[one],
+        np.bincount(group, weights=weights).astype(np.float64, copy=False),
+        strata[one],
+        at_anchors.max(axis=1)[one],
         probs.max(axis=1),
         shift=shift,
         shift_error=shift_error,

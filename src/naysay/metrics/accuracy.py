@@ -213,6 +213,12 @@ def describe_outside(found: Estimate) -> str:
     )
 
 
+def within_bounds(low: Any, high: Any) -> tuple[float, float]:
+    """Clip an interval to 0..1. Rounding, which would exclude an accuracy of 1, is undone."""
+    lower, upper = (float(np.clip(end, 0, 1)) for end in (low, high))
+    return 0.0 if lower < _ROUNDING else lower, 1.0 if upper > 1 - _ROUNDING else upper
+
+
 def wilson(mean: float, c: float) -> tuple[float, float]:
     """Compute the middle of Wilson's interval of a share, and half its width; c is z² / n."""
     half = np.sqrt(c * mean * (1 - mean) + c**2 / 4) / (1 + c)
@@ -398,7 +404,7 @@ class Sample:
         return Estimate(
             value=None if value is None else float(value),
             standard_error=None if standard_error is None else float(standard_error),
-            interval=(float(np.clip(low, 0, 1)), float(np.clip(high, 0, 1))),
+            interval=within_bounds(low, high),
             confidence=self.confidence,
             n_labels=n,
             unknown=_OUTSIDE if is_outside else None,

@@ -9,7 +9,7 @@ from scipy.special import chdtrc, softmax, stdtrit, xlogy
 
 from naysay._base.checks import check_number
 from naysay._base.errors import InvalidInput, InvalidLabels
-from naysay.metrics.accuracy import Estimate, wilson
+from naysay.metrics.accuracy import Estimate, wilson, within_bounds
 
 _TEMPERATURES = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0)
 _SHARES = np.linspace(0.05, 1, 20)
@@ -204,7 +204,7 @@ def few_labels_estimate(
     return Estimate(
         value=center,
         standard_error=float(np.sqrt(variance + weights_error**2)),
-        interval=(max(middle - half, 0.0), min(middle + half, 1.0)),
+        interval=within_bounds(middle - half, middle + half),
         confidence=confidence,
         n_labels=0,
         n_true_labels=m,

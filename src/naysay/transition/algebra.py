@@ -16,6 +16,7 @@ from naysay._base.mapped import parts_of
 from naysay.transition.matrix import TransitionMatrix
 
 Floats = NDArray[np.float64]
+_NEARLY = 1e-9  # step from a singular sample of Q to one that is nearly singular
 
 
 def check_comp_labels(
@@ -80,12 +81,21 @@ def check_samples(Q_samples: Any, n_classes: int) -> Floats:
 
 
 def invert_samples(Q_samples: Any, n_classes: int) -> Floats:
-    """Check samples of Q and invert each, shape (n_samples, n_classes, n_classes)."""
+    """Check samples of Q and invert each, shape (n_samples, n_classes, n_classes).
+
+    Samples of an estimate from few anchors may be nearly singular, and exactly so once they are
+    rounded in a model file. These are moved slightly towards the identity: inverses are as large.
+    """
     samples = check_samples(Q_samples, n_classes)
     try:
         return np.linalg.inv(samples).astype(np.float64, copy=False)
     except np.linalg.LinAlgError:
+        is_singular = np.linalg.matrix_rank(samples) < n_classes
+    if is_singular.all():
         raise InvalidTransitionMatrix(
-            f"Q_samples must be invertible matrices, shape (n, {n_classes}, {n_classes}). One is "
+            f"Q_samples must be invertible matrices, shape (n, {n_classes}, {n_classes}). All are "
             "singular: draw them from a smoother distribution."
-        ) from None
+        )
+    moved = samples + _NEARLY * (np.eye(n_classes) - samples)
+    samples = np.where(is_singular[:, None, None], moved, samples)
+    return np.linalg.inv(samples).astype(np.float64, copy=False)

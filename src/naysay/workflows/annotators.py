@@ -27,6 +27,7 @@ AnchorPair = tuple[NDArray[Any], NDArray[np.int64]]  # inputs, and true classes 
 FEWEST_EXAMPLES = 10  # with a label, to train on
 _ROUNDING = 1e-5  # of sums of float32 probabilities
 UNKNOWN_ANNOTATOR = ""  # the name for answers whose annotator is not in the data
+REFUTED = "the labels refute the transition matrix"
 
 
 def annotator_names(own: OwnData, answers: Any = slice(None)) -> NDArray[np.str_]:
@@ -177,13 +178,14 @@ def find_wrong_answers(
     held_out: NDArray[np.bool_] | None = None,
     mistakes: float = 0.0,
     rate: MistakeRate | None = None,
+    matrix_fits: bool = True,
 ) -> WrongLabels | None:
     """Rank all answers by the probability that they are wrong; None if it is unknown.
 
     `matrices` has the matrix of each annotator who answered, `held_out` marks the examples that
     the model was not trained on, if not all, and `mistakes` is the rate of mistaken answers to
-    suggestions. `rate` is that of mistaken labels, if it was estimated. Choices out of some classes
-    are left out.
+    suggestions. `rate` is that of mistaken labels, if it was estimated. Where the labels refute the
+    matrix (not `matrix_fits`), only the order is known. Choices out of some classes are left out.
     """
     is_label, is_yes_no = own.is_label, own.is_yes_no
     ranked: Any = find_rows(is_label, len(is_label), lambda part: is_label[part] | is_yes_no[part])
@@ -225,7 +227,7 @@ def find_wrong_answers(
         accepted=None if own.accepted is None else take(own.accepted, ranked),
         mistakes=mistakes,
     )
-    found = replace(found, unknown=explain_rough(rate))
+    found = replace(found, unknown=explain_rough(rate) if matrix_fits else REFUTED)
     if isinstance(ranked, slice):
         return found
     return replace(found, indices=ranked[found.indices])

@@ -302,6 +302,7 @@ def check_model(
         matrices,
         mistakes=max(mistakes, model.mistakes, _LEAST_MISTAKES),
         rate=model.mistake_rate_ if transition is None else None,
+        matrix_fits=wrong_matrix is None,
     )
     if wrong_labels is None:
         notes.append(

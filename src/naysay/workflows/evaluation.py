@@ -22,6 +22,7 @@ from naysay.metrics.suggestions import correctness_bounds, estimate_from_bounds
 from naysay.quality import Agreement, check_matrix
 from naysay.quality.collapsed import WHAT_TO_DO
 from naysay.transition import TransitionMatrix
+from naysay.workflows.annotators import REFUTED
 
 _UNLIKELY = 2.33  # standard errors: 1 in 100 estimates for a perfect model is farther above 100 %
 _WIDE = "the interval spans more than half of 0 to 100 %"
@@ -147,7 +148,7 @@ def evaluate(
         )
     return Evaluation(
         unknown(accuracy, reason),
-        tuple(unknown(each, "the labels refute the transition matrix") for each in precision),
+        tuple(unknown(each, REFUTED) for each in precision),
         agreement,
         describe_refutation(reason),
     )

@@ -65,6 +65,7 @@ _FIRST_A_MATRIX = (
     "these labels, and all figures depend on it."
 )
 _N_SHOWN = 12  # examples of each kind
+_MANY_EQUAL = 0.1  # share of the examples that have the features of an earlier one
 _DOUBTFUL, _N_DOUBTFUL = 0.1, 3  # labels that are listed where none is probably wrong
 
 
@@ -402,6 +403,13 @@ def fit_own(
         advice = give_log_advice(summary, accuracy)
     if origin == "estimate" and Q_samples is None:
         warnings.append("Q is an estimate, but the intervals of the accuracy treat it as exact")
+    if own.ids is None and summary.n_duplicates > _MANY_EQUAL * own.n_examples:
+        warnings.append(
+            f"{summary.n_duplicates:,} of {own.n_examples:,} examples have the same features as an "
+            "earlier one. If several rows are about one example, name the column that identifies "
+            "it: example_id (--id). The accuracy may otherwise be overstated, because the model "
+            "has learned from other labels of the examples that it is evaluated on"
+        )
     warnings += _describe_matrices(own, clf, transition)
     warnings += find_problems(diagnosis, anchor_labels, predicted, origin)
     if clf.mistakes and find_method(method).takes_evidence:  # as in training
@@ -413,6 +421,7 @@ def fit_own(
         held_out=is_held_out,
         mistakes=max(mistakes, clf.mistakes),
         rate=clf.mistake_rate_,
+        matrix_fits=evaluation.matrix_fits,
     )
     rate = None if estimate is None else estimate.mistakes
     if own.accepted is not None:
