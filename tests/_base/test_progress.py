@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from naysay._base.progress import ProgressBar, epoch_bar, job_bar, run_bar, waiting
+from naysay._base.progress import ProgressBar, epoch_bar, job_bar, waiting
 
 
 class Terminal(io.StringIO):
@@ -74,11 +74,10 @@ def test_nothing_is_shown_where_nobody_looks(monkeypatch):
 
 def test_several_runs_are_named_as_they_start(monkeypatch):
     terminal = make_terminal(monkeypatch)
-    with run_bar("runs", 3) as start:
-        start("the first")
-        start("the second")
-    assert "the second" in shown(terminal)
-    assert "1/3" in shown(terminal)
+    with job_bar("naysay demo", "methods") as start:
+        start(0, 3, title="the first")
+        start(1, 3, title="the second")
+    assert re.search(r"the second .* 1/3 methods", shown(terminal))
 
 
 def test_jobs_are_counted_when_they_are_done(monkeypatch):

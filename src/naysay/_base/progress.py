@@ -1,6 +1,5 @@
 """Progress bars for tasks that take seconds, shown only if standard error is a terminal."""
 
-import itertools
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext
 from typing import Self
@@ -59,15 +58,6 @@ def epoch_bar(
             bar.update(task, completed=int(record["epoch"]), facts=", ".join(facts))
 
         yield show
-
-
-@contextmanager
-def run_bar(description: str, n_runs: int) -> Generator[Callable[[str], None]]:
-    """Show the progress of several runs; yield a callback that takes the title of each run."""
-    with _make_progress() as bar:
-        task = bar.add_task(description, total=n_runs)
-        numbers = itertools.count()
-        yield lambda title: bar.update(task, description=title, completed=next(numbers))
 
 
 @contextmanager

@@ -52,17 +52,15 @@ def redirect_moved_modules() -> None:
         sys.meta_path.append(_Redirection())
 
 
-def used_versions(
-    packages: Sequence[str] = ("numpy", "scipy", "scikit-learn", "torch"),
-) -> dict[str, str | None]:
-    """Look up the versions of naysay, Python and packages, which are None if not installed."""
+def used_versions() -> dict[str, str | None]:
+    """Look up the versions of naysay, Python and libraries, which are None if not installed."""
     import platform  # here, because every import of naysay loads this module
     from importlib import metadata
 
     from naysay import __version__
 
     versions: dict[str, str | None] = {"naysay": __version__, "python": platform.python_version()}
-    for package in packages:
+    for package in ("numpy", "scipy", "scikit-learn", "torch"):
         try:
             versions[package] = metadata.version(package)
         except metadata.PackageNotFoundError:

@@ -11,7 +11,7 @@ from naysay._base.checks import check_class_prior, check_seed, shorten
 from naysay.estimation import class_prior
 from naysay.quality.goodness_of_fit import MAX_CLASSES, format_p_value, p_value_of_mixtures
 from naysay.transition import TransitionMatrix
-from naysay.transition.algebra import check_comp_labels
+from naysay.transition.algebra import Floats, check_comp_labels
 from naysay.transition.diagnosis import Diagnosis
 
 __all__ = ["LabelCheck", "NearPair", "check_labels", "nearest_rows"]
@@ -80,7 +80,7 @@ class LabelCheck:
 
     classes: tuple[str, ...]
     n_labels: int
-    class_shares: NDArray[np.float64]
+    class_shares: Floats
     shares_given: bool
     never_named: tuple[str, ...]
     chi_square: float
@@ -166,13 +166,10 @@ def check_labels(
     shares = class_prior(labels, Q) if prior is None else check_class_prior(prior, Q.n_classes)
     expected = labels.size * shares @ values
     distance = _chi_square(counts, expected)
-    p_value = None
-    if prior is not None:
-        n_possible = int((expected > 0).sum())
-        p_value = float(chdtrc(n_possible - 1, distance)) if n_possible > 1 else 1.0
-        p_value = 0.0 if np.isinf(distance) else p_value
-    else:
+    if prior is None:
         p_value = p_value_of_mixtures(counts[None], values, check_seed(seed))
+    else:
+        p_value = float(chdtrc(max(np.count_nonzero(expected) - 1, 1), distance))
     with np.errstate(divide="ignore", invalid="ignore"):
         off = np.nan_to_num(np.abs(counts - expected) / np.sqrt(expected))
     return LabelCheck(
@@ -187,7 +184,7 @@ def check_labels(
     )
 
 
-def _chi_square(counts: NDArray[np.int64], expected: NDArray[np.float64]) -> float:
+def _chi_square(counts: NDArray[np.int64], expected: Floats) -> float:
     likely = expected > 1e-12 * counts.sum()
     if counts[~likely].any():
         return float("inf")
