@@ -49,8 +49,8 @@ def page(tmp_path, monkeypatch):
 
     def make(setting, *, seed, on_run):
         result = make_result(setting=setting, seed=seed)
-        for run in result.runs:
-            on_run(run.title)
+        for number, run in enumerate(result.runs):
+            on_run(number, len(result.runs), title=run.title)
         return result
 
     monkeypatch.setattr(demo, "run_demo", make)

@@ -187,22 +187,6 @@ def recall_without_labels(
     return tuple(sample.recall(sample.inverse[:, k], k) for k in range(len(sample.Q)))
 
 
-def errors_outside(found: Estimate, shares: Floats, Q: Floats) -> float:
-    """Compute by how many standard errors an accuracy lies outside 0..100 %, 0 if inside.
-
-    The standard error is at least that of a perfect model with these shares of predictions. The
-    standard error of the sample is too small, even 0, if no label contradicts a prediction.
-    """
-    if found.value is None or found.standard_error is None:
-        return 0.0
-    beyond = abs(found.value - 0.5) - 0.5 - _ROUNDING
-    if beyond <= 0:
-        return 0.0
-    variances = (Q * np.linalg.inv(Q).T ** 2).sum(axis=1) - 1
-    if_perfect = np.sqrt(max(shares @ variances, 0.0) / found.n_labels)
-    return beyond / max(found.standard_error, float(if_perfect), _ROUNDING)
-
-
 def describe_outside(found: Estimate) -> str:
     """Write the start of a sentence about an accuracy outside 0..100 %, up to "which chance"."""
     assert found.value is not None
@@ -270,10 +254,19 @@ class Sample:
                 self.counts = flat.reshape(n_classes, n_classes)
 
     def accuracy(self) -> tuple[Estimate, float]:
-        """Estimate the accuracy, and by how many standard errors it lies outside 0..100 %."""
+        """Estimate the accuracy, and by how many standard errors it lies outside 0..100 %.
+
+        The standard error is at least that of a perfect model with these shares of predictions,
+        because that of the sample is 0 if no label contradicts a prediction.
+        """
         shares = self.counts.sum(axis=0) / self.counts.sum()
         found = self.share_correct(shares)
-        return found, errors_outside(found, shares, self.Q)
+        if found.value is None or found.standard_error is None or self.inverse is None:
+            return found, 0.0
+        beyond = max(abs(found.value - 0.5) - 0.5 - _ROUNDING, 0.0)
+        variances = (self.Q * self.inverse.T**2).sum(axis=1) - 1
+        if_perfect = np.sqrt(max(shares @ variances, 0.0) / found.n_labels)
+        return found, beyond / max(found.standard_error, float(if_perfect), _ROUNDING)
 
     def precision(self) -> tuple[Estimate, ...]:
         """Estimate the precision of every class."""

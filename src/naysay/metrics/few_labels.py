@@ -10,6 +10,7 @@ from scipy.special import chdtrc, softmax, stdtrit, xlogy
 from naysay._base.checks import check_number
 from naysay._base.errors import InvalidInput, InvalidLabels
 from naysay.metrics.accuracy import Estimate, wilson
+from naysay.transition.algebra import Floats
 
 _TEMPERATURES = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0)
 _SHARES = np.linspace(0.05, 1, 20)
@@ -101,7 +102,7 @@ def accuracy_with_few_labels(
     )
 
 
-def check_scores(values: ArrayLike, name: str, n: int | None = None) -> NDArray[np.float64]:
+def check_scores(values: ArrayLike, name: str, n: int | None = None) -> Floats:
     """Check that scores are finite, one per example."""
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or not len(array) or (n is not None and len(array) != n):
@@ -114,7 +115,7 @@ def check_scores(values: ArrayLike, name: str, n: int | None = None) -> NDArray[
 
 def class_weights(
     true: NDArray[Any], class_shares: ArrayLike | Mapping[Any, float] | None
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+) -> tuple[Floats, NDArray[np.int64]]:
     """Compute the weight of each example, which sum to 1, and the stratum that it was drawn in."""
     if class_shares is None:
         return np.full(len(true), 1 / len(true)), np.zeros(len(true), dtype=np.int64)
@@ -139,7 +140,7 @@ def class_weights(
 
 
 def drawn_within_classes(
-    true: NDArray[np.int64], predicted: NDArray[np.int64], shares: NDArray[np.float64]
+    true: NDArray[np.int64], predicted: NDArray[np.int64], shares: Floats
 ) -> bool:
     """Tell whether examples of known class were drawn within each class, or from all examples.
 
@@ -157,11 +158,11 @@ def drawn_within_classes(
 
 
 def few_labels_estimate(
-    correct: NDArray[np.float64],
-    weights: NDArray[np.float64],
+    correct: Floats,
+    weights: Floats,
     strata: NDArray[np.int64],
-    scores: NDArray[np.float64] | None = None,
-    all_scores: NDArray[np.float64] | None = None,
+    scores: Floats | None = None,
+    all_scores: Floats | None = None,
     *,
     confidence: float = 0.95,
     shift: float = 0.0,
@@ -212,7 +213,7 @@ def few_labels_estimate(
 
 
 def estimate_improvement(
-    probs: NDArray[np.float64], earlier: NDArray[np.float64], likelihoods: NDArray[np.float64]
+    probs: Floats, earlier: Floats, likelihoods: Floats
 ) -> tuple[float, float]:
     """Estimate how much more accurate a model is than an earlier one, with a standard error.
 
@@ -226,7 +227,7 @@ def estimate_improvement(
     rows = np.arange(len(probs))
     ours, theirs = probs.argmax(axis=1), earlier.argmax(axis=1)
 
-    def evaluate(by: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    def evaluate(by: Floats) -> tuple[float, Floats]:
         chances = np.maximum((by * likelihoods).sum(axis=1), 1e-6)
         return float((by[rows, ours] - by[rows, theirs]).mean()), chances
 
@@ -246,7 +247,7 @@ def estimate_improvement(
     return mean, float(np.hypot(deviation, mean / 2))
 
 
-def _within(values: NDArray[np.float64], strata: NDArray[np.int64]) -> NDArray[np.float64]:
+def _within(values: Floats, strata: NDArray[np.int64]) -> Floats:
     """Compute the deviations from the mean of the stratum, scaled to be unbiased when squared."""
     counts = np.bincount(strata)
     means = np.bincount(strata, weights=values) / np.maximum(counts, 1)

@@ -345,7 +345,8 @@ def _terms(
     the probability s w and is wrong. `probs` has a row for each label, or is one row for all.
     """
     terms = np.empty((3, len(labels)))
-    for matrix in np.unique(which).tolist():
+    used: list[int] = np.unique(which).tolist()
+    for matrix in used:
         at = np.flatnonzero(which == matrix)
         terms[:, at] = split[matrix].terms(probs if probs.ndim == 1 else probs[at], labels[at])
     return terms
