@@ -8,7 +8,7 @@ from scipy.special import ndtri
 
 from naysay._base.checks import check_number, check_one_label_each, check_probabilities
 from naysay.transition import TransitionMatrix, as_transition_matrix
-from naysay.transition.algebra import Floats
+from naysay.transition.algebra import Floats, check_samples
 
 _LEAST_RIGHT = 0.5  # share of the anchors: models that are wrong more often do not show the rate
 _LEAST_SHARE = 0.4  # of the rate: if the interval reaches lower, the rate is of little use
@@ -93,7 +93,7 @@ def rate_of_mistakes(
     level = check_number(level, "level", above=0, below=1)
     shares = check_probabilities(probs, n_classes=len(values), name="probs").mean(axis=0)
     rate = float(values.diagonal() @ shares)
-    drawn = np.diagonal(np.asarray(Q_samples), axis1=1, axis2=2) @ shares
+    drawn = np.diagonal(check_samples(Q_samples, len(values)), axis1=1, axis2=2) @ shares
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
     error = 0.0
     if anchor_probs is not None and anchor_labels is not None:

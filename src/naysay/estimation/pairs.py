@@ -3,12 +3,13 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import gammaln, logsumexp
 
 from naysay._base.checks import check_seed
 from naysay._base.errors import InvalidLabels
 from naysay.transition import TransitionMatrix, as_transition_matrix
+from naysay.transition.algebra import Floats, check_samples
 
 _CONCENTRATIONS = np.geomspace(1, 1000, 13)  # pseudo-labels per row that an estimate may be worth
 _EXACT = 0.3  # prior probability that the estimate is as precise as its samples suggest
@@ -19,7 +20,7 @@ class Combined(NamedTuple):
     """A matrix estimated from pairs and from an earlier estimate."""
 
     matrix: TransitionMatrix
-    samples: NDArray[np.float64]
+    samples: Floats
     """Posterior samples, shape (n_samples, n_classes, n_classes)."""
     worth: float
     """Number of pairs of each class that the earlier estimate is worth; infinite if the pairs
@@ -91,7 +92,9 @@ def combine_with_pairs(
         [each + np.log((1 - _EXACT) / len(slab)) for each in slab] + [spike + np.log(_EXACT)]
     )
     weights = np.exp(log_weights - logsumexp(log_weights))
-    drawn = np.asarray(estimate)[None] if Q_samples is None else np.asarray(Q_samples)
+    drawn = np.asarray(estimate)[None]
+    if Q_samples is not None:
+        drawn = check_samples(Q_samples, n_classes)
     samples = np.empty((n_samples, n_classes, n_classes))
     kinds = rng.choice(len(weights), n_samples, p=weights)
     for number, kind in enumerate(kinds):
@@ -116,7 +119,7 @@ def combine_with_pairs(
     return Combined(matrix, samples, float(np.exp(shares @ np.log(_CONCENTRATIONS))))
 
 
-def _log_marginal(counts: NDArray[np.float64], shape: NDArray[np.float64]) -> float:
+def _log_marginal(counts: Floats, shape: Floats) -> float:
     """Compute the log-probability of the pairs if rows are Dirichlet with these parameters."""
     seen = counts > 0
     totals = shape.sum(axis=1)

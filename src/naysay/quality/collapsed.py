@@ -12,7 +12,7 @@ from naysay._base.checks import check_number, check_probabilities, row_slices
 from naysay._base.errors import InvalidTransitionMatrix
 from naysay.estimation import class_prior
 from naysay.transition import TransitionMatrix, as_transition_matrix
-from naysay.transition.algebra import Floats, check_comp_labels, invert, joint_counts
+from naysay.transition.algebra import Floats, check_comp_labels, check_samples, invert, joint_counts
 
 WHAT_TO_DO = "Estimate Q again from anchors (naysay estimate), and check the order of its classes."
 
@@ -154,7 +154,11 @@ def find_collapsed_classes(
     counts = joint_counts(labels, predictions, matrix.n_classes)
     level = (1 - confidence) / 3  # of each of three tests
     z = float(ndtri(1 - level / matrix.n_classes**2))  # K classes, K (K - 1) pairs
-    samples = None if Q_samples is None else _spread_out(Q_samples)
+    samples = None
+    if Q_samples is not None:  # some of them, evenly spaced
+        samples = check_samples(Q_samples, matrix.n_classes)
+        n_chosen = min(_MOST_SAMPLES, len(samples))
+        samples = samples[np.linspace(0, len(samples) - 1, n_chosen).astype(int)]
     composition, at_least = _class_shares(counts.T, inverse, z, samples)
     _, prior_at_least = _class_shares(counts.sum(axis=1)[None], inverse, z, samples)
     shares = counts.sum(axis=0) / len(array)
@@ -174,12 +178,6 @@ def find_collapsed_classes(
         prior=class_prior(labels, matrix),
         composition=composition,
     )
-
-
-def _spread_out(Q_samples: ArrayLike) -> Floats:
-    """Select some of the samples of Q, evenly."""
-    samples = np.asarray(Q_samples, dtype=np.float64)
-    return samples[np.linspace(0, len(samples) - 1, min(_MOST_SAMPLES, len(samples))).astype(int)]
 
 
 def _class_shares(

@@ -11,7 +11,7 @@ from naysay._base.checks import check_label_indices, check_seed
 from naysay._base.errors import InvalidLabels
 from naysay._base.mapped import find_rows, take
 from naysay.transition import TransitionMatrix, as_transition_matrix
-from naysay.transition.algebra import Floats, check_comp_labels, joint_counts
+from naysay.transition.algebra import Floats, check_comp_labels, check_samples, joint_counts
 
 __all__ = ["Agreement", "check_matrix"]
 
@@ -129,7 +129,7 @@ def check_matrix(
     labels = check_comp_labels(comp_labels, matrix, allow_impossible=True)
     n_classes, values = matrix.n_classes, np.asarray(matrix)
     rng = check_seed(seed)
-    samples = None if Q_samples is None else np.asarray(Q_samples, dtype=np.float64)
+    samples = None if Q_samples is None else check_samples(Q_samples, n_classes)
     all_labels = np.bincount(labels, minlength=n_classes)[None]
     p_predictions = None
     if predictions is not None:
