@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtrc, softmax, stdtrit, xlogy
 
-from naysay._base.checks import check_number
+from naysay._base.checks import as_real_numbers, check_number
 from naysay._base.errors import InvalidInput, InvalidLabels
 from naysay.metrics.accuracy import Estimate, wilson
 from naysay.transition.algebra import Floats
@@ -120,20 +120,18 @@ def class_weights(
     if class_shares is None:
         return np.full(len(true), 1 / len(true)), np.zeros(len(true), dtype=np.int64)
     classes, strata, counts = np.unique(true, return_inverse=True, return_counts=True)
-    if isinstance(class_shares, Mapping):
-        missing = [each for each in classes.tolist() if each not in class_shares]
-        if missing:
-            raise InvalidInput(f"class_shares must have every class. Missing: {missing[:5]}.")
-        shares = np.array([class_shares[each] for each in classes.tolist()], dtype=np.float64)
-    else:
-        given = np.asarray(class_shares, dtype=np.float64)
-        is_index = np.issubdtype(classes.dtype, np.integer)
-        if given.ndim != 1 or not is_index or classes.min() < 0 or classes.max() >= len(given):
-            raise InvalidInput(
-                "class_shares must have shape (n_classes,), and true_labels must be indices into "
-                "it. For other labels pass a dict."
-            )
-        shares = given[classes]
+    given = class_shares
+    if not isinstance(given, Mapping):
+        rule = "class_shares must be a dict, or an array for classes that are indices"
+        listed: list[float] = as_real_numbers(given, rule, InvalidInput).tolist()
+        given = dict(enumerate(listed))
+    missing = [each for each in classes.tolist() if each not in given]
+    if missing:
+        raise InvalidInput(
+            "class_shares must have every class, by its name in a dict or by its index in an "
+            f"array. Missing: {missing[:5]}."
+        )
+    shares = np.array([given[each] for each in classes.tolist()], dtype=np.float64)
     if not np.isfinite(shares).all() or (shares < 0).any() or not shares.sum() > 0:
         raise InvalidInput("class_shares must be non-negative numbers that do not sum to 0.")
     return (shares / shares.sum() / counts)[strata], strata

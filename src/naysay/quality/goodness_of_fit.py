@@ -45,16 +45,14 @@ class Agreement:
     @property
     def reason(self) -> str | None:
         """Sentence about the test that refutes the matrix; None if no test does."""
-        if not self.refuted:
-            return None
-        p_value, of_what = self.p_frequencies, ""
-        if p_value is None or p_value >= LEVEL:
-            p_value, of_what = self.p_predictions, " among the examples of each predicted class"
-        assert p_value is not None
-        return (
-            "the labels refute the transition matrix: no class shares explain how often each label "
-            f"occurs{of_what} ({format_p_value(p_value)})"
-        )
+        in_groups = " among the examples of each predicted class"
+        for p, of_what in ((self.p_frequencies, ""), (self.p_predictions, in_groups)):
+            if p is not None and p < LEVEL:
+                return (
+                    "the labels refute the transition matrix: no class shares explain how often "
+                    f"each label occurs{of_what} ({format_p_value(p)})"
+                )
+        return None
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values for JSON."""
