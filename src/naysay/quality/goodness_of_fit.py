@@ -13,8 +13,6 @@ from naysay._base.mapped import find_rows, take
 from naysay.transition import TransitionMatrix, as_transition_matrix
 from naysay.transition.algebra import Floats, check_comp_labels, check_samples, joint_counts
 
-__all__ = ["Agreement", "check_matrix"]
-
 LEVEL = 0.02  # of each of the two tests, so that together they reject a right matrix in under 4 %
 _N_SIMULATED = 199
 MAX_CLASSES = 200  # with more, simulation takes minutes

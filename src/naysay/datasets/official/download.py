@@ -169,17 +169,12 @@ def _unpack(download: Download, arrived: Path, staging: Path) -> Path:
         target = ready / download.gives[0]
         target.parent.mkdir(parents=True)
         arrived.rename(target)
-    elif download.folder is not None:  # the whole archive is kept, with the authors' layout
-        unpack(arrived, download.archive, ready)
-        for path in download.gives:
-            if not (ready / path).is_file():
-                raise InvalidData(
-                    f"{arrived.name} must contain {path}. It does not. Nothing was kept."
-                )
-    else:
-        unpacked = staging / "unpacked"
-        unpack(arrived, download.archive, unpacked)
-        for path in download.gives:
+        return ready
+    # of some archives everything is kept, with the authors' layout
+    unpacked = staging / "unpacked" if download.folder is None else ready
+    unpack(arrived, download.archive, unpacked)
+    for path in download.gives:
+        if not (ready / path).is_file():
             _pick(arrived, unpacked, path, ready / path)
     return ready
 
@@ -188,19 +183,19 @@ def _pick(archive: Path, unpacked: Path, path: str, target: Path) -> None:
     """Move the file named like `path` out of an unpacked archive, decompressing a ``.Z``."""
     name = PurePosixPath(path).name
     target.parent.mkdir(parents=True, exist_ok=True)
-    for candidate in sorted(unpacked.rglob(name)):
-        candidate.rename(target)
-        return
-    for candidate in sorted(unpacked.rglob(f"{name}.Z")):
+    plain, packed = (sorted(unpacked.rglob(each)) for each in (name, f"{name}.Z"))
+    if plain:
+        plain[0].rename(target)
+    elif packed:
         try:
-            target.write_bytes(decompress(candidate.read_bytes(), at_most=MOST_BYTES))
+            target.write_bytes(decompress(packed[0].read_bytes(), at_most=MOST_BYTES))
         except ValueError as error:
             raise InvalidData(
-                f"{candidate.name} in {archive.name} must be a file made by `compress`: {error}. "
+                f"{packed[0].name} in {archive.name} must be a file made by `compress`: {error}. "
                 "Nothing was kept."
             ) from None
-        return
-    raise InvalidData(f"{archive.name} must contain {name}. It does not. Nothing was kept.")
+    else:
+        raise InvalidData(f"{archive.name} must contain {name}. It does not. Nothing was kept.")
 
 
 def _move_into_place(download: Download, ready: Path, folder: Path) -> None:
