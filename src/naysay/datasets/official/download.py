@@ -17,7 +17,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Literal, NamedTuple
 
@@ -109,30 +109,20 @@ def _reason(error: OSError) -> str:
 def _retrieve(url: str, download: Download, staging: Path) -> Path:
     import pooch  # imported here because the import takes longer than reading most data sets
 
-    from naysay._base.progress import ProgressBar
+    from naysay._base.progress import DownloadBar
     from naysay._base.terminal import quiet
 
-    class CappedBar(ProgressBar):
-        """Ends a download of more bytes than expected, which could fill the disk."""
-
-        n_received = 0
-
-        def update(self, done: float) -> None:
-            self.n_received += done
-            if max(self.n_received - _CHUNK_BYTES, self.total or 0) > download.at_most:
-                raise InvalidData(
-                    f"{url} must have at most {download.at_most:,} bytes. The server sends more. "
-                    "Nothing was kept."
-                )
-            super().update(done)
-
-        def reset(self) -> None:
-            self.n_received = 0
-            super().reset()
+    def check(received: float, expected: float) -> None:
+        """End a download of more bytes than expected, which could fill the disk."""
+        if max(received - _CHUNK_BYTES, expected) > download.at_most:
+            raise InvalidData(
+                f"{url} must have at most {download.at_most:,} bytes. The server sends more. "
+                "Nothing was kept."
+            )
 
     responses: list[Any] = []
     file_name, known_hash = PurePosixPath(url).name, download.known_hash
-    with CappedBar(file_name, in_bytes=True) as bar, quiet(pooch.get_logger()):
+    with closing(DownloadBar(file_name, check)) as bar, quiet(pooch.get_logger()):
         make_downloader: Any = pooch.HTTPDownloader  # its annotations do not allow other bars
         downloader = make_downloader(
             progressbar=bar,
