@@ -305,11 +305,7 @@ class Sample:
         if high - low >= 1 and not error_of_Q:  # the bounds assume that Q is exact
             return self._bounds(used)
         error = np.sqrt(variance / max(n - 1, 1) + error_of_Q)
-        return self._estimate(self._n_labels(used), low, high, mean, error)
-
-    def _n_labels(self, used: NDArray[np.bool_]) -> int:
-        """Count the labels of examples that are predicted as one of the classes `used`."""
-        return int(self.n_predicted[used].sum())
+        return self._estimate(self.n_predicted[used].sum(), low, high, mean, error)
 
     def _effective_number(
         self, used: NDArray[np.bool_], n: float, mean: float, variance: float
@@ -377,7 +373,7 @@ class Sample:
         shares = counts[:, used] / n
         low, _ = _bounds_of_mean(shares, lower[:, used], n, self.z)
         _, high = _bounds_of_mean(shares, upper[:, used], n, self.z)
-        return self._estimate(self._n_labels(used), low, high)
+        return self._estimate(self.n_predicted[used].sum(), low, high)
 
     def _estimate(
         self, n: int, low: float, high: float, value: Any = None, standard_error: Any = None
@@ -390,7 +386,7 @@ class Sample:
             standard_error=None if standard_error is None else float(standard_error),
             interval=(float(np.clip(low, 0, 1)), float(np.clip(high, 0, 1))),
             confidence=self.confidence,
-            n_labels=n,
+            n_labels=int(n),
             unknown=_OUTSIDE if is_outside else None,
         )
 

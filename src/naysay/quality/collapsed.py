@@ -302,7 +302,7 @@ def _lost_classes(
         else:
             place = int(np.argmax(statistics))
             holder, limit = int(groups[place]), float(limits[place])
-            if at_most >= 0 and _is_robust([(holder, k)], counts, limit, Q_samples):
+            if _is_robust([(holder, k)], counts, limit, Q_samples):
                 text = (
                     f"{classes[k]!r} is predicted for {sizes[k] / sizes.sum():.1%} of the examples,"
                     f" but its labels are significant among those predicted as {classes[holder]!r}:"
