@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from naysay import InvalidLabels, InvalidTransitionMatrix, TransitionMatrix
+from naysay import InvalidInput, InvalidLabels, InvalidTransitionMatrix, TransitionMatrix
 from naysay.estimation import combine_with_pairs, rate_of_mistakes
 
 
@@ -76,3 +76,11 @@ def test_samples_of_another_shape_are_refused(samples):
         combine_with_pairs(Q, count(Q, 2, 0), Q_samples=samples)
     with pytest.raises(InvalidTransitionMatrix, match=rule):
         rate_of_mistakes(np.eye(3), Q, samples)
+
+
+@pytest.mark.parametrize(
+    "counts", [np.eye(2)[::-1], np.eye(3) - 1, np.full((3, 3), np.nan), [["a"] * 3] * 3]
+)
+def test_counts_that_are_none_are_refused(counts):
+    with pytest.raises(InvalidInput, match=r"counts must be numbers of pairs, .* shape \(3, 3\)"):
+        combine_with_pairs(TransitionMatrix.uniform(3), counts)

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from naysay._base.checks import check_number, check_one_label_each, check_probabilities
+from naysay._base.errors import InvalidInput
 from naysay.transition import TransitionMatrix, as_transition_matrix
 from naysay.transition.algebra import Floats, check_samples
 
@@ -89,6 +90,8 @@ def rate_of_mistakes(
     >>> print(rate_of_mistakes(probs, Q, samples))
     rate of mistakes 4.8 % (95 % interval 4.2 to 5.6 %)
     """
+    if (anchor_probs is None) != (anchor_labels is None):
+        raise InvalidInput("anchor_probs and anchor_labels must be given together, or neither.")
     values = np.asarray(as_transition_matrix(Q, allow_diagonal=True))
     level = check_number(level, "level", above=0, below=1)
     shares = check_probabilities(probs, n_classes=len(values), name="probs").mean(axis=0)

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln, logsumexp
 
-from naysay._base.checks import check_seed
-from naysay._base.errors import InvalidLabels
+from naysay._base.checks import as_real_numbers, check_count, check_seed
+from naysay._base.errors import InvalidInput, InvalidLabels
 from naysay.transition import TransitionMatrix, as_transition_matrix
 from naysay.transition.algebra import Floats, check_samples
 
@@ -74,14 +74,17 @@ def combine_with_pairs(
     True
     """
     estimate = as_transition_matrix(Q, allow_diagonal=allow_diagonal)
-    pairs = np.asarray(counts, dtype=np.float64)
+    n_classes, n_samples = estimate.n_classes, check_count(n_samples, "n_samples")
+    rule = f"counts must be numbers of pairs, at least 0, shape ({n_classes}, {n_classes})"
+    pairs = as_real_numbers(counts, rule, InvalidInput)
+    if pairs.shape != (n_classes, n_classes) or not (np.isfinite(pairs) & (pairs >= 0)).all():
+        raise InvalidInput(f"{rule}. Got shape {pairs.shape} and the least number {pairs.min():g}.")
     if not allow_diagonal and pairs.diagonal().any():
         raise InvalidLabels(
             "Some examples have their true class as complementary label, so annotators make "
             "mistakes. Allow for them: allow_diagonal=True (--allow-diagonal)."
         )
     rng = check_seed(seed)
-    n_classes = estimate.n_classes
     uniform = np.full((n_classes, n_classes), 1 / n_classes)
     if not allow_diagonal:
         uniform = np.asarray(TransitionMatrix.uniform(n_classes))

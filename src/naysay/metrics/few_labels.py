@@ -104,7 +104,7 @@ def accuracy_with_few_labels(
 
 def check_scores(values: ArrayLike, name: str, n: int | None = None) -> Floats:
     """Check that scores are finite, one per example."""
-    array = np.asarray(values, dtype=np.float64)
+    array = as_real_numbers(values, f"{name} must be finite numbers", InvalidInput)
     if array.ndim != 1 or not len(array) or (n is not None and len(array) != n):
         wanted = "(n,)" if n is None else f"({n},)"
         raise InvalidInput(f"{name} must have shape {wanted}. Got shape {array.shape}.")
@@ -123,7 +123,9 @@ def class_weights(
     given = class_shares
     if not isinstance(given, Mapping):
         rule = "class_shares must be a dict, or an array for classes that are indices"
-        listed: list[float] = as_real_numbers(given, rule, InvalidInput).tolist()
+        listed = as_real_numbers(given, rule, InvalidInput)
+        if listed.ndim != 1:
+            raise InvalidInput(f"{rule}, shape (n_classes,). Got shape {listed.shape}.")
         given = dict(enumerate(listed))
     missing = [each for each in classes.tolist() if each not in given]
     if missing:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtrc, xlogy
 
-from naysay._base.checks import check_label_indices, check_seed
+from naysay._base.checks import check_count, check_label_indices, check_seed
 from naysay._base.errors import InvalidLabels
 from naysay._base.mapped import find_rows, take
 from naysay.transition import TransitionMatrix, as_transition_matrix
@@ -124,7 +124,7 @@ def check_matrix(
     matrix = as_transition_matrix(Q)
     labels = check_comp_labels(comp_labels, matrix, allow_impossible=True)
     n_classes, values = matrix.n_classes, np.asarray(matrix)
-    rng = check_seed(seed)
+    rng, n_simulated = check_seed(seed), check_count(n_simulated, "n_simulated", least=0)
     samples = None if Q_samples is None else check_samples(Q_samples, n_classes)
     all_labels = np.bincount(labels, minlength=n_classes)[None]
     p_predictions = None
