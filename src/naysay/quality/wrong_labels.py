@@ -220,14 +220,11 @@ def rank_labels(
     (1) or rejected (0), with a rate of `mistakes`.
     """
     example = count_up(labels, len(labels)) if example is None else example
-    distinct = {id(matrix): matrix for matrix in matrices}  # annotators often share one
-    places = {key: place for place, key in enumerate(distinct)}
-    of_matrix = np.array([places[id(matrix)] for matrix in matrices], dtype=np.int32)
+    places = {Q: place for place, Q in enumerate(dict.fromkeys(matrices))}  # many share one
+    of_matrix = np.array([places[Q] for Q in matrices], dtype=np.int32)
     numbers = which
     which = compute(labels, len(labels), np.int32, lambda rows: of_matrix[numbers[rows]])
-    split: list[_SplitMatrix | _Answer] = [
-        _SplitMatrix.of(matrix, probs.dtype) for matrix in distinct.values()
-    ]
+    split: list[_SplitMatrix | _Answer] = [_SplitMatrix.of(Q, probs.dtype) for Q in places]
     if accepted is not None:
         for rows in parts_of(len(labels)):
             of_answer = len(split) + accepted[rows].astype(np.int32)
