@@ -123,7 +123,7 @@ def best_calibration(rows: Rows, fitter: Callable[..., Fit]) -> Calibration:
 
     def search(fit_weights: bool) -> tuple[float, Fit]:
         found = minimize_scalar(
-            lambda log_temperature: -fit(np.exp(log_temperature), fit_weights).log_likelihood,
+            lambda log: -fit(float(np.exp(log)), fit_weights).log_likelihood,
             bounds=np.log(_TEMPERATURES),
             method="bounded",
             options={"xatol": 0.1},
