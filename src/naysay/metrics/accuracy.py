@@ -240,15 +240,18 @@ class Sample:
         self.counts = joint_counts(labels, predicted, n_classes)  # (label, prediction)
         self.n_predicted = self.counts.sum(axis=0)
         if examples is not None:
-            self.example = np.unique(np.asarray(examples), return_inverse=True)[1]
+            names, self.example = np.unique(np.asarray(examples), return_inverse=True)
             if self.example.shape != labels.shape:
                 raise InvalidLabels(
                     f"examples must have one entry per label, {len(labels)}. Got shape "
                     f"{self.example.shape}."
                 )
-            weights = 1 / np.bincount(self.example)[self.example]  # an example counts as one label
-            flat = np.bincount(labels * n_classes + predicted, weights, n_classes**2)
-            self.counts = flat.reshape(n_classes, n_classes)
+            if len(names) == len(labels):
+                self.example = None
+            else:  # every example counts as one label
+                weights = 1 / np.bincount(self.example)[self.example]
+                flat = np.bincount(labels * n_classes + predicted, weights, n_classes**2)
+                self.counts = flat.reshape(n_classes, n_classes)
 
     def accuracy(self) -> tuple[Estimate, float]:
         """Estimate the accuracy, and by how many standard errors it lies outside 0..100 %.

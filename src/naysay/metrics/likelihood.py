@@ -60,9 +60,9 @@ def _log_shares(scores: Floats, weights: Floats) -> Floats:
     """Compute log Σ_k weights_k exp(scores_k) of each row."""
     possible = np.where(weights > 0, scores, -np.inf)
     top = np.nan_to_num(possible.max(axis=1), neginf=0.0)
+    possible -= top[:, None]
     with np.errstate(divide="ignore"):
-        sums = np.einsum("ik,ik->i", np.exp(possible - top[:, None]), weights)
-        return np.log(sums) + top
+        return np.log(np.einsum("ik,ik->i", np.exp(possible, out=possible), weights)) + top
 
 
 def log_likelihood_scorer(estimator: Any, X: Any, comp_labels: ArrayLike) -> float:
