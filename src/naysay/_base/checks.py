@@ -84,7 +84,7 @@ def _as_float_matrix(values: Any) -> csr_array:
     if not issparse(values):
         values = as_real_numbers(values, rule, InvalidTransitionMatrix)
     if values.ndim != 2 or values.dtype.kind not in "biuf":
-        raise InvalidTransitionMatrix(f"{rule}. Got {values.dtype} of shape {values.shape}.")
+        raise InvalidTransitionMatrix(f"{rule}. Got shape {values.shape}, {values.dtype}.")
     matrix = csr_array(values, dtype=np.float64, copy=True)
     matrix.sum_duplicates()
     n_rows, n_columns = cast("tuple[int, int]", matrix.shape)

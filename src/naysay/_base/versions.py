@@ -41,15 +41,17 @@ class MovedModules(MetaPathFinder, Loader):
         sys.modules[module.__name__] = importlib.import_module(new_name)
 
 
-def used_versions() -> dict[str, str | None]:
-    """Look up the versions of naysay, Python and libraries, which are None if not installed."""
+def used_versions(
+    packages: Sequence[str] = ("numpy", "scipy", "scikit-learn", "torch"),
+) -> dict[str, str | None]:
+    """Look up the versions of naysay, Python and packages, which are None if not installed."""
     import platform  # here, because every import of naysay loads this module
     from importlib import metadata
 
     from naysay import __version__
 
     versions: dict[str, str | None] = {"naysay": __version__, "python": platform.python_version()}
-    for package in ("numpy", "scipy", "scikit-learn", "torch"):
+    for package in packages:
         try:
             versions[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
