@@ -4,6 +4,7 @@ Names load when first used, so that ``import naysay`` stays fast and does not im
 """
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 from naysay._base.errors import (
@@ -19,7 +20,7 @@ from naysay._base.errors import (
     NotIdentifiable,
     WorkerLost,
 )
-from naysay._base.versions import MOVED, redirect_moved_modules
+from naysay._base.versions import MOVED, MovedModules
 
 __version__ = "0.1.0"
 
@@ -60,7 +61,7 @@ _HOME_OF = {
     "ComplementaryWrapper": "naysay.classifier",
     "TransitionMatrix": "naysay.transition",
 }
-redirect_moved_modules()
+sys.meta_path.append(MovedModules())
 
 if TYPE_CHECKING:
     from naysay import (

@@ -3,10 +3,11 @@
 import io
 import re
 import sys
+from contextlib import closing
 
 import pytest
 
-from naysay._base.progress import ProgressBar, epoch_bar, job_bar, run_bar, waiting
+from naysay._base.progress import DownloadBar, epoch_bar, job_bar, waiting
 
 
 class Terminal(io.StringIO):
@@ -74,11 +75,10 @@ def test_nothing_is_shown_where_nobody_looks(monkeypatch):
 
 def test_several_runs_are_named_as_they_start(monkeypatch):
     terminal = make_terminal(monkeypatch)
-    with run_bar("runs", 3) as start:
-        start("the first")
-        start("the second")
-    assert "the second" in shown(terminal)
-    assert "1/3" in shown(terminal)
+    with job_bar("naysay demo", "methods") as start:
+        start(0, 3, title="the first")
+        start(1, 3, title="the second")
+    assert re.search(r"the second .* 1/3 methods", shown(terminal))
 
 
 def test_jobs_are_counted_when_they_are_done(monkeypatch):
@@ -99,17 +99,17 @@ def test_jobs_are_counted_when_they_are_done(monkeypatch):
     assert re.search(r"the fifth .* 3/7 runs", shown(terminal))
 
 
-def test_a_bar_counts_parts_or_bytes_of_what_there_is_to_do(monkeypatch):
+def test_a_download_counts_bytes_and_tells_them_to_its_check(monkeypatch):
     terminal = make_terminal(monkeypatch)
-    with ProgressBar("decoding", 8) as bar:
-        bar.update(5)
-    assert "5/8" in shown(terminal)
-    with ProgressBar("download", in_bytes=True) as bar:
+    told = []
+    with closing(DownloadBar("download", lambda *bytes_: told.append(bytes_))) as bar:
+        bar.update(500_000)
         bar.total = 4_000_000
-        bar.update(1_000_000)
+        bar.update(500_000)
         bar.reset()
         bar.update(3_000_000)
     assert "3.0/4.0 MB" in shown(terminal)
+    assert told == [(500_000, 0), (1_000_000, 4_000_000), (3_000_000, 4_000_000)]
 
 
 def test_waiting_is_shown_on_a_terminal_only(monkeypatch):

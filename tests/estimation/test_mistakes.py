@@ -56,3 +56,9 @@ def test_a_rate_reads_well_and_its_level_is_checked():
     assert str(rate) == "rate of mistakes 3.1 % (90 % interval 1.0 to 6.2 %)"
     with pytest.raises(InvalidInput, match="level must be"):
         estimate(TransitionMatrix.uniform(3), 0, level=1.5)
+
+
+def test_anchors_without_their_classes_are_refused():
+    Q = TransitionMatrix.uniform(3)
+    with pytest.raises(InvalidInput, match="must be given together"):
+        rate_of_mistakes(np.eye(3), Q, [np.asarray(Q)] * 2, anchor_probs=np.eye(3))

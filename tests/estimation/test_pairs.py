@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from naysay import InvalidLabels, TransitionMatrix
-from naysay.estimation import combine_with_pairs
+from naysay import InvalidInput, InvalidLabels, InvalidTransitionMatrix, TransitionMatrix
+from naysay.estimation import combine_with_pairs, rate_of_mistakes
 
 
 def count(Q, per_class, seed):
@@ -66,3 +66,21 @@ def test_a_pair_that_contradicts_itself_is_refused_unless_annotators_may_err():
         combine_with_pairs(TransitionMatrix.uniform(3), np.eye(3))
     found = combine_with_pairs(TransitionMatrix.uniform(3), 9 * np.eye(3) + 1, allow_diagonal=True)
     assert np.diag(np.asarray(found.matrix)).min() > 0.3
+
+
+@pytest.mark.parametrize("samples", [np.full((3, 3), 1 / 3), np.full((5, 2, 2), 0.5), "none"])
+def test_samples_of_another_shape_are_refused(samples):
+    Q = TransitionMatrix.uniform(3)
+    rule = r"Q_samples must be at least 2 matrices, shape \(n, 3, 3\)"
+    with pytest.raises(InvalidTransitionMatrix, match=rule):
+        combine_with_pairs(Q, count(Q, 2, 0), Q_samples=samples)
+    with pytest.raises(InvalidTransitionMatrix, match=rule):
+        rate_of_mistakes(np.eye(3), Q, samples)
+
+
+@pytest.mark.parametrize(
+    "counts", [np.eye(2)[::-1], np.eye(3) - 1, np.full((3, 3), np.nan), [["a"] * 3] * 3]
+)
+def test_counts_that_are_none_are_refused(counts):
+    with pytest.raises(InvalidInput, match=r"counts must be numbers of pairs, .* shape \(3, 3\)"):
+        combine_with_pairs(TransitionMatrix.uniform(3), counts)

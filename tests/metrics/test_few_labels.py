@@ -125,7 +125,7 @@ def test_class_counts_show_how_examples_were_drawn(counts, expected):
             InvalidInput,
             "finite",
         ),
-        (([0, 5], [0, 1], {"class_shares": [0.5, 0.5]}), InvalidInput, "must be indices"),
+        (([0, 5], [0, 1], {"class_shares": [0.5, 0.5]}), InvalidInput, r"Missing: \[5\]"),
         (([0, 1], [0, 1], {"class_shares": {0: 1}}), InvalidInput, "Missing"),
         (([0, 1], [0, 1], {"class_shares": [-1, 1]}), InvalidInput, "non-negative"),
     ],

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from naysay import InvalidLabels, TransitionMatrix
-from naysay.quality import check_matrix
+from naysay import InvalidLabels, InvalidTransitionMatrix, TransitionMatrix
+from naysay.quality import check_matrix, find_collapsed_classes
 
 
 def draw(Q, n, seed, *, accuracy=0.8):
@@ -100,3 +100,13 @@ def test_many_classes_are_tested_in_groups_and_more_only_by_the_bound():
 def test_predictions_of_other_examples_are_refused():
     with pytest.raises(InvalidLabels, match="one class per label"):
         check_matrix([0, 1], TransitionMatrix.uniform(3), predictions=[0])
+
+
+@pytest.mark.parametrize("samples", [np.full((3, 3), 1 / 3), np.full((5, 2, 2), 0.5), "none"])
+def test_samples_of_another_shape_are_refused(samples):
+    Q, labels = TransitionMatrix.uniform(3), [0, 1, 2]
+    rule = r"Q_samples must be at least 2 matrices, shape \(n, 3, 3\)"
+    with pytest.raises(InvalidTransitionMatrix, match=rule):
+        check_matrix(labels, Q, Q_samples=samples)
+    with pytest.raises(InvalidTransitionMatrix, match=rule):
+        find_collapsed_classes(np.eye(3), labels, Q, Q_samples=samples)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from naysay import InvalidInput
+from naysay import InvalidInput, InvalidLabels
 from naysay.observations import Observations, from_log
 from naysay.quality import mistakes_in_log
 
@@ -29,3 +29,12 @@ def test_without_known_classes_or_repeated_questions_there_is_no_rate():
     assert mistakes_in_log(Observations(example=[0], label=[1]), [0]) is None
     with pytest.raises(InvalidInput, match=r"shape \(2,\)"):
         mistakes_in_log(log, [0])
+
+
+def test_names_are_refused_because_they_equal_no_index():
+    log = from_log(["ant", "bee", "ant"], [1, 0, 1], example=[0, 0, 1])
+    with pytest.raises(InvalidLabels, match=r"labels of observations must be classes by index"):
+        mistakes_in_log(log, [0, 1])
+    log = from_log([0, 1, 0], [1, 0, 1], example=[0, 0, 1])
+    with pytest.raises(InvalidLabels, match=r"true_labels must be classes by index\. Got <U3"):
+        mistakes_in_log(log, ["ant", "bee"])

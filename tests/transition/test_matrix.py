@@ -116,7 +116,7 @@ def test_anything_but_two_axes_is_refused_with_its_shape(values):
     ids=str,
 )
 def test_anything_but_numbers_is_refused(values):
-    with pytest.raises(InvalidTransitionMatrix, match="must be a square matrix of numbers"):
+    with pytest.raises(InvalidTransitionMatrix, match="must be a matrix of numbers"):
         TransitionMatrix(values)
 
 

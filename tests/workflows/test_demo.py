@@ -22,7 +22,7 @@ def test_demo_shows_that_bias_needs_q_and_that_q_can_be_estimated(monkeypatch):
     monkeypatch.setattr(demo, "load_digits", lambda **options: (X[:400], y[:400]))
     monkeypatch.setattr(demo, "ComplementaryClassifier", partial(ComplementaryClassifier, epochs=3))
     titles = []
-    result = run_demo("with0", seed=3, on_run=titles.append)
+    result = run_demo("with0", seed=3, on_run=lambda *_, title: titles.append(title))
     runs = {run.name: run for run in result.runs}
     accuracy = {name: run.accuracy for name, run in runs.items()}
     assert titles == [run.title for run in result.runs]
@@ -49,8 +49,8 @@ def page(tmp_path, monkeypatch):
 
     def make(setting, *, seed, on_run):
         result = make_result(setting=setting, seed=seed)
-        for run in result.runs:
-            on_run(run.title)
+        for number, run in enumerate(result.runs):
+            on_run(number, len(result.runs), title=run.title)
         return result
 
     monkeypatch.setattr(demo, "run_demo", make)

@@ -10,8 +10,8 @@ CHOSEN, NO, YES = -1, 0, 1  # the annotator chose the class to exclude, or said 
 _WORDS = {
     **dict.fromkeys(("yes", "y", "true", "t", "1", "1.0", "accepted", "accept"), YES),
     **dict.fromkeys(("no", "n", "false", "f", "0", "0.0", "rejected", "reject"), NO),
+    **dict.fromkeys(("", "nan", "none", "<na>", "nat"), CHOSEN),  # no answer
 }
-_MISSING = ("", "nan", "none", "<na>", "nat")
 
 
 def read_accepted(values: ArrayLike, *, name: str = "accepted") -> NDArray[np.int8]:
@@ -29,18 +29,14 @@ def read_accepted(values: ArrayLike, *, name: str = "accepted") -> NDArray[np.in
     if array.ndim != 1:
         raise InvalidLabels(f"{name} must have shape (m,). Got shape {array.shape}.")
     found, codes = np.unique(array.astype(str), return_inverse=True)
-    words = [word.strip().lower() for word in found.tolist()]
-    unknown = [
-        each
-        for each, word in zip(found.tolist(), words, strict=True)
-        if word not in _WORDS and word not in _MISSING
-    ]
+    words = {each: each.strip().lower() for each in found.tolist()}
+    unknown = [each for each, word in words.items() if word not in _WORDS]
     if unknown:
         raise InvalidLabels(
             f"{name} must contain yes or no, true or false, 1 or 0, or accepted or rejected, and "
             f"may be empty. Got also {shorten(unknown)}."
         )
-    return np.array([_WORDS.get(word, CHOSEN) for word in words], dtype=np.int8)[codes]
+    return np.array([_WORDS[word] for word in words.values()], dtype=np.int8)[codes]
 
 
 def check_has_acceptances(accepted: NDArray[np.int8], source: str) -> None:

@@ -80,22 +80,13 @@ def check_transition_values(
 
 
 def _as_float_matrix(values: Any) -> csr_array:
-    if issparse(values):
-        if values.ndim != 2 or values.dtype.kind not in "biuf":
-            raise InvalidTransitionMatrix(
-                f"Q must be a square matrix of numbers. Got {values.dtype} of shape {values.shape}."
-            )
-        matrix = csr_array(values, dtype=np.float64, copy=True)
-        matrix.sum_duplicates()
-    else:
-        dense = as_real_numbers(
-            values, "Q must be a square matrix of numbers", InvalidTransitionMatrix
-        )
-        if dense.ndim != 2:
-            raise InvalidTransitionMatrix(
-                f"Q must be a matrix of shape (n_classes, n_classes). Got shape {dense.shape}."
-            )
-        matrix = csr_array(dense)
+    rule = "Q must be a matrix of numbers, shape (n_classes, n_classes)"
+    if not issparse(values):
+        values = as_real_numbers(values, rule, InvalidTransitionMatrix)
+    if values.ndim != 2 or values.dtype.kind not in "biuf":
+        raise InvalidTransitionMatrix(f"{rule}. Got shape {values.shape}, {values.dtype}.")
+    matrix = csr_array(values, dtype=np.float64, copy=True)
+    matrix.sum_duplicates()
     n_rows, n_columns = cast("tuple[int, int]", matrix.shape)
     if n_rows != n_columns:
         raise InvalidTransitionMatrix(

@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from types import FrameType
 from typing import Any, Protocol, TypeVar
 
@@ -101,18 +102,15 @@ class RayExecutor:
         kept = ray.put(function)  # with its data, which each machine receives once
         # Ray's own retries have no limit for a worker that took too much memory.
         task: Any = ray.remote(num_cpus=self.cpus, num_gpus=self.gpus, max_retries=0)(call)
-        waiting, is_over = iter(jobs), False
+        waiting = iter(jobs)
         running: dict[Any, tuple[Job, int]] = {}  # each with the number of its retries
         try:
-            while running or not is_over:
-                while not is_over and len(running) <= self.n_slots:
-                    for job in waiting:
-                        running[task.remote(kept, job)] = job, 0
-                        break
-                    else:
-                        is_over = True
-                done = ray.wait(list(running), timeout=_PATIENCE)[0] if running else ()
-                for reference in done:
+            while True:
+                for job in islice(waiting, max(self.n_slots + 1 - len(running), 0)):
+                    running[task.remote(kept, job)] = job, 0
+                if not running:
+                    return
+                for reference in ray.wait(list(running), timeout=_PATIENCE)[0]:
                     job, n_retries = running.pop(reference)
                     try:
                         result = ray.get(reference)
@@ -142,8 +140,8 @@ class RayExecutor:
     def n_slots(self) -> int:
         """Number of jobs that the cluster has room for, at least 1."""
         total = _import_ray().cluster_resources()
-        shares = [total.get("CPU", 0) / self.cpus] if self.cpus else []
-        shares += [total.get("GPU", 0) / self.gpus] if self.gpus else []
+        needs = {"CPU": self.cpus, "GPU": self.gpus}
+        shares = [total.get(name, 0) / wanted for name, wanted in needs.items() if wanted]
         return max(1, int(min(shares, default=1)))
 
 

@@ -1,9 +1,7 @@
 """Progress bars for tasks that take seconds, shown only if standard error is a terminal."""
 
-import itertools
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext
-from typing import Self
 
 from rich.progress import (
     BarColumn,
@@ -62,15 +60,6 @@ def epoch_bar(
 
 
 @contextmanager
-def run_bar(description: str, n_runs: int) -> Generator[Callable[[str], None]]:
-    """Show the progress of several runs; yield a callback that takes the title of each run."""
-    with _make_progress() as bar:
-        task = bar.add_task(description, total=n_runs)
-        numbers = itertools.count()
-        yield lambda title: bar.update(task, description=title, completed=next(numbers))
-
-
-@contextmanager
 def job_bar(description: str, unit: str) -> Generator[Callable[..., None]]:
     """Show how many jobs are done, which may overlap.
 
@@ -94,37 +83,37 @@ def waiting(description: str) -> Generator[None]:
         yield
 
 
-class ProgressBar:
-    """Show how much of one task is done, with the interface that pooch expects of a bar."""
+class DownloadBar:
+    """Show how much of a file was received, with the interface that pooch expects of a bar.
 
-    def __init__(self, title: str, total: int | None = None, *, in_bytes: bool = False) -> None:
-        self._progress = _make_progress(DownloadColumn() if in_bytes else None)
-        self._task = self._progress.add_task(title, total=total)
+    `check` takes the number of bytes received and that of the file, 0 if it is unknown; it may
+    raise an error to end the download.
+    """
+
+    def __init__(self, title: str, check: Callable[[float, float], None]) -> None:
+        self._progress = _make_progress(DownloadColumn())
+        self._task = self._progress.add_task(title, total=None)
+        self._check = check
+        self._progress.start()
 
     @property
-    def total(self) -> float | None:
-        """Total amount of work; None if it is unknown. Setting it to 0 means unknown too."""
-        return self._progress.tasks[0].total
+    def total(self) -> float:
+        """Number of bytes of the file, 0 if it is unknown."""
+        return self._progress.tasks[0].total or 0
 
     @total.setter
-    def total(self, total: int | None) -> None:
+    def total(self, total: int) -> None:
         self._progress.update(self._task, total=total or None)
 
     def update(self, done: float) -> None:
-        """Add to the amount of work done."""
+        """Add to the number of bytes received."""
         self._progress.advance(self._task, done)
+        self._check(self._progress.tasks[0].completed, self.total)
 
     def reset(self) -> None:
-        """Set the amount of work done to zero."""
+        """Set the number of bytes received to zero."""
         self._progress.reset(self._task)
 
     def close(self) -> None:
         """Remove the bar."""
         self._progress.stop()
-
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

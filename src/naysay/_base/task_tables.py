@@ -47,18 +47,15 @@ item_table = sa.Table(
     sa.Column("room", sa.Integer, nullable=False),  # answers wanted, less those given or leased
     sa.Column("chosen", sa.SmallInteger, nullable=False),  # whether a model chose the place
 )
-_has_room = item_table.c.room > 0
-sa.Index(
-    "naysay_item_queue",
-    item_table.c.pool,
-    item_table.c.place,
-    sqlite_where=_has_room,
-    postgresql_where=_has_room,
-)
-_is_known = item_table.c.known.is_not(None)
-sa.Index(
-    "naysay_item_known", item_table.c.place, sqlite_where=_is_known, postgresql_where=_is_known
-)
+
+
+def _index(name: str, *columns: sa.Column[Any], where: Any, unique: bool = False) -> None:
+    """Index the rows for which a condition holds."""
+    sa.Index(name, *columns, unique=unique, sqlite_where=where, postgresql_where=where)
+
+
+_index("naysay_item_queue", item_table.c.pool, item_table.c.place, where=item_table.c.room > 0)
+_index("naysay_item_known", item_table.c.place, where=item_table.c.known.is_not(None))
 person_table = sa.Table(
     "naysay_person",
     tables,
@@ -82,17 +79,12 @@ deal_table = sa.Table(
     sa.Column("state", sa.SmallInteger, nullable=False),
     sa.UniqueConstraint("person", "item"),  # never dealt twice to one person
 )
-_is_leased = deal_table.c.state == LEASED
-sa.Index(
-    "naysay_deal_leases", deal_table.c.until, sqlite_where=_is_leased, postgresql_where=_is_leased
-)
-_is_unfinished = deal_table.c.state != ANSWERED
-sa.Index(
+_index("naysay_deal_leases", deal_table.c.until, where=deal_table.c.state == LEASED)
+_index(
     "naysay_deal_unfinished",
     deal_table.c.person,
     deal_table.c.state,
-    sqlite_where=_is_unfinished,
-    postgresql_where=_is_unfinished,
+    where=deal_table.c.state != ANSWERED,
 )
 answer_table = sa.Table(
     "naysay_answer",
@@ -108,13 +100,7 @@ answer_table = sa.Table(
 IS_VALID = answer_table.c.withdrawn.is_(None)
 #: Answers with their question, example and person.
 EVERY_ANSWER = answer_table.join(deal_table).join(item_table).join(person_table)
-sa.Index(
-    "naysay_answer_deal",
-    answer_table.c.deal,
-    unique=True,
-    sqlite_where=IS_VALID,
-    postgresql_where=IS_VALID,
-)
+_index("naysay_answer_deal", answer_table.c.deal, where=IS_VALID, unique=True)
 estimate_table = sa.Table(
     "naysay_estimate",
     tables,

@@ -22,7 +22,7 @@ MOVED = {
 }
 
 
-class _Redirection(MetaPathFinder, Loader):
+class MovedModules(MetaPathFinder, Loader):
     """Import the present module, with a deprecation warning, when its old name is imported."""
 
     def find_spec(
@@ -30,26 +30,15 @@ class _Redirection(MetaPathFinder, Loader):
     ) -> ModuleSpec | None:
         return ModuleSpec(fullname, self) if fullname in MOVED else None
 
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
-        new_name = MOVED[spec.name]
+    def exec_module(self, module: ModuleType) -> None:
+        new_name = MOVED[module.__name__]
         warnings.warn(
-            f"{spec.name} has moved to {new_name}. The old name will be removed in version 2.",
+            f"{module.__name__} has moved to {new_name}. The old name will be removed in version "
+            "2.",
             DeprecationWarning,
             stacklevel=2,
         )
-        module = importlib.import_module(new_name)
-        spec.loader_state = module.__spec__  # saved because the import system replaces it
-        return module
-
-    def exec_module(self, module: ModuleType) -> None:
-        if module.__spec__ is not None:
-            module.__spec__ = module.__spec__.loader_state
-
-
-def redirect_moved_modules() -> None:
-    """Make the modules of `MOVED` importable by their old names."""
-    if not any(isinstance(finder, _Redirection) for finder in sys.meta_path):
-        sys.meta_path.append(_Redirection())
+        sys.modules[module.__name__] = importlib.import_module(new_name)
 
 
 def used_versions(

@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from naysay._base.files import check_target
-from naysay._base.progress import run_bar
+from naysay._base.progress import job_bar
 from naysay._base.terminal import Console, say
 from naysay.cli import options, output
 
@@ -40,10 +40,10 @@ def demo(
     """
     from naysay.report.demo import render_demo_page
     from naysay.report.page import write_page
-    from naysay.workflows.demo import SHOWN, run_demo
+    from naysay.workflows.demo import run_demo
 
     check_target(out, usual="page.html")  # before the computation
-    with run_bar("naysay demo", len(SHOWN)) as on_run:
+    with job_bar("naysay demo", "methods") as on_run:
         result = run_demo(setting, seed=seed, on_run=on_run)
     write_page(render_demo_page(result), out)
     if as_json:

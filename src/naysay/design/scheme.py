@@ -30,6 +30,7 @@ from naysay.design import information
 from naysay.observations import Observations
 from naysay.transition import TransitionMatrix
 from naysay.transition.algebra import Floats
+from naysay.transition.alignment import pool
 
 _MAX_CELLS = 2 * 10**8  # classes times labels offered in all lists: 1.6 GB
 _MAX_CELLS_ON_DISK = 2 * 10**7  # of all matrices together: about 100 MB of text
@@ -152,10 +153,7 @@ class Scheme:
     @property
     def pooled(self) -> TransitionMatrix:
         """Matrix of all answers together, for methods that use one matrix."""
-        matrices = self.matrices.values()
-        total = sum(share * Q.entries for share, Q in zip(self.shares, matrices, strict=True))
-        may_err = any(Q.allow_diagonal for Q in matrices)
-        return TransitionMatrix(total, self.classes, allow_diagonal=may_err)
+        return pool(dict(zip(self.names, self.shares.tolist(), strict=True)), self.matrices)
 
     def diagnose(self) -> information.SchemeDiagnosis:
         """Compute the information in the answers under the class prior, against uniform labels."""

@@ -7,8 +7,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from naysay._base.checks import check_number, check_one_label_each, check_probabilities
+from naysay._base.errors import InvalidInput
 from naysay.transition import TransitionMatrix, as_transition_matrix
-from naysay.transition.algebra import Floats
+from naysay.transition.algebra import Floats, check_samples
 
 _LEAST_RIGHT = 0.5  # share of the anchors: models that are wrong more often do not show the rate
 _LEAST_SHARE = 0.4  # of the rate: if the interval reaches lower, the rate is of little use
@@ -89,11 +90,13 @@ def rate_of_mistakes(
     >>> print(rate_of_mistakes(probs, Q, samples))
     rate of mistakes 4.8 % (95 % interval 4.2 to 5.6 %)
     """
+    if (anchor_probs is None) != (anchor_labels is None):
+        raise InvalidInput("anchor_probs and anchor_labels must be given together, or neither.")
     values = np.asarray(as_transition_matrix(Q, allow_diagonal=True))
     level = check_number(level, "level", above=0, below=1)
     shares = check_probabilities(probs, n_classes=len(values), name="probs").mean(axis=0)
     rate = float(values.diagonal() @ shares)
-    drawn = np.diagonal(np.asarray(Q_samples), axis1=1, axis2=2) @ shares
+    drawn = np.diagonal(check_samples(Q_samples, len(values)), axis1=1, axis2=2) @ shares
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
     error = 0.0
     if anchor_probs is not None and anchor_labels is not None:

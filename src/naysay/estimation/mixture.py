@@ -118,27 +118,24 @@ def best_calibration(rows: Rows, fitter: Callable[..., Fit]) -> Calibration:
     """
     penalty = 0.5 * np.log(len(rows.probs))
 
-    def search(fit_weights: bool) -> tuple[float, Fit]:
-        def loss(log_temperature: float) -> float:
-            return -at(float(np.exp(log_temperature)), fit_weights).log_likelihood
+    def fit(temperature: float, fit_weights: bool) -> Fit:
+        return fitter(rows.calibrated(Calibration(temperature)), fit_weights=fit_weights)
 
+    def search(fit_weights: bool) -> tuple[float, Fit]:
         found = minimize_scalar(
-            loss,
+            lambda log: -fit(float(np.exp(log)), fit_weights).log_likelihood,
             bounds=np.log(_TEMPERATURES),
             method="bounded",
             options={"xatol": 0.1},
         )
         temperature = float(np.exp(found.x))
-        return temperature, at(temperature, fit_weights)
-
-    def at(temperature: float, fit_weights: bool) -> Fit:
-        return fitter(rows.calibrated(Calibration(temperature)), fit_weights=fit_weights)
+        return temperature, fit(temperature, fit_weights)
 
     temperature, best = search(False)
-    plain = at(1.0, False)
+    plain = fit(1.0, False)
     if best.log_likelihood - plain.log_likelihood <= penalty:
         temperature, best = 1.0, plain
-    gain = at(temperature, True).log_likelihood - best.log_likelihood
+    gain = fit(temperature, True).log_likelihood - best.log_likelihood
     if gain <= penalty * (rows.probs.shape[1] - 1):
         return Calibration(temperature)
     temperature, weighted = search(True)

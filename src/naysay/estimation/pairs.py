@@ -3,12 +3,13 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import gammaln, logsumexp
 
-from naysay._base.checks import check_seed
-from naysay._base.errors import InvalidLabels
+from naysay._base.checks import as_real_numbers, check_count, check_seed
+from naysay._base.errors import InvalidInput, InvalidLabels
 from naysay.transition import TransitionMatrix, as_transition_matrix
+from naysay.transition.algebra import Floats, check_samples
 
 _CONCENTRATIONS = np.geomspace(1, 1000, 13)  # pseudo-labels per row that an estimate may be worth
 _EXACT = 0.3  # prior probability that the estimate is as precise as its samples suggest
@@ -19,7 +20,7 @@ class Combined(NamedTuple):
     """A matrix estimated from pairs and from an earlier estimate."""
 
     matrix: TransitionMatrix
-    samples: NDArray[np.float64]
+    samples: Floats
     """Posterior samples, shape (n_samples, n_classes, n_classes)."""
     worth: float
     """Number of pairs of each class that the earlier estimate is worth; infinite if the pairs
@@ -73,14 +74,17 @@ def combine_with_pairs(
     True
     """
     estimate = as_transition_matrix(Q, allow_diagonal=allow_diagonal)
-    pairs = np.asarray(counts, dtype=np.float64)
+    n_classes, n_samples = estimate.n_classes, check_count(n_samples, "n_samples")
+    rule = f"counts must be numbers of pairs, at least 0, shape ({n_classes}, {n_classes})"
+    pairs = as_real_numbers(counts, rule, InvalidInput)
+    if pairs.shape != (n_classes, n_classes) or not (np.isfinite(pairs) & (pairs >= 0)).all():
+        raise InvalidInput(f"{rule}. Got shape {pairs.shape} and the least number {pairs.min():g}.")
     if not allow_diagonal and pairs.diagonal().any():
         raise InvalidLabels(
             "Some examples have their true class as complementary label, so annotators make "
             "mistakes. Allow for them: allow_diagonal=True (--allow-diagonal)."
         )
     rng = check_seed(seed)
-    n_classes = estimate.n_classes
     uniform = np.full((n_classes, n_classes), 1 / n_classes)
     if not allow_diagonal:
         uniform = np.asarray(TransitionMatrix.uniform(n_classes))
@@ -91,7 +95,9 @@ def combine_with_pairs(
         [each + np.log((1 - _EXACT) / len(slab)) for each in slab] + [spike + np.log(_EXACT)]
     )
     weights = np.exp(log_weights - logsumexp(log_weights))
-    drawn = np.asarray(estimate)[None] if Q_samples is None else np.asarray(Q_samples)
+    drawn = np.asarray(estimate)[None]
+    if Q_samples is not None:
+        drawn = check_samples(Q_samples, n_classes)
     samples = np.empty((n_samples, n_classes, n_classes))
     kinds = rng.choice(len(weights), n_samples, p=weights)
     for number, kind in enumerate(kinds):
@@ -116,7 +122,7 @@ def combine_with_pairs(
     return Combined(matrix, samples, float(np.exp(shares @ np.log(_CONCENTRATIONS))))
 
 
-def _log_marginal(counts: NDArray[np.float64], shape: NDArray[np.float64]) -> float:
+def _log_marginal(counts: Floats, shape: Floats) -> float:
     """Compute the log-probability of the pairs if rows are Dirichlet with these parameters."""
     seen = counts > 0
     totals = shape.sum(axis=1)

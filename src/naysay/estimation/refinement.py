@@ -100,11 +100,18 @@ def refine(
     names, n_classes = start.classes, start.n_classes
     array, labels = check_rows(probs, comp_labels, names)
     selected = check_seed(seed).permutation(len(array))[: max(1, _MAX_CELLS // n_classes)]
-    comparison = _CrossValidation(array[selected], labels[selected], len(array), allow_diagonal)
+    comparison = _CrossValidation(array[selected], labels[selected], allow_diagonal)
     uniform, uniform_score = comparison.fit_uniform(Rows.group(array, labels), names)
     must_beat_uniform = from_these_labels and prior is None
-    beats_uniform = partial(comparison.beats_uniform, uniform=uniform, uniform_score=uniform_score)
-    if must_beat_uniform and not beats_uniform(start, comparison.score_of(start)):
+
+    def is_nearly_uniform(Q: TransitionMatrix, scores: Floats) -> bool:
+        """Test whether Q is near the uniform matrix and gains less than its free entries."""
+        n_free = n_classes * (n_classes - 1) - (1 if allow_diagonal else n_classes)
+        # the gain is that of the selected labels, so the threshold is the same part
+        least = n_free * len(selected) / len(array)
+        return Q.distance(uniform) < _NEAR_UNIFORM and (scores - uniform_score).sum() <= least
+
+    if must_beat_uniform and is_nearly_uniform(start, comparison.score_of(start)):
         start = uniform
 
     # 1. The reference: the initial matrix, restricted to the support of the prior, or uniform.
@@ -141,7 +148,7 @@ def refine(
     begin = grow(fits[winner](some.calibrated(calibration)).Q, _FLOOR / 10 / n_classes)
     values = fits[winner](all_rows.calibrated(calibration), start=begin, tolerance=1e-4).Q
     fitted = TransitionMatrix(values, names, allow_diagonal=allow_diagonal)
-    if must_beat_uniform and not beats_uniform(fitted, scores[winner]):
+    if must_beat_uniform and is_nearly_uniform(fitted, scores[winner]):
         return uniform
     return fitted
 
@@ -149,12 +156,8 @@ def refine(
 class _CrossValidation:
     """Cross-validated log-likelihoods of labels under different fits to the same rows."""
 
-    def __init__(
-        self, probs: Probs, labels: NDArray[np.int64], n_all: int, allow_diagonal: bool
-    ) -> None:
-        self.probs, self.labels = probs, labels
-        self.n_all = n_all  # labels, of which those given here are a part
-        self.allow_diagonal = allow_diagonal
+    def __init__(self, probs: Probs, labels: NDArray[np.int64], allow_diagonal: bool) -> None:
+        self.probs, self.labels, self.allow_diagonal = probs, labels, allow_diagonal
         self.scores: dict[bytes, Floats] = {}  # of fixed matrices
         self.rows = Rows.group(probs, labels)
         self.fold = np.arange(len(labels)) % _N_FOLDS  # the rows are in random order
@@ -194,22 +197,6 @@ class _CrossValidation:
         if found.log_likelihood > expect(calibrated, np.asarray(uniform), found.epsilon)[-1]:
             uniform = TransitionMatrix(found.Q, names, allow_diagonal=True)
         return uniform, self.score(fit, calibration)
-
-    def beats_uniform(
-        self,
-        Q: TransitionMatrix,
-        scores: Floats,
-        *,
-        uniform: TransitionMatrix,
-        uniform_score: Floats,
-    ) -> bool:
-        """Test whether Q is far from uniform, or gains more than its number of free entries."""
-        if Q.distance(uniform) >= _NEAR_UNIFORM:
-            return True
-        n_free = Q.n_classes * (Q.n_classes - 1) - (1 if self.allow_diagonal else Q.n_classes)
-        gain = (scores - uniform_score).sum()
-        # the gain is that of a part of the labels, so the threshold is the same part
-        return bool(gain > n_free * len(self.labels) / self.n_all)
 
     def score(self, fit: Callable[..., Fit], calibration: Calibration) -> Floats:
         """Compute log P(ȳ | x) of each row with a fit, weights included, on the other folds."""

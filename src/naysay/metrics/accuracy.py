@@ -187,22 +187,6 @@ def recall_without_labels(
     return tuple(sample.recall(sample.inverse[:, k], k) for k in range(len(sample.Q)))
 
 
-def errors_outside(found: Estimate, shares: Floats, Q: Floats) -> float:
-    """Compute by how many standard errors an accuracy lies outside 0..100 %, 0 if inside.
-
-    The standard error is at least that of a perfect model with these shares of predictions. The
-    standard error of the sample is too small, even 0, if no label contradicts a prediction.
-    """
-    if found.value is None or found.standard_error is None:
-        return 0.0
-    beyond = abs(found.value - 0.5) - 0.5 - _ROUNDING
-    if beyond <= 0:
-        return 0.0
-    variances = (Q * np.linalg.inv(Q).T ** 2).sum(axis=1) - 1
-    if_perfect = np.sqrt(max(shares @ variances, 0.0) / found.n_labels)
-    return beyond / max(found.standard_error, float(if_perfect), _ROUNDING)
-
-
 def describe_outside(found: Estimate) -> str:
     """Write the start of a sentence about an accuracy outside 0..100 %, up to "which chance"."""
     assert found.value is not None
@@ -276,10 +260,19 @@ class Sample:
                 self.counts = flat.reshape(n_classes, n_classes)
 
     def accuracy(self) -> tuple[Estimate, float]:
-        """Estimate the accuracy, and by how many standard errors it lies outside 0..100 %."""
+        """Estimate the accuracy, and by how many standard errors it lies outside 0..100 %.
+
+        The standard error is at least that of a perfect model with these shares of predictions,
+        because that of the sample is 0 if no label contradicts a prediction.
+        """
         shares = self.counts.sum(axis=0) / self.counts.sum()
         found = self.share_correct(shares)
-        return found, errors_outside(found, shares, self.Q)
+        if found.value is None or found.standard_error is None or self.inverse is None:
+            return found, 0.0
+        beyond = max(abs(found.value - 0.5) - 0.5 - _ROUNDING, 0.0)
+        variances = (self.Q * self.inverse.T**2).sum(axis=1) - 1
+        if_perfect = np.sqrt(max(shares @ variances, 0.0) / found.n_labels)
+        return found, beyond / max(found.standard_error, float(if_perfect), _ROUNDING)
 
     def precision(self) -> tuple[Estimate, ...]:
         """Estimate the precision of every class."""
@@ -321,11 +314,7 @@ class Sample:
         if high - low >= 1 and not error_of_Q:  # the bounds assume that Q is exact
             return self._bounds(used)
         error = np.sqrt(variance / max(n - 1, 1) + error_of_Q)
-        return self._estimate(self._n_labels(used), low, high, mean, error)
-
-    def _n_labels(self, used: NDArray[np.bool_]) -> int:
-        """Count the labels of examples that are predicted as one of the classes `used`."""
-        return int(self.n_predicted[used].sum())
+        return self._estimate(self.n_predicted[used].sum(), low, high, mean, error)
 
     def _effective_number(
         self, used: NDArray[np.bool_], n: float, mean: float, variance: float
@@ -393,7 +382,7 @@ class Sample:
         shares = counts[:, used] / n
         low, _ = _bounds_of_mean(shares, lower[:, used], n, self.z)
         _, high = _bounds_of_mean(shares, upper[:, used], n, self.z)
-        return self._estimate(self._n_labels(used), low, high)
+        return self._estimate(self.n_predicted[used].sum(), low, high)
 
     def _estimate(
         self, n: int, low: float, high: float, value: Any = None, standard_error: Any = None
@@ -406,7 +395,7 @@ class Sample:
             standard_error=None if standard_error is None else float(standard_error),
             interval=within_bounds(low, high),
             confidence=self.confidence,
-            n_labels=n,
+            n_labels=int(n),
             unknown=_OUTSIDE if is_outside else None,
         )
 

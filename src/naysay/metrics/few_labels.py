@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtrc, softmax, stdtrit, xlogy
 
-from naysay._base.checks import check_number
+from naysay._base.checks import as_real_numbers, check_number
 from naysay._base.errors import InvalidInput, InvalidLabels
 from naysay.metrics.accuracy import Estimate, wilson, within_bounds
+from naysay.transition.algebra import Floats
 
 _TEMPERATURES = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0)
 _SHARES = np.linspace(0.05, 1, 20)
@@ -101,9 +102,9 @@ def accuracy_with_few_labels(
     )
 
 
-def check_scores(values: ArrayLike, name: str, n: int | None = None) -> NDArray[np.float64]:
+def check_scores(values: ArrayLike, name: str, n: int | None = None) -> Floats:
     """Check that scores are finite, one per example."""
-    array = np.asarray(values, dtype=np.float64)
+    array = as_real_numbers(values, f"{name} must be finite numbers", InvalidInput)
     if array.ndim != 1 or not len(array) or (n is not None and len(array) != n):
         wanted = "(n,)" if n is None else f"({n},)"
         raise InvalidInput(f"{name} must have shape {wanted}. Got shape {array.shape}.")
@@ -114,32 +115,32 @@ def check_scores(values: ArrayLike, name: str, n: int | None = None) -> NDArray[
 
 def class_weights(
     true: NDArray[Any], class_shares: ArrayLike | Mapping[Any, float] | None
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+) -> tuple[Floats, NDArray[np.int64]]:
     """Compute the weight of each example, which sum to 1, and the stratum that it was drawn in."""
     if class_shares is None:
         return np.full(len(true), 1 / len(true)), np.zeros(len(true), dtype=np.int64)
     classes, strata, counts = np.unique(true, return_inverse=True, return_counts=True)
-    if isinstance(class_shares, Mapping):
-        missing = [each for each in classes.tolist() if each not in class_shares]
-        if missing:
-            raise InvalidInput(f"class_shares must have every class. Missing: {missing[:5]}.")
-        shares = np.array([class_shares[each] for each in classes.tolist()], dtype=np.float64)
-    else:
-        given = np.asarray(class_shares, dtype=np.float64)
-        is_index = np.issubdtype(classes.dtype, np.integer)
-        if given.ndim != 1 or not is_index or classes.min() < 0 or classes.max() >= len(given):
-            raise InvalidInput(
-                "class_shares must have shape (n_classes,), and true_labels must be indices into "
-                "it. For other labels pass a dict."
-            )
-        shares = given[classes]
+    given = class_shares
+    if not isinstance(given, Mapping):
+        rule = "class_shares must be a dict, or an array for classes that are indices"
+        listed = as_real_numbers(given, rule, InvalidInput)
+        if listed.ndim != 1:
+            raise InvalidInput(f"{rule}, shape (n_classes,). Got shape {listed.shape}.")
+        given = dict(enumerate(listed))
+    missing = [each for each in classes.tolist() if each not in given]
+    if missing:
+        raise InvalidInput(
+            "class_shares must have every class, by its name in a dict or by its index in an "
+            f"array. Missing: {missing[:5]}."
+        )
+    shares = np.array([given[each] for each in classes.tolist()], dtype=np.float64)
     if not np.isfinite(shares).all() or (shares < 0).any() or not shares.sum() > 0:
         raise InvalidInput("class_shares must be non-negative numbers that do not sum to 0.")
     return (shares / shares.sum() / counts)[strata], strata
 
 
 def drawn_within_classes(
-    true: NDArray[np.int64], predicted: NDArray[np.int64], shares: NDArray[np.float64]
+    true: NDArray[np.int64], predicted: NDArray[np.int64], shares: Floats
 ) -> bool:
     """Tell whether examples of known class were drawn within each class, or from all examples.
 
@@ -157,11 +158,11 @@ def drawn_within_classes(
 
 
 def few_labels_estimate(
-    correct: NDArray[np.float64],
-    weights: NDArray[np.float64],
+    correct: Floats,
+    weights: Floats,
     strata: NDArray[np.int64],
-    scores: NDArray[np.float64] | None = None,
-    all_scores: NDArray[np.float64] | None = None,
+    scores: Floats | None = None,
+    all_scores: Floats | None = None,
     *,
     confidence: float = 0.95,
     shift: float = 0.0,
@@ -212,7 +213,7 @@ def few_labels_estimate(
 
 
 def estimate_improvement(
-    probs: NDArray[np.float64], earlier: NDArray[np.float64], likelihoods: NDArray[np.float64]
+    probs: Floats, earlier: Floats, likelihoods: Floats
 ) -> tuple[float, float]:
     """Estimate how much more accurate a model is than an earlier one, with a standard error.
 
@@ -226,7 +227,7 @@ def estimate_improvement(
     rows = np.arange(len(probs))
     ours, theirs = probs.argmax(axis=1), earlier.argmax(axis=1)
 
-    def evaluate(by: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    def evaluate(by: Floats) -> tuple[float, Floats]:
         chances = np.maximum((by * likelihoods).sum(axis=1), 1e-6)
         return float((by[rows, ours] - by[rows, theirs]).mean()), chances
 
@@ -246,7 +247,7 @@ def estimate_improvement(
     return mean, float(np.hypot(deviation, mean / 2))
 
 
-def _within(values: NDArray[np.float64], strata: NDArray[np.int64]) -> NDArray[np.float64]:
+def _within(values: Floats, strata: NDArray[np.int64]) -> Floats:
     """Compute the deviations from the mean of the stratum, scaled to be unbiased when squared."""
     counts = np.bincount(strata)
     means = np.bincount(strata, weights=values) / np.maximum(counts, 1)

@@ -1,10 +1,9 @@
 """Log-likelihood of complementary labels under the predictions of a model; scorers."""
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp
 
 from naysay._base.checks import as_real_numbers, check_label_indices, row_slices
 from naysay._base.errors import InvalidInput, InvalidTransitionMatrix
@@ -40,12 +39,11 @@ def log_likelihood(
     """
     matrix = as_transition_matrix(Q)
     rule = f"log_probs must be logarithms of probabilities, shape (n, {matrix.n_classes})"
-    try:
-        scores = np.asarray(log_probs)
-    except (ValueError, RuntimeError):
+    # an array is converted in parts below, because a float64 copy of all rows may be large
+    scores = cast("NDArray[Any]", log_probs)
+    if not isinstance(log_probs, np.ndarray):
         scores = as_real_numbers(log_probs, rule, InvalidInput)
     if scores.ndim != 2 or scores.shape[1] != matrix.n_classes:
-        as_real_numbers(scores, rule, InvalidInput)
         raise InvalidInput(f"{rule}. Got shape {scores.shape}.")
     labels = check_comp_labels(comp_labels, matrix, len(scores), of="row of log_probs")
     columns = np.asarray(matrix).T
@@ -60,15 +58,11 @@ def log_likelihood(
 
 def _log_shares(scores: Floats, weights: Floats) -> Floats:
     """Compute log Σ_k weights_k exp(scores_k) of each row."""
-    top = scores.max(axis=1)
-    with np.errstate(invalid="ignore"):  # -inf less -inf
-        sums = np.einsum("ik,ik->i", np.exp(scores - top[:, None]), weights)
-    # where weights are zero at the maximum the sum may underflow: logsumexp is exact, but slower
-    low = ~(sums > 1e-250)
-    shares = np.log(np.where(low, 1, sums)) + np.where(low, 0, top)
-    if low.any():
-        shares[low] = logsumexp(scores[low], axis=1, b=weights[low])
-    return shares
+    possible = np.where(weights > 0, scores, -np.inf)
+    top = np.nan_to_num(possible.max(axis=1), neginf=0.0)
+    possible -= top[:, None]
+    with np.errstate(divide="ignore"):
+        return np.log(np.einsum("ik,ik->i", np.exp(possible, out=possible), weights)) + top
 
 
 def log_likelihood_scorer(estimator: Any, X: Any, comp_labels: ArrayLike) -> float:

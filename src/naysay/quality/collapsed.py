@@ -12,7 +12,7 @@ from naysay._base.checks import check_number, check_probabilities, row_slices
 from naysay._base.errors import InvalidTransitionMatrix
 from naysay.estimation import class_prior
 from naysay.transition import TransitionMatrix, as_transition_matrix
-from naysay.transition.algebra import Floats, check_comp_labels, invert, joint_counts
+from naysay.transition.algebra import Floats, check_comp_labels, check_samples, invert, joint_counts
 
 WHAT_TO_DO = "Estimate Q again from anchors (naysay estimate), and check the order of its classes."
 
@@ -24,6 +24,7 @@ _NEARLY_ALL = 0.75  # mean of both estimates beyond which a pair is swapped rath
 _ADVICE = {
     "swapped": "Check the order of the classes, or give a few anchors of both.",
     "merged": "Collect labels that distinguish them, or train again with another seed.",
+    "lost": "Train again with another seed, or give a few anchors of both.",
 }
 _ROUNDING = 1e-9
 _N_SIMULATED = 199
@@ -153,7 +154,11 @@ def find_collapsed_classes(
     counts = joint_counts(labels, predictions, matrix.n_classes)
     level = (1 - confidence) / 3  # of each of three tests
     z = float(ndtri(1 - level / matrix.n_classes**2))  # K classes, K (K - 1) pairs
-    samples = None if Q_samples is None else _spread_out(Q_samples)
+    samples = None
+    if Q_samples is not None:  # some of them, evenly spaced
+        samples = check_samples(Q_samples, matrix.n_classes)
+        n_chosen = min(_MOST_SAMPLES, len(samples))
+        samples = samples[np.linspace(0, len(samples) - 1, n_chosen).astype(int)]
     composition, at_least = _class_shares(counts.T, inverse, z, samples)
     _, prior_at_least = _class_shares(counts.sum(axis=1)[None], inverse, z, samples)
     shares = counts.sum(axis=0) / len(array)
@@ -173,12 +178,6 @@ def find_collapsed_classes(
         prior=class_prior(labels, matrix),
         composition=composition,
     )
-
-
-def _spread_out(Q_samples: ArrayLike) -> Floats:
-    """Select some of the samples of Q, evenly."""
-    samples = np.asarray(Q_samples, dtype=np.float64)
-    return samples[np.linspace(0, len(samples) - 1, min(_MOST_SAMPLES, len(samples))).astype(int)]
 
 
 def _class_shares(
@@ -225,46 +224,41 @@ def _findings(
     for k in np.flatnonzero(dead).tolist():
         holder = int(others[:, k].argmax())
         names = (classes[k], classes[holder])
-        facts = (
+        text = (
             f"{names[0]!r} is predicted for {shares[k]:.1%} of the examples, but at least "
-            f"{prior[k]:.1%} are of it"
+            f"{prior[k]:.1%} are of it: it is "
         )
         if others[holder, k] > _MERGED:
-            text = (
-                f"{facts}: it is merged into {names[1]!r}, of whose predictions it makes up at "
-                f"least {others[holder, k]:.0%}. Train again with another seed, or give a few "
-                "anchors of both."
+            text += (
+                f"merged into {names[1]!r}, of whose predictions it makes up at least "
+                f"{others[holder, k]:.0%}. {_ADVICE['lost']}"
             )
             found.append(Finding("merged", names, text))
         else:
-            text = (
-                f"{facts}: it is dead. Train again with another seed or a smaller learning rate, "
-                "or give a few anchors of it."
+            text += (
+                "dead. Train again with another seed or a smaller learning rate, or give a few "
+                "anchors of it."
             )
             found.append(Finding("dead", names[:1], text))
     for k, other in np.argwhere((others > _MERGED) & ~dead & ~dead[:, None]).tolist():
-        finding = _confused(k, other, others, classes)
-        if finding is not None:
-            found.append(finding)
+        pair, there, back = (classes[k], classes[other]), others[k, other], others[other, k]
+        if there > _SWAPPED >= back:
+            text = (
+                f"{pair[0]!r} is misnamed: at least {there:.0%} of what is predicted as it is "
+                f"{pair[1]!r}. {_ADVICE['swapped']}"
+            )
+            found.append(Finding("misnamed", pair, text))
+        elif k < other and back > _MERGED and not back > _SWAPPED >= there:
+            kind = "merged" if there <= _SWAPPED else "swapped"
+            found.append(_mixed(kind, pair, f"at least {there:.0%}", back))
     return found
 
 
-def _confused(k: int, other: int, others: Floats, classes: tuple[str, ...]) -> Finding | None:
-    """Describe how two classes are confused; None if the pair in the other order reports it."""
-    pair = (classes[k], classes[other])
-    there, back = others[k, other], others[other, k]
-    if there > _SWAPPED >= back:
-        text = (
-            f"{pair[0]!r} is misnamed: at least {there:.0%} of what is predicted as it is "
-            f"{pair[1]!r}. {_ADVICE['swapped']}"
-        )
-        return Finding("misnamed", pair, text)
-    if k > other or back <= _MERGED or back > _SWAPPED >= there:
-        return None
-    kind = "merged" if there <= _SWAPPED else "swapped"
+def _mixed(kind: str, pair: tuple[str, str], there: str, back: float) -> Finding:
+    """Describe two classes of which each makes up a part of the predictions of the other."""
     text = (
-        f"{pair[0]!r} and {pair[1]!r} are {kind}: at least {there:.0%} of what is predicted as "
-        f"{pair[0]!r} is {pair[1]!r}, and {back:.0%} the other way round. {_ADVICE[kind]}"
+        f"{pair[0]!r} and {pair[1]!r} are {kind}: {there} of what is predicted as {pair[0]!r} is "
+        f"{pair[1]!r}, and {back:.0%} the other way round. {_ADVICE[kind]}"
     )
     return Finding(kind, pair, text)
 
@@ -308,12 +302,11 @@ def _lost_classes(
         else:
             place = int(np.argmax(statistics))
             holder, limit = int(groups[place]), float(limits[place])
-            if at_most >= 0 and _is_robust([(holder, k)], counts, limit, Q_samples):
+            if _is_robust([(holder, k)], counts, limit, Q_samples):
                 text = (
                     f"{classes[k]!r} is predicted for {sizes[k] / sizes.sum():.1%} of the examples,"
                     f" but its labels are significant among those predicted as {classes[holder]!r}:"
-                    " it is merged into it. Train again with another seed, or give a few anchors "
-                    "of both."
+                    f" it is merged into it. {_ADVICE['lost']}"
                 )
                 found.append(Finding("merged", (classes[k], classes[holder]), text))
     return found
@@ -353,12 +346,8 @@ def _mixed_pairs(
         if is_significant and _is_robust(both, counts, _MERGED, Q_samples):
             there, back = np.minimum((composition[k, other], composition[other, k]), 1)
             kind = "swapped" if (there + back) / 2 > _NEARLY_ALL else "merged"
-            text = (
-                f"{classes[k]!r} and {classes[other]!r} are {kind}: about {there:.0%} of what is "
-                f"predicted as {classes[k]!r} is {classes[other]!r}, and {back:.0%} the other way "
-                f"round. {_ADVICE[kind]}"
-            )
-            found.append(Finding(kind, (classes[k], classes[other]), text))
+            pair = (classes[k], classes[other])
+            found.append(_mixed(kind, pair, f"about {there:.0%}", back))
     return found
 
 

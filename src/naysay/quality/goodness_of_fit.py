@@ -5,15 +5,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import chdtrc
+from scipy.special import chdtrc, xlogy
 
-from naysay._base.checks import check_label_indices, check_seed
+from naysay._base.checks import check_count, check_label_indices, check_seed
 from naysay._base.errors import InvalidLabels
 from naysay._base.mapped import find_rows, take
 from naysay.transition import TransitionMatrix, as_transition_matrix
-from naysay.transition.algebra import check_comp_labels, joint_counts
-
-__all__ = ["Agreement", "check_matrix"]
+from naysay.transition.algebra import Floats, check_comp_labels, check_samples, joint_counts
 
 LEVEL = 0.02  # of each of the two tests, so that together they reject a right matrix in under 4 %
 _N_SIMULATED = 199
@@ -45,25 +43,18 @@ class Agreement:
     @property
     def reason(self) -> str | None:
         """Sentence about the test that refutes the matrix; None if no test does."""
-        if not self.refuted:
-            return None
-        p_value, of_what = self.p_frequencies, ""
-        if p_value is None or p_value >= LEVEL:
-            p_value, of_what = self.p_predictions, " among the examples of each predicted class"
-        assert p_value is not None
-        return (
-            "the labels refute the transition matrix: no class shares explain how often each label "
-            f"occurs{of_what} ({format_p_value(p_value)})"
-        )
+        in_groups = " among the examples of each predicted class"
+        for p, of_what in ((self.p_frequencies, ""), (self.p_predictions, in_groups)):
+            if p is not None and p < LEVEL:
+                return (
+                    "the labels refute the transition matrix: no class shares explain how often "
+                    f"each label occurs{of_what} ({format_p_value(p)})"
+                )
+        return None
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values for JSON."""
-        return {
-            "n_labels": self.n_labels,
-            "p_frequencies": self.p_frequencies,
-            "p_predictions": self.p_predictions,
-            "refuted": self.refuted,
-        }
+        return {**vars(self), "refuted": self.refuted}
 
     def __str__(self) -> str:
         tested = {"frequencies": self.p_frequencies, "labels by prediction": self.p_predictions}
@@ -133,8 +124,8 @@ def check_matrix(
     matrix = as_transition_matrix(Q)
     labels = check_comp_labels(comp_labels, matrix, allow_impossible=True)
     n_classes, values = matrix.n_classes, np.asarray(matrix)
-    rng = check_seed(seed)
-    samples = None if Q_samples is None else np.asarray(Q_samples, dtype=np.float64)
+    rng, n_simulated = check_seed(seed), check_count(n_simulated, "n_simulated", least=0)
+    samples = None if Q_samples is None else check_samples(Q_samples, n_classes)
     all_labels = np.bincount(labels, minlength=n_classes)[None]
     p_predictions = None
     if predictions is not None:
@@ -179,9 +170,9 @@ def check_by_all_labels(
 
 def p_value_of_mixtures(
     counts: NDArray[np.int64],
-    Q: NDArray[np.float64],
+    Q: Floats,
     rng: np.random.Generator,
-    Q_samples: NDArray[np.float64] | None = None,
+    Q_samples: Floats | None = None,
     n_simulated: int = _N_SIMULATED,
 ) -> float | None:
     """Compute the p-value of label counts, one row per group, if groups are mixtures of rows of Q.
@@ -215,7 +206,7 @@ def p_value_of_mixtures(
     return min(p_value, bound) if not n_as_far and Q_samples is None else p_value
 
 
-def _nearest_mixtures(counts: NDArray[np.float64], Q: NDArray[np.float64]) -> NDArray[np.float64]:
+def _nearest_mixtures(counts: Floats, Q: Floats) -> Floats:
     """Find the most likely mixture of the rows of Q for counts of shape (…, labels), by EM."""
     shares = np.full(counts.shape, 1 / counts.shape[-1])
     columns = np.swapaxes(Q, -1, -2)
@@ -226,13 +217,12 @@ def _nearest_mixtures(counts: NDArray[np.float64], Q: NDArray[np.float64]) -> ND
     return shares @ Q
 
 
-def _normalise(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _normalise(values: Floats) -> Floats:
     return values / np.maximum(values.sum(axis=-1, keepdims=True), 1e-300)
 
 
-def _deviance(counts: NDArray[np.float64], expected: NDArray[np.float64]) -> NDArray[np.float64]:
+def _deviance(counts: Floats, expected: Floats) -> Floats:
     """Compute G of every group of counts, shape (…,)."""
     shares = counts / np.maximum(counts.sum(axis=-1, keepdims=True), 1)
-    seen = counts > 0
-    ratio = np.divide(shares, expected, out=np.ones_like(shares), where=seen & (expected > 0))
-    return 2 * (counts * np.log(ratio)).sum(axis=-1)
+    ratio = np.divide(shares, expected, out=np.ones_like(shares), where=expected > 0)
+    return 2 * xlogy(counts, ratio).sum(axis=-1)

@@ -4,14 +4,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import chdtrc
 
 from naysay._base.checks import check_class_prior, check_seed, shorten
 from naysay.estimation import class_prior
 from naysay.quality.goodness_of_fit import MAX_CLASSES, format_p_value, p_value_of_mixtures
 from naysay.transition import TransitionMatrix
-from naysay.transition.algebra import check_comp_labels
+from naysay.transition.algebra import Floats, check_comp_labels
 from naysay.transition.diagnosis import Diagnosis
 
 __all__ = ["LabelCheck", "NearPair", "check_labels", "nearest_rows"]
@@ -80,7 +80,7 @@ class LabelCheck:
 
     classes: tuple[str, ...]
     n_labels: int
-    class_shares: NDArray[np.float64]
+    class_shares: Floats
     shares_given: bool
     never_named: tuple[str, ...]
     chi_square: float
@@ -165,16 +165,14 @@ def check_labels(
     possible = values.any(axis=0)
     shares = class_prior(labels, Q) if prior is None else check_class_prior(prior, Q.n_classes)
     expected = labels.size * shares @ values
-    distance = _chi_square(counts, expected)
-    p_value = None
-    if prior is not None:
-        n_possible = int((expected > 0).sum())
-        p_value = float(chdtrc(n_possible - 1, distance)) if n_possible > 1 else 1.0
-        p_value = 0.0 if np.isinf(distance) else p_value
-    else:
-        p_value = p_value_of_mixtures(counts[None], values, check_seed(seed))
+    expected[expected <= 1e-12 * labels.size] = 0  # rounding
     with np.errstate(divide="ignore", invalid="ignore"):
-        off = np.nan_to_num(np.abs(counts - expected) / np.sqrt(expected))
+        off = np.where(counts == expected, 0, (counts - expected) / np.sqrt(expected))
+    distance = float((off**2).sum())
+    if prior is None:
+        p_value = p_value_of_mixtures(counts[None], values, check_seed(seed))
+    else:
+        p_value = float(chdtrc(max(np.count_nonzero(expected) - 1, 1), distance))
     return LabelCheck(
         classes=Q.classes,
         n_labels=labels.size,
@@ -183,15 +181,8 @@ def check_labels(
         never_named=tuple(Q.classes[k] for k in np.flatnonzero(possible & (counts == 0))),
         chi_square=distance,
         p_value=p_value,
-        most_unlike=Q.classes[int(off.argmax())],
+        most_unlike=Q.classes[int(np.abs(off).argmax())],
     )
-
-
-def _chi_square(counts: NDArray[np.int64], expected: NDArray[np.float64]) -> float:
-    likely = expected > 1e-12 * counts.sum()
-    if counts[~likely].any():
-        return float("inf")
-    return float((((counts - expected)[likely]) ** 2 / expected[likely]).sum())
 
 
 class Inspection(NamedTuple):

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from naysay._base.answers import YES
-from naysay._base.errors import InvalidInput
+from naysay._base.errors import InvalidInput, InvalidLabels
 from naysay.estimation import MistakeRate
 from naysay.observations import Observations
 
@@ -49,6 +49,12 @@ def mistakes_in_log(observations: Observations, true_labels: ArrayLike) -> Mista
             f"true_labels must have shape ({observations.n_examples},), with -1 where the class is "
             f"unknown. Got shape {known.shape}."
         )
+    for name, classes in (
+        ("The labels of observations", observations.label),
+        ("true_labels", known),
+    ):
+        if classes.size and classes.dtype.kind not in "iu":
+            raise InvalidLabels(f"{name} must be classes by index. Got {classes.dtype}.")
     if observations.accepted is None:
         return None
     log = observations.select(observations.is_yes_no)

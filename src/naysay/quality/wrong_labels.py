@@ -220,33 +220,31 @@ def rank_labels(
     (1) or rejected (0), with a rate of `mistakes`.
     """
     example = count_up(labels, len(labels)) if example is None else example
-    distinct = {id(matrix): matrix for matrix in matrices}  # annotators often share one
-    places = {key: place for place, key in enumerate(distinct)}
-    of_matrix = np.array([places[id(matrix)] for matrix in matrices], dtype=np.int32)
+    places = {Q: place for place, Q in enumerate(dict.fromkeys(matrices))}  # many share one
+    of_matrix = np.array([places[Q] for Q in matrices], dtype=np.int32)
     numbers = which
     which = compute(labels, len(labels), np.int32, lambda rows: of_matrix[numbers[rows]])
-    split: list[_SplitMatrix | _Answer] = [
-        _SplitMatrix.of(matrix, probs.dtype) for matrix in distinct.values()
-    ]
+    split: list[_SplitMatrix | _Answer] = [_SplitMatrix.of(Q, probs.dtype) for Q in places]
     if accepted is not None:
         for rows in parts_of(len(labels)):
             of_answer = len(split) + accepted[rows].astype(np.int32)
             which[rows] = np.where(accepted[rows] == CHOSEN, which[rows], of_answer)
         split += [_Answer(mistakes, NO), _Answer(mistakes, YES)]
-    chosen = _at_most(
-        count_up(labels, len(labels))
-        if held_out is None
-        else find_rows(labels, len(labels), held_out.__getitem__)
-    )
+    chosen = count_up(labels, len(labels))
+    if held_out is not None:
+        chosen = find_rows(labels, len(labels), held_out.__getitem__)
+    if len(chosen) > _MAX_ROWS:
+        chosen = np.random.default_rng(0).choice(chosen, _MAX_ROWS, replace=False)
     weights, scales, shares_of_classes = _posterior(
         probs[example[chosen]], labels[chosen], split, which[chosen]
     )
     wrong = compute(labels, len(labels), np.float64, lambda rows: 0)
     counts = np.zeros(weights.shape)
-    for rows in row_slices(len(labels), 64):  # some numbers for each label
+    for rows in row_slices(len(labels), max(64, probs.shape[1])):  # some numbers for each label
         these = labels[rows], split, which[rows]
+        examples, place = np.unique(example[rows], return_inverse=True)
         for t in np.flatnonzero(weights.any(axis=(1, 2))):
-            own = _terms(probs, *these, example[rows], Calibration(_TEMPERATURES[t]))
+            own = _terms(Calibration(_TEMPERATURES[t])(probs[examples])[place], *these)
             common = _terms(shares_of_classes[t], *these)
             for e, s in np.argwhere(weights[t]):
                 right, lost, mistaken = (1 - _SHARES[e]) * own + _SHARES[e] * common
@@ -282,13 +280,6 @@ def _largest_first(values: Floats) -> NDArray[np.int64]:
         pairs[rows, 0], pairs[rows, 1] = -values[rows], np.arange(rows.start, rows.stop)
     pairs.view(np.complex128).ravel().sort()
     return compute(values, len(values), np.int64, lambda rows: pairs[rows, 1])
-
-
-def _at_most(rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Draw rows at random if there are more than the posterior needs."""
-    if len(rows) <= _MAX_ROWS:
-        return rows
-    return np.random.default_rng(0).choice(rows, _MAX_ROWS, replace=False)
 
 
 @dataclass(frozen=True)
@@ -344,27 +335,17 @@ def _terms(
     labels: NDArray[np.int64],
     split: "Sequence[_SplitMatrix | _Answer]",
     which: NDArray[np.integer[Any]],
-    example: NDArray[np.int64] | None = None,
-    calibration: Calibration | None = None,
 ) -> Floats:
     """Compute terms a, b, w of each label, shape (3, n).
 
     If all rates are multiplied by s, then the label has the probability a - s b and is correct, and
-    the probability s w and is wrong. `probs` are those of each example, which are calibrated here,
-    or, without `example`, of all.
+    the probability s w and is wrong. `probs` has a row for each label, or is one row for all.
     """
     terms = np.empty((3, len(labels)))
     used: list[int] = np.unique(which).tolist()
     for matrix in used:
-        labelled = np.flatnonzero(which == matrix)
-        if example is None or calibration is None:
-            terms[:, labelled] = split[matrix].terms(probs, labels[labelled])
-            continue
-        labelled = labelled[np.argsort(example[labelled], kind="stable")]
-        for rows in row_slices(len(labelled), probs.shape[1]):
-            at = labelled[rows]
-            found, place = np.unique(example[at], return_inverse=True)
-            terms[:, at] = split[matrix].terms(calibration(probs[found])[place], labels[at])
+        at = np.flatnonzero(which == matrix)
+        terms[:, at] = split[matrix].terms(probs if probs.ndim == 1 else probs[at], labels[at])
     return terms
 
 
@@ -383,7 +364,7 @@ def _posterior(
     for t, temperature in enumerate(_TEMPERATURES):
         calibrated = Calibration(temperature)(probs)
         shares_of_classes[t] = calibrated.mean(axis=0, dtype=np.float64)
-        own = _terms(calibrated, labels, split, which, np.arange(len(labels)), Calibration())
+        own = _terms(calibrated, labels, split, which)
         common = _terms(shares_of_classes[t], labels, split, which)
         for e, share in enumerate(_SHARES):
             right, lost, mistaken = (1 - share) * own + share * common

@@ -61,10 +61,9 @@ def joint_counts(
 
 def invert(values: Floats) -> Floats | None:
     """Compute the inverse of Q; None if Q is singular to working precision."""
-    left, singular_values, right = np.linalg.svd(values)
-    if singular_values[-1] <= singular_values[0] * len(values) * np.finfo(np.float64).eps:
+    if np.linalg.matrix_rank(values) < len(values):
         return None
-    return (right.T / singular_values) @ left.T
+    return np.linalg.inv(values).astype(np.float64, copy=False)
 
 
 def check_samples(Q_samples: Any, n_classes: int) -> Floats:

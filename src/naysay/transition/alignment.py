@@ -74,11 +74,11 @@ def _align_one(
 
 
 def pool(
-    annotator: NDArray[Any] | Mapping[str, int] | None, transitions: Transitions
+    annotator: NDArray[Any] | Mapping[str, float] | None, transitions: Transitions
 ) -> TransitionMatrix:
     """Average the matrices of annotators, weighted by the number of answers of each.
 
-    `annotator` has the annotator of each answer, or the number of answers of each annotator.
+    `annotator` has the annotator of each answer, or the number or the share of those of each.
     """
     if isinstance(transitions, TransitionMatrix):
         return transitions
@@ -89,7 +89,7 @@ def pool(
         return next(iter(transitions.values()))
     counts = np.array([counted[name] for name in names])
     shares = counts / counts.sum()
-    values = sum(share * np.asarray(Q) for share, Q in zip(shares, used, strict=True))
+    values = sum(share * Q.entries for share, Q in zip(shares, used, strict=True))
     may_err = any(Q.allow_diagonal for Q in used)
     return TransitionMatrix(values, used[0].classes, allow_diagonal=may_err)
 

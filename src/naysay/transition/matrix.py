@@ -198,11 +198,8 @@ class TransitionMatrix:
 
     def write(self, path: str | Path | TextIO) -> None:
         """Write a CSV file, or to an open text file; `read` restores the matrix exactly."""
-        entries, classes = self._entries, np.arange(self.n_classes)
-        if entries is None:
-            rows = (np.where(classes == k, 0, 1 / (len(classes) - 1)).tolist() for k in classes)
-        else:
-            rows = (entries[[k]].toarray()[0].tolist() for k in classes)
+        entries = self.entries
+        rows = (entries[[k]].toarray()[0].tolist() for k in range(self.n_classes))
         write_matrix(path, self._classes, rows, allows_diagonal=self._allow_diagonal)
 
     def to_frame(self, library: str | None = None) -> Any:
@@ -210,8 +207,7 @@ class TransitionMatrix:
 
         Columns are labels. In polars the true classes are the first column, ``class``.
         """
-        values = np.asarray(self)
-        columns = {name: values[:, place] for place, name in enumerate(self.classes)}
+        columns = dict(zip(self.classes, np.asarray(self).T, strict=True))
         return make_frame(columns, library, index=self.classes)
 
     @property

@@ -153,20 +153,20 @@ def run_demo(
     setting: str = "with0",
     *,
     seed: int = 0,
-    on_run: Callable[[str], None] = lambda title: None,
+    on_run: Callable[..., None] = lambda done, total, *, title: None,
 ) -> DemoResult:
     """Draw biased complementary labels for the digits, train on them and compare methods.
 
     True labels are used to draw the complementary labels, in the first run (TL), for 10 anchors
     per class, and for the accuracy on test images; nowhere else. The last run learns from the
-    anchors alone, to show what the complementary labels add to them. `on_run` is called with the
-    title of each training when it starts.
+    anchors alone, to show what the complementary labels add to them. `on_run` is called
+    when a training starts, with the number of trainings done, that of all, and its title.
     """
     start = time.perf_counter()
     data = DemoData(setting, seed)
     found = {}
-    for method in SHOWN:
-        on_run(data.title(method))
+    for number, method in enumerate(SHOWN):
+        on_run(number, len(SHOWN), title=data.title(method))
         found[method] = data.train(method)
     clf, _ = found["LM/E"]
     shown = data.rng.choice(len(data.X), _N_EXAMPLES, replace=False)

@@ -266,7 +266,7 @@ def test_an_incomplete_folder_is_an_error(server, register, folder, files_under)
     url = f"{server.url}/set.zip"
     download = Download((url,), ("whole/table",), archive="zip", folder="whole")
     register(download, files=(OfficialFile("whole/table", per_class=(1, 1, 1)),))
-    with pytest.raises(InvalidData, match=r"set\.zip must contain whole/table"):
+    with pytest.raises(InvalidData, match=r"set\.zip must contain table"):
         load(folder)
     assert files_under(folder) == []
 
@@ -340,29 +340,23 @@ def test_a_member_outside_condemns_the_archive(tmp_path, kind, into, files_under
 
 
 @pytest.mark.parametrize(
-    "type_, what",
-    [
-        (tarfile.SYMTYPE, "link"),
-        (tarfile.LNKTYPE, "link"),
-        (tarfile.FIFOTYPE, "device"),
-        (tarfile.CHRTYPE, "device"),
-    ],
+    "type_", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE]
 )
-def test_links_and_devices_in_a_tar_are_refused(tmp_path, into, files_under, type_, what):
+def test_links_and_devices_in_a_tar_are_refused(tmp_path, into, files_under, type_):
     info = tarfile.TarInfo("top/odd")
     info.type, info.linkname = type_, "/etc/passwd"
     write_tar(tmp_path / "archive", GOOD, info)
-    with pytest.raises(InvalidData, match=f"One member is a {what}: 'top/odd'"):
+    with pytest.raises(InvalidData, match="One member is a link or device: 'top/odd'"):
         unpack(tmp_path / "archive", "tar", into)
     assert files_under(tmp_path) == ["archive"]
 
 
-@pytest.mark.parametrize("mode, what", [(stat.S_IFLNK, "link"), (stat.S_IFIFO, "device")])
-def test_links_and_devices_in_a_zip_are_refused(tmp_path, into, files_under, mode, what):
+@pytest.mark.parametrize("mode", [stat.S_IFLNK, stat.S_IFIFO])
+def test_links_and_devices_in_a_zip_are_refused(tmp_path, into, files_under, mode):
     info = zipfile.ZipInfo("top/odd")
     info.external_attr = (mode | 0o777) << 16
     write_zip(tmp_path / "archive", GOOD, info)
-    with pytest.raises(InvalidData, match=f"One member is a {what}: 'top/odd'"):
+    with pytest.raises(InvalidData, match="One member is a link or device: 'top/odd'"):
         unpack(tmp_path / "archive", "zip", into)
     assert files_under(tmp_path) == ["archive"]
 

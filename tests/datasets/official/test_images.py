@@ -128,7 +128,7 @@ def test_an_array_cannot_claim_more_memory_than_its_bytes():
     good = pickle.dumps({"data": np.zeros(3, np.uint8)}, protocol=4)
     assert b"K\x03\x85" in good  # the shape (3,)
     huge = good.replace(b"K\x03\x85", b"J\xff\xff\xff\x7f\x85")
-    with pytest.raises(ValueError, match="cannot reshape"):
+    with pytest.raises(ValueError, match="buffer size"):
         read_pickle(huge)
 
 

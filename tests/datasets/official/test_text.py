@@ -78,7 +78,7 @@ def test_images_become_float32(table):
 
 
 def test_letters_are_labels(table):
-    dataset = table(["B,1,2", "A,3,4", "A,5,6", "C,7,8"], labels="ABC", label_first=True)
+    dataset = table(["B,1,2", "A,3,4", "A,5,6", "C,7,8"], labels="ABC", label_column=0)
     assert dataset.train.y.tolist() == [1, 0, 0, 2]
 
 
@@ -122,7 +122,7 @@ def test_a_damaged_table_is_an_error_that_names_file_and_place(table, content, p
 
 def test_an_unknown_letter_is_an_error(table):
     with pytest.raises(InvalidData, match=r"as published. Its 2 lines cannot be read: .*'D'"):
-        table(["B,1,2", "D,3,4"], labels="ABC", label_first=True)
+        table(["B,1,2", "D,3,4"], labels="ABC", label_column=0)
 
 
 def test_a_hash_of_git_is_checked_whatever_the_line_ends(table):

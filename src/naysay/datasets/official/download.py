@@ -16,8 +16,8 @@ import stat
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable
+from contextlib import ExitStack, closing
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Literal, NamedTuple
 
@@ -109,30 +109,20 @@ def _reason(error: OSError) -> str:
 def _retrieve(url: str, download: Download, staging: Path) -> Path:
     import pooch  # imported here because the import takes longer than reading most data sets
 
-    from naysay._base.progress import ProgressBar
+    from naysay._base.progress import DownloadBar
     from naysay._base.terminal import quiet
 
-    class CappedBar(ProgressBar):
-        """Ends a download of more bytes than expected, which could fill the disk."""
-
-        n_received = 0
-
-        def update(self, done: float) -> None:
-            self.n_received += done
-            if max(self.n_received - _CHUNK_BYTES, self.total or 0) > download.at_most:
-                raise InvalidData(
-                    f"{url} must have at most {download.at_most:,} bytes. The server sends more. "
-                    "Nothing was kept."
-                )
-            super().update(done)
-
-        def reset(self) -> None:
-            self.n_received = 0
-            super().reset()
+    def check(received: float, expected: float) -> None:
+        """End a download of more bytes than expected, which could fill the disk."""
+        if max(received - _CHUNK_BYTES, expected) > download.at_most:
+            raise InvalidData(
+                f"{url} must have at most {download.at_most:,} bytes. The server sends more. "
+                "Nothing was kept."
+            )
 
     responses: list[Any] = []
     file_name, known_hash = PurePosixPath(url).name, download.known_hash
-    with CappedBar(file_name, in_bytes=True) as bar, quiet(pooch.get_logger()):
+    with closing(DownloadBar(file_name, check)) as bar, quiet(pooch.get_logger()):
         make_downloader: Any = pooch.HTTPDownloader  # its annotations do not allow other bars
         downloader = make_downloader(
             progressbar=bar,
@@ -169,17 +159,12 @@ def _unpack(download: Download, arrived: Path, staging: Path) -> Path:
         target = ready / download.gives[0]
         target.parent.mkdir(parents=True)
         arrived.rename(target)
-    elif download.folder is not None:  # the whole archive is kept, with the authors' layout
-        unpack(arrived, download.archive, ready)
-        for path in download.gives:
-            if not (ready / path).is_file():
-                raise InvalidData(
-                    f"{arrived.name} must contain {path}. It does not. Nothing was kept."
-                )
-    else:
-        unpacked = staging / "unpacked"
-        unpack(arrived, download.archive, unpacked)
-        for path in download.gives:
+        return ready
+    # of some archives everything is kept, with the authors' layout
+    unpacked = staging / "unpacked" if download.folder is None else ready
+    unpack(arrived, download.archive, unpacked)
+    for path in download.gives:
+        if not (ready / path).is_file():
             _pick(arrived, unpacked, path, ready / path)
     return ready
 
@@ -188,19 +173,19 @@ def _pick(archive: Path, unpacked: Path, path: str, target: Path) -> None:
     """Move the file named like `path` out of an unpacked archive, decompressing a ``.Z``."""
     name = PurePosixPath(path).name
     target.parent.mkdir(parents=True, exist_ok=True)
-    for candidate in sorted(unpacked.rglob(name)):
-        candidate.rename(target)
-        return
-    for candidate in sorted(unpacked.rglob(f"{name}.Z")):
+    plain, packed = (sorted(unpacked.rglob(each)) for each in (name, f"{name}.Z"))
+    if plain:
+        plain[0].rename(target)
+    elif packed:
         try:
-            target.write_bytes(decompress(candidate.read_bytes(), at_most=MOST_BYTES))
+            target.write_bytes(decompress(packed[0].read_bytes(), at_most=MOST_BYTES))
         except ValueError as error:
             raise InvalidData(
-                f"{candidate.name} in {archive.name} must be a file made by `compress`: {error}. "
+                f"{packed[0].name} in {archive.name} must be a file made by `compress`: {error}. "
                 "Nothing was kept."
             ) from None
-        return
-    raise InvalidData(f"{archive.name} must contain {name}. It does not. Nothing was kept.")
+    else:
+        raise InvalidData(f"{archive.name} must contain {name}. It does not. Nothing was kept.")
 
 
 def _move_into_place(download: Download, ready: Path, folder: Path) -> None:
@@ -221,7 +206,7 @@ def _move_into_place(download: Download, ready: Path, folder: Path) -> None:
 class _Member(NamedTuple):
     name: str
     n_bytes: int
-    kind: Literal["file", "folder", "link", "device"]
+    is_plain: bool  # a file or a folder, and not a link or a device
 
 
 def unpack(archive: Path, kind: Literal["tar", "zip"], into: Path) -> None:
@@ -229,11 +214,11 @@ def unpack(archive: Path, kind: Literal["tar", "zip"], into: Path) -> None:
     try:
         if kind == "tar":
             with tarfile.open(archive) as tar:
-                _check_members(archive, [_of_tar(info) for info in tar.getmembers()])
+                _check_members(archive, map(_of_tar, tar))
                 tar.extractall(into, filter="data")
         else:
             with zipfile.ZipFile(archive) as opened:
-                _check_members(archive, [_of_zip(info) for info in opened.infolist()])
+                _check_members(archive, map(_of_zip, opened.infolist()))
                 opened.extractall(into)
     except InvalidData:
         raise
@@ -245,47 +230,38 @@ def unpack(archive: Path, kind: Literal["tar", "zip"], into: Path) -> None:
 
 
 def _of_tar(info: tarfile.TarInfo) -> _Member:
-    if info.isdir():
-        return _Member(info.name, 0, "folder")
-    is_link = info.issym() or info.islnk()
-    return _Member(
-        info.name, info.size, "file" if info.isfile() else "link" if is_link else "device"
-    )
+    return _Member(info.name, info.size, info.isfile() or info.isdir())
 
 
 def _of_zip(info: zipfile.ZipInfo) -> _Member:
-    if info.is_dir():
-        return _Member(info.filename, 0, "folder")
-    mode = info.external_attr >> 16  # the Unix mode, or 0 if written on another system
-    is_file = stat.S_IFMT(mode) in (0, stat.S_IFREG)
-    kind = "file" if is_file else "link" if stat.S_ISLNK(mode) else "device"
-    return _Member(info.filename, info.file_size, kind)
+    kind = stat.S_IFMT(info.external_attr >> 16)  # 0 if written on a system other than Unix
+    return _Member(info.filename, info.file_size, kind in (0, stat.S_IFREG, stat.S_IFDIR))
 
 
-def _check_members(archive: Path, members: Sequence[_Member]) -> None:
-    for member in members:
+def _check_members(archive: Path, members: Iterable[_Member]) -> None:
+    sizes: dict[PurePosixPath, int] = {}
+    for name, n_bytes, is_plain in members:
         # This is stricter than the data filter of `tarfile`, which removes a leading slash and
         # allows links inside the folder.
-        posix, windows = PurePosixPath(member.name), PureWindowsPath(member.name)
-        problem = f"is a {member.kind}" if member.kind in ("link", "device") else ""
+        posix, windows = PurePosixPath(name), PureWindowsPath(name)
         is_rooted = posix.is_absolute() or windows.drive or windows.root
-        if is_rooted or ".." in (*posix.parts, *windows.parts):
-            problem = "would be written outside its folder"
-        if problem:
+        is_outside = is_rooted or ".." in (*posix.parts, *windows.parts)
+        if is_outside or not is_plain:
+            problem = "would be written outside its folder" if is_outside else "is a link or device"
             raise InvalidData(
                 f"{archive.name} must contain plain files under its own folder. One member "
-                f"{problem}: {shorten(member.name)}. Nothing was unpacked; do not use this archive."
+                f"{problem}: {shorten(name)}. Nothing was unpacked; do not use this archive."
             )
-    n_bytes = sum(member.n_bytes for member in members)
-    if n_bytes > _MOST_UNPACKED:
+        if posix in sizes:
+            raise InvalidData(
+                f"{archive.name} must contain each file once. It has {shorten(name)} twice. "
+                "Nothing was unpacked."
+            )
+        sizes[posix] = n_bytes
+    if (n_bytes := sum(sizes.values())) > _MOST_UNPACKED:
         raise InvalidData(
             f"{archive.name} must unpack to at most {_MOST_UNPACKED:,} bytes. "
             f"It would unpack to {n_bytes:,}. Nothing was unpacked."
-        )
-    names = [PurePosixPath(member.name) for member in members if member.kind == "file"]
-    if len(set(names)) != len(names):
-        raise InvalidData(
-            f"{archive.name} must contain each file once. It has one twice. Nothing was unpacked."
         )
 
 

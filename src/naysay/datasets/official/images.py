@@ -51,34 +51,13 @@ def _read_array(file: FoundFile, shape: tuple[int, ...]) -> tuple[NDArray[np.uin
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape).copy(), record
 
 
-class _ByteArray:
-    """Replacement for `numpy.ndarray` while unpickling, with bytes and a shape only."""
-
-    def __init__(self, *_: Any) -> None:
-        self.values: NDArray[np.uint8] = np.empty(0, np.uint8)
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        _version, shape, _type, _is_fortran, raw = state
-        # This is a view; the values are copied later into the array of the whole split.
-        self.values = np.frombuffer(raw, np.uint8).reshape(shape)
-
-
-class _ByteType:
-    """Replacement for `numpy.dtype` while unpickling; the official arrays are of unsigned bytes."""
-
-    def __init__(self, *_: Any) -> None:
-        pass
-
-    def __setstate__(self, state: Any) -> None:
-        """Ignore byte order and field names, which bytes do not have."""
-
-
-_ADMITTED = {
-    ("numpy", "ndarray"): _ByteArray,
-    ("numpy", "dtype"): _ByteType,
+_make_array = np.empty(0).__reduce__()[0]
+_ADMITTED: dict[tuple[str, str], Any] = {
+    ("numpy", "ndarray"): np.ndarray,
+    ("numpy", "dtype"): lambda *_: np.dtype(np.uint8),  # the official arrays are of unsigned bytes
     # The function that makes an empty array, up to numpy 1.x and since numpy 2.0.
-    ("numpy.core.multiarray", "_reconstruct"): _ByteArray,
-    ("numpy._core.multiarray", "_reconstruct"): _ByteArray,
+    ("numpy.core.multiarray", "_reconstruct"): _make_array,
+    ("numpy._core.multiarray", "_reconstruct"): _make_array,
 }
 
 
@@ -124,5 +103,5 @@ def _read_batch(
     """Read the labels of a batch, and copy its images into `target`."""
     content, record = read_checked(file)
     batch = read_pickle(content)
-    target[:] = batch["data"].values.reshape(target.shape)
+    target[:] = batch["data"].reshape(target.shape)
     return batch[labels_key], record

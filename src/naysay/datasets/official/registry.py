@@ -193,7 +193,7 @@ _ENTRIES = (
         ),
         reader=partial(
             text.read_tables,
-            layout=text.TextLayout(256, tuple(range(10)), label_first=True, image=(1, 16, 16)),
+            layout=text.TextLayout(256, tuple(range(10)), label_column=0, image=(1, 16, 16)),
         ),
         classes=_DIGITS,
         source="https://hastie.su.domains/ElemStatLearn/data.html",
@@ -287,7 +287,7 @@ _ENTRIES = (
     _uci(
         "letter",
         "59/letter+recognition",
-        text.TextLayout(16, ascii_uppercase, label_first=True, delimiter=","),
+        text.TextLayout(16, ascii_uppercase, label_column=0, delimiter=","),
         OfficialFile(
             "uci/letter-recognition.data",
             per_class=(

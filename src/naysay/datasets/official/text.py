@@ -25,14 +25,9 @@ class TextLayout:
 
     n_features: int
     labels: tuple[float, ...] | str  # of each class as written: ascending numbers, or letters
-    label_first: bool = False  # otherwise the label is the last cell of a line
+    label_column: int = -1  # the label is the last cell of a line
     delimiter: str | None = None  # the default is white space
     image: tuple[int, ...] | None = None  # shape of an image, which is then returned as float32
-
-    @property
-    def label_column(self) -> int:
-        """Position of the label in a line."""
-        return 0 if self.label_first else self.n_features
 
 
 def read_tables(entry: Entry, files: Sequence[FoundFile], *, layout: TextLayout) -> Contents:

@@ -6,10 +6,9 @@ complete.
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.lib.format import open_memmap
@@ -123,22 +122,25 @@ def _list_test(
 
 def _decode_all(file: FoundFile, decoded: Path, **parts: list[tuple[Path, int]]) -> None:
     """Decode the images of each part into ``<part>-X.npy``, and write its labels beside it."""
-    from naysay._base.progress import ProgressBar
+    from naysay._base.progress import job_bar
 
+    n_decoded, total = 0, sum(map(len, parts.values()))
     with (
         replacing_folder(decoded, of=Path.is_dir, what="decoded images") as ready,
-        ProgressBar("Decoding Tiny ImageNet", sum(map(len, parts.values()))) as bar,
+        job_bar("Decoding Tiny ImageNet", "images") as show,
     ):
         for part, images in parts.items():
             X = open_memmap(ready / f"{part}-X.npy", "w+", np.uint8, (len(images), *_IMAGE))
-            _decode_images(file, [path for path, _ in images], X, bar.update)
+            for n_more in _decode_images(file, [path for path, _ in images], X):
+                n_decoded += n_more
+                show(n_decoded, total)
             X.flush()
             np.save(ready / f"{part}-y.npy", np.array([label for _, label in images], np.int64))
 
 
-def _decode_images(
-    file: FoundFile, paths: Sequence[Path], X: NDArray[np.uint8], report: Callable[[int], Any]
-) -> None:
+def _decode_images(file: FoundFile, paths: Sequence[Path], X: NDArray[np.uint8]) -> Iterator[int]:
+    """Decode images into `X` in several threads, and yield the number of each chunk."""
+
     def decode_chunk(start: int) -> int:
         chunk = paths[start : start + _CHUNK]
         for index, path in enumerate(chunk, start=start):
@@ -147,12 +149,8 @@ def _decode_images(
 
     # Threads rather than processes: images are small, so that most of the time is spent waiting
     # for the disk, and a script that uses processes must have `if __name__ == "__main__"`.
-    pool = ThreadPoolExecutor()
-    try:
-        for n_decoded in pool.map(decode_chunk, range(0, len(paths), _CHUNK)):
-            report(n_decoded)
-    finally:
-        pool.shutdown(cancel_futures=True)
+    with ThreadPoolExecutor() as pool:  # `map` cancels the other chunks after an error
+        yield from pool.map(decode_chunk, range(0, len(paths), _CHUNK))
 
 
 def _decode_image(file: FoundFile) -> NDArray[np.uint8]:
