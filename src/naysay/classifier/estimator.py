@@ -480,13 +480,16 @@ class ComplementaryClassifier(ComplementaryEstimator):
         self.network_ = learned.network.to(trainer.device)
         self.history_, self.candidates_ = learned.history, learned.candidates
         self.recipe_ = self.provenance_ = self.accuracy_ = None  # of an earlier fit
-        self.unseen_ = learned.unseen
+        rows, probs = learned.held_out
+        self.unseen_ = rows, probs.argmax(axis=1)
         if estimate is None or data.anchors is None:
             return data, data.warnings + learned.warnings
-        if learned.out_of_fold and trainer.anchor_repeats and estimate.at_anchors is not None:
-            probs, at_anchors = learned.out_of_fold
-            estimate = estimate._replace(predictions=probs, at_anchors=at_anchors)
-        self.accuracy_ = accuracy_at_anchors(estimate, data.labels, data.anchors, learned.held_out)
+        held_out = learned.held_out
+        if learned.at_anchors is not None:
+            held_out = None
+            if trainer.anchor_repeats and estimate.at_anchors is not None:
+                estimate = estimate._replace(predictions=probs, at_anchors=learned.at_anchors)
+        self.accuracy_ = accuracy_at_anchors(estimate, data.labels, data.anchors, held_out)
         return data, data.warnings + estimate.warnings + learned.warnings
 
     def estimate_transition(self, X: Any, y: Any, **known: Any) -> TransitionEstimate:

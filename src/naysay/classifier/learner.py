@@ -63,28 +63,18 @@ _CLEARLY = 1.65  # standard errors by which a model must be better than guessing
 
 
 class Learned(NamedTuple):
-    """A network or a mixture of models, and predictions for examples that were held out.
+    """A network or a mixture of models, and predictions that were made without the labels of each.
 
-    Either ``held_out`` has the numbers of examples and the predictions for them, or ``out_of_fold``
-    has predictions for all examples of the pool, and for its anchors.
+    ``held_out`` has the numbers of examples and the predictions for them. ``at_anchors`` has those
+    for the anchors, NaN where they were never held out, if all predictions are those of folds.
     """
 
     network: nn.Module
     history: list[dict[str, float]]
+    held_out: tuple[NDArray[np.int64], Floats]
+    at_anchors: Floats | None = None
     candidates: Sequence[dict[str, Any]] = ()
-    held_out: tuple[NDArray[np.int64], Floats] | None = None
-    out_of_fold: tuple[Floats, Floats] | None = None  # NaN for anchors that were never held out
     warnings: tuple[str, ...] = ()
-
-    @property
-    def unseen(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Numbers and predicted classes of examples whose labels the predictions did not use."""
-        if self.out_of_fold is not None:
-            predicted = self.out_of_fold[0].argmax(axis=1)
-            return np.arange(len(predicted)), predicted
-        if self.held_out is not None and len(self.held_out[1]):
-            return self.held_out[0], self.held_out[1].argmax(axis=1)
-        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
 
 
 class Pool:
@@ -252,7 +242,7 @@ def learn_network(
         rows = rows[:_MOST_HELD_OUT]  # enough to test Q
     if len(rows):
         probs = np.exp(trainer.log_probs(network, trainer.pick(rows, rows)))
-    return Learned(network, history, held_out=(rows, probs))
+    return Learned(network, history, (rows, probs))
 
 
 def learn_mixture(
@@ -292,12 +282,14 @@ def learn_mixture(
     found = [each._replace(finish=cache(each.finish)) for each in found]
     weights, mixed = kinds.mix(evidence, found)
     network = kinds.combine(evidence, found, weights)
+    probs, at_anchors = pool.split(mixed)
     learned = Learned(
         network,
         history,
+        (pool.chosen, probs),
+        at_anchors,
         _describe(found, weights),
-        out_of_fold=pool.split(mixed),
-        warnings=warn_if_guessing(evidence, mixed),
+        warn_if_guessing(evidence, mixed),
     )
     if pool.is_sample and learner == "auto":
         return _learn_from_all(pool, learned, found, trainer, targets, loss, transitions)
@@ -375,9 +367,7 @@ def _learn_from_all(
     start = time.perf_counter()
     others, n = pool.others, len(pool.table)
     if len(others) < _FEWEST_FOR_NETWORKS:  # hardly any example has a label
-        assert learned.out_of_fold is not None  # as of any mixture
-        probs, _ = learned.out_of_fold
-        return learned._replace(held_out=(pool.chosen, probs), out_of_fold=None)
+        return learned._replace(at_anchors=None)
     n_networks = max(1, min(_N_FOLDS, _MOST_NETWORKS // n))
     size = min(_MOST_HELD_OUT, len(others) // n_networks)
     folds = [np.sort(each) for each in np.split(others[: n_networks * size], n_networks)]
@@ -428,8 +418,8 @@ def _learn_from_all(
     return Learned(
         network,
         history,
-        _describe(found, weights),
-        held_out=(scored, mixed),
+        (scored, mixed),
+        candidates=_describe(found, weights),
         warnings=warn_if_guessing(evidence, mixed),
     )
 
