@@ -108,24 +108,24 @@ class Trainer:
         """Add the anchors to the examples, and adapt the loss to both."""
         if anchors is None or not self.anchor_repeats:
             return examples, loss
-        X = np.repeat(anchors.X, self.anchor_repeats, axis=0)
-        true = np.repeat(anchors.y, self.anchor_repeats)
+        repeated = anchors.select(np.repeat(np.arange(len(anchors.y)), self.anchor_repeats))
         if targets.of_true_class is None:
-            known = torch.as_tensor(true, device=self.device)
+            known = torch.as_tensor(repeated.y, device=self.device)
             labels = pair_labels(examples.labels, known, like=targets.example)
             loss = MixedLabelLoss(loss)
         else:
-            of_true = torch.as_tensor(targets.of_true_class[true], device=self.device)
+            of_true = torch.as_tensor(targets.of_true_class[repeated.y], device=self.device)
             labels = torch.cat([examples.labels, of_true])
-        others = torch.as_tensor(X, device=self.inputs.device)
+        is_new = repeated.row < 0  # the others are among the inputs, and have their weights
+        others = torch.as_tensor(repeated.X[is_new], device=self.inputs.device)
         assert examples.rows is not None  # those of `pick` have rows
         known, n = examples.rows.numpy(force=True), len(examples)
-        rows = count_up(targets.example, n + len(X))
-        rows[n:] += len(self.inputs) - n
+        rows = count_up(targets.example, n + len(is_new))
+        rows[n:] = np.where(is_new, len(self.inputs) + np.cumsum(is_new) - 1, repeated.row)
         for part in parts_of(n):
             rows[part] = known[part]
         rows = torch.as_tensor(rows, device=self.inputs.device)
-        return Examples(self.inputs, labels, rows, others), loss
+        return Examples(self.inputs, labels, rows, others if len(others) else None), loss
 
     def train(
         self,
