@@ -517,9 +517,8 @@ class ComplementaryClassifier(ComplementaryEstimator):
         parameters, has_weights = self.get_params(deep=False), data.weights is not None
         if learner.choose_learner(parameters, method, data.X, has_weights=has_weights) == "network":
             return data, trainer, None
-        seed = int(trainer.random.randint(2**31 - 1))
         used = data.anchors if trainer.anchor_repeats or self._is_estimated else None
-        pool = Pool(data.X, data.labels, used, seed, len(self.classes_))
+        pool = Pool(data.X, data.labels, used, trainer.draw_seed(), len(self.classes_))
         if pool.is_sample:
             options = learner.bound_steps(trainer.options, len(data.X), learner.MOST_STEPS)
             trainer = replace(trainer, options=options)
@@ -609,10 +608,7 @@ class ComplementaryClassifier(ComplementaryEstimator):
         self._check_shape(X)
         X = self.preparation_.apply(X)
         device = next(self.network_.parameters()).device
-        examples = training.Examples(
-            place(inputs.as_inputs(X), device), torch.empty(len(X), device=device)
-        )
-        logits = training.predict_logits(self.network_, examples).double()
+        logits = training.predict_logits(self.network_, place(inputs.as_inputs(X), device)).double()
         return as_training_loss(self.loss_).log_scores(logits).cpu().numpy()
 
     def _check_shape(self, X: Any) -> None:

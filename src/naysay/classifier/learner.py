@@ -33,7 +33,7 @@ from naysay.losses import LikelihoodLoss
 from naysay.methods import METHODS, Method
 from naysay.networks import Mixture
 from naysay.observations import Observations
-from naysay.training import Examples, processes
+from naysay.training import processes
 from naysay.transition import TransitionMatrix
 from naysay.transition.alignment import Transitions
 
@@ -234,9 +234,7 @@ def learn_network(
     """Train a network on the examples that are not held out, and on the anchors."""
     examples, held_out, loss = trainer.split_with_anchors(targets, loss, anchors)
     measure = accuracy_measure(targets.loss, Q, targets)
-    network, history = train_with_restarts(
-        trainer, loss, examples, held_out, Q, restarts, measure=measure
-    )
+    network, history = train_with_restarts(trainer, loss, examples, held_out, Q, restarts, measure)
     rows, probs = np.flatnonzero(trainer.is_held_out), np.zeros((0, Q.n_classes))
     if anchors is None:
         rows = rows[:_MOST_HELD_OUT]  # enough to test Q
@@ -280,17 +278,9 @@ def learn_mixture(
     if learner == "auto":
         found += kinds.fit_anchors(evidence, pooled)
     found = [each._replace(finish=cache(each.finish)) for each in found]
-    weights, mixed = kinds.mix(evidence, found)
-    network = kinds.combine(evidence, found, weights)
-    probs, at_anchors = pool.split(mixed)
-    learned = Learned(
-        network,
-        history,
-        (pool.chosen, probs),
-        at_anchors,
-        _describe(found, weights),
-        warn_if_guessing(evidence, mixed),
-    )
+    learned = _mix(evidence, found, history, pool.chosen)
+    probs, at_anchors = pool.split(learned.held_out[1])
+    learned = learned._replace(held_out=(pool.chosen, probs), at_anchors=at_anchors)
     if pool.is_sample and learner == "auto":
         return _learn_from_all(pool, learned, found, trainer, targets, loss, transitions)
     return learned
@@ -304,8 +294,9 @@ def fit_networks(
     Each candidate has a network for each fold, and predicts by their mean.
     """
     start = time.perf_counter()
-    device = trainer.device
-    inputs = torch.as_tensor(evidence.X, device=device)
+    trainer = replace(trainer, inputs=torch.as_tensor(evidence.X, device=trainer.device))
+    with np.errstate(divide="ignore"):
+        logs = np.log(evidence.likelihood).astype(np.float32)
     names = ("network", "network, forward")
     probs = [np.full(evidence.likelihood.shape, 1 / evidence.likelihood.shape[1]) for _ in names]
     members: list[list[nn.Module]] = [[], []]
@@ -315,30 +306,23 @@ def fit_networks(
         rows, held_out = (
             np.flatnonzero(each) for each in (evidence.fold != fold, evidence.fold == fold)
         )
-        seed = int(trainer.random.randint(2**31 - 1))
+        seed = trainer.draw_seed()
         options = replace(bound_steps(trainer.options, len(rows), _STEPS), seed=seed)
-        with np.errstate(divide="ignore"):
-            logs = np.log(evidence.likelihood).astype(np.float32)
-
-        def pick(which: NDArray[Any], values: NDArray[Any]) -> Examples:
-            targets = torch.as_tensor(values[which].astype(np.float32), device=device)
-            return Examples(inputs, targets, torch.as_tensor(which, device=device))
-
-        examples = pick(rows, posteriors[fold])
+        examples = trainer.pick(rows, posteriors[fold][rows].astype(np.float32))
         network, augment = trainer.new_network(examples, seed)
         training.fit(network, examples, cross_entropy, options, augment=augment)
         members[0].append(copy.deepcopy(network))
         history = training.fit(
             network,
-            pick(rows, logs),
+            trainer.pick(rows, logs[rows]),
             loss,
             options,
-            held_out=pick(held_out, logs),
+            held_out=trainer.pick(held_out, logs[held_out]),
             augment=augment,
         )
         members[1].append(network)
         for each, member in zip(probs, members, strict=True):
-            scores = training.predict_logits(member[-1], inputs[torch.as_tensor(held_out)])
+            scores = training.predict_logits(member[-1], trainer.inputs[held_out])
             each[held_out] = scores.double().softmax(1).cpu().numpy()
             member[-1].cpu()
     seconds = (time.perf_counter() - start) / 2
@@ -379,7 +363,7 @@ def _learn_from_all(
     for number, fold in enumerate(folds):
         is_held_out = compute(others, n, bool, lambda _: False)
         is_held_out[fold] = True
-        seed = int(trainer.random.randint(2**31 - 1))
+        seed = trainer.draw_seed()
         rows = find_rows(others, n, lambda part, held_out=is_held_out: ~held_out[part])
         np.random.default_rng(seed).shuffle(rows)
         rows = np.sort(rows[: _STEPS * options.batch_size])
@@ -413,13 +397,22 @@ def _learn_from_all(
     calibration = evidence.fit_calibration(of_networks)
     name = "network, all examples"
     found.append(Candidate(name, of_networks, calibration, lambda: networks, seconds))
-    weights, mixed = kinds.mix(evidence, found)
-    network = kinds.combine(evidence, found, weights)
+    return _mix(evidence, found, history, scored)
+
+
+def _mix(
+    evidence: Evidence,
+    candidates: list[Candidate],
+    history: list[dict[str, float]],
+    rows: NDArray[np.int64],
+) -> Learned:
+    """Mix candidates by held-out evidence, whose rows are about these examples."""
+    weights, mixed = kinds.mix(evidence, candidates)
     return Learned(
-        network,
+        kinds.combine(evidence, candidates, weights),
         history,
-        (scored, mixed),
-        candidates=_describe(found, weights),
+        (rows, mixed),
+        candidates=_describe(candidates, weights),
         warnings=warn_if_guessing(evidence, mixed),
     )
 

@@ -131,28 +131,30 @@ def estimate_transition(
     networks, and a first refinement is on predictions that anchors alone give.
     """
     trainer = replace(trainer, anchor_repeats=max(1, trainer.anchor_repeats))
-    can_cross_fit = method.needs_strong_view and method.takes_evidence
-    cross_fit_by = partial(
-        cross_fit, match_prior=match_prior, method=method if can_cross_fit else METHODS["forward"]
-    )
-    evidence, answers = answers, answers.comp_labels
     by_annotator = method.takes_evidence
+    evidence, answers = answers, answers.comp_labels
     examples = None
     if not by_annotator or answers.annotator is None:  # each annotator may have few answers
         examples = _choose_examples(evidence, trainer.order)
     if pool is not None:
         pool.predicted = examples
-    cross_fit_by = partial(cross_fit_by, examples=examples)
+    cross_fit_by = partial(
+        cross_fit,
+        trainer,
+        evidence,
+        anchors,
+        match_prior=match_prior,
+        method=method if method.needs_strong_view and by_annotator else METHODS["forward"],
+        examples=examples,
+    )
     if not len(answers.label):  # no annotator chose a class to exclude: there is no matrix
         Q = TransitionMatrix.uniform(len(names), classes=names)
         probs = out_of_fold = None
         if pool is not None:
             probs, out_of_fold, _ = pool.cross_fit(Q, mistakes=trainer.mistakes)
         elif refining and len(evidence.label) >= _FEWEST_ANSWERS:
-            seed = int(trainer.random.randint(2**31 - 1))
-            probs, out_of_fold, _ = cross_fit_by(
-                trainer, evidence, anchors, Q, None, seed=seed, name="predicting anchors"
-            )
+            seed = trainer.draw_seed()
+            probs, out_of_fold, _ = cross_fit_by(Q, None, seed=seed, name="predicting anchors")
         return TransitionEstimate(Q, Q, None, probs, out_of_fold, {}, examples=examples)
     check_anchor_counts(np.bincount(anchors.y, minlength=len(names)), names)  # before training
     trained, held_out = trainer.split(*_label_shares(answers, len(names)))
@@ -164,12 +166,10 @@ def estimate_transition(
         chosen = find_rows(example, len(example), lambda part: trainer.is_held_out[example[part]])
         single = trainer.pick(take(example, chosen), take(answers.label, chosen))
     at_anchors = predict_labels(trainer, network, anchors.X, single)
-    seed = int(trainer.random.randint(2**31 - 1)) if refining else 0
+    seed = trainer.draw_seed() if refining else 0
     by_anchors: Callable[[], Predicted] | None = None
-    predict_by: CrossFit
-    if pool is None:
-        predict_by = partial(cross_fit_by, trainer, evidence, anchors, seed=seed)
-    else:
+    predict_by: CrossFit = partial(cross_fit_by, seed=seed)
+    if pool is not None:
 
         def predict(
             Q: TransitionMatrix | None, Q_samples: NDArray[np.float64] | None = None, *, name: str
@@ -381,7 +381,7 @@ def cross_fit(
         of_fold = half[examples] == fold
         rows = examples[of_fold]
         probs[of_fold] = softmax(trainer.log_probs(network, trainer.pick(rows, rows)), axis=1)
-        at_anchors = score_anchors(trainer, network, anchors.X)
+        at_anchors = trainer.log_probs(network, torch.as_tensor(anchors.X, device=trainer.device))
         out_of_fold[of_other] = softmax(at_anchors[of_other], axis=1)
         right.append(at_anchors.argmax(axis=1) == anchors.y)
     return probs, out_of_fold, float(np.mean(right)) > _LEAST_RIGHT
@@ -425,14 +425,6 @@ def _rate_of_mistakes(estimate: TransitionEstimate, true: NDArray[np.int64]) -> 
     )
 
 
-def score_anchors(
-    trainer: Trainer, network: nn.Module, X: NDArray[np.generic]
-) -> NDArray[np.float64]:
-    """Compute the log-probabilities that a network predicts at anchors."""
-    inputs = torch.as_tensor(X, device=trainer.device)
-    return trainer.log_probs(network, Examples(inputs, torch.zeros(len(X), device=trainer.device)))
-
-
 def predict_labels(
     trainer: Trainer, network: nn.Module, X: NDArray[np.generic], held_out: Examples | None
 ) -> NDArray[np.float64]:
@@ -440,7 +432,8 @@ def predict_labels(
     scored = None
     if held_out is not None:
         scored = trainer.log_probs(network, held_out), held_out.labels.cpu().numpy()
-    return calibrated(score_anchors(trainer, network, X), scored)
+    at_anchors = trainer.log_probs(network, torch.as_tensor(X, device=trainer.device))
+    return calibrated(at_anchors, scored)
 
 
 def _log_likelihood(probs: NDArray[np.float64], likelihood: NDArray[np.float64]) -> float:

@@ -304,8 +304,9 @@ def predict_logits(
     network: nn.Module, examples: Examples | Tensor, *, bfloat16: bool = False
 ) -> Tensor:
     """Compute the logits of all examples, in evaluation mode and in parts."""
-    if isinstance(examples, Tensor):
-        examples = Examples(examples, torch.empty(len(examples), device=examples.device))
+    if isinstance(examples, Tensor):  # perhaps elsewhere than the network
+        device = next(network.parameters(), examples).device
+        examples = Examples(examples, torch.empty(len(examples), device=device))
     network.eval()
     logits = torch.empty(0)
     n_done = 0
