@@ -40,12 +40,16 @@ class ComplementaryEstimator(ClassifierMixin, BaseEstimator):
     """Base class of classifiers that learn from complementary labels."""
 
     transition: Any
+    n_features_in_: int
+    feature_names_in_: NDArray[Any]
     classes_: NDArray[Any]
     transition_: TransitionMatrix
     transitions_: dict[str, TransitionMatrix]
     transition_estimate_: TransitionEstimate | None = None
     transition_samples_: NDArray[Any] | None = None
     mistake_rate_: MistakeRate | None = None
+    accuracy_: Estimate | None = None
+    history_: list[dict[str, float]]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -6,7 +6,7 @@
 import copy
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Self, cast
 
 import numpy as np
@@ -54,12 +54,12 @@ from naysay.classifier.transition_estimate import (
     estimate_from_predictions,
     least_right,
 )
-from naysay.metrics import Estimate
 from naysay.observations import Observations
 from naysay.transition import TransitionMatrix
 from naysay.transition.alignment import Transitions
 
 
+@dataclass(eq=False, repr=False)  # scikit-learn has its own comparison and text
 class ComplementaryWrapper(MetaEstimatorMixin, ComplementaryEstimator):
     """Learn from complementary labels with any scikit-learn classifier, by an EM algorithm.
 
@@ -136,35 +136,20 @@ class ComplementaryWrapper(MetaEstimatorMixin, ComplementaryEstimator):
     True
     """
 
-    estimator_: Any
-    temperature_: float
-    accuracy_: Estimate | None = None
-    history_: list[dict[str, float]]
+    estimator: Any
+    _: KW_ONLY
+    transition: str | TransitionMatrix | Mapping[str, TransitionMatrix] | ArrayLike = "uniform"
+    classes: Sequence[Any] | None = None
+    max_rounds: int = 20
+    patience: int = 3
+    cv: int = 3
+    mistakes: float = 0.01
+    allow_diagonal: bool = False
+    n_jobs: int | None = None
+    random_state: Any = None
 
-    def __init__(
-        self,
-        estimator: Any,
-        *,
-        transition: str | TransitionMatrix | Mapping[str, TransitionMatrix] | ArrayLike = "uniform",
-        classes: Sequence[Any] | None = None,
-        max_rounds: int = 20,
-        patience: int = 3,
-        cv: int = 3,
-        mistakes: float = 0.01,
-        allow_diagonal: bool = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.transition = transition
-        self.classes = classes
-        self.max_rounds = max_rounds
-        self.patience = patience
-        self.cv = cv
-        self.mistakes = mistakes
-        self.allow_diagonal = allow_diagonal
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    estimator_: Any = field(init=False)
+    temperature_: float = field(init=False)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
