@@ -100,9 +100,8 @@ class Pool:
         rng = np.random.default_rng(seed)
         most = _MOST_WORK // (n_classes * (X.shape[1] + 100))
         self.is_sample = len(X) > max(_LEAST_SAMPLE, min(_MOST, most))
-        self.chosen, self.kept = count_up(labels.example, len(X)), np.zeros(0, dtype=np.int64)
-        if anchors is not None:
-            self.kept = np.arange(len(anchors.y))
+        self.chosen = count_up(labels.example, len(X))
+        self.kept = np.arange(0 if anchors is None else len(anchors.y))
         if self.is_sample:
             size = min(2 * len(X) // 3, max(_LEAST_SAMPLE, min(_SAMPLE, most)))
             self.kept = np.sort(rng.permutation(self.kept)[: size // 2])
@@ -161,11 +160,12 @@ class Pool:
         likelihood = np.ones((len(self.evidence.X), self.n_classes))
         if transitions is not None:
             likelihood[: self.n] = find_likelihood(self.labels, transitions, mistakes)
-        if self.anchors is not None and with_anchors:
-            likelihood[self.rows] = np.eye(self.n_classes)[self.anchors.y[self.kept]]
+        if self.anchors is None or not with_anchors:
+            return self.evidence.with_likelihood(likelihood)
+        true = self.anchors.y[self.kept]
+        likelihood[self.rows] = np.eye(self.n_classes)[true]
         evidence = self.evidence.with_likelihood(likelihood)
-        if self.anchors is not None and with_anchors:
-            evidence.true[self.rows] = self.anchors.y[self.kept]
+        evidence.true[self.rows] = true
         return evidence
 
     def split(self, probs: Floats) -> tuple[Floats, Floats]:
@@ -177,15 +177,19 @@ class Pool:
         return probs[: self.n], at_anchors
 
     def cross_fit(
-        self, transitions: Transitions | None, *, mistakes: float
-    ) -> tuple[Floats, Floats, float]:
-        """Predict without the evidence of each example, by kernels.
+        self,
+        Q: TransitionMatrix | None,
+        Q_samples: Floats | None = None,
+        *,
+        mistakes: float,
+        name: str = "",
+    ) -> tuple[Floats, Floats, bool]:
+        """Predict without the evidence of each example, by kernels, which need no samples of Q.
 
         The values are predictions for the examples, or for those that are `predicted`, and for the
-        anchors (NaN for those that were never held out), and the share of the anchors that were
-        predicted correctly.
+        anchors (NaN for those that were never held out), and whether they are reliable.
         """
-        evidence = self.find_evidence(transitions, mistakes=mistakes)
+        evidence = self.find_evidence(Q, mistakes=mistakes)
         kernel = kinds.cross_fit_kernel(evidence)
         probs, at_anchors = self.split(kernel.probs)
         if self.is_sample:
@@ -200,7 +204,16 @@ class Pool:
         seen = ~np.isnan(at_anchors[:, 0])
         assert self.anchors is not None
         right = (at_anchors.argmax(axis=1) == self.anchors.y)[seen]
-        return probs, at_anchors, float(right.mean()) if seen.any() else 1.0
+        is_reliable = not seen.any() or float(right.mean()) > least_right(self.n_classes)
+        return probs, at_anchors, is_reliable
+
+
+def least_right(n_classes: int) -> float:
+    """Compute the share of held-out anchors that a reliable model must classify correctly.
+
+    It is clearly above chance, and at most one half, because classes may overlap.
+    """
+    return min(0.5, 1 / n_classes + 0.2)
 
 
 def find_likelihood(labels: Observations, transitions: Transitions, mistakes: float) -> Floats:

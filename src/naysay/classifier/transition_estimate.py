@@ -167,20 +167,10 @@ def estimate_transition(
         single = trainer.pick(take(example, chosen), take(answers.label, chosen))
     at_anchors = predict_labels(trainer, network, anchors.X, single)
     seed = trainer.draw_seed() if refining else 0
-    by_anchors: Callable[[], Predicted] | None = None
-    predict_by: CrossFit = partial(cross_fit_by, seed=seed)
-    if pool is not None:
-
-        def predict(
-            Q: TransitionMatrix | None, Q_samples: NDArray[np.float64] | None = None, *, name: str
-        ) -> Predicted:
-            probs, out_of_fold, right = pool.cross_fit(Q, mistakes=trainer.mistakes)
-            return probs, out_of_fold, right > least_right(len(names))
-
-        by_anchors, predict_by = partial(predict, None, name=""), predict
+    by_pool = None if pool is None else partial(pool.cross_fit, mistakes=trainer.mistakes)
     return estimate_from_predictions(
         at_anchors,
-        predict_by,
+        by_pool or partial(cross_fit_by, seed=seed),
         answers,
         anchors,
         names,
@@ -189,7 +179,7 @@ def estimate_transition(
         by_annotator=by_annotator,
         resampling=bool(match_prior),
         seed=seed,
-        by_anchors=by_anchors,
+        by_anchors=by_pool and partial(by_pool, None),
         examples=examples,
     )
 
@@ -285,7 +275,16 @@ def estimate_from_predictions(
         else:
             score, known = likelihood_of(probs, Q), Uncertainty.of_samples(Q, known.samples)
         score += _log_likelihood(out_of_fold, np.eye(len(names))[anchors.y])
-        found = TransitionEstimate(Q, first, known, probs, out_of_fold, {}, warnings)
+        mistakes = None
+        if allow_diagonal:
+            seen = ~np.isnan(out_of_fold[:, 0])
+            known_probs = out_of_fold[seen] if seen.any() else None
+            mistakes = rate_of_mistakes(
+                probs, Q, known.samples, anchor_probs=known_probs, anchor_labels=anchors.y[seen]
+            )
+        found = TransitionEstimate(
+            Q, first, known, probs, out_of_fold, {}, warnings, mistakes, examples
+        )
         return score if is_reliable else -np.inf, found
 
     # Models learn with the first matrix, and with the one refined on what anchors alone predict.
@@ -318,9 +317,6 @@ def estimate_from_predictions(
         assert best.uncertainty is not None
         starts = [(best.transition, best.uncertainty.samples)]
     by_annotator &= score > -np.inf
-    best = best._replace(examples=examples)
-    if allow_diagonal:
-        best = best._replace(mistakes=_rate_of_mistakes(best, anchors.y))
     if not by_annotator or answers.annotator is None:
         return best
     assert best.predictions is not None  # because it was refined
@@ -387,14 +383,6 @@ def cross_fit(
     return probs, out_of_fold, float(np.mean(right)) > _LEAST_RIGHT
 
 
-def least_right(n_classes: int) -> float:
-    """Compute the share of held-out anchors that a reliable model must classify correctly.
-
-    It is clearly above chance, and at most one half, because classes may overlap.
-    """
-    return min(0.5, 1 / n_classes + 0.2)
-
-
 def _calibrate_at_anchors(
     probs: NDArray[np.float64], out_of_fold: NDArray[np.float64], true: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -408,21 +396,6 @@ def _calibrate_at_anchors(
     logs, at_anchors = (np.log(np.maximum(each, 1e-300)) for each in (probs, out_of_fold))
     temperature = calibrate(at_anchors[seen], true[seen])
     return softmax(logs / temperature, axis=1), softmax(at_anchors / temperature, axis=1)
-
-
-def _rate_of_mistakes(estimate: TransitionEstimate, true: NDArray[np.int64]) -> MistakeRate | None:
-    """Estimate the rate of mistakes from an estimate of Q that has an uncertainty."""
-    if estimate.uncertainty is None or estimate.predictions is None or estimate.at_anchors is None:
-        return None
-    seen = ~np.isnan(estimate.at_anchors[:, 0])
-    at_anchors = (estimate.at_anchors[seen], true[seen]) if seen.any() else (None, None)
-    return rate_of_mistakes(
-        estimate.predictions,
-        estimate.transition,
-        estimate.uncertainty.samples,
-        anchor_probs=at_anchors[0],
-        anchor_labels=at_anchors[1],
-    )
 
 
 def predict_labels(

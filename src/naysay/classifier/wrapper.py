@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import MetaEstimatorMixin, clone
-from sklearn.utils import check_random_state, get_tags
+from sklearn.utils import check_random_state, get_tags, indexable
 from sklearn.utils.validation import (
     _num_samples,  # pyright: ignore[reportPrivateUsage] - of data frames too
     assert_all_finite,
@@ -46,13 +46,12 @@ from naysay.classifier.inputs import (
     refuse_anchors_in_pipeline,
     warn_if_unlike,
 )
-from naysay.classifier.learner import find_likelihood
+from naysay.classifier.learner import find_likelihood, least_right
 from naysay.classifier.pooling import Evidence, Floats, HeldOutCalibration
 from naysay.classifier.targets import find_prior
 from naysay.classifier.transition_estimate import (
     calibrated,
     estimate_from_predictions,
-    least_right,
 )
 from naysay.observations import Observations
 from naysay.transition import TransitionMatrix
@@ -200,7 +199,7 @@ class ComplementaryWrapper(MetaEstimatorMixin, ComplementaryEstimator):
                 f"estimator must have predict_proba. Got {self.estimator!r}. A classifier without "
                 "it can be calibrated: sklearn.calibration.CalibratedClassifierCV(estimator)."
             )
-        X = _as_rows(X)
+        (X,) = indexable(X)
         labels, given = self._read_examples(X, y)
         if labels.n_examples < n_folds:
             raise InvalidInput(
@@ -275,7 +274,7 @@ class ComplementaryWrapper(MetaEstimatorMixin, ComplementaryEstimator):
         n_examples, unlike, pair = _num_samples(X), (), None
         if anchors is not None:
             X_anchor, y_anchor = check_anchor_pair(anchors)
-            X_anchor = _as_rows(X_anchor)
+            (X_anchor,) = indexable(X_anchor)
             validate_data(self, X_anchor, reset=False, skip_check_array=True)
             if all(map(_has_numbers, (X, X_anchor))):
                 unlike = warn_if_unlike(X, X_anchor, len(self.classes_))
@@ -422,15 +421,6 @@ class _EM:
 
 def _has_numbers(X: Any) -> bool:
     return isinstance(X, np.ndarray) and cast("NDArray[Any]", X).dtype.kind in "fiu"
-
-
-def _as_rows(X: Any) -> Any:
-    """Convert X to a form whose rows can be selected, if it is not in one."""
-    if sparse.issparse(X):
-        return X.tocsr()
-    if isinstance(X, list) or hasattr(X, "shape"):
-        return cast("Any", X)
-    return np.asarray(X)
 
 
 def _join(X: Any, other: Any) -> Any:
