@@ -161,10 +161,7 @@ class ComplementaryEstimator(ClassifierMixin, BaseEstimator):
         )
 
     def _set_transitions(
-        self,
-        given: Transitions | None,
-        estimate: TransitionEstimate | None,
-        labels: Observations,
+        self, given: Transitions | None, estimate: TransitionEstimate | None, labels: Observations
     ) -> Transitions:
         """Use the matrix given, else the estimate, else the uniform one; set the attributes."""
         names = list(map(str, self.classes_))

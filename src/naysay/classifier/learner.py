@@ -20,13 +20,7 @@ from naysay._base.mapped import compute, count_up, find_rows, parts_of, take
 from naysay.classifier import candidates as kinds
 from naysay.classifier.anchor_folds import Anchors
 from naysay.classifier.candidates import Candidate
-from naysay.classifier.pooling import (
-    Evidence,
-    Floats,
-    normalised,
-    pool_evidence,
-    shares_of_classes,
-)
+from naysay.classifier.pooling import Evidence, Floats, normalised, pool_evidence, shares_of_classes
 from naysay.classifier.targets import RobustHeldOut, Targets, log_evidence
 from naysay.classifier.trainer import Trainer, accuracy_measure, train_with_restarts
 from naysay.losses import LikelihoodLoss

@@ -102,11 +102,7 @@ class Trainer:
         )
 
     def add_anchors(
-        self,
-        examples: Examples,
-        targets: Targets,
-        loss: nn.Module,
-        anchors: Anchors | None,
+        self, examples: Examples, targets: Targets, loss: nn.Module, anchors: Anchors | None
     ) -> tuple[Examples, nn.Module]:
         """Add the anchors to the examples, and adapt the loss to both."""
         if anchors is None or not self.anchor_repeats:
@@ -160,11 +156,7 @@ class Trainer:
         return network, history
 
     def weigh(
-        self,
-        loss: training.Loss,
-        examples: Examples,
-        held_out: Examples | None,
-        measure: Measure,
+        self, loss: training.Loss, examples: Examples, held_out: Examples | None, measure: Measure
     ) -> tuple[nn.Module, Examples, Examples | None, Measure]:
         """Replace labels by positions, and the loss by one that looks up labels and weights."""
         trained = examples.labels, self._weights_of(examples)

@@ -469,8 +469,7 @@ def _label_shares(
 
 
 def calibrated(
-    scores: NDArray[np.float64],
-    held_out: tuple[NDArray[np.float64], NDArray[np.int64]] | None,
+    scores: NDArray[np.float64], held_out: tuple[NDArray[np.float64], NDArray[np.int64]] | None
 ) -> NDArray[np.float64]:
     """Compute probabilities from scores, calibrated on held-out scores and labels if given."""
     temperature = 1.0 if held_out is None else calibrate(*held_out)

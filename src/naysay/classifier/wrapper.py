@@ -49,10 +49,7 @@ from naysay.classifier.inputs import (
 from naysay.classifier.learner import find_likelihood, least_right
 from naysay.classifier.pooling import Evidence, Floats, HeldOutCalibration
 from naysay.classifier.targets import find_prior
-from naysay.classifier.transition_estimate import (
-    calibrated,
-    estimate_from_predictions,
-)
+from naysay.classifier.transition_estimate import calibrated, estimate_from_predictions
 from naysay.observations import Observations
 from naysay.transition import TransitionMatrix
 from naysay.transition.alignment import Transitions

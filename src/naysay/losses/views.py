@@ -13,12 +13,7 @@ from naysay import functional as F  # noqa: N812  (torch's own name for such a m
 from naysay._base.checks import check_count, check_number
 from naysay._base.errors import InvalidInput
 from naysay.functional.views import check_view_target
-from naysay.losses.shells import (
-    ForwardCrossEntropy,
-    FunctionLoss,
-    LikelihoodLoss,
-    TransitionLoss,
-)
+from naysay.losses.shells import ForwardCrossEntropy, FunctionLoss, LikelihoodLoss, TransitionLoss
 from naysay.transition import TransitionMatrix
 
 _TEMPERATURES = tuple(2 ** (step / 4) for step in range(-4, 11))  # from 0.5 to 5.7
