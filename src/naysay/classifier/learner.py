@@ -240,7 +240,7 @@ def learn_network(
 ) -> Learned:
     """Train a network on the examples that are not held out, and on the anchors."""
     examples, held_out, loss = trainer.split_with_anchors(targets, loss, anchors)
-    measure = accuracy_measure(targets.loss, Q, targets)
+    measure = accuracy_measure(Q, targets)
     network, history = train_with_restarts(trainer, loss, examples, held_out, Q, restarts, measure)
     rows, probs = np.flatnonzero(trainer.is_held_out), np.zeros((0, Q.n_classes))
     if anchors is None:

@@ -389,7 +389,7 @@ def _has_collapsed(
         return False  # the check needs an invertible Q
 
 
-def accuracy_measure(loss: nn.Module, Q: TransitionMatrix, targets: Targets) -> Measure:
+def accuracy_measure(Q: TransitionMatrix, targets: Targets) -> Measure:
     """Make a function that estimates the accuracy from logits and complementary labels.
 
     The expectation of the mean of Q⁻¹[ȳ, f(x)] is the accuracy. If Q cannot be inverted, or targets
@@ -398,10 +398,10 @@ def accuracy_measure(loss: nn.Module, Q: TransitionMatrix, targets: Targets) -> 
     values = np.asarray(Q) if Q.n_classes <= _MOST_CLASSES else np.zeros((1, 1))
     if targets.values.ndim > 1 or np.linalg.cond(values) > _WORST_CONDITION:
         return lambda logits, labels: {}
-    inverse = torch.from_numpy(np.linalg.inv(values))
+    inverse, loss = torch.from_numpy(np.linalg.inv(values)), as_training_loss(targets.loss)
 
     def measure(logits: Tensor, labels: Tensor) -> dict[str, float]:
-        predicted = as_training_loss(loss).log_scores(logits).argmax(1)
+        predicted = loss.log_scores(logits).argmax(1)
         return {"held_out_accuracy": inverse.to(labels.device)[labels, predicted].mean().item()}
 
     return measure

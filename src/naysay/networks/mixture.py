@@ -159,16 +159,13 @@ class Kernel(Network):
         network.load_state_dict({name: torch.as_tensor(each) for name, each in values.items()})
         return network.eval()
 
-    def features(self, inputs: Tensor) -> Tensor:
-        """Compute the kernels between inputs and centres, shape (N, n_centres)."""
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Compute the logits, shape (N, n_classes)."""
         standardised = (inputs.flatten(1) - self.mean) / self.scale
         squares = standardised.square().sum(1, keepdim=True) + self.centres.square().sum(1)
         distances = squares - 2 * standardised @ self.centres.T
-        return (-self.gamma * distances.clamp(min=0)).exp()
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Compute the logits, shape (N, n_classes)."""
-        return (self.features(inputs) @ self.weight + self.bias).clamp(min=_FLOOR).log()
+        kernels = (-self.gamma * distances.clamp(min=0)).exp()  # (N, n_centres)
+        return (kernels @ self.weight + self.bias).clamp(min=_FLOOR).log()
 
 
 #: The networks that a mixture can be made of.

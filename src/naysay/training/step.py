@@ -145,16 +145,14 @@ class Objective(nn.Module):
 
     def forward(self, inputs: Tensor, labels: Tensor) -> Tensor:
         """Compute the loss of a batch."""
+        inputs = inputs.float()
         with nullcontext() if generator() is None else self.drawing():
-            return self._loss(inputs.float(), labels)
-
-    def _loss(self, inputs: Tensor, labels: Tensor) -> Tensor:
-        with self.precision(inputs.device.type):
-            views = [augment(inputs) for augment in self.augments]
-            logits = self.call_network[0](views[0] if len(views) == 1 else torch.cat(views))
-        if len(views) > 1:
-            logits = logits.unflatten(0, (len(views), len(inputs)))
-        return self.loss(logits.float(), labels)
+            with self.precision(inputs.device.type):
+                views = [augment(inputs) for augment in self.augments]
+                logits = self.call_network[0](views[0] if len(views) == 1 else torch.cat(views))
+            if len(views) > 1:
+                logits = logits.unflatten(0, (len(views), len(inputs)))
+            return self.loss(logits.float(), labels)
 
 
 def compiler(compiled: bool) -> Callable[[Any], Any]:
