@@ -40,6 +40,7 @@ from naysay.classifier.transition_estimate import TransitionEstimate, estimate_t
 from naysay.estimation import class_prior
 from naysay.losses.protocol import as_training_loss
 from naysay.methods import Method, Setting, find_method
+from naysay.networks import Mixture
 from naysay.observations import Observations
 from naysay.training.augmentation import Augments
 from naysay.training.schedules import Schedule, constant, cosine
@@ -537,7 +538,12 @@ class ComplementaryClassifier(ComplementaryEstimator):
     def _find_start(self) -> nn.Module | None:
         """Find the network of the previous fit whose training a warm start continues."""
         start = getattr(self, "network_", None) if self.warm_start else None
-        return None if start is None else learner.check_can_continue(start)
+        if isinstance(start, Mixture):  # which has no training
+            raise InvalidInput(
+                "warm_start=True continues to train a network, but the model of the previous fit "
+                "is a mixture of models. Fit it with learner='network' or warm_start=True first."
+            )
+        return start
 
     def _find_transitions(
         self, data: TrainingData, trainer: Trainer, pool: Pool | None

@@ -25,7 +25,6 @@ from naysay.classifier.targets import RobustHeldOut, Targets, log_evidence
 from naysay.classifier.trainer import Trainer, accuracy_measure, train_with_restarts
 from naysay.losses import LikelihoodLoss
 from naysay.methods import METHODS, Method
-from naysay.networks import Mixture
 from naysay.observations import Observations
 from naysay.training import processes
 from naysay.transition import TransitionMatrix
@@ -239,7 +238,8 @@ def learn_network(
     restarts: int,
 ) -> Learned:
     """Train a network on the examples that are not held out, and on the anchors."""
-    examples, held_out, loss = trainer.split_with_anchors(targets, loss, anchors)
+    examples, held_out = trainer.split(targets.example, targets.values)
+    examples, loss = trainer.add_anchors(examples, targets, loss, anchors)
     measure = accuracy_measure(Q, targets)
     network, history = train_with_restarts(trainer, loss, examples, held_out, Q, restarts, measure)
     rows, probs = np.flatnonzero(trainer.is_held_out), np.zeros((0, Q.n_classes))
@@ -386,7 +386,8 @@ def _learn_from_all(
             options=options,
             make_network=lambda sample, network=network, augment=augment: (network, augment),
         )
-        trained, held_out, its_loss = warm.split_with_anchors(targets, loss, pool.anchors)
+        trained, held_out = warm.split(targets.example, targets.values)
+        trained, its_loss = warm.add_anchors(trained, targets, loss, pool.anchors)
         network, history = warm.train(its_loss, trained, held_out, f"network {number + 1}")
         probs.append(np.exp(trainer.log_probs(network, trainer.pick(fold, fold))))
         networks.append(network.cpu())
@@ -528,13 +529,3 @@ def choose_learner(
             f"learner={learner!r} cannot be used with {reasons[0]}. Use learner='network'."
         )
     return learner
-
-
-def check_can_continue(network: nn.Module) -> nn.Module:
-    """Check that a warm start can continue the training of a model: a mixture has no training."""
-    if isinstance(network, Mixture):
-        raise InvalidInput(
-            "warm_start=True continues to train a network, but the model of the previous fit "
-            "is a mixture of models. Fit it with learner='network' or warm_start=True first."
-        )
-    return network

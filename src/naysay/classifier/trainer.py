@@ -85,14 +85,6 @@ class Trainer:
             )
         return trained, others if len(others) else None
 
-    def split_with_anchors(
-        self, targets: Targets, loss: nn.Module, anchors: Anchors | None
-    ) -> tuple[Examples, Examples | None, nn.Module]:
-        """Split targets as `split` does, and add the anchors to those to train on."""
-        examples, held_out = self.split(targets.example, targets.values)
-        examples, loss = self.add_anchors(examples, targets, loss, anchors)
-        return examples, held_out, loss
-
     def pick(self, example: NDArray[np.int64], values: NDArray[Any]) -> Examples:
         """Select examples by number, with their targets."""
         return Examples(
