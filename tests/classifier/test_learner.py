@@ -314,6 +314,18 @@ def test_very_many_classes_or_features_make_the_sample_smaller():
     assert sizes == [4000, 2500, 1935]
 
 
+@pytest.mark.parametrize("kind", ["kernel", "auto"])
+def test_unseen_names_the_examples_of_a_large_table_that_were_predicted(
+    digits, small_is_large, kind
+):
+    X, y = digits
+    Q = TransitionMatrix.with_zeros(10, seed=1)
+    clf = ComplementaryClassifier(transition=Q, learner=kind, epochs=5, random_state=0)
+    rows, classes = clf.fit(X, Q.sample(y, seed=0)).unseen_
+    assert len(rows) < len(y)
+    assert (classes == y[rows]).mean() > 0.9
+
+
 def test_steps_are_bounded_on_large_tables_and_never_raised():
     options = training.Options(epochs=100, batch_size=64, lr=1.0, weight_decay=0.0, patience=20)
     assert learner.bound_steps(options, 1_000_000, 20_000).epochs == 2

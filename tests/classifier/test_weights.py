@@ -92,6 +92,24 @@ def test_examples_of_weight_0_do_not_count(blobs):
     assert (clf.predict(X) == y).mean() > max(0.9, equal + 0.05)
 
 
+@pytest.mark.parametrize("method", ["forward", "mcl-log"])
+def test_true_classes_of_examples_of_weight_0_do_not_count(blobs, method):
+    X, y, comp_labels = blobs
+    is_known = np.arange(300) < 60
+    right, wrong = (
+        small(method=method, learner="network")
+        .fit(
+            X,
+            comp_labels,
+            true_labels=np.where(is_known, classes, -1),
+            sample_weight=np.where(is_known, 0.0, 1.0),
+        )
+        .predict_proba(X)
+        for classes in (y, (y + 1) % 3)
+    )
+    assert_allclose(right, wrong, rtol=1e-5)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_learns_with_weights_or_refuses_them(blobs, method):
     X, _, comp_labels = blobs

@@ -45,6 +45,22 @@ def test_each_member_is_as_if_trained_alone(name):
     assert_together_is_as_alone(make_members(loss=LOSSES[name], held_out=True), atol=atol)
 
 
+def test_members_whose_further_inputs_differ_have_batches_of_their_own():
+    first = make_member(0)
+    examples, more = first.examples, first.examples.X[:9] + 1
+    rows = torch.arange(len(examples)) + len(examples.X) * (torch.arange(len(examples)) < 9)
+    members = [
+        Member(
+            network=copy.deepcopy(first.network),
+            examples=Examples(examples.X, examples.labels, rows, further),
+            loss=first.loss,
+            options=first.options,
+        )
+        for further in (more, more + 1)
+    ]
+    assert_together_is_as_alone(members, atol=2e-5)
+
+
 @pytest.mark.parametrize("name", METHODS)
 def test_the_loss_of_all_equals_that_of_each_for_every_method(name):
     losses = [METHODS[name].make_loss(Setting(Q=make_Q(n), prior=PRIOR)) for n in range(4)]

@@ -15,7 +15,7 @@ N = 4000
 def measure_of(Q, values=None):
     labels = np.zeros(1, dtype=np.int64) if values is None else values
     targets = Targets(np.arange(len(labels)), labels, None, ForwardCrossEntropy(Q))
-    return accuracy_measure(targets.loss, Q, targets)
+    return accuracy_measure(Q, targets)
 
 
 @pytest.mark.parametrize(

@@ -40,12 +40,16 @@ class ComplementaryEstimator(ClassifierMixin, BaseEstimator):
     """Base class of classifiers that learn from complementary labels."""
 
     transition: Any
+    n_features_in_: int
+    feature_names_in_: NDArray[Any]
     classes_: NDArray[Any]
     transition_: TransitionMatrix
     transitions_: dict[str, TransitionMatrix]
     transition_estimate_: TransitionEstimate | None = None
     transition_samples_: NDArray[Any] | None = None
     mistake_rate_: MistakeRate | None = None
+    accuracy_: Estimate | None = None
+    history_: list[dict[str, float]]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -157,10 +161,7 @@ class ComplementaryEstimator(ClassifierMixin, BaseEstimator):
         )
 
     def _set_transitions(
-        self,
-        given: Transitions | None,
-        estimate: TransitionEstimate | None,
-        labels: Observations,
+        self, given: Transitions | None, estimate: TransitionEstimate | None, labels: Observations
     ) -> Transitions:
         """Use the matrix given, else the estimate, else the uniform one; set the attributes."""
         names = list(map(str, self.classes_))

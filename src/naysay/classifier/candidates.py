@@ -10,6 +10,7 @@ the mixture of their predictions most likely. No other true class is used.
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -162,13 +163,12 @@ def _regress(
 
 def fit_trees(evidence: Evidence, posteriors: list[Floats]) -> Candidate:
     """Fit extremely randomised trees to posteriors."""
-    start = time.perf_counter()
 
     def fit(posterior: Floats, rows: NDArray[Any]) -> nn.Module:
         n_trees = min(_N_TREES, 10 + len(rows) // 20)
         return _fit_forest(evidence, posterior, rows, n_trees, least=2)
 
-    return _by_fold("trees", evidence, posteriors, fit, start)
+    return _by_fold("trees", evidence, posteriors, fit)
 
 
 def _fit_forest(
@@ -190,48 +190,42 @@ def _fit_forest(
 
 def fit_linear(evidence: Evidence, posteriors: list[Floats]) -> Candidate:
     """Fit linear models to the evidence by forward correction, from a start at the posteriors."""
-    best: Candidate | None = None
-    for decay in _DECAYS:
-        start = time.perf_counter()
-
-        def fit(posterior: Floats, rows: NDArray[Any], decay: float = decay) -> nn.Module:
-            return _fit_linear(evidence.X[rows], posterior[rows], evidence.likelihood[rows], decay)
-
-        found = _by_fold("linear", evidence, posteriors, fit, start)
-        if best is None or found.calibration.total > best.calibration.total:
-            best = found
-    assert best is not None
-    return best
+    found = [
+        _by_fold("linear", evidence, posteriors, partial(_fit_linear, evidence, decay))
+        for decay in _DECAYS
+    ]
+    return max(found, key=lambda each: each.calibration.total)
 
 
 def _fit_linear(
-    X: NDArray[np.float32], posterior: Floats, likelihood: Floats, decay: float
+    evidence: Evidence, decay: float, posterior: Floats, rows: NDArray[Any]
 ) -> nn.Module:
-    inputs = torch.from_numpy(X)
+    inputs = torch.from_numpy(evidence.X[rows])
     with training.seeded(0, torch.device("cpu")):
-        network = MLP((X.shape[1],), posterior.shape[1], widths=(), dropout=0.0)
+        network = MLP((inputs.shape[1],), posterior.shape[1], widths=(), dropout=0.0)
     network.standardise(inputs)
-    targets, evidence = (torch.from_numpy(each).float() for each in (posterior, likelihood))
+    targets = torch.from_numpy(posterior[rows]).float()
+    logs = torch.from_numpy(evidence.likelihood[rows]).float().log()
     weight = next(network.layers.parameters())
-    logs = evidence.log()
-    for is_forward in (False, True):
+
+    def by_posteriors(scores: torch.Tensor) -> torch.Tensor:
+        return -(targets * scores).sum(1).mean()
+
+    def forward(scores: torch.Tensor) -> torch.Tensor:
+        return -(scores + logs).logsumexp(1).mean()
+
+    for loss in (by_posteriors, forward):
         optimiser = torch.optim.LBFGS(
             network.parameters(), max_iter=30, line_search_fn="strong_wolfe"
         )
 
-        def loss(is_forward: bool = is_forward, optimiser: Any = optimiser) -> torch.Tensor:
+        def step(loss: Any = loss, optimiser: Any = optimiser) -> torch.Tensor:
             optimiser.zero_grad()
-            scores = network(inputs).log_softmax(1)
-            value = (
-                -(scores + logs).logsumexp(1).mean()
-                if is_forward
-                else -(targets * scores).sum(1).mean()
-            )
-            value = value + decay * weight.square().sum()
+            value = loss(network(inputs).log_softmax(1)) + decay * weight.square().sum()
             value.backward()
             return value
 
-        optimiser.step(loss)  # pyright: ignore[reportArgumentType] - torch's stub wants floats
+        optimiser.step(step)  # pyright: ignore[reportArgumentType] - torch's stub wants floats
     return network.eval()
 
 
@@ -269,8 +263,7 @@ def fit_anchors(evidence: Evidence, pooled: Pooled) -> list[Candidate]:
     classes = np.zeros(evidence.likelihood.shape)
     classes[known] = one_hot
     kernels = _by_fold("anchors alone", evidence, pooled.probs, fit_kernels, start)
-    start = time.perf_counter()
-    return [kernels, _by_fold("anchors alone, trees", evidence, pooled.probs, fit_trees, start)]
+    return [kernels, _by_fold("anchors alone, trees", evidence, pooled.probs, fit_trees)]
 
 
 def _by_fold(
@@ -278,9 +271,10 @@ def _by_fold(
     evidence: Evidence,
     posteriors: list[Floats],
     fit: Callable[[Floats, NDArray[Any]], nn.Module],
-    start: float,
+    start: float | None = None,
 ) -> Candidate:
     """Fit a model without each fold, and predict the fold."""
+    start = time.perf_counter() if start is None else start
     probs = np.full(evidence.likelihood.shape, 1 / evidence.likelihood.shape[1])
     for fold in range(evidence.n_folds):
         held_out = np.flatnonzero(evidence.fold == fold)

@@ -5,7 +5,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -40,7 +40,7 @@ from naysay.classifier.transition_estimate import TransitionEstimate, estimate_t
 from naysay.estimation import class_prior
 from naysay.losses.protocol import as_training_loss
 from naysay.methods import Method, Setting, find_method
-from naysay.metrics import Estimate
+from naysay.networks import Mixture
 from naysay.observations import Observations
 from naysay.training.augmentation import Augments
 from naysay.training.schedules import Schedule, constant, cosine
@@ -58,6 +58,7 @@ _ACCEPTED: dict[str, Any] = {  # by scikit-learn's check of X
 }
 
 
+@dataclass(kw_only=True, eq=False, repr=False)  # scikit-learn has its own comparison and text
 class ComplementaryClassifier(ComplementaryEstimator):
     """Classifier that learns from complementary labels: classes that examples do not belong to.
 
@@ -235,83 +236,45 @@ class ComplementaryClassifier(ComplementaryEstimator):
     True
     """
 
-    accuracy_: Estimate | None = None
-    unseen_: tuple[NDArray[np.int64], NDArray[np.int64]]
-    network_: nn.Module
-    candidates_: Sequence[dict[str, Any]] = ()
-    loss_: nn.Module
-    history_: list[dict[str, float]]
-    input_shape_: tuple[int, ...]
-    preparation_: Preparation
-    n_features_in_: int
-    feature_names_in_: NDArray[Any]
-    recipe_: "Recipe | ImageRecipe | None" = None
-    provenance_: dict[str, Any] | None = None
+    method: str | Method = "forward"
+    transition: str | TransitionMatrix | Mapping[str, TransitionMatrix] | ArrayLike = "uniform"
+    learner: str = "auto"
+    network: str | nn.Module | NetworkFactory | None = None
+    classes: Sequence[Any] | None = None
+    epochs: int = 100
+    batch_size: int = 64
+    lr: float = 1e-3
+    weight_decay: float = 1e-2
+    optimiser: training.MakeOptimiser = training.adamw
+    schedule: Schedule = cosine
+    max_norm: float | None = None
+    patience: int = 20
+    match_prior: float = 0.0
+    mistakes: float = 0.01
+    restarts: int = 0
+    validation_fraction: float = 0.1
+    refine: bool = True
+    estimation_epochs: int | None = None
+    allow_diagonal: bool = False
+    learn_from_anchors: bool | int = True
+    augment: Augments | None = None
+    device: str | torch.device = "auto"
+    bfloat16: bool | None = None
+    compile: bool = False
+    checkpoint: str | Path | None = None
+    warm_start: bool = False
+    window: int | None = None
+    progress: bool = False
+    random_state: Any = None
 
-    def __init__(
-        self,
-        *,
-        method: str | Method = "forward",
-        transition: str | TransitionMatrix | Mapping[str, TransitionMatrix] | ArrayLike = "uniform",
-        learner: str = "auto",
-        network: str | nn.Module | NetworkFactory | None = None,
-        classes: Sequence[Any] | None = None,
-        epochs: int = 100,
-        batch_size: int = 64,
-        lr: float = 1e-3,
-        weight_decay: float = 1e-2,
-        optimiser: training.MakeOptimiser = training.adamw,
-        schedule: Schedule = cosine,
-        max_norm: float | None = None,
-        patience: int = 20,
-        match_prior: float = 0.0,
-        mistakes: float = 0.01,
-        restarts: int = 0,
-        validation_fraction: float = 0.1,
-        refine: bool = True,
-        estimation_epochs: int | None = None,
-        allow_diagonal: bool = False,
-        learn_from_anchors: bool | int = True,
-        augment: Augments | None = None,
-        device: str | torch.device = "auto",
-        bfloat16: bool | None = None,
-        compile: bool = False,  # noqa: A002 - torch's own word
-        checkpoint: str | Path | None = None,
-        warm_start: bool = False,
-        window: int | None = None,
-        progress: bool = False,
-        random_state: Any = None,
-    ) -> None:
-        self.method = method
-        self.transition = transition
-        self.learner = learner
-        self.network = network
-        self.classes = classes
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.lr = lr
-        self.weight_decay = weight_decay
-        self.optimiser = optimiser
-        self.schedule = schedule
-        self.max_norm = max_norm
-        self.patience = patience
-        self.match_prior = match_prior
-        self.mistakes = mistakes
-        self.restarts = restarts
-        self.validation_fraction = validation_fraction
-        self.refine = refine
-        self.estimation_epochs = estimation_epochs
-        self.allow_diagonal = allow_diagonal
-        self.learn_from_anchors = learn_from_anchors
-        self.augment = augment
-        self.device = device
-        self.bfloat16 = bfloat16
-        self.compile = compile
-        self.checkpoint = checkpoint
-        self.warm_start = warm_start
-        self.window = window
-        self.progress = progress
-        self.random_state = random_state
+    unseen_: tuple[NDArray[np.int64], NDArray[np.int64]] = field(init=False)
+    network_: nn.Module = field(init=False)
+    candidates_: Sequence[dict[str, Any]] = field(default=(), init=False)
+    loss_: nn.Module = field(init=False)
+    input_shape_: tuple[int, ...] = field(init=False)
+    preparation_: Preparation = field(init=False)
+    recipe_: "Recipe | ImageRecipe | None" = field(default=None, init=False)
+    provenance_: dict[str, Any] | None = field(default=None, init=False)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -480,13 +443,16 @@ class ComplementaryClassifier(ComplementaryEstimator):
         self.network_ = learned.network.to(trainer.device)
         self.history_, self.candidates_ = learned.history, learned.candidates
         self.recipe_ = self.provenance_ = self.accuracy_ = None  # of an earlier fit
-        self.unseen_ = learned.unseen
+        rows, probs = learned.held_out
+        self.unseen_ = rows, probs.argmax(axis=1)
         if estimate is None or data.anchors is None:
             return data, data.warnings + learned.warnings
-        if learned.out_of_fold and trainer.anchor_repeats and estimate.at_anchors is not None:
-            probs, at_anchors = learned.out_of_fold
-            estimate = estimate._replace(predictions=probs, at_anchors=at_anchors)
-        self.accuracy_ = accuracy_at_anchors(estimate, data.labels, data.anchors, learned.held_out)
+        held_out = learned.held_out
+        if learned.at_anchors is not None:
+            held_out = None
+            if trainer.anchor_repeats and estimate.at_anchors is not None:
+                estimate = estimate._replace(predictions=probs, at_anchors=learned.at_anchors)
+        self.accuracy_ = accuracy_at_anchors(estimate, data.labels, data.anchors, held_out)
         return data, data.warnings + estimate.warnings + learned.warnings
 
     def estimate_transition(self, X: Any, y: Any, **known: Any) -> TransitionEstimate:
@@ -514,9 +480,8 @@ class ComplementaryClassifier(ComplementaryEstimator):
         parameters, has_weights = self.get_params(deep=False), data.weights is not None
         if learner.choose_learner(parameters, method, data.X, has_weights=has_weights) == "network":
             return data, trainer, None
-        seed = int(trainer.random.randint(2**31 - 1))
         used = data.anchors if trainer.anchor_repeats or self._is_estimated else None
-        pool = Pool(data.X, data.labels, used, seed, len(self.classes_))
+        pool = Pool(data.X, data.labels, used, trainer.draw_seed(), len(self.classes_))
         if pool.is_sample:
             options = learner.bound_steps(trainer.options, len(data.X), learner.MOST_STEPS)
             trainer = replace(trainer, options=options)
@@ -573,7 +538,12 @@ class ComplementaryClassifier(ComplementaryEstimator):
     def _find_start(self) -> nn.Module | None:
         """Find the network of the previous fit whose training a warm start continues."""
         start = getattr(self, "network_", None) if self.warm_start else None
-        return None if start is None else learner.check_can_continue(start)
+        if isinstance(start, Mixture):  # which has no training
+            raise InvalidInput(
+                "warm_start=True continues to train a network, but the model of the previous fit "
+                "is a mixture of models. Fit it with learner='network' or warm_start=True first."
+            )
+        return start
 
     def _find_transitions(
         self, data: TrainingData, trainer: Trainer, pool: Pool | None
@@ -606,10 +576,7 @@ class ComplementaryClassifier(ComplementaryEstimator):
         self._check_shape(X)
         X = self.preparation_.apply(X)
         device = next(self.network_.parameters()).device
-        examples = training.Examples(
-            place(inputs.as_inputs(X), device), torch.empty(len(X), device=device)
-        )
-        logits = training.predict_logits(self.network_, examples).double()
+        logits = training.predict_logits(self.network_, place(inputs.as_inputs(X), device)).double()
         return as_training_loss(self.loss_).log_scores(logits).cpu().numpy()
 
     def _check_shape(self, X: Any) -> None:

@@ -9,11 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    check_consistent_length,
-    column_or_1d,
-)
+from sklearn.utils.validation import _check_sample_weight, check_consistent_length, column_or_1d
 
 from naysay._base.checks import check_label_indices, shorten
 from naysay._base.errors import InvalidInput, InvalidLabels, NoAnchorPoints
@@ -90,10 +86,9 @@ def read_labels(
         if n_rows != n_examples:
             raise InvalidLabels(f"y must be about the {n_examples} examples of X. Got {n_rows}.")
         labels = Observations.from_ruled_out(y)
-    if given is None and is_estimated:
-        return labels, found, None
     if given is None:
-        _check_all_named(labels, found)
+        if not is_estimated:
+            _check_all_named(labels, found)
         return labels, found, None
     hint = "" if classes is not None else " Pass classes= if some class does not occur in y."
     return labels, found, align(given, found, hint=hint)

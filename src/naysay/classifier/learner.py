@@ -20,20 +20,13 @@ from naysay._base.mapped import compute, count_up, find_rows, parts_of, take
 from naysay.classifier import candidates as kinds
 from naysay.classifier.anchor_folds import Anchors
 from naysay.classifier.candidates import Candidate
-from naysay.classifier.pooling import (
-    Evidence,
-    Floats,
-    normalised,
-    pool_evidence,
-    shares_of_classes,
-)
+from naysay.classifier.pooling import Evidence, Floats, normalised, pool_evidence, shares_of_classes
 from naysay.classifier.targets import RobustHeldOut, Targets, log_evidence
 from naysay.classifier.trainer import Trainer, accuracy_measure, train_with_restarts
 from naysay.losses import LikelihoodLoss
 from naysay.methods import METHODS, Method
-from naysay.networks import Mixture
 from naysay.observations import Observations
-from naysay.training import Examples, processes
+from naysay.training import processes
 from naysay.transition import TransitionMatrix
 from naysay.transition.alignment import Transitions
 
@@ -63,28 +56,18 @@ _CLEARLY = 1.65  # standard errors by which a model must be better than guessing
 
 
 class Learned(NamedTuple):
-    """A network or a mixture of models, and predictions for examples that were held out.
+    """A network or a mixture of models, and predictions that were made without the labels of each.
 
-    Either ``held_out`` has the numbers of examples and the predictions for them, or ``out_of_fold``
-    has predictions for all examples of the pool, and for its anchors.
+    ``held_out`` has the numbers of examples and the predictions for them. ``at_anchors`` has those
+    for the anchors, NaN where they were never held out, if all predictions are those of folds.
     """
 
     network: nn.Module
     history: list[dict[str, float]]
+    held_out: tuple[NDArray[np.int64], Floats]
+    at_anchors: Floats | None = None
     candidates: Sequence[dict[str, Any]] = ()
-    held_out: tuple[NDArray[np.int64], Floats] | None = None
-    out_of_fold: tuple[Floats, Floats] | None = None  # NaN for anchors that were never held out
     warnings: tuple[str, ...] = ()
-
-    @property
-    def unseen(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Numbers and predicted classes of examples whose labels the predictions did not use."""
-        if self.out_of_fold is not None:
-            predicted = self.out_of_fold[0].argmax(axis=1)
-            return np.arange(len(predicted)), predicted
-        if self.held_out is not None and len(self.held_out[1]):
-            return self.held_out[0], self.held_out[1].argmax(axis=1)
-        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
 
 
 class Pool:
@@ -110,9 +93,8 @@ class Pool:
         rng = np.random.default_rng(seed)
         most = _MOST_WORK // (n_classes * (X.shape[1] + 100))
         self.is_sample = len(X) > max(_LEAST_SAMPLE, min(_MOST, most))
-        self.chosen, self.kept = count_up(labels.example, len(X)), np.zeros(0, dtype=np.int64)
-        if anchors is not None:
-            self.kept = np.arange(len(anchors.y))
+        self.chosen = count_up(labels.example, len(X))
+        self.kept = np.arange(0 if anchors is None else len(anchors.y))
         if self.is_sample:
             size = min(2 * len(X) // 3, max(_LEAST_SAMPLE, min(_SAMPLE, most)))
             self.kept = np.sort(rng.permutation(self.kept)[: size // 2])
@@ -171,11 +153,12 @@ class Pool:
         likelihood = np.ones((len(self.evidence.X), self.n_classes))
         if transitions is not None:
             likelihood[: self.n] = find_likelihood(self.labels, transitions, mistakes)
-        if self.anchors is not None and with_anchors:
-            likelihood[self.rows] = np.eye(self.n_classes)[self.anchors.y[self.kept]]
+        if self.anchors is None or not with_anchors:
+            return self.evidence.with_likelihood(likelihood)
+        true = self.anchors.y[self.kept]
+        likelihood[self.rows] = np.eye(self.n_classes)[true]
         evidence = self.evidence.with_likelihood(likelihood)
-        if self.anchors is not None and with_anchors:
-            evidence.true[self.rows] = self.anchors.y[self.kept]
+        evidence.true[self.rows] = true
         return evidence
 
     def split(self, probs: Floats) -> tuple[Floats, Floats]:
@@ -187,15 +170,19 @@ class Pool:
         return probs[: self.n], at_anchors
 
     def cross_fit(
-        self, transitions: Transitions | None, *, mistakes: float
-    ) -> tuple[Floats, Floats, float]:
-        """Predict without the evidence of each example, by kernels.
+        self,
+        Q: TransitionMatrix | None,
+        Q_samples: Floats | None = None,
+        *,
+        mistakes: float,
+        name: str = "",
+    ) -> tuple[Floats, Floats, bool]:
+        """Predict without the evidence of each example, by kernels, which need no samples of Q.
 
         The values are predictions for the examples, or for those that are `predicted`, and for the
-        anchors (NaN for those that were never held out), and the share of the anchors that were
-        predicted correctly.
+        anchors (NaN for those that were never held out), and whether they are reliable.
         """
-        evidence = self.find_evidence(transitions, mistakes=mistakes)
+        evidence = self.find_evidence(Q, mistakes=mistakes)
         kernel = kinds.cross_fit_kernel(evidence)
         probs, at_anchors = self.split(kernel.probs)
         if self.is_sample:
@@ -210,7 +197,16 @@ class Pool:
         seen = ~np.isnan(at_anchors[:, 0])
         assert self.anchors is not None
         right = (at_anchors.argmax(axis=1) == self.anchors.y)[seen]
-        return probs, at_anchors, float(right.mean()) if seen.any() else 1.0
+        is_reliable = not seen.any() or float(right.mean()) > least_right(self.n_classes)
+        return probs, at_anchors, is_reliable
+
+
+def least_right(n_classes: int) -> float:
+    """Compute the share of held-out anchors that a reliable model must classify correctly.
+
+    It is clearly above chance, and at most one half, because classes may overlap.
+    """
+    return min(0.5, 1 / n_classes + 0.2)
 
 
 def find_likelihood(labels: Observations, transitions: Transitions, mistakes: float) -> Floats:
@@ -242,17 +238,16 @@ def learn_network(
     restarts: int,
 ) -> Learned:
     """Train a network on the examples that are not held out, and on the anchors."""
-    examples, held_out, loss = trainer.split_with_anchors(targets, loss, anchors)
-    measure = accuracy_measure(targets.loss, Q, targets)
-    network, history = train_with_restarts(
-        trainer, loss, examples, held_out, Q, restarts, measure=measure
-    )
+    examples, held_out = trainer.split(targets.example, targets.values)
+    examples, loss = trainer.add_anchors(examples, targets, loss, anchors)
+    measure = accuracy_measure(Q, targets)
+    network, history = train_with_restarts(trainer, loss, examples, held_out, Q, restarts, measure)
     rows, probs = np.flatnonzero(trainer.is_held_out), np.zeros((0, Q.n_classes))
     if anchors is None:
         rows = rows[:_MOST_HELD_OUT]  # enough to test Q
     if len(rows):
         probs = np.exp(trainer.log_probs(network, trainer.pick(rows, rows)))
-    return Learned(network, history, held_out=(rows, probs))
+    return Learned(network, history, (rows, probs))
 
 
 def learn_mixture(
@@ -290,15 +285,9 @@ def learn_mixture(
     if learner == "auto":
         found += kinds.fit_anchors(evidence, pooled)
     found = [each._replace(finish=cache(each.finish)) for each in found]
-    weights, mixed = kinds.mix(evidence, found)
-    network = kinds.combine(evidence, found, weights)
-    learned = Learned(
-        network,
-        history,
-        _describe(found, weights),
-        out_of_fold=pool.split(mixed),
-        warnings=warn_if_guessing(evidence, mixed),
-    )
+    learned = _mix(evidence, found, history, pool.chosen)
+    probs, at_anchors = pool.split(learned.held_out[1])
+    learned = learned._replace(held_out=(pool.chosen, probs), at_anchors=at_anchors)
     if pool.is_sample and learner == "auto":
         return _learn_from_all(pool, learned, found, trainer, targets, loss, transitions)
     return learned
@@ -312,8 +301,9 @@ def fit_networks(
     Each candidate has a network for each fold, and predicts by their mean.
     """
     start = time.perf_counter()
-    device = trainer.device
-    inputs = torch.as_tensor(evidence.X, device=device)
+    trainer = replace(trainer, inputs=torch.as_tensor(evidence.X, device=trainer.device))
+    with np.errstate(divide="ignore"):
+        logs = np.log(evidence.likelihood).astype(np.float32)
     names = ("network", "network, forward")
     probs = [np.full(evidence.likelihood.shape, 1 / evidence.likelihood.shape[1]) for _ in names]
     members: list[list[nn.Module]] = [[], []]
@@ -323,30 +313,23 @@ def fit_networks(
         rows, held_out = (
             np.flatnonzero(each) for each in (evidence.fold != fold, evidence.fold == fold)
         )
-        seed = int(trainer.random.randint(2**31 - 1))
+        seed = trainer.draw_seed()
         options = replace(bound_steps(trainer.options, len(rows), _STEPS), seed=seed)
-        with np.errstate(divide="ignore"):
-            logs = np.log(evidence.likelihood).astype(np.float32)
-
-        def pick(which: NDArray[Any], values: NDArray[Any]) -> Examples:
-            targets = torch.as_tensor(values[which].astype(np.float32), device=device)
-            return Examples(inputs, targets, torch.as_tensor(which, device=device))
-
-        examples = pick(rows, posteriors[fold])
+        examples = trainer.pick(rows, posteriors[fold][rows].astype(np.float32))
         network, augment = trainer.new_network(examples, seed)
         training.fit(network, examples, cross_entropy, options, augment=augment)
         members[0].append(copy.deepcopy(network))
         history = training.fit(
             network,
-            pick(rows, logs),
+            trainer.pick(rows, logs[rows]),
             loss,
             options,
-            held_out=pick(held_out, logs),
+            held_out=trainer.pick(held_out, logs[held_out]),
             augment=augment,
         )
         members[1].append(network)
         for each, member in zip(probs, members, strict=True):
-            scores = training.predict_logits(member[-1], inputs[torch.as_tensor(held_out)])
+            scores = training.predict_logits(member[-1], trainer.inputs[held_out])
             each[held_out] = scores.double().softmax(1).cpu().numpy()
             member[-1].cpu()
     seconds = (time.perf_counter() - start) / 2
@@ -375,9 +358,7 @@ def _learn_from_all(
     start = time.perf_counter()
     others, n = pool.others, len(pool.table)
     if len(others) < _FEWEST_FOR_NETWORKS:  # hardly any example has a label
-        assert learned.out_of_fold is not None  # as of any mixture
-        probs, _ = learned.out_of_fold
-        return learned._replace(held_out=(pool.chosen, probs), out_of_fold=None)
+        return learned._replace(at_anchors=None)
     n_networks = max(1, min(_N_FOLDS, _MOST_NETWORKS // n))
     size = min(_MOST_HELD_OUT, len(others) // n_networks)
     folds = [np.sort(each) for each in np.split(others[: n_networks * size], n_networks)]
@@ -389,7 +370,7 @@ def _learn_from_all(
     for number, fold in enumerate(folds):
         is_held_out = compute(others, n, bool, lambda _: False)
         is_held_out[fold] = True
-        seed = int(trainer.random.randint(2**31 - 1))
+        seed = trainer.draw_seed()
         rows = find_rows(others, n, lambda part, held_out=is_held_out: ~held_out[part])
         np.random.default_rng(seed).shuffle(rows)
         rows = np.sort(rows[: _STEPS * options.batch_size])
@@ -405,7 +386,8 @@ def _learn_from_all(
             options=options,
             make_network=lambda sample, network=network, augment=augment: (network, augment),
         )
-        trained, held_out, its_loss = warm.split_with_anchors(targets, loss, pool.anchors)
+        trained, held_out = warm.split(targets.example, targets.values)
+        trained, its_loss = warm.add_anchors(trained, targets, loss, pool.anchors)
         network, history = warm.train(its_loss, trained, held_out, f"network {number + 1}")
         probs.append(np.exp(trainer.log_probs(network, trainer.pick(fold, fold))))
         networks.append(network.cpu())
@@ -423,13 +405,22 @@ def _learn_from_all(
     calibration = evidence.fit_calibration(of_networks)
     name = "network, all examples"
     found.append(Candidate(name, of_networks, calibration, lambda: networks, seconds))
-    weights, mixed = kinds.mix(evidence, found)
-    network = kinds.combine(evidence, found, weights)
+    return _mix(evidence, found, history, scored)
+
+
+def _mix(
+    evidence: Evidence,
+    candidates: list[Candidate],
+    history: list[dict[str, float]],
+    rows: NDArray[np.int64],
+) -> Learned:
+    """Mix candidates by held-out evidence, whose rows are about these examples."""
+    weights, mixed = kinds.mix(evidence, candidates)
     return Learned(
-        network,
+        kinds.combine(evidence, candidates, weights),
         history,
-        _describe(found, weights),
-        held_out=(scored, mixed),
+        (rows, mixed),
+        candidates=_describe(candidates, weights),
         warnings=warn_if_guessing(evidence, mixed),
     )
 
@@ -538,13 +529,3 @@ def choose_learner(
             f"learner={learner!r} cannot be used with {reasons[0]}. Use learner='network'."
         )
     return learner
-
-
-def check_can_continue(network: nn.Module) -> nn.Module:
-    """Check that a warm start can continue the training of a model: a mixture has no training."""
-    if isinstance(network, Mixture):
-        raise InvalidInput(
-            "warm_start=True continues to train a network, but the model of the previous fit "
-            "is a mixture of models. Fit it with learner='network' or warm_start=True first."
-        )
-    return network

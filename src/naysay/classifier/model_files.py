@@ -19,13 +19,7 @@ from torch import Tensor, nn
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidInput, InvalidModelFile
-from naysay._base.files import (
-    check_folder,
-    check_ordinary,
-    printable,
-    replacing_folder,
-    restored,
-)
+from naysay._base.files import check_folder, check_ordinary, printable, replacing_folder, restored
 from naysay.classifier.preparation import Preparation
 from naysay.estimation import MistakeRate
 from naysay.losses.protocol import as_training_loss

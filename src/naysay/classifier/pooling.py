@@ -7,6 +7,7 @@ graph of neighbours: the prediction for an example is the mean posterior of its 
 posterior is the prediction times the likelihood of its label.
 """
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -155,6 +156,7 @@ def at_temperature(probs: Floats, temperature: float) -> Floats:
     return normalised(np.exp((logs - logs.max(axis=1, keepdims=True)) / temperature))
 
 
+@dataclass
 class Evidence:
     """The evidence about the class of each row: a likelihood over the classes.
 
@@ -169,19 +171,17 @@ class Evidence:
         How much the evidence of each row counts when predictions are scored.
     """
 
-    def __init__(
-        self,
-        X: NDArray[np.float32],
-        likelihood: Floats,
-        fold: NDArray[np.int64],
-        seed: int,
-        weight: Floats | None = None,
-    ) -> None:
-        self.X, self.fold, self.seed, self.weight = X, fold, seed, weight
-        self.likelihood = likelihood / likelihood.max(axis=1, keepdims=True)
-        self.n_folds = int(fold.max(initial=-1)) + 1
-        self.true = np.full(len(X), -1)  # true classes that are known
-        self.is_scored = (fold >= 0) & (self.likelihood.min(axis=1) < 1)
+    X: NDArray[np.float32]
+    likelihood: Floats
+    fold: NDArray[np.int64]
+    seed: int
+    weight: Floats | None = None
+
+    def __post_init__(self) -> None:
+        self.likelihood = self.likelihood / self.likelihood.max(axis=1, keepdims=True)
+        self.n_folds = int(self.fold.max(initial=-1)) + 1
+        self.true = np.full(len(self.X), -1)  # true classes that are known
+        self.is_scored = (self.fold >= 0) & (self.likelihood.min(axis=1) < 1)
 
     def with_likelihood(self, likelihood: Floats) -> "Evidence":
         """Replace the likelihood; what is computed from X is computed once."""
@@ -201,11 +201,9 @@ class Evidence:
 
     def without(self, fold: int) -> Floats:
         """Compute the likelihood without the evidence of a fold; -1 leaves all evidence."""
-        return (
-            np.where((self.fold == fold)[:, None], 1.0, self.likelihood)
-            if fold >= 0
-            else (self.likelihood)
-        )
+        if fold < 0:
+            return self.likelihood
+        return np.where((self.fold == fold)[:, None], 1.0, self.likelihood)
 
     def fit_calibration(self, probs: Floats) -> HeldOutCalibration:
         """Calibrate out-of-fold predictions on the evidence that was held out, and score them."""

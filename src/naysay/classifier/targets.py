@@ -58,9 +58,8 @@ def make_targets(
     """
     check_accepted(method, answers)
     n_classes = setting.Q.n_classes
-    is_single = _have_one_each(answers)
+    is_single = answers.are_labels and _have_one_each(answers)
     by_annotator = not isinstance(transitions, TransitionMatrix)
-    is_single &= answers.are_labels
     if method.make_evidence_loss is not None and (by_annotator or not is_single):
         values = _evidence_in_parts(answers, transitions, mistakes, n_classes)
         certain = np.where(np.eye(n_classes, dtype=bool), np.float32(0), np.float32(-np.inf))

@@ -39,6 +39,9 @@ _MOST_CLASSES = 1000  # matrices of more classes are not inverted
 _WORST_CONDITION = 1e3  # condition number of Q above which the estimate is mostly noise
 _SAMPLE = (10_000, 2**23)  # most examples, and most values, in the sample to standardise by
 _MOST_HELD_OUT = 100_000  # examples, which are predicted together after each epoch
+#: Computes figures for the record of an epoch from the logits and labels of held-out examples.
+Measure = Callable[[Tensor, Tensor], EpochRecord]
+
 _SHARE_OF_GPU = 0.5  # share of its free memory that inputs may take; larger inputs are streamed
 
 
@@ -82,14 +85,6 @@ class Trainer:
             )
         return trained, others if len(others) else None
 
-    def split_with_anchors(
-        self, targets: Targets, loss: nn.Module, anchors: Anchors | None
-    ) -> tuple[Examples, Examples | None, nn.Module]:
-        """Split targets as `split` does, and add the anchors to those to train on."""
-        examples, held_out = self.split(targets.example, targets.values)
-        examples, loss = self.add_anchors(examples, targets, loss, anchors)
-        return examples, held_out, loss
-
     def pick(self, example: NDArray[np.int64], values: NDArray[Any]) -> Examples:
         """Select examples by number, with their targets."""
         return Examples(
@@ -99,33 +94,29 @@ class Trainer:
         )
 
     def add_anchors(
-        self,
-        examples: Examples,
-        targets: Targets,
-        loss: nn.Module,
-        anchors: Anchors | None,
+        self, examples: Examples, targets: Targets, loss: nn.Module, anchors: Anchors | None
     ) -> tuple[Examples, nn.Module]:
         """Add the anchors to the examples, and adapt the loss to both."""
         if anchors is None or not self.anchor_repeats:
             return examples, loss
-        X = np.repeat(anchors.X, self.anchor_repeats, axis=0)
-        true = np.repeat(anchors.y, self.anchor_repeats)
+        repeated = anchors.select(np.repeat(np.arange(len(anchors.y)), self.anchor_repeats))
         if targets.of_true_class is None:
-            known = torch.as_tensor(true, device=self.device)
+            known = torch.as_tensor(repeated.y, device=self.device)
             labels = pair_labels(examples.labels, known, like=targets.example)
             loss = MixedLabelLoss(loss)
         else:
-            of_true = torch.as_tensor(targets.of_true_class[true], device=self.device)
+            of_true = torch.as_tensor(targets.of_true_class[repeated.y], device=self.device)
             labels = torch.cat([examples.labels, of_true])
-        others = torch.as_tensor(X, device=self.inputs.device)
+        is_new = repeated.row < 0  # the others are among the inputs, and have their weights
+        others = torch.as_tensor(repeated.X[is_new], device=self.inputs.device)
         assert examples.rows is not None  # those of `pick` have rows
         known, n = examples.rows.numpy(force=True), len(examples)
-        rows = count_up(targets.example, n + len(X))
-        rows[n:] += len(self.inputs) - n
+        rows = count_up(targets.example, n + len(is_new))
+        rows[n:] = np.where(is_new, len(self.inputs) + np.cumsum(is_new) - 1, repeated.row)
         for part in parts_of(n):
             rows[part] = known[part]
         rows = torch.as_tensor(rows, device=self.inputs.device)
-        return Examples(self.inputs, labels, rows, others), loss
+        return Examples(self.inputs, labels, rows, others if len(others) else None), loss
 
     def train(
         self,
@@ -133,13 +124,13 @@ class Trainer:
         examples: Examples,
         held_out: Examples | None,
         what: str,
-        **hooks: Any,
-    ) -> tuple[nn.Module, list[training.EpochRecord]]:
+        measure: Measure = lambda logits, labels: {},
+    ) -> tuple[nn.Module, list[EpochRecord]]:
         """Train a new network; `what` is shown as progress and names the checkpoint."""
-        seed = int(self.random.randint(2**31 - 1))
+        seed = self.draw_seed()
         network, augment = self.new_network(examples, seed)
         if self.weights is not None:
-            loss, examples, held_out, hooks = self.weigh(loss, examples, held_out, hooks)
+            loss, examples, held_out, measure = self.weigh(loss, examples, held_out, measure)
         checkpoint = self.checkpoint and self.checkpoint / f"{what.replace(' ', '-')}.safetensors"
         shows = self.progress and processes.rank() == 0
         with epoch_bar(what, self.options.epochs, enabled=shows) as on_epoch:
@@ -150,19 +141,15 @@ class Trainer:
                 replace(self.options, seed=seed),
                 held_out=held_out,
                 augment=augment,
+                measure=measure,
                 checkpoint=checkpoint,
                 on_epoch=on_epoch,
-                **hooks,
             )
         return network, history
 
     def weigh(
-        self,
-        loss: training.Loss,
-        examples: Examples,
-        held_out: Examples | None,
-        hooks: dict[str, Any],
-    ) -> tuple[nn.Module, Examples, Examples | None, dict[str, Any]]:
+        self, loss: training.Loss, examples: Examples, held_out: Examples | None, measure: Measure
+    ) -> tuple[nn.Module, Examples, Examples | None, Measure]:
         """Replace labels by positions, and the loss by one that looks up labels and weights."""
         trained = examples.labels, self._weights_of(examples)
         others = trained if held_out is None else (held_out.labels, self._weights_of(held_out))
@@ -177,11 +164,13 @@ class Trainer:
                 "sample_weight needs a method whose loss is a mean over examples, such as "
                 "'forward', and match_prior=0. This loss depends on batches as a whole."
             )
-        measure = hooks.get("measure")
-        if measure is not None:
-            hooks = hooks | {"measure": lambda logits, index: measure(logits, others[0][index])}
         weighted = WeightedLoss(module, trained, others).to(self.device)
-        return weighted, _numbered(examples), held_out and _numbered(held_out), hooks
+        return (
+            weighted,
+            _numbered(examples),
+            held_out and _numbered(held_out),
+            lambda logits, index: measure(logits, others[0][index]),
+        )
 
     def _weights_of(self, examples: Examples) -> Tensor:
         """Look up the weight of each row; anchors that are not among the inputs have the mean."""
@@ -190,15 +179,19 @@ class Trainer:
         weights = torch.as_tensor(np.append(self.weights, self.weights.mean()))
         return weights[examples.rows.cpu().clamp(max=len(self.weights))].to(self.device)
 
+    def draw_seed(self) -> int:
+        """Draw the seed of a training."""
+        return int(self.random.randint(2**31 - 1))
+
     def new_network(self, examples: Examples, seed: int) -> tuple[nn.Module, Augments]:
         """Make a new network on the device for these examples, and its augmentation."""
         with training.seeded(seed, self.device):
             network, augment = self.make_network(next(examples.inputs(*_SAMPLE)))
             return network.to(self.device), augment
 
-    def log_probs(self, network: nn.Module, examples: Examples) -> NDArray[np.float64]:
+    def log_probs(self, network: nn.Module, examples: Examples | Tensor) -> NDArray[np.float64]:
         """Compute the log-softmax of a network's logits, in float32 however it was trained."""
-        logits = training.predict_logits(network, examples)
+        logits = predict_logits(network, examples)
         return logits.double().log_softmax(1).cpu().numpy()
 
 
@@ -350,7 +343,7 @@ def train_with_restarts(
     held_out: Examples | None,
     Q: TransitionMatrix,
     restarts: int,
-    **hooks: Any,
+    measure: Measure,
 ) -> tuple[nn.Module, list[EpochRecord]]:
     """Train a network, and restart up to `restarts` times while classes have collapsed.
 
@@ -358,14 +351,14 @@ def train_with_restarts(
     trained with it.
     """
     start = copy.deepcopy(loss.state_dict())
-    network, history = trainer.train(loss, examples, held_out, "training", **hooks)
+    network, history = trainer.train(loss, examples, held_out, "training", measure)
     for number in range(restarts):
         if held_out is None or not _has_collapsed(network, loss, held_out, Q):
             break
         trained = copy.deepcopy(loss.state_dict())
         loss.load_state_dict(start)
         what = f"training again {number + 1}"
-        other, its_history = trainer.train(loss, examples, held_out, what, **hooks)
+        other, its_history = trainer.train(loss, examples, held_out, what, measure)
         if least_held_out_loss(its_history) < least_held_out_loss(history):
             network, history = other, its_history
         else:
@@ -388,9 +381,7 @@ def _has_collapsed(
         return False  # the check needs an invertible Q
 
 
-def accuracy_measure(
-    loss: nn.Module, Q: TransitionMatrix, targets: Targets
-) -> Callable[[Tensor, Tensor], dict[str, float]]:
+def accuracy_measure(Q: TransitionMatrix, targets: Targets) -> Measure:
     """Make a function that estimates the accuracy from logits and complementary labels.
 
     The expectation of the mean of Q⁻¹[ȳ, f(x)] is the accuracy. If Q cannot be inverted, or targets
@@ -399,10 +390,10 @@ def accuracy_measure(
     values = np.asarray(Q) if Q.n_classes <= _MOST_CLASSES else np.zeros((1, 1))
     if targets.values.ndim > 1 or np.linalg.cond(values) > _WORST_CONDITION:
         return lambda logits, labels: {}
-    inverse = torch.from_numpy(np.linalg.inv(values))
+    inverse, loss = torch.from_numpy(np.linalg.inv(values)), as_training_loss(targets.loss)
 
     def measure(logits: Tensor, labels: Tensor) -> dict[str, float]:
-        predicted = as_training_loss(loss).log_scores(logits).argmax(1)
+        predicted = loss.log_scores(logits).argmax(1)
         return {"held_out_accuracy": inverse.to(labels.device)[labels, predicted].mean().item()}
 
     return measure

@@ -131,28 +131,30 @@ def estimate_transition(
     networks, and a first refinement is on predictions that anchors alone give.
     """
     trainer = replace(trainer, anchor_repeats=max(1, trainer.anchor_repeats))
-    can_cross_fit = method.needs_strong_view and method.takes_evidence
-    cross_fit_by = partial(
-        cross_fit, match_prior=match_prior, method=method if can_cross_fit else METHODS["forward"]
-    )
-    evidence, answers = answers, answers.comp_labels
     by_annotator = method.takes_evidence
+    evidence, answers = answers, answers.comp_labels
     examples = None
     if not by_annotator or answers.annotator is None:  # each annotator may have few answers
         examples = _choose_examples(evidence, trainer.order)
     if pool is not None:
         pool.predicted = examples
-    cross_fit_by = partial(cross_fit_by, examples=examples)
+    cross_fit_by = partial(
+        cross_fit,
+        trainer,
+        evidence,
+        anchors,
+        match_prior=match_prior,
+        method=method if method.needs_strong_view and by_annotator else METHODS["forward"],
+        examples=examples,
+    )
     if not len(answers.label):  # no annotator chose a class to exclude: there is no matrix
         Q = TransitionMatrix.uniform(len(names), classes=names)
         probs = out_of_fold = None
         if pool is not None:
             probs, out_of_fold, _ = pool.cross_fit(Q, mistakes=trainer.mistakes)
         elif refining and len(evidence.label) >= _FEWEST_ANSWERS:
-            seed = int(trainer.random.randint(2**31 - 1))
-            probs, out_of_fold, _ = cross_fit_by(
-                trainer, evidence, anchors, Q, None, seed=seed, name="predicting anchors"
-            )
+            seed = trainer.draw_seed()
+            probs, out_of_fold, _ = cross_fit_by(Q, None, seed=seed, name="predicting anchors")
         return TransitionEstimate(Q, Q, None, probs, out_of_fold, {}, examples=examples)
     check_anchor_counts(np.bincount(anchors.y, minlength=len(names)), names)  # before training
     trained, held_out = trainer.split(*_label_shares(answers, len(names)))
@@ -164,23 +166,11 @@ def estimate_transition(
         chosen = find_rows(example, len(example), lambda part: trainer.is_held_out[example[part]])
         single = trainer.pick(take(example, chosen), take(answers.label, chosen))
     at_anchors = predict_labels(trainer, network, anchors.X, single)
-    seed = int(trainer.random.randint(2**31 - 1)) if refining else 0
-    by_anchors: Callable[[], Predicted] | None = None
-    predict_by: CrossFit
-    if pool is None:
-        predict_by = partial(cross_fit_by, trainer, evidence, anchors, seed=seed)
-    else:
-
-        def predict(
-            Q: TransitionMatrix | None, Q_samples: NDArray[np.float64] | None = None, *, name: str
-        ) -> Predicted:
-            probs, out_of_fold, right = pool.cross_fit(Q, mistakes=trainer.mistakes)
-            return probs, out_of_fold, right > least_right(len(names))
-
-        by_anchors, predict_by = partial(predict, None, name=""), predict
+    seed = trainer.draw_seed() if refining else 0
+    by_pool = None if pool is None else partial(pool.cross_fit, mistakes=trainer.mistakes)
     return estimate_from_predictions(
         at_anchors,
-        predict_by,
+        by_pool or partial(cross_fit_by, seed=seed),
         answers,
         anchors,
         names,
@@ -189,7 +179,7 @@ def estimate_transition(
         by_annotator=by_annotator,
         resampling=bool(match_prior),
         seed=seed,
-        by_anchors=by_anchors,
+        by_anchors=by_pool and partial(by_pool, None),
         examples=examples,
     )
 
@@ -285,7 +275,16 @@ def estimate_from_predictions(
         else:
             score, known = likelihood_of(probs, Q), Uncertainty.of_samples(Q, known.samples)
         score += _log_likelihood(out_of_fold, np.eye(len(names))[anchors.y])
-        found = TransitionEstimate(Q, first, known, probs, out_of_fold, {}, warnings)
+        mistakes = None
+        if allow_diagonal:
+            seen = ~np.isnan(out_of_fold[:, 0])
+            known_probs = out_of_fold[seen] if seen.any() else None
+            mistakes = rate_of_mistakes(
+                probs, Q, known.samples, anchor_probs=known_probs, anchor_labels=anchors.y[seen]
+            )
+        found = TransitionEstimate(
+            Q, first, known, probs, out_of_fold, {}, warnings, mistakes, examples
+        )
         return score if is_reliable else -np.inf, found
 
     # Models learn with the first matrix, and with the one refined on what anchors alone predict.
@@ -318,9 +317,6 @@ def estimate_from_predictions(
         assert best.uncertainty is not None
         starts = [(best.transition, best.uncertainty.samples)]
     by_annotator &= score > -np.inf
-    best = best._replace(examples=examples)
-    if allow_diagonal:
-        best = best._replace(mistakes=_rate_of_mistakes(best, anchors.y))
     if not by_annotator or answers.annotator is None:
         return best
     assert best.predictions is not None  # because it was refined
@@ -381,18 +377,10 @@ def cross_fit(
         of_fold = half[examples] == fold
         rows = examples[of_fold]
         probs[of_fold] = softmax(trainer.log_probs(network, trainer.pick(rows, rows)), axis=1)
-        at_anchors = score_anchors(trainer, network, anchors.X)
+        at_anchors = trainer.log_probs(network, torch.as_tensor(anchors.X, device=trainer.device))
         out_of_fold[of_other] = softmax(at_anchors[of_other], axis=1)
         right.append(at_anchors.argmax(axis=1) == anchors.y)
     return probs, out_of_fold, float(np.mean(right)) > _LEAST_RIGHT
-
-
-def least_right(n_classes: int) -> float:
-    """Compute the share of held-out anchors that a reliable model must classify correctly.
-
-    It is clearly above chance, and at most one half, because classes may overlap.
-    """
-    return min(0.5, 1 / n_classes + 0.2)
 
 
 def _calibrate_at_anchors(
@@ -410,29 +398,6 @@ def _calibrate_at_anchors(
     return softmax(logs / temperature, axis=1), softmax(at_anchors / temperature, axis=1)
 
 
-def _rate_of_mistakes(estimate: TransitionEstimate, true: NDArray[np.int64]) -> MistakeRate | None:
-    """Estimate the rate of mistakes from an estimate of Q that has an uncertainty."""
-    if estimate.uncertainty is None or estimate.predictions is None or estimate.at_anchors is None:
-        return None
-    seen = ~np.isnan(estimate.at_anchors[:, 0])
-    at_anchors = (estimate.at_anchors[seen], true[seen]) if seen.any() else (None, None)
-    return rate_of_mistakes(
-        estimate.predictions,
-        estimate.transition,
-        estimate.uncertainty.samples,
-        anchor_probs=at_anchors[0],
-        anchor_labels=at_anchors[1],
-    )
-
-
-def score_anchors(
-    trainer: Trainer, network: nn.Module, X: NDArray[np.generic]
-) -> NDArray[np.float64]:
-    """Compute the log-probabilities that a network predicts at anchors."""
-    inputs = torch.as_tensor(X, device=trainer.device)
-    return trainer.log_probs(network, Examples(inputs, torch.zeros(len(X), device=trainer.device)))
-
-
 def predict_labels(
     trainer: Trainer, network: nn.Module, X: NDArray[np.generic], held_out: Examples | None
 ) -> NDArray[np.float64]:
@@ -440,7 +405,8 @@ def predict_labels(
     scored = None
     if held_out is not None:
         scored = trainer.log_probs(network, held_out), held_out.labels.cpu().numpy()
-    return calibrated(score_anchors(trainer, network, X), scored)
+    at_anchors = trainer.log_probs(network, torch.as_tensor(X, device=trainer.device))
+    return calibrated(at_anchors, scored)
 
 
 def _log_likelihood(probs: NDArray[np.float64], likelihood: NDArray[np.float64]) -> float:
@@ -503,8 +469,7 @@ def _label_shares(
 
 
 def calibrated(
-    scores: NDArray[np.float64],
-    held_out: tuple[NDArray[np.float64], NDArray[np.int64]] | None,
+    scores: NDArray[np.float64], held_out: tuple[NDArray[np.float64], NDArray[np.int64]] | None
 ) -> NDArray[np.float64]:
     """Compute probabilities from scores, calibrated on held-out scores and labels if given."""
     temperature = 1.0 if held_out is None else calibrate(*held_out)

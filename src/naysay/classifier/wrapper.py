@@ -6,14 +6,14 @@
 import copy
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import MetaEstimatorMixin, clone
-from sklearn.utils import check_random_state, get_tags
+from sklearn.utils import check_random_state, get_tags, indexable
 from sklearn.utils.validation import (
     _num_samples,  # pyright: ignore[reportPrivateUsage] - of data frames too
     assert_all_finite,
@@ -46,20 +46,16 @@ from naysay.classifier.inputs import (
     refuse_anchors_in_pipeline,
     warn_if_unlike,
 )
-from naysay.classifier.learner import find_likelihood
+from naysay.classifier.learner import find_likelihood, least_right
 from naysay.classifier.pooling import Evidence, Floats, HeldOutCalibration
 from naysay.classifier.targets import find_prior
-from naysay.classifier.transition_estimate import (
-    calibrated,
-    estimate_from_predictions,
-    least_right,
-)
-from naysay.metrics import Estimate
+from naysay.classifier.transition_estimate import calibrated, estimate_from_predictions
 from naysay.observations import Observations
 from naysay.transition import TransitionMatrix
 from naysay.transition.alignment import Transitions
 
 
+@dataclass(eq=False, repr=False)  # scikit-learn has its own comparison and text
 class ComplementaryWrapper(MetaEstimatorMixin, ComplementaryEstimator):
     """Learn from complementary labels with any scikit-learn classifier, by an EM algorithm.
 
@@ -136,35 +132,20 @@ class ComplementaryWrapper(MetaEstimatorMixin, ComplementaryEstimator):
     True
     """
 
-    estimator_: Any
-    temperature_: float
-    accuracy_: Estimate | None = None
-    history_: list[dict[str, float]]
+    estimator: Any
+    _: KW_ONLY
+    transition: str | TransitionMatrix | Mapping[str, TransitionMatrix] | ArrayLike = "uniform"
+    classes: Sequence[Any] | None = None
+    max_rounds: int = 20
+    patience: int = 3
+    cv: int = 3
+    mistakes: float = 0.01
+    allow_diagonal: bool = False
+    n_jobs: int | None = None
+    random_state: Any = None
 
-    def __init__(
-        self,
-        estimator: Any,
-        *,
-        transition: str | TransitionMatrix | Mapping[str, TransitionMatrix] | ArrayLike = "uniform",
-        classes: Sequence[Any] | None = None,
-        max_rounds: int = 20,
-        patience: int = 3,
-        cv: int = 3,
-        mistakes: float = 0.01,
-        allow_diagonal: bool = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.transition = transition
-        self.classes = classes
-        self.max_rounds = max_rounds
-        self.patience = patience
-        self.cv = cv
-        self.mistakes = mistakes
-        self.allow_diagonal = allow_diagonal
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    estimator_: Any = field(init=False)
+    temperature_: float = field(init=False)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -215,7 +196,7 @@ class ComplementaryWrapper(MetaEstimatorMixin, ComplementaryEstimator):
                 f"estimator must have predict_proba. Got {self.estimator!r}. A classifier without "
                 "it can be calibrated: sklearn.calibration.CalibratedClassifierCV(estimator)."
             )
-        X = _as_rows(X)
+        (X,) = indexable(X)
         labels, given = self._read_examples(X, y)
         if labels.n_examples < n_folds:
             raise InvalidInput(
@@ -290,7 +271,7 @@ class ComplementaryWrapper(MetaEstimatorMixin, ComplementaryEstimator):
         n_examples, unlike, pair = _num_samples(X), (), None
         if anchors is not None:
             X_anchor, y_anchor = check_anchor_pair(anchors)
-            X_anchor = _as_rows(X_anchor)
+            (X_anchor,) = indexable(X_anchor)
             validate_data(self, X_anchor, reset=False, skip_check_array=True)
             if all(map(_has_numbers, (X, X_anchor))):
                 unlike = warn_if_unlike(X, X_anchor, len(self.classes_))
@@ -437,15 +418,6 @@ class _EM:
 
 def _has_numbers(X: Any) -> bool:
     return isinstance(X, np.ndarray) and cast("NDArray[Any]", X).dtype.kind in "fiu"
-
-
-def _as_rows(X: Any) -> Any:
-    """Convert X to a form whose rows can be selected, if it is not in one."""
-    if sparse.issparse(X):
-        return X.tocsr()
-    if isinstance(X, list) or hasattr(X, "shape"):
-        return cast("Any", X)
-    return np.asarray(X)
 
 
 def _join(X: Any, other: Any) -> Any:

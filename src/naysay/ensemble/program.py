@@ -234,7 +234,7 @@ class _Program:
         self.streams: list[tuple[Tensor, Tensor, int]] = []
         for member, rows_of_member in zip(members, index, strict=False):
             examples, seed = member.examples, member.options.seed
-            key = (id(examples.X), id(examples.rows), id(examples.labels), seed)
+            key = (*map(id, vars(examples).values()), seed)
             if numbers.setdefault(key, len(self.streams)) == len(self.streams):
                 self.streams.append((rows_of_member, examples.labels, seed))
             stream_of.append(numbers[key])

@@ -6,6 +6,7 @@ optimiser and the moving average take a few operations, whatever the number of n
 
 import copy
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, cast
 
@@ -234,6 +235,7 @@ def _grouped(
     return list(groups.values())
 
 
+@dataclass
 class ManyStep:
     """One training step of all networks: forward, backward, clipping, optimiser and average.
 
@@ -242,34 +244,28 @@ class ManyStep:
     `tables`: the indices and labels of each stream, and the numbers of the update and the average.
     """
 
-    def __init__(
-        self,
-        networks: Networks,
-        losses: Losses,
-        rows: Tensor,
-        X: Tensor,
-        stream_of: Tensor,
-        options: Options,
-    ) -> None:
-        self.networks = networks
-        self.losses = losses
-        self.rows = rows
-        self.X = X
-        self.stream_of = stream_of
-        self.options = options
+    networks: Networks
+    losses: Losses
+    rows: Tensor
+    X: Tensor
+    stream_of: Tensor
+    options: Options
+
+    def __post_init__(self) -> None:
+        rows = self.rows
         # with the settings of the optimiser of a single network
-        like = options.optimiser([{"params": [rows]}], lr=1.0, weight_decay=0.0)
+        like = self.options.optimiser([{"params": [rows]}], lr=1.0, weight_decay=0.0)
         update = SGDUpdate if isinstance(like, torch.optim.SGD) else AdamUpdate
         self.update = update(rows, like)
         # the losses are not compiled: each matrix would need a compilation of its own
-        compile_ = compiler(options.compile)
+        compile_ = compiler(self.options.compile)
         self.next_batch = compile_(self._next_batch)
         self.training_logits = compile_(self.logits)
         self.take_step = compile_(self._take_step)
         self.averages = rows.clone()
-        self.parameters = [part.detach().requires_grad_() for part in networks.split(rows)]
+        self.parameters = [part.detach().requires_grad_() for part in self.networks.split(rows)]
         self.gradient = torch.zeros_like(rows)
-        self.gradients = networks.split(self.gradient)
+        self.gradients = self.networks.split(self.gradient)
         self.total = torch.zeros(len(rows), device=rows.device)  # sums of the losses of an epoch
         self.tables = Tables()
 

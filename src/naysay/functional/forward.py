@@ -22,13 +22,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from naysay._base.errors import InvalidInput
-from naysay.functional.batch import (
-    Batch,
-    can_sync,
-    describe_tensor,
-    flatten_with_columns,
-    reduce,
-)
+from naysay.functional.batch import Batch, can_sync, describe_tensor, flatten_with_columns, reduce
 from naysay.functional.columns import (
     Columns,
     DenseColumns,
@@ -317,11 +311,7 @@ class _FusedNegativeLog(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
-        logits: Tensor,
-        labels: Tensor,
-        columns: UniformColumns | DenseColumns,
-        mean: bool,
+        ctx: Any, logits: Tensor, labels: Tensor, columns: UniformColumns | DenseColumns, mean: bool
     ) -> Tensor:
         n, n_classes = logits.shape
         axis = 1 if n_classes >= _REGISTER else 0  # the axis of the classes

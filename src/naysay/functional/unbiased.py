@@ -6,12 +6,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from naysay._base.errors import InvalidTransitionMatrix
-from naysay.functional.batch import (
-    Batch,
-    check_prior_tensor,
-    flatten_with_columns,
-    reduce,
-)
+from naysay.functional.batch import Batch, check_prior_tensor, flatten_with_columns, reduce
 from naysay.functional.columns import once_per_matrix
 from naysay.transition import TransitionMatrix, as_transition_matrix
 

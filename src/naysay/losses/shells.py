@@ -1,6 +1,7 @@
 """Modules that store the arguments of a function of `naysay.functional` and call it."""
 
 import copy
+import inspect
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
@@ -13,20 +14,22 @@ from naysay.transition import TransitionMatrix, as_transition_matrix
 
 
 class FunctionLoss(TrainingLoss):
-    """Base class: calls a function with logits, labels and the attributes that `_passed` names.
+    """Base class: calls a function with logits, labels and its attributes of the other names.
 
     The function is a keyword of the class, ``class Name(FunctionLoss, function=...)``.
     """
 
     function: ClassVar[Callable[..., Tensor]]
-    _passed: ClassVar[tuple[str, ...]] = ()
+    _passed: ClassVar[tuple[str, ...]]  # what the function takes besides logits and labels
 
     def __init_subclass__(cls, function: Callable[..., Tensor] | None = None) -> None:
         if function is not None:
             cls.function = staticmethod(function)
+            cls._passed = tuple(inspect.signature(function).parameters)[2:]
 
-    def _arguments(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self._passed}
+    def _arguments(self, kind: "type[FunctionLoss]") -> dict[str, Any]:
+        """Collect the arguments of the function of a kind of loss from the attributes."""
+        return {name: getattr(self, name) for name in kind._passed}
 
     def extra_repr(self) -> str:
         """Describe the settings for ``repr``."""
@@ -37,13 +40,12 @@ class FunctionLoss(TrainingLoss):
 
     def forward(self, logits: Tensor, comp_labels: Tensor) -> Tensor:
         """Compute the loss of logits (N, K, …) and labels (N, …)."""
-        return type(self).function(logits, comp_labels, **self._arguments())
+        return type(self).function(logits, comp_labels, **self._arguments(type(self)))
 
 
 class ReducedLoss(FunctionLoss):
     """A loss with a value for each example, which are reduced."""
 
-    _passed = ("reduction",)
     reduction: str
 
     def per_example(self, labels: Tensor) -> Self | None:
@@ -58,7 +60,6 @@ class ReducedLoss(FunctionLoss):
 class ExampleLoss(ReducedLoss):
     """A loss on integer labels, with a value for each example, which are weighted and reduced."""
 
-    _passed = ("weight", "ignore_index", "reduction")
     weight: Tensor | None
 
     def __init__(
@@ -78,8 +79,6 @@ class ExampleLoss(ReducedLoss):
 class TransitionLoss(ExampleLoss):
     """A loss per example that uses Q."""
 
-    _passed = ("Q", *ExampleLoss._passed)
-
     def __init__(
         self,
         Q: TransitionMatrix | ArrayLike,
@@ -94,8 +93,6 @@ class TransitionLoss(ExampleLoss):
 
 class MarginLoss(ExampleLoss):
     """A loss per example that sums a binary loss over margins."""
-
-    _passed = ("binary_loss", *ExampleLoss._passed)
 
     def __init__(
         self,
@@ -112,7 +109,6 @@ class MarginLoss(ExampleLoss):
 class Risk(FunctionLoss):
     """A risk estimated from a batch as a whole."""
 
-    _passed = ("prior", "ignore_index")
     prior: Tensor | None
 
     def __init__(self, prior: Tensor | None, ignore_index: int) -> None:
@@ -123,8 +119,6 @@ class Risk(FunctionLoss):
 
 class TransitionRisk(Risk):
     """A risk of a batch that uses Q."""
-
-    _passed = ("Q", *Risk._passed)
 
     def __init__(
         self,
@@ -167,7 +161,6 @@ class ForwardGeneralisedCrossEntropy(TransitionLoss, function=F.forward_generali
     """Module form of `naysay.functional.forward_generalised_cross_entropy`."""
 
     takes_stack = True
-    _passed = ("gamma", *TransitionLoss._passed)
 
     def __init__(
         self,
@@ -186,7 +179,6 @@ class ForwardLoss(TransitionLoss, function=F.forward_loss):
     """Module form of `naysay.functional.forward_loss`."""
 
     takes_stack = True
-    _passed = ("base", *TransitionLoss._passed)
 
     def __init__(
         self,
@@ -231,8 +223,6 @@ class MultiLabel(MarginLoss, function=F.multi_label):
 
 class OneVersusRestRisk(Risk, function=F.one_versus_rest_risk):
     """Module form of `naysay.functional.one_versus_rest_risk`."""
-
-    _passed = ("binary_loss", *Risk._passed)
 
     def __init__(
         self, prior: Tensor, *, binary_loss: F.BinaryLoss = F.logistic, ignore_index: int = -100

@@ -13,7 +13,7 @@ from naysay import functional as F  # noqa: N812  (torch's own name for such a m
 from naysay._base.checks import check_number
 from naysay.functional.columns import columns_of, once_per_matrix
 from naysay.losses.protocol import LossWrapper
-from naysay.losses.shells import ExampleLoss, TransitionLoss
+from naysay.losses.shells import TransitionLoss
 from naysay.transition import TransitionMatrix
 
 # range, as a share of the bound, in which a bounded diagonal starts, so that it can be trained
@@ -22,8 +22,6 @@ _INSIDE = (0.05, 0.95)
 
 class ComplementaryCrossEntropy(TransitionLoss, function=F.complementary_cross_entropy):
     """Module form of `naysay.functional.complementary_cross_entropy`; Q is used to predict."""
-
-    _passed = ExampleLoss._passed
 
     def log_scores(self, logits: Tensor) -> Tensor:
         """Compute scores (N, K) by how near each row of Q is to P(Ȳ | x)."""
@@ -78,7 +76,6 @@ class TrainedForwardCrossEntropy(TransitionLoss, function=F.trained_forward_cros
     True
     """
 
-    _passed = ("log_Q", *ExampleLoss._passed)
     impossible: Tensor
     start: Tensor
 

@@ -3,7 +3,6 @@
 # callers may pass anything, and get a clear error
 # pyright: reportUnnecessaryIsInstance=false
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
@@ -14,7 +13,7 @@ from naysay import functional as F  # noqa: N812  (torch's own name for such a m
 from naysay._base.checks import check_count, check_number
 from naysay._base.errors import InvalidInput
 from naysay.functional.views import check_view_target
-from naysay.losses.shells import FunctionLoss, LikelihoodLoss, TransitionLoss
+from naysay.losses.shells import ForwardCrossEntropy, FunctionLoss, LikelihoodLoss, TransitionLoss
 from naysay.transition import TransitionMatrix
 
 _TEMPERATURES = tuple(2 ** (step / 4) for step in range(-4, 11))  # from 0.5 to 5.7
@@ -24,11 +23,11 @@ class RampedLoss(FunctionLoss):
     """A loss of several views, whose consistency has weight `consistency` after a linear ramp.
 
     In training mode it takes logits (n_views, N, K). In evaluation mode it takes logits (N, K) and
-    calls `function_of_one_view`. The progress of training, which determines the weight, is not part
-    of the state of the loss: training sets it before each step.
+    is the loss `of_one_view`. The progress of training, which determines the weight, is not part of
+    the state of the loss: training sets it before each step.
     """
 
-    function_of_one_view: ClassVar[Callable[..., Tensor]] = staticmethod(F.forward_cross_entropy)
+    of_one_view: ClassVar[type[FunctionLoss]] = ForwardCrossEntropy
     consistency: float
     ramp: float
     _progress: float | Tensor = 1.0  # private, so that fingerprints of trainings ignore it
@@ -48,9 +47,9 @@ class RampedLoss(FunctionLoss):
 
     def forward(self, logits: Tensor, comp_labels: Tensor) -> Tensor:
         """Compute the loss of logits (n_views, N, K), or (N, K) in evaluation mode."""
-        arguments = self._arguments()
+        arguments = self._arguments(self.of_one_view)
         if not self.training:
-            return type(self).function_of_one_view(logits, comp_labels, **arguments)
+            return self.of_one_view.function(logits, comp_labels, **arguments)
         if not isinstance(logits, Tensor) or logits.ndim < 3 or len(logits) != self.n_views:
             raise InvalidInput(
                 f"logits must be those of all views, shape ({self.n_views}, N, K), in training "
@@ -169,7 +168,7 @@ class TwoViewsLikelihood(_TwoViews, LikelihoodLoss, function=F.two_views_likelih
     In evaluation mode it takes logits (N, K) and is `naysay.functional.likelihood_loss`.
     """
 
-    function_of_one_view = staticmethod(F.likelihood_loss)
+    of_one_view = LikelihoodLoss
 
     def __init__(
         self,

@@ -1,21 +1,21 @@
 """The models of the default learner as networks, so that model files need no pickle."""
 
 from collections.abc import Mapping, Sequence
-from math import prod
 from typing import Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from naysay._base.checks import check_count, check_n_classes
+from naysay._base.checks import check_count
 from naysay._base.errors import InvalidInput
 from naysay.networks.mlp import MLP
+from naysay.networks.parts import Network
 
 _FLOOR = 1e-3  # least probability, which a regression can fall below
 
 
-class Forest(nn.Module):
+class Forest(Network):
     """Mean of decision trees whose leaves hold class probabilities.
 
     Parameters
@@ -47,17 +47,10 @@ class Forest(nn.Module):
         n_nodes: int = 1,
         depth: int = 1,
     ) -> None:
-        super().__init__()
-        shape = [check_count(size, "each size of input_shape") for size in input_shape]
-        n_classes = check_n_classes(n_classes)
-        self.depth, self.n_inputs = check_count(depth, "depth"), prod(shape)
-        self.arguments: dict[str, Any] = {
-            "input_shape": shape,
-            "n_classes": n_classes,
-            "n_trees": check_count(n_trees, "n_trees"),
-            "n_nodes": check_count(n_nodes, "n_nodes"),
-            "depth": depth,
-        }
+        sizes = {"n_trees": n_trees, "n_nodes": n_nodes, "depth": depth}
+        sizes = {name: check_count(size, name) for name, size in sizes.items()}
+        super().__init__(input_shape, n_classes, **sizes)
+        self.depth = depth
         if depth > n_nodes:
             raise InvalidInput(f"depth must be at most n_nodes, {n_nodes}. Got {depth}.")
         for name in ("feature", "left", "right"):  # the children of a leaf are the leaf
@@ -123,7 +116,7 @@ class Forest(nn.Module):
         return (total / len(self.root)).clamp(min=_FLOOR).log()
 
 
-class Kernel(nn.Module):
+class Kernel(Network):
     """Kernel regression of class probabilities on standardised inputs.
 
     The probabilities are sums of Gaussian kernels around `n_centres` examples, and the logits are
@@ -150,17 +143,10 @@ class Kernel(nn.Module):
     def __init__(
         self, input_shape: Sequence[int], n_classes: int, *, n_centres: int = 1000
     ) -> None:
-        super().__init__()
-        shape = [check_count(size, "each size of input_shape") for size in input_shape]
-        n_inputs, n_classes = prod(shape), check_n_classes(n_classes)
-        self.arguments: dict[str, Any] = {
-            "input_shape": shape,
-            "n_classes": n_classes,
-            "n_centres": check_count(n_centres, "n_centres"),
-        }
-        self.register_buffer("mean", torch.zeros(n_inputs))
-        self.register_buffer("scale", torch.ones(n_inputs))
-        self.register_buffer("centres", torch.zeros(n_centres, n_inputs))  # standardised
+        super().__init__(input_shape, n_classes, n_centres=check_count(n_centres, "n_centres"))
+        self.register_buffer("mean", torch.zeros(self.n_inputs))
+        self.register_buffer("scale", torch.ones(self.n_inputs))
+        self.register_buffer("centres", torch.zeros(n_centres, self.n_inputs))  # standardised
         self.register_buffer("gamma", torch.ones(()))
         self.weight = nn.Parameter(torch.zeros(n_centres, n_classes))
         self.bias = nn.Parameter(torch.full((n_classes,), 1 / n_classes))
@@ -173,23 +159,20 @@ class Kernel(nn.Module):
         network.load_state_dict({name: torch.as_tensor(each) for name, each in values.items()})
         return network.eval()
 
-    def features(self, inputs: Tensor) -> Tensor:
-        """Compute the kernels between inputs and centres, shape (N, n_centres)."""
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Compute the logits, shape (N, n_classes)."""
         standardised = (inputs.flatten(1) - self.mean) / self.scale
         squares = standardised.square().sum(1, keepdim=True) + self.centres.square().sum(1)
         distances = squares - 2 * standardised @ self.centres.T
-        return (-self.gamma * distances.clamp(min=0)).exp()
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Compute the logits, shape (N, n_classes)."""
-        return (self.features(inputs) @ self.weight + self.bias).clamp(min=_FLOOR).log()
+        kernels = (-self.gamma * distances.clamp(min=0)).exp()  # (N, n_centres)
+        return (kernels @ self.weight + self.bias).clamp(min=_FLOOR).log()
 
 
 #: The networks that a mixture can be made of.
 MEMBERS: dict[str, type[nn.Module]] = {"MLP": MLP, "Kernel": Kernel, "Forest": Forest}
 
 
-class Mixture(nn.Module):
+class Mixture(Network):
     """Weighted mean of the class probabilities of networks, each with its temperature.
 
     What the weights lack to 1 is the weight of the uniform distribution.
@@ -217,18 +200,12 @@ class Mixture(nn.Module):
         *,
         members: Sequence[tuple[str, Mapping[str, Any]]] = (("MLP", {}),),
     ) -> None:
-        super().__init__()
-        check_n_classes(n_classes)
         own = {"input_shape", "n_classes"}
         others = [
             (name, {key: value for key, value in arguments.items() if key not in own})
             for name, arguments in members
         ]
-        self.arguments: dict[str, Any] = {
-            "input_shape": list(input_shape),
-            "n_classes": n_classes,
-            "members": others,
-        }
+        super().__init__(input_shape, n_classes, members=others)
         self.members = nn.ModuleList(
             MEMBERS[name](input_shape, n_classes, **arguments) for name, arguments in others
         )

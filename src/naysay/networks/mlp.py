@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from math import prod
 from typing import Any, cast
 
 import torch
@@ -10,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from naysay._base.checks import check_count
-from naysay.networks.parts import last_layer, mean_and_scale
+from naysay.networks.parts import Network, last_layer, mean_and_scale
 from naysay.networks.randomness import Dropout
 
 # The product X Wᵀ by oneDNN; torch itself uses MKL in float32.
@@ -77,7 +76,7 @@ def _multiply(left: Tensor, right: Tensor) -> Tensor:
 _by_feature: Callable[..., Tensor] = cast("Any", super(torch.autograd.Function, _ByFeature)).apply
 
 
-class MLP(nn.Module):
+class MLP(Network):
     """Fully connected network with standardised inputs.
 
     Parameters
@@ -107,19 +106,11 @@ class MLP(nn.Module):
         widths: Sequence[int] = (256,),
         dropout: float = 0.5,
     ) -> None:
-        super().__init__()
-        shape = [check_count(size, "each size of input_shape") for size in input_shape]
         widths = [check_count(width, "each of widths") for width in widths]
-        self.arguments: dict[str, Any] = {  # from which a model file restores the network
-            "input_shape": shape,
-            "n_classes": n_classes,
-            "widths": widths,
-            "dropout": dropout,
-        }
-        n_inputs = prod(shape)
-        self.register_buffer("mean", torch.zeros(n_inputs))
-        self.register_buffer("scale", torch.ones(n_inputs))
-        sizes = [n_inputs, *widths]
+        super().__init__(input_shape, n_classes, widths=widths, dropout=dropout)
+        self.register_buffer("mean", torch.zeros(self.n_inputs))
+        self.register_buffer("scale", torch.ones(self.n_inputs))
+        sizes = [self.n_inputs, *widths]
         # dropout draws its mask in memory order, so another layout would change the results
         kind = nn.Linear if dropout else Linear
         layers: list[nn.Module] = []

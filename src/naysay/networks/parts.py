@@ -1,6 +1,7 @@
 """Parts common to the networks: standardisation, checks of image shapes, and initial weights."""
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import torch
@@ -49,13 +50,25 @@ def mean_and_scale(inputs: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tenso
         squares = squares + step.square() * (n * (n_seen - n) / n_seen)
     deviation = (squares / n_seen).sqrt()
     least = torch.finfo(torch.float32).tiny  # a smaller scale would be 0
-    constant = deviation <= (1e-6 * mean.abs()).clamp(
-        min=least
-    )  # up to rounding errors of the mean
+    constant = deviation <= (1e-6 * mean.abs()).clamp(min=least)  # up to rounding of the mean
     return mean.squeeze(0), deviation.where(~constant, 1).squeeze(0)
 
 
-class ImageNetwork(nn.Module):
+class Network(nn.Module):
+    """Network that a model file restores from its `arguments`."""
+
+    def __init__(self, input_shape: Sequence[int], n_classes: int, **options: Any) -> None:
+        super().__init__()
+        shape = [check_count(size, "each size of input_shape") for size in input_shape]
+        self.arguments: dict[str, Any] = {
+            "input_shape": shape,
+            "n_classes": check_n_classes(n_classes),
+            **options,
+        }
+        self.n_inputs = prod(shape)
+
+
+class ImageNetwork(Network):
     """Network for images of a fixed shape that standardises each channel."""
 
     mean: Tensor
@@ -64,25 +77,20 @@ class ImageNetwork(nn.Module):
     def __init__(
         self, input_shape: Sequence[int], n_classes: int, *, min_side: int, **options: Any
     ) -> None:
-        super().__init__()
+        super().__init__(input_shape, n_classes, **options)
         name = type(self).__name__
         if len(input_shape) != 3:
             raise InvalidInput(
                 f"{name} needs images of shape (C, H, W). Got shape {tuple(input_shape)}. "
                 "Use MLP for features, and add a channel to grey images: X[:, None]."
             )
-        shape = tuple(check_count(size, "each size of input_shape") for size in input_shape)
+        shape = tuple(self.arguments["input_shape"])
         if min(shape[1:]) < min_side:
             raise InvalidInput(
                 f"{name} needs images of shape (C, H, W), channels first, with at least {min_side} "
                 f"× {min_side} pixels. Got shape {shape}. Enlarge them, or use MLP."
             )
         self.input_shape = shape
-        self.arguments: dict[str, Any] = {  # from which a model file restores the network
-            "input_shape": list(shape),
-            "n_classes": n_classes,
-            **options,
-        }
         self.register_buffer("mean", torch.zeros(shape[0], 1, 1))
         self.register_buffer("scale", torch.ones(shape[0], 1, 1))
 

@@ -235,14 +235,7 @@ def fit(
     shared = objective if n_processes == 1 else DistributedDataParallel(objective)
     averages = Averages(objective, options.average, device)
     make_step = CapturedStep if on_gpu and options.capture and n_processes == 1 else Step
-    step = make_step(
-        shared,
-        optimiser,
-        averages,
-        examples,
-        max_norm=options.max_norm,
-        set_progress=module.set_progress,
-    )
+    step = make_step(shared, optimiser, averages, examples, options.max_norm, module.set_progress)
     evaluated_network, evaluated_loss = copy.deepcopy((network, module))
     evaluated = nn.ModuleDict({"network": evaluated_network, "loss": evaluated_loss}).eval()
 
@@ -304,8 +297,9 @@ def predict_logits(
     network: nn.Module, examples: Examples | Tensor, *, bfloat16: bool = False
 ) -> Tensor:
     """Compute the logits of all examples, in evaluation mode and in parts."""
-    if isinstance(examples, Tensor):
-        examples = Examples(examples, torch.empty(len(examples), device=examples.device))
+    if isinstance(examples, Tensor):  # perhaps elsewhere than the network
+        device = next(network.parameters(), examples).device
+        examples = Examples(examples, torch.empty(len(examples), device=device))
     network.eval()
     logits = torch.empty(0)
     n_done = 0

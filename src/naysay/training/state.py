@@ -4,6 +4,7 @@ import json
 import re
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -158,17 +159,15 @@ def _content_checksum(text: str, tensors: dict[str, Tensor]) -> int:
     return total
 
 
+@dataclass
 class State:
     """Training state that can be resumed: what the next epoch starts from, and the best weights."""
 
-    def __init__(
-        self, objective: nn.Module, optimiser: torch.optim.Optimizer, averages: Averages
-    ) -> None:
-        self.objective = objective
-        self.optimiser = optimiser
-        self.averages = averages
-        self.history = History()
-        self.kept: dict[str, Tensor] | None = None  # averaged weights of the best epoch
+    objective: nn.Module
+    optimiser: torch.optim.Optimizer
+    averages: Averages
+    history: History = field(default_factory=History)
+    kept: dict[str, Tensor] | None = None  # averaged weights of the best epoch
 
     def write(self, path: str | Path, fingerprint: dict[str, Any]) -> None:
         """Write the state to a checkpoint."""

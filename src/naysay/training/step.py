@@ -4,6 +4,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -49,6 +50,7 @@ class CudaRecorder:  # pragma: no cover - needs a GPU
         return graph.replay
 
 
+@dataclass
 class Captured:
     """A function without arguments that is captured after a few calls and replayed from then on.
 
@@ -57,10 +59,9 @@ class Captured:
     warning.
     """
 
-    def __init__(self, work: Work, recorder: CudaRecorder) -> None:
-        self.work = work
-        self.recorder = recorder
-        self.n_calls = 0  # in this process: a resumed training needs a warm-up too
+    work: Work
+    recorder: CudaRecorder
+    n_calls: int = 0  # in this process: a resumed training needs a warm-up too
 
     def __call__(self) -> None:
         """Run the work, or replay it once it is captured."""
@@ -144,16 +145,14 @@ class Objective(nn.Module):
 
     def forward(self, inputs: Tensor, labels: Tensor) -> Tensor:
         """Compute the loss of a batch."""
+        inputs = inputs.float()
         with nullcontext() if generator() is None else self.drawing():
-            return self._loss(inputs.float(), labels)
-
-    def _loss(self, inputs: Tensor, labels: Tensor) -> Tensor:
-        with self.precision(inputs.device.type):
-            views = [augment(inputs) for augment in self.augments]
-            logits = self.call_network[0](views[0] if len(views) == 1 else torch.cat(views))
-        if len(views) > 1:
-            logits = logits.unflatten(0, (len(views), len(inputs)))
-        return self.loss(logits.float(), labels)
+            with self.precision(inputs.device.type):
+                views = [augment(inputs) for augment in self.augments]
+                logits = self.call_network[0](views[0] if len(views) == 1 else torch.cat(views))
+            if len(views) > 1:
+                logits = logits.unflatten(0, (len(views), len(inputs)))
+            return self.loss(logits.float(), labels)
 
 
 def compiler(compiled: bool) -> Callable[[Any], Any]:
@@ -219,29 +218,23 @@ class Averages:
         return {name: value.clone() for name, value in (averaged | self.counters).items()}
 
 
+@dataclass
 class Step:
     """Forward and backward pass, clipping, optimiser and moving average, for each batch."""
 
-    def __init__(
-        self,
-        objective: nn.Module,
-        optimiser: torch.optim.Optimizer,
-        averages: Averages,
-        examples: Examples,
-        *,
-        max_norm: float | None = None,
-        set_progress: Callable[[Any], None] = lambda share: None,
-    ) -> None:
-        self.objective = objective
-        self.optimiser = optimiser
-        self.averages = averages
-        self.examples = examples
-        self.max_norm = max_norm
-        self.set_progress = set_progress
-        self.parameters = [p for group in optimiser.param_groups for p in group["params"]]
-        self.descend = _plain_step(optimiser)
-        self.total = torch.zeros((), device=examples.device)  # sum of the losses of an epoch
-        self.share = torch.zeros((), device=examples.device)  # of training done, for a CUDA graph
+    objective: nn.Module
+    optimiser: torch.optim.Optimizer
+    averages: Averages
+    examples: Examples
+    max_norm: float | None = None
+    set_progress: Callable[[Any], None] = lambda share: None
+
+    def __post_init__(self) -> None:
+        self.parameters = [p for group in self.optimiser.param_groups for p in group["params"]]
+        self.descend = _plain_step(self.optimiser)
+        device = self.examples.device
+        self.total = torch.zeros((), device=device)  # sum of the losses of an epoch
+        self.share = torch.zeros((), device=device)  # of training done, for a CUDA graph
 
     def run_epoch(self, order: Tensor, rates: Sequence[float], shares: Sequence[float]) -> None:
         """Take one step for each learning rate, on equal parts of the order."""
