@@ -169,7 +169,23 @@ def is_count(rows: NDArray[np.int64]) -> bool:
     )
 
 
-def is_sorted(numbers: NDArray[np.int64]) -> bool:
+def argsort(values: NDArray[Any], *, largest_first: bool = False) -> NDArray[np.int64]:
+    """Find the order of numbers as a stable `numpy.argsort` does, in a file if they are in one.
+
+    Integers must be exact in float64.
+    """
+    if not largest_first and is_sorted(values):
+        return count_up(values, len(values))
+    # pairs as complex numbers, which are sorted by the first and then the second, where they are
+    pairs = compute(values, len(values), np.float64, lambda _: 0, shape=(2,))
+    for rows in parts_of(len(values)):
+        pairs[rows, 0] = -values[rows] if largest_first else values[rows]
+        pairs[rows, 1] = np.arange(rows.start, rows.stop)
+    pairs.view(np.complex128).ravel().sort()
+    return compute(values, len(values), np.int64, lambda rows: pairs[rows, 1])
+
+
+def is_sorted(numbers: NDArray[Any]) -> bool:
     """Check whether numbers are in ascending order, some at a time."""
     overlapping = (numbers[max(0, part.start - 1) : part.stop] for part in parts_of(len(numbers)))
     return all((each[1:] >= each[:-1]).all() for each in overlapping)
