@@ -145,10 +145,21 @@ def find_rows(
     return found
 
 
+def places_of(rows: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+    """Find the place of each of n rows in a list of distinct rows; -1 if it is not there."""
+    found = compute(rows, n, np.int64, lambda _: -1)
+    for part in parts_of(len(rows)):
+        found[rows[part]] = np.arange(part.start, part.stop)
+    return found
+
+
 def take(values: NDArray[Any], rows: NDArray[np.int64] | slice) -> NDArray[Any]:
-    """Select entries as ``values[rows]`` does, but in parts; in a file if either is in one."""
-    if isinstance(rows, slice):
-        return values[rows]
+    """Select entries as ``values[rows]`` does, but in parts; in a file if either is in one.
+
+    If they are all entries in their order, the result is not a copy.
+    """
+    if isinstance(rows, slice) or (len(rows) == len(values) and is_count(rows)):
+        return values[rows] if isinstance(rows, slice) else values
     like = values if find_pages(rows) is None else rows
     shape = values.shape[1:]
     return compute(like, len(rows), values.dtype, lambda part: values[rows[part]], shape=shape)

@@ -87,15 +87,6 @@ def longest_row(facts: pq.FileMetaData, names: Collection[str]) -> int:
     )
 
 
-def column_bytes(facts: pq.FileMetaData, name: str) -> int:
-    """Look up how many bytes a column takes in a file, before compression."""
-    return sum(
-        facts.row_group(group).column(place).total_uncompressed_size
-        for group in range(facts.num_row_groups)
-        for place in _places_of(facts, [name])
-    )
-
-
 def _places_of(facts: pq.FileMetaData, names: Collection[str]) -> list[int]:
     """Find the parts of columns: a list, for instance, is stored as ``name.list.element``."""
     known = set(names)

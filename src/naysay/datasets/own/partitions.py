@@ -4,7 +4,7 @@ Columns are read one at a time, to fit a recipe, and rows in batches, to apply i
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import copy
 from itertools import islice
 from pathlib import Path
@@ -17,17 +17,17 @@ from numpy.typing import NDArray
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData
 from naysay._base.files import printable
-from naysay._base.mapped import new_array, parts_of, trim_pages
+from naysay._base.mapped import compute, new_array, parts_of, trim_pages
 from naysay.datasets.own.batches import counting_from, parquet_batches
 from naysay.datasets.own.columns import (
     Encoded,
+    encode,
     encode_parts,
-    is_text,
     refuse_repeated,
+    to_array,
     without_index,
 )
 from naysay.datasets.own.parquet import (
-    column_bytes,
     open_parquet,
     read_groups,
     read_parquet,
@@ -142,6 +142,11 @@ class Partitioned(ABC):
         return X
 
 
+def column_parts(table: pa.Table | Partitioned, name: str) -> Iterable[tuple[int, pa.ChunkedArray]]:
+    """Read a column in parts, each with the number of rows before it; of a table, in one."""
+    return [(0, table[name])] if isinstance(table, pa.Table) else table.parts(name)
+
+
 class ParquetFolder(Partitioned):
     """The Parquet files of a folder as one table, in the order of their names."""
 
@@ -186,31 +191,25 @@ class ParquetFolder(Partitioned):
             parts.append(part.replace_schema_metadata())
         return pa.concat_tables(parts).select(list(names))
 
-    def bytes_of(self, name: str) -> int:
-        """Look up how many bytes a column takes in the files, before compression."""
-        total = 0
-        for path in self.files:
-            with open_parquet(path, printable(path)) as file:
-                total += column_bytes(file.metadata, name)
-        return total
+    def convert(self, name: str, to_text: Callable[[pa.Table], pa.Array]) -> Iterator[pa.Array]:
+        """Convert a column to text in parts, with errors about rows of the folder."""
+        for first, part in self.tables(name):
+            with counting_from(first):
+                yield to_text(part)
 
     def encode(
         self, name: str, to_text: Callable[[pa.Table], pa.Array], *, most_bytes: float
-    ) -> Encoded | None:
-        """Encode a column that `to_text` converts in parts; None if it needs all of it at once.
-
-        Floats do: they are written as integers if all are whole.
-        """
-        kind = self._schema.field(name).type
-        if not (is_text(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
-            return None
-
-        def texts() -> Iterator[pa.Array]:
-            for first, part in self.tables(name):
-                with counting_from(first):
-                    yield to_text(part)
-
-        return encode_parts(texts(), most_bytes=most_bytes)
+    ) -> Encoded:
+        """Encode a column that `to_text` converts in parts."""
+        if not pa.types.is_floating(self._schema.field(name).type):
+            return encode_parts(self.convert(name, to_text), most_bytes=most_bytes)
+        # floats are written as integers if all are whole, so that distinct ones are collected first
+        numbers = (to_array(part.column(0)) for _, part in self.tables(name))
+        found = encode_parts(numbers, most_bytes=most_bytes)
+        text = encode(to_text(pa.table({name: found.values})))
+        places, codes = np.append(text.codes, -1), found.codes
+        codes = compute(codes, len(codes), np.int32, lambda rows: places[found.codes[rows]])
+        return Encoded(codes, text.values)
 
     def tables(self, name: str) -> Iterator[tuple[int, pa.Table]]:
         """Read a column of all rows in parts, each with the number of rows before it."""
