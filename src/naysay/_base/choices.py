@@ -61,6 +61,12 @@ class Choices(Sequence[Listed]):
         """Select answers, in a file if these are in one."""
         return Choices(take(self.codes, answers), self.lists)
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[np.object_]:
+        table = np.full(len(self.lists) + 1, None)  # the code -1 selects the last entry
+        for code, listed in enumerate(self.lists):
+            table[code] = listed
+        return table[self.codes]
+
     def _list(self, code: int) -> Listed:
         return None if code < 0 else self.lists[code]
 
