@@ -356,9 +356,7 @@ def read_data(
 ) -> "FitInputs":
     """Read the user's data and further files with a progress indicator, and print warnings."""
     from naysay.workflows.files import read_fit_inputs
-    from naysay.workflows.memory import explain_memory  # loads pyarrow
 
-    print_warnings(explain_memory(file, reading, fitting or {}))
     names = ("anchors", "anchor_label", "transition", "allow_diagonal")
     files = {name: value for name, value in (fitting or {}).items() if name in names}
     with waiting(f"reading {file}"):

@@ -14,7 +14,6 @@ from naysay.cli._shared import (
     SafeCsv,
     fits,
     print_json,
-    print_warnings,
     reads_data,
 )
 
@@ -72,9 +71,7 @@ def check(
 
     from naysay.classifier import ComplementaryClassifier
     from naysay.workflows.check import check_file
-    from naysay.workflows.memory import explain_memory
 
-    print_warnings(explain_memory(data, reading))
     with waiting(f"naysay check: {data}"):
         clf = ComplementaryClassifier.load(model)
         result = check_file(clf, data, transition=transition, **fitting, **reading)

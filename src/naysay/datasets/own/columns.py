@@ -291,6 +291,13 @@ class Texts(Sequence[str]):
         return f"<{len(self)} texts>"
 
 
+def column_parts(
+    table: "pa.Table | Partitioned", name: str
+) -> Iterable[tuple[int, pa.ChunkedArray]]:
+    """Read a column in parts, each with the number of rows before it; of a table, in one."""
+    return [(0, table[name])] if isinstance(table, pa.Table) else table.parts(name)
+
+
 def to_array(column: pa.ChunkedArray) -> pa.Array:
     """Join the chunks of a column into one array, and decode dictionaries."""
     if pa.types.is_dictionary(column.type):

@@ -4,7 +4,7 @@ Columns are read one at a time, to fit a recipe, and rows in batches, to apply i
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from copy import copy
 from itertools import islice
 from pathlib import Path
@@ -30,8 +30,6 @@ from naysay.datasets.own.columns import (
 from naysay.datasets.own.parquet import (
     open_parquet,
     read_groups,
-    read_parquet,
-    text_bytes,
 )
 from naysay.datasets.own.recipe import NumericColumn, Recipe
 from naysay.datasets.own.tables import is_frame
@@ -88,19 +86,11 @@ class Partitioned(ABC):
         """A table with the same columns, and no row."""
 
     @abstractmethod
-    def read(self, names: Sequence[str]) -> pa.Table:
-        """Read some columns of all rows into memory."""
-
-    @abstractmethod
     def batches(self, n_rows: int) -> Iterator[tuple[int, pa.Table]]:
         """Read all columns in batches, each with the number of rows before it."""
 
     def __len__(self) -> int:
         return self.n_rows if self.chosen is None else len(self.chosen)
-
-    def __getitem__(self, name: str) -> pa.ChunkedArray:
-        cells = self.read([name]).column(0)
-        return cells if self.chosen is None else cells.take(pa.array(self.chosen))
 
     def parts(self, name: str) -> Iterator[tuple[int, pa.ChunkedArray]]:
         """Read a column in parts, each with the number of rows of the source before it."""
@@ -142,11 +132,6 @@ class Partitioned(ABC):
         return X
 
 
-def column_parts(table: pa.Table | Partitioned, name: str) -> Iterable[tuple[int, pa.ChunkedArray]]:
-    """Read a column in parts, each with the number of rows before it; of a table, in one."""
-    return [(0, table[name])] if isinstance(table, pa.Table) else table.parts(name)
-
-
 class ParquetFolder(Partitioned):
     """The Parquet files of a folder as one table, in the order of their names."""
 
@@ -181,15 +166,6 @@ class ParquetFolder(Partitioned):
     def head(self) -> pa.Table:
         """A table with the same columns, and no row."""
         return self._schema.empty_table().select(self.column_names)
-
-    def read(self, names: Sequence[str]) -> pa.Table:
-        """Read some columns of all rows into memory."""
-        parts, n_bytes = list[pa.Table](), 0
-        for path in self.files:
-            part = read_parquet(path, printable(path), columns=list(names), n_bytes=n_bytes)
-            n_bytes += part.nbytes + text_bytes(part.columns)
-            parts.append(part.replace_schema_metadata())
-        return pa.concat_tables(parts).select(list(names))
 
     def convert(self, name: str, to_text: Callable[[pa.Table], pa.Array]) -> Iterator[pa.Array]:
         """Convert a column to text in parts, with errors about rows of the folder."""
@@ -240,10 +216,6 @@ class MappedArray(Partitioned):
     def head(self) -> pa.Table:
         """A table with the same columns, and no row."""
         return self._table(slice(0), self.column_names)
-
-    def read(self, names: Sequence[str]) -> pa.Table:
-        """Read some columns of all rows into memory."""
-        return self._table(slice(None), names)
 
     def batches(self, n_rows: int) -> Iterator[tuple[int, pa.Table]]:
         """Read all columns in batches, each with the number of rows before it."""

@@ -37,6 +37,7 @@ from naysay.datasets.own.columns import (
     Texts,
     check_columns,
     codes_of,
+    column_parts,
     encode_parts,
     find_column,
     is_list,
@@ -64,7 +65,6 @@ from naysay.datasets.own.partitions import (
     MappedArray,
     ParquetFolder,
     Partitioned,
-    column_parts,
     kind_of_data,
 )
 from naysay.datasets.own.recipe import Recipe, fit_recipe
