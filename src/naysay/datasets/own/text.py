@@ -178,10 +178,9 @@ def fit_text(
             n_features=embedder.n_features,
             n_missing=text.null_count,
         )
-    chosen = np.arange(n_known)
+    chosen = np.arange(min(n_known, _MOST_FITTED))
     if n_known > _MOST_FITTED:
-        chosen = np.random.default_rng(0).choice(n_known, _MOST_FITTED, replace=False)
-        chosen.sort()
+        chosen = np.sort(np.random.default_rng(0).choice(n_known, _MOST_FITTED, replace=False))
     texts, n_before = list[str](), 0
     for known in _known_parts(text):
         where = slice(*np.searchsorted(chosen, (n_before, n_before + len(known))))
