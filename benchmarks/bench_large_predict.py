@@ -3,7 +3,7 @@
     python benchmarks/bench_large_predict.py FOLDER [--rows 20000000] [--ray] [--stages]
     python benchmarks/bench_large_predict.py FOLDER --fit [--check]
     python benchmarks/bench_large_predict.py FOLDER --anchors [estimate fit check]
-    python benchmarks/bench_large_predict.py FOLDER --growth [fit-ids check-offered …]
+    python benchmarks/bench_large_predict.py FOLDER --growth [fit-ids info-lists …]
 
 The data, 20 columns of float64 and 4 classes (--fit: 50 columns and half of the rows, about 4 GB;
 --anchors: a tenth of the rows, 10 classes, about 150 true labels), are written to FOLDER first,
@@ -13,8 +13,8 @@ the resident memory of the process of the command, with the pages of files that 
 --check, the fitted model is also checked with the same data. With --anchors, the matrix is
 estimated, a model is fitted with such an estimate and checked, all with --memory 0.1. --stages
 records what each step of predict takes, in one thread. --growth runs commands with --memory 0.1 for
-one and three million rows of 3 columns, and records the memory that is no page of a file for each
-further row, where there are ids, lists, texts and so on.
+one and three million rows of 3 columns (estimate: a half and one), and records the memory that is
+no page of a file for each further row, where there are ids, lists, texts and so on.
 """
 
 import argparse
@@ -103,25 +103,30 @@ KINDS = {
 
 
 def growth(folder: Path, kinds: list[str]) -> dict[str, Any]:
-    """Measure the memory that is no page of a file for each row beyond the first million."""
+    """Measure the memory that is no page of a file for each further row."""
     found: dict[str, Any] = {}
-    sizes = (1_000_000, 3_000_000)
     for name in kinds or [f"{command}-{kind}" for kind in KINDS for command in ("fit", "check")]:
         command, _, kind = name.partition("-")
+        training = ("--epochs", "1", "--learner", "network", "--batch-size", "4096")
+        features = ("--features", "x0,note" if kind == "texts" else "x0,x1,x2")
+        sizes = (500_000, 1_000_000) if command == "estimate" else (1_000_000, 3_000_000)
         figures = {}
         for n_rows in sizes:
             data, model = folder / f"various-{n_rows}", folder / f"model-{kind}"
             write_folder(data, n_rows, make=make_various)
-            more = (*KINDS[kind], "--memory", "0.1")
-            if command != "check":
-                more += ("--features", "x0,note" if kind == "texts" else "x0,x1,x2")
-                more += ("--epochs", "1", "--learner", "network", "--batch-size", "4096")
-            if command == "fit":
-                more += ("--out", str(model), "--force")
-            if command == "estimate":
-                more += ("--true-label", "is", "--out", str(folder / "Q.csv"))
-            files = (str(model), str(data)) if command == "check" else (str(data),)
-            figures[str(n_rows)] = run(command, *files, *more)
+            start, more = {
+                "info": (("data", "info", str(data)), features),
+                "check": (("check", str(model), str(data)), ()),
+                "fit": (
+                    ("fit", str(data)),
+                    (*features, *training, "--out", str(model), "--force"),
+                ),
+                "estimate": (
+                    ("estimate", str(data)),
+                    (*features, *training, "--true-label", "is", "--out", str(folder / "Q.csv")),
+                ),
+            }[command]
+            figures[str(n_rows)] = run(*start, *KINDS[kind], "--memory", "0.1", *more)
             print(name, n_rows, figures[str(n_rows)], flush=True)
         first, last = (each["anonymous_gb"] for each in figures.values())
         bytes_per_row = round((last - first) * 1e9 / (sizes[1] - sizes[0]))
