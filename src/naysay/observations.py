@@ -193,10 +193,10 @@ class Observations:
         chosen = {
             name: None if each is None else take(each, answers) for name, each in chosen.items()
         }
-        chosen["offered"] = None if self.offered is None else self.offered.take(answers)
+        offered = None if self.offered is None else self.offered.take(answers)
         is_one = np.ndim(self.mistakes) == 0
         mistakes = self.mistakes if is_one else np.asarray(self.mistakes)[answers]
-        return replace(self, **chosen, mistakes=mistakes)
+        return replace(self, **chosen, offered=offered, mistakes=mistakes)
 
     @property
     def shape(self) -> tuple[int]:

@@ -86,18 +86,17 @@ def gather_answers(
             f"{source} must have complementary labels. The label is empty in every row: check "
             "that label= (--label) names the right column."
         )
-    said = None
+    said = asked = None
     if accepted is not None:
-        said = _read_accepted(cells["suggested"], encode(accepted), source)
+        said, asked = _read_accepted(cells["suggested"], encode(accepted), source)
         if needs_acceptances:
             check_has_acceptances(said, source)
     if ignore_case:
         counts = Counter[str]()
         if label is not None:
             counts.update(dict(zip(named["label"], several["label"].count(), strict=True)))
-        for rows in parts_of(0 if said is None else len(said)):
-            asked = cells["suggested"].codes[rows][said[rows] != CHOSEN]
-            n_asked = np.bincount(asked, minlength=len(named["suggested"])).tolist()
+        if asked is not None:
+            n_asked = count_values(asked, len(named["suggested"]), least=-1)[1:].tolist()
             counts.update(dict(zip(named["suggested"], n_asked, strict=True)))
         spellings = sorted(set(chain(*named.values())), key=lambda name: (-counts[name], name))
         chosen = spellings if classes is None else list(map(str, classes))
@@ -113,13 +112,13 @@ def gather_answers(
             row, codes = several["label"].of(rows)
             of_class = class_of["label"][codes]
         answer = np.full(len(row), CHOSEN, np.int8)
-        if said is not None:
-            asked = np.flatnonzero(said[rows] != CHOSEN)
-            row = np.concatenate([row, asked])
+        if said is not None and asked is not None:
+            more = np.flatnonzero(asked[rows] >= 0)
+            row = np.concatenate([row, more])
             order = np.argsort(row, kind="stable")
-            about = class_of["suggested"][cells["suggested"].codes[rows][asked]]
+            about = class_of["suggested"][asked[rows][more]]
             row, of_class = row[order], np.concatenate([of_class, about])[order]
-            answer = np.concatenate([answer, said[rows][asked]])[order]
+            answer = np.concatenate([answer, said[rows][more]])[order]
         for each, part in zip(grown, (row + rows.start, of_class, answer), strict=True):
             each.append(part)
     row, of_class, answer = (each.array for each in grown)
@@ -300,8 +299,10 @@ class _Labels:
         return Choices(codes, lists)
 
 
-def _read_accepted(suggested: Encoded, accepted: Encoded, source: str) -> NDArray[np.int8]:
-    """Read whether the suggestion of each row was accepted, -1 where there is no answer."""
+def _read_accepted(
+    suggested: Encoded, accepted: Encoded, source: str
+) -> tuple[NDArray[np.int8], NDArray[np.int32]]:
+    """Read the answer to the suggestion of each row, and its code; -1 where there is no answer."""
     words, codes = accepted.values.to_pylist(), accepted.codes
     table = np.append(read_accepted(words, name=f"The accepted column of {source}"), CHOSEN)
     said = compute(codes, len(codes), np.int8, lambda rows: table[codes[rows]])
@@ -313,7 +314,11 @@ def _read_accepted(suggested: Encoded, accepted: Encoded, source: str) -> NDArra
             f"Every answer of {source} must be about a suggestion. Data row {alone[0] + 1} has "
             f"{words[codes[alone[0]]]!r} as accepted, but no suggested class."
         )
-    return said
+
+    def asked(rows: slice) -> NDArray[np.int64]:
+        return np.where(said[rows] != CHOSEN, suggested.codes[rows], -1)
+
+    return said, compute(said, len(said), np.int32, asked)
 
 
 def _check_offered(

@@ -180,7 +180,10 @@ def fit_text(
         )
     chosen = np.arange(min(n_known, _MOST_FITTED))
     if n_known > _MOST_FITTED:
-        chosen = np.sort(np.random.default_rng(0).choice(n_known, _MOST_FITTED, replace=False))
+        drawn: NDArray[np.int64] = np.random.default_rng(0).choice(
+            n_known, _MOST_FITTED, replace=False
+        )
+        chosen = np.sort(drawn)
     texts, n_before = list[str](), 0
     for known in _known_parts(text):
         where = slice(*np.searchsorted(chosen, (n_before, n_before + len(known))))
