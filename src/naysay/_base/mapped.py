@@ -183,10 +183,26 @@ def is_count(rows: NDArray[np.int64]) -> bool:
 def argsort(values: NDArray[Any], *, largest_first: bool = False) -> NDArray[np.int64]:
     """Find the order of numbers as a stable `numpy.argsort` does, in a file if they are in one.
 
-    Integers must be exact in float64.
+    Integers that are too large to be in one number with their place must be exact in float64.
     """
     if not largest_first and is_sorted(values):
         return count_up(values, len(values))
+    n_bits = len(values).bit_length()
+    most = 1 << (63 - n_bits)
+    if (
+        not largest_first
+        and values.dtype.kind == "i"
+        and -most <= values.min() <= values.max() < most
+    ):
+        order = compute(
+            values,
+            len(values),
+            np.int64,
+            lambda rows: values[rows].astype(np.int64) << n_bits | np.arange(rows.start, rows.stop),
+        )
+        order.sort()
+        order &= (1 << n_bits) - 1
+        return order
     # pairs as complex numbers, which are sorted by the first and then the second, where they are
     pairs = compute(values, len(values), np.float64, lambda _: 0, shape=(2,))
     for rows in parts_of(len(values)):

@@ -213,7 +213,7 @@ def _group_rows(example_id: pa.Array | None, like: NDArray[Any], source: str) ->
 
     def hashes_of(rows: slice) -> NDArray[np.int64]:
         texts = example_id[rows.start : rows.stop].to_numpy(zero_copy_only=False)
-        return np.fromiter(map(hash, texts), np.int64, len(texts)) >> 11  # exact in float64
+        return np.fromiter(map(hash, texts), np.int64, len(texts)) >> n_rows.bit_length()
 
     hashes = compute(like, n_rows, np.int64, hashes_of)
     order = argsort(hashes)

@@ -166,7 +166,7 @@ def fit_text(
     text: pa.Array, name: str, *, text_model: str | Path | None = None
 ) -> TextColumn | EmbeddingColumn | None:
     """Fit the conversion of a column of text; None if every cell is empty."""
-    n_known = len(text) - text.null_count
+    n_known = len(text) - int(text.null_count)
     if not n_known:
         return None
     if text_model is not None:
@@ -180,10 +180,7 @@ def fit_text(
         )
     chosen = np.arange(min(n_known, _MOST_FITTED))
     if n_known > _MOST_FITTED:
-        drawn: NDArray[np.int64] = np.random.default_rng(0).choice(
-            n_known, _MOST_FITTED, replace=False
-        )
-        chosen = np.sort(drawn)
+        chosen = np.sort(np.random.default_rng(0).choice(n_known, _MOST_FITTED, replace=False))
     texts, n_before = list[str](), 0
     for known in _known_parts(text):
         where = slice(*np.searchsorted(chosen, (n_before, n_before + len(known))))
