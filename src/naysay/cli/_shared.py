@@ -193,8 +193,8 @@ _OPTIONS = (
     _option("size", "Resize all images: 32, or 32x48 for height x width."),
     _option(
         "memory",
-        "For a folder of Parquet files or arrays: GB that its features may take in memory, and its "
-        "answers too; larger ones are put into temporary files.",
+        "For a folder of Parquet files or arrays: GB that its features, texts, ids and answers may "
+        "take in memory; larger ones are put into temporary files.",
         kind=float | None,
         min=0,
         show_default="1",

@@ -179,8 +179,8 @@ def read_own(
     strict : bool, default=True
         Whether a damaged image is an error. Otherwise it is left out, and listed in ``skipped``.
     memory : float, default=1.0
-        For data in a folder: GB that the features may take in memory, and the answers too. Larger
-        ones are put into temporary files, in the folder of ``TMPDIR``, and read from there.
+        For data in a folder: GB that the features, texts, ids and answers may take in memory.
+        Larger ones are put into temporary files, in the folder of ``TMPDIR``, and read from there.
 
     Raises
     ------
