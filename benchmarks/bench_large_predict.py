@@ -13,8 +13,8 @@ the resident memory of the process of the command, with the pages of files that 
 --check, the fitted model is also checked with the same data. With --anchors, the matrix is
 estimated, a model is fitted with such an estimate and checked, all with --memory 0.1. --stages
 records what each step of predict takes, in one thread. --growth runs commands with --memory 0.1 for
-one and three million rows of 3 columns (estimate: a half and one), and records the memory that is
-no page of a file for each further row, where there are ids, lists, texts and so on.
+one and three million rows of 3 columns (estimate and texts: a half and one), and records the memory
+that is no page of a file for each further row, where there are ids, lists, texts and so on.
 """
 
 import argparse
@@ -109,7 +109,8 @@ def growth(folder: Path, kinds: list[str]) -> dict[str, Any]:
         command, _, kind = name.partition("-")
         training = ("--epochs", "1", "--learner", "network", "--batch-size", "4096")
         features = ("--features", "x0,note" if kind == "texts" else "x0,x1,x2")
-        sizes = (500_000, 1_000_000) if command == "estimate" else (1_000_000, 3_000_000)
+        is_slow = "estimate" in name or "texts" in name
+        sizes = (500_000, 1_000_000) if is_slow else (1_000_000, 3_000_000)
         figures = {}
         for n_rows in sizes:
             data, model = folder / f"various-{n_rows}", folder / f"model-{kind}"

@@ -101,25 +101,24 @@ def gather_answers(
         spellings = sorted(set(chain(*named.values())), key=lambda name: (-counts[name], name))
         chosen = spellings if classes is None else list(map(str, classes))
         named = {role: match_case(each, chosen) for role, each in named.items()}
-    found = [name for role in ("label", "suggested", "offered") for name in named.get(role, ())]
-    names = class_names(classes, found, named.get("true_label", []), source)
+    labels = [name for role in ("label", "suggested", "offered") for name in named.get(role, ())]
+    names = class_names(classes, labels, named.get("true_label", []), source)
     class_of = {role: _indices(each, names, role, source) for role, each in named.items()}
 
     grown = [Growing(kind, most_bytes=most_bytes) for kind in (np.int64, np.int64, np.int8)]
-    for rows in parts_of(len(like)):
-        row, of_class = np.zeros(0, np.int64), np.zeros(0, np.int64)
+    for rows in parts_of(len(like)):  # each answer has a row, a class, and yes or no to it
+        parts: list[NDArray[Any]] = [np.zeros((3, 0), np.int64)]
         if label is not None:
             row, codes = several["label"].of(rows)
-            of_class = class_of["label"][codes]
-        answer = np.full(len(row), CHOSEN, np.int8)
+            parts.append(np.stack([row, class_of["label"][codes], np.full(len(row), CHOSEN)]))
         if said is not None and asked is not None:
-            more = np.flatnonzero(asked[rows] >= 0)
-            row = np.concatenate([row, more])
-            order = np.argsort(row, kind="stable")
-            about = class_of["suggested"][asked[rows][more]]
-            row, of_class = row[order], np.concatenate([of_class, about])[order]
-            answer = np.concatenate([answer, said[rows][more]])[order]
-        for each, part in zip(grown, (row + rows.start, of_class, answer), strict=True):
+            row = np.flatnonzero(asked[rows] >= 0)
+            about = class_of["suggested"][asked[rows][row]]
+            parts.append(np.stack([row, about, said[rows][row]]))
+        found = np.concatenate(parts, axis=1)
+        found = found[:, np.argsort(found[0], kind="stable")]
+        found[0] += rows.start
+        for each, part in zip(grown, found, strict=True):
             each.append(part)
     row, of_class, answer = (each.array for each in grown)
     lists = None
@@ -129,25 +128,8 @@ def gather_answers(
 
     true_labels = compute(like, len(first_row), np.int64, lambda _: -1)
     if true_label is not None:
-        codes, true = cells["true_label"].codes, class_of["true_label"]
-        for rows in parts_of(len(codes)):
-            known = codes[rows] >= 0
-            true_labels[group[rows][known]] = true[codes[rows][known]]
-        differ = find_rows(
-            codes,
-            len(codes),
-            lambda rows: (codes[rows] >= 0) & (true_labels[group[rows]] != true[codes[rows]]),
-        )
-        if len(differ):
-            shown = int(differ[0])
-            other = names[true_labels[group[shown]]]
-            raise InvalidData(
-                f"Each example of {source} must have one true class. Data row {shown + 1} has the "
-                f"true class {names[true[codes[shown]]]!r}, and another row of the same example "
-                f"has {other!r}.\nCorrect one of them, or check that example_id= (--id) names the "
-                "right column."
-            )
-
+        codes = cells["true_label"].codes
+        _write_true_labels(true_labels, codes, class_of["true_label"], group, names, source)
     is_kept = compute(like, len(first_row), bool, lambda part: true_labels[part] >= 0)
     for part in parts_of(len(row)):
         is_kept[group[row[part]]] = True
@@ -195,7 +177,9 @@ def gather_answers(
     return first_row, example_of_row if has_several else None, fields
 
 
-def _group_rows(example_id: pa.Array | None, like: NDArray[Any], source: str) -> tuple[Any, Any]:
+def _group_rows(
+    example_id: pa.Array | None, like: NDArray[Any], source: str
+) -> tuple[Indices, Indices]:
     """Find the example of each row, and the first row of each example.
 
     Rows are sorted by a hash of their id, so that those of the same example are neighbours.
@@ -340,6 +324,33 @@ def _check_offered(
                 f"Data row {row[part][place] + 1} has a label that is not among its "
                 f"{n_listed[codes[place]]} offered."
             )
+
+
+def _write_true_labels(
+    true_labels: Indices,
+    codes: NDArray[Any],
+    class_of: Indices,
+    group: Indices,
+    names: Sequence[str],
+    source: str,
+) -> None:
+    """Write the true class of each example, and check that its rows do not differ."""
+    for rows in parts_of(len(codes)):
+        known = codes[rows] >= 0
+        true_labels[group[rows][known]] = class_of[codes[rows][known]]
+
+    def differs(rows: slice) -> NDArray[np.bool_]:
+        return (codes[rows] >= 0) & (true_labels[group[rows]] != class_of[codes[rows]])
+
+    differing = find_rows(codes, len(codes), differs)
+    if len(differing):
+        row = int(differing[0])
+        own, other = int(class_of[codes[row]]), int(true_labels[group[row]])
+        raise InvalidData(
+            f"Each example of {source} must have one true class. Data row {row + 1} has the true "
+            f"class {names[own]!r}, and another row of the same example has {names[other]!r}.\n"
+            "Correct one of them, or check that example_id= (--id) names the right column."
+        )
 
 
 def _indices(found: Sequence[str], names: Sequence[str], role: str, source: str) -> Indices:
