@@ -22,7 +22,7 @@ from naysay._base.answers import CHOSEN, NO, YES, check_has_acceptances, read_ac
 from naysay._base.checks import check_number, shorten
 from naysay._base.choices import Choices
 from naysay._base.errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix
-from naysay._base.mapped import compute, find_rows, parts_of, take
+from naysay._base.mapped import compute, find_rows, parts_of, places_of, take
 from naysay.transition import TransitionMatrix
 
 __all__ = ["Observations", "from_log", "log_likelihoods"]
@@ -208,9 +208,7 @@ class Observations:
         chosen: NDArray[Any] = examples if type(examples) is np.ndarray else np.zeros(())
         if chosen.dtype.kind not in "iu" or chosen.ndim != 1 or chosen.min(initial=0) < 0:
             chosen = np.arange(self.n_examples)[examples]
-        position = compute(self.example, self.n_examples, np.int64, lambda _: -1)
-        for part in parts_of(len(chosen)):
-            position[chosen[part]] = np.arange(part.start, part.stop)
+        position = places_of(chosen, self.n_examples)
         kept = find_rows(
             self.example, len(self.example), lambda part: position[self.example[part]] >= 0
         )

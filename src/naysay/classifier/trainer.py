@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from naysay import training
 from naysay._base.checks import check_count, check_number
 from naysay._base.errors import InvalidInput, InvalidTransitionMatrix
-from naysay._base.mapped import argsort, compute, count_up, find_rows, parts_of, take
+from naysay._base.mapped import argsort, compute, count_up, find_rows, parts_of, places_of, take
 from naysay._base.progress import epoch_bar
 from naysay.classifier.anchor_folds import Anchors
 from naysay.classifier.inputs import TrainingData, as_inputs
@@ -240,9 +240,7 @@ def make_trainer(
     like, n = data.labels.example, len(data.X)
     drawn = count_up(like, n)
     random.shuffle(drawn)
-    order = compute(like, n, np.int64, lambda _: 0)
-    for part in parts_of(n):
-        order[drawn[part]] = np.arange(part.start, part.stop)
+    order = places_of(drawn, n)
     n_held_out = min(round(clf.validation_fraction * n), _MOST_HELD_OUT)
     return Trainer(
         inputs=place(as_inputs(data.X), device),

@@ -208,10 +208,7 @@ def _choose_examples(
     is_silent = compute(example, n, bool, lambda _: True)
     for part in parts_of(len(example)):
         is_silent[example[part]] = False
-    place = compute(example, 2 * n, np.int64, lambda _: -1)
-    for part in parts_of(n):
-        place[order[part] + n * is_silent[part]] = np.arange(part.start, part.stop)
-    ranked = take(place, find_rows(place, len(place), lambda part: place[part] >= 0))
+    ranked = argsort(compute(example, n, np.int64, lambda part: order[part] + n * is_silent[part]))
     is_chosen = compute(example, n, bool, lambda _: False)
     is_chosen[ranked[:_MOST_REFINED]] = True
     example, who = labels.example, labels.annotator
