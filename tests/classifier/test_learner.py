@@ -265,6 +265,7 @@ def test_the_matrix_of_a_very_large_table_is_refined_on_a_sample(
     assert clf.accuracy_.interval[0] <= accuracy <= clf.accuracy_.interval[1]
     if kind == "network":  # of an annotator with few answers, all count
         by_annotator = replace(answers, annotator=np.repeat(["ann", "bob"], [480, 20]))
+        monkeypatch.setattr(transition_estimate, "_MANY_PER_CLASS", 2)
         found = clf.estimate_transition(X, by_annotator, true_labels=known)
         assert set(range(480, 500)) <= set(found.examples.tolist())
         assert 450 < len(found.examples) < 470
