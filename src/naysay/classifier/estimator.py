@@ -185,7 +185,7 @@ class ComplementaryClassifier(ComplementaryEstimator):
         examples, and ``at_anchors``, those for random anchors; ``by_annotator``, the matrices of
         annotators; and ``warnings``. With more than 250,000 examples, predictions are for a random
         sample of this size, ``examples``, on which the matrix is refined. It has further examples
-        of annotators with fewer than 50 answers per class.
+        of annotators with fewer than 500 answers per class.
     transition_samples_ : ndarray of shape (n_samples, n_classes, n_classes) or None
         With ``transition="estimate"``, plausible matrices, for
         ``metrics.accuracy_without_labels(…, Q_samples=…)``.

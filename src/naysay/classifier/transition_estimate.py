@@ -55,7 +55,7 @@ _MOST_HELD_OUT = 5_000  # examples: more would slow down every epoch and change 
 _N_DRAWN = 50  # matrices from resampled anchors
 _FEWEST_ANSWERS = 4  # fewer cannot be split into two halves to train on
 _FEWEST_PER_CLASS = 5  # answers of one annotator: fewer do not determine a matrix
-_MANY_PER_CLASS = 50  # answers of one annotator: they are enough to refine on
+_MANY_PER_CLASS = 500  # answers of one annotator: enough to show most of a difference
 _MOST_REFINED = 250_000  # examples; with 10 classes, sampling changes entries by 0.2 % at best
 
 
