@@ -13,8 +13,9 @@ the resident memory of the process of the command, with the pages of files that 
 --check, the fitted model is also checked with the same data. With --anchors, the matrix is
 estimated, a model is fitted with such an estimate and checked, all with --memory 0.1. --stages
 records what each step of predict takes, in one thread. --growth runs commands with --memory 0.1 for
-one and three million rows of 3 columns (estimate and texts: a half and one), and records the memory
-that is no page of a file for each further row, where there are ids, lists, texts and so on.
+one and three million rows of 3 columns (with texts a half and one), and records in
+``results/large_growth.jsonl`` the memory that is no page of a file for each further row, where
+there are ids, lists, texts and so on.
 """
 
 import argparse
@@ -72,7 +73,6 @@ def make_various(n: int, seed: int) -> pa.Table:
     columns = {f"x{place}": X[:, place] for place in range(3)}
     columns |= {
         "not": names[not_y],
-        "is": pa.array(np.where(rng.random(n) < 75 / 1e6, names[y], None)),
         "id": np.char.add("e", np.char.zfill(number.astype("U9"), 9)),
         "pair": np.char.add("e", np.char.zfill((number % (n // 2) + seed * n).astype("U9"), 9)),
         "offered": pa.FixedSizeListArray.from_arrays(names[offered].ravel(), 4).cast(
@@ -84,7 +84,6 @@ def make_various(n: int, seed: int) -> pa.Table:
         "number": not_y + 0.5,
         "cased": np.where(rng.random(n) < 0.1, np.char.upper(names[not_y]), names[not_y]),
         "note": pc.binary_join_element_wise(*note, " "),
-        "who": np.char.add("person ", rng.integers(20, size=n).astype("U2")),
     }
     return pa.table(columns)
 
@@ -98,7 +97,6 @@ KINDS = {
     "floats": ("--label", "number"),
     "ignore-case": ("--label", "cased", "--ignore-case"),
     "texts": ("--label", "not"),
-    "annotators": ("--label", "not", "--annotator", "who"),
 }
 
 
@@ -109,8 +107,7 @@ def growth(folder: Path, kinds: list[str]) -> dict[str, Any]:
         command, _, kind = name.partition("-")
         training = ("--epochs", "1", "--learner", "network", "--batch-size", "4096")
         features = ("--features", "x0,note" if kind == "texts" else "x0,x1,x2")
-        is_slow = "estimate" in name or "texts" in name
-        sizes = (500_000, 1_000_000) if is_slow else (1_000_000, 3_000_000)
+        sizes = (500_000, 1_000_000) if kind == "texts" else (1_000_000, 3_000_000)
         figures = {}
         for n_rows in sizes:
             data, model = folder / f"various-{n_rows}", folder / f"model-{kind}"
@@ -121,10 +118,6 @@ def growth(folder: Path, kinds: list[str]) -> dict[str, Any]:
                 "fit": (
                     ("fit", str(data)),
                     (*features, *training, "--out", str(model), "--force"),
-                ),
-                "estimate": (
-                    ("estimate", str(data)),
-                    (*features, *training, "--true-label", "is", "--out", str(folder / "Q.csv")),
                 ),
             }[command]
             figures[str(n_rows)] = run(*start, *KINDS[kind], "--memory", "0.1", *more)
