@@ -3,6 +3,7 @@
     python benchmarks/bench_large_predict.py FOLDER [--rows 20000000] [--ray] [--stages]
     python benchmarks/bench_large_predict.py FOLDER --fit [--check]
     python benchmarks/bench_large_predict.py FOLDER --anchors [estimate fit check]
+    python benchmarks/bench_large_predict.py FOLDER --growth [fit-ids info-lists …]
 
 The data, 20 columns of float64 and 4 classes (--fit: 50 columns and half of the rows, about 4 GB;
 --anchors: a tenth of the rows, 10 classes, about 150 true labels), are written to FOLDER first,
@@ -11,7 +12,10 @@ the resident memory of the process of the command, with the pages of files that 
 ``anonymous_gb`` is that without them; with --ray, also the sum over its workers is recorded. With
 --check, the fitted model is also checked with the same data. With --anchors, the matrix is
 estimated, a model is fitted with such an estimate and checked, all with --memory 0.1. --stages
-records what each step of predict takes, in one thread.
+records what each step of predict takes, in one thread. --growth runs commands with --memory 0.1 for
+one and three million rows of 3 columns (with texts a half and one), and records in
+``results/large_growth.jsonl`` the memory that is no page of a file for each further row, where
+there are ids, lists, texts and so on.
 """
 
 import argparse
@@ -24,6 +28,7 @@ from typing import Any
 import numpy as np
 import psutil
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.parquet as pq
 import torch
 
@@ -35,6 +40,7 @@ from naysay.workflows.predict import predict_file, write_tables
 from record import run_naysay, write_record
 
 PART = 500_000
+pc: Any = pyarrow.compute
 
 
 def make_table(n: int, seed: int, n_columns: int, n_classes: int = 4, known: float = 0) -> pa.Table:
@@ -50,12 +56,86 @@ def make_table(n: int, seed: int, n_columns: int, n_classes: int = 4, known: flo
     return pa.table(columns)
 
 
-def write_folder(folder: Path, n_rows: int, n_columns: int, **more: Any) -> None:
+def make_various(n: int, seed: int) -> pa.Table:
+    """Make 3 columns and 10 classes, and a column of each kind that answers may come in."""
+    rng = np.random.default_rng(seed)
+    X = np.tile(rng.normal(size=(n // 2, 3)), (2, 1))  # each example has two rows
+    names = np.array(list("abcdefghij"))
+    y = (X @ np.random.default_rng(0).normal(size=(3, 10))).argmax(axis=1)
+    not_y = (y + rng.integers(1, 10, size=n)) % 10
+    order = rng.random((n, 10))
+    order[np.arange(n), not_y] = 0  # the class that is chosen was offered
+    offered = np.sort(np.argsort(order, axis=1)[:, :4], axis=1)
+    two = np.stack([not_y, not_y], axis=1)
+    words = pa.array([f"word{number}" for number in range(3000)])
+    note = [words.take(pa.array(rng.integers(3000, size=n))) for _ in range(6)]
+    number = np.arange(n) + seed * n
+    columns = {f"x{place}": X[:, place] for place in range(3)}
+    columns |= {
+        "not": names[not_y],
+        "id": np.char.add("e", np.char.zfill(number.astype("U9"), 9)),
+        "pair": np.char.add("e", np.char.zfill((number % (n // 2) + seed * n).astype("U9"), 9)),
+        "offered": pa.FixedSizeListArray.from_arrays(names[offered].ravel(), 4).cast(
+            pa.list_(pa.string())
+        ),
+        "listed": pa.FixedSizeListArray.from_arrays(names[two].ravel(), 2).cast(
+            pa.list_(pa.string())
+        ),
+        "number": not_y + 0.5,
+        "cased": np.where(rng.random(n) < 0.1, np.char.upper(names[not_y]), names[not_y]),
+        "note": pc.binary_join_element_wise(*note, " "),
+    }
+    return pa.table(columns)
+
+
+KINDS = {
+    "plain": ("--label", "not"),
+    "ids": ("--label", "not", "--id", "id"),
+    "pairs": ("--label", "not", "--id", "pair"),
+    "offered": ("--label", "not", "--offered", "offered"),
+    "lists": ("--label", "listed"),
+    "floats": ("--label", "number"),
+    "ignore-case": ("--label", "cased", "--ignore-case"),
+    "texts": ("--label", "not"),
+}
+
+
+def growth(folder: Path, kinds: list[str]) -> dict[str, Any]:
+    """Measure the memory that is no page of a file for each further row."""
+    found: dict[str, Any] = {}
+    for name in kinds or [f"{command}-{kind}" for kind in KINDS for command in ("fit", "check")]:
+        command, _, kind = name.partition("-")
+        training = ("--epochs", "1", "--learner", "network", "--batch-size", "4096")
+        features = ("--features", "x0,note" if kind == "texts" else "x0,x1,x2")
+        sizes = (500_000, 1_000_000) if kind == "texts" else (1_000_000, 3_000_000)
+        figures = {}
+        for n_rows in sizes:
+            data, model = folder / f"various-{n_rows}", folder / f"model-{kind}"
+            write_folder(data, n_rows, make=make_various)
+            start, more = {
+                "info": (("data", "info", str(data)), features),
+                "check": (("check", str(model), str(data)), ()),
+                "fit": (
+                    ("fit", str(data)),
+                    (*features, *training, "--out", str(model), "--force"),
+                ),
+            }[command]
+            figures[str(n_rows)] = run(*start, *KINDS[kind], "--memory", "0.1", *more)
+            print(name, n_rows, figures[str(n_rows)], flush=True)
+        first, last = (each["anonymous_gb"] for each in figures.values())
+        bytes_per_row = round((last - first) * 1e9 / (sizes[1] - sizes[0]))
+        found[name] = {"bytes_per_row": bytes_per_row} | figures
+    return found
+
+
+def write_folder(
+    folder: Path, n_rows: int, *columns: int, make: Any = make_table, **more: Any
+) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(-(-n_rows // PART)):
         path = folder / f"part-{number:03}.parquet"
         if not path.exists():
-            pq.write_table(make_table(PART, number + 1, n_columns, **more), path)
+            pq.write_table(make(PART, number + 1, *columns, **more), path)
 
 
 def size_gb(folder: Path) -> float:
@@ -128,7 +208,14 @@ def main() -> None:
     parser.add_argument("--fit", action="store_true")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--anchors", nargs="*", metavar="COMMAND")
+    parser.add_argument("--growth", nargs="*", metavar="COMMAND-KIND")
+    parser.add_argument("--version", help="of the code, for the record")
     given = parser.parse_args()
+    if given.growth is not None:
+        figures = growth(given.folder, given.growth)
+        print({name: each["bytes_per_row"] for name, each in figures.items()})
+        write_record("large_growth", figures, n_runs=1, memory_gb=0.1, version=given.version)
+        return
     kind = "fit" if given.fit else "predict" if given.anchors is None else "anchors"
     data, out = given.folder / kind, given.folder / "out"
     rows = given.rows // {"fit": 2, "anchors": 10, "predict": 1}[kind]

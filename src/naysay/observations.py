@@ -20,8 +20,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from naysay._base.answers import CHOSEN, NO, YES, check_has_acceptances, read_accepted
 from naysay._base.checks import check_number, shorten
+from naysay._base.choices import Choices
 from naysay._base.errors import InvalidInput, InvalidLabels, InvalidTransitionMatrix
-from naysay._base.mapped import compute, find_rows, parts_of, take
+from naysay._base.mapped import compute, find_rows, parts_of, places_of, take
 from naysay.transition import TransitionMatrix
 
 __all__ = ["Observations", "from_log", "log_likelihoods"]
@@ -68,7 +69,7 @@ class Observations:
     label: NDArray[Any]
     annotator: NDArray[Any] | None = None
     accepted: NDArray[np.int8] | None = None
-    offered: NDArray[np.object_] | None = None
+    offered: Choices | None = None
     mistakes: NDArray[np.float64] | float = 0.0
     n_examples: int = -1
 
@@ -78,7 +79,7 @@ class Observations:
             None if self.annotator is None else np.asarray(self.annotator).astype(str, copy=False)
         )
         accepted = None if self.accepted is None else np.asarray(self.accepted)
-        offered = None if self.offered is None else _as_lists(self.offered)
+        offered = None if self.offered is None else Choices.of(self.offered)
         mistakes = np.asarray(self.mistakes, dtype=np.float64)
         columns = {"example": example, "label": label, "annotator": annotator}
         columns |= {"accepted": accepted, "offered": offered}
@@ -110,12 +111,8 @@ class Observations:
             raise InvalidInput(
                 f"mistakes must be at least 0 and below 0.5. Got {shorten(mistakes.tolist())}."
             )
-        for answer, listed in enumerate(() if offered is None else offered):
-            if listed is not None and (len(listed) < 2 or label[answer] not in listed):
-                raise InvalidInput(
-                    f"offered must contain at least 2 classes, and the one chosen. Answer {answer} "
-                    f"chose {shorten([label.tolist()[answer]])} out of {shorten(list(listed))}."
-                )
+        if offered is not None:
+            _check_offered(offered, label)
         if accepted is not None and _all(accepted, lambda each: each == CHOSEN):
             accepted = None
         vars(self).update(  # the dataclass is frozen
@@ -191,14 +188,15 @@ class Observations:
         answers = np.asarray(answers)
         if answers.dtype == bool:
             answers = np.flatnonzero(answers)
-        columns = ("example", "label", "annotator", "accepted", "offered")
+        columns = ("example", "label", "annotator", "accepted")
         chosen = {name: getattr(self, name) for name in columns}
         chosen = {
             name: None if each is None else take(each, answers) for name, each in chosen.items()
         }
+        offered = None if self.offered is None else self.offered.take(answers)
         is_one = np.ndim(self.mistakes) == 0
         mistakes = self.mistakes if is_one else np.asarray(self.mistakes)[answers]
-        return replace(self, **chosen, mistakes=mistakes)
+        return replace(self, **chosen, offered=offered, mistakes=mistakes)
 
     @property
     def shape(self) -> tuple[int]:
@@ -210,9 +208,7 @@ class Observations:
         chosen: NDArray[Any] = examples if type(examples) is np.ndarray else np.zeros(())
         if chosen.dtype.kind not in "iu" or chosen.ndim != 1 or chosen.min(initial=0) < 0:
             chosen = np.arange(self.n_examples)[examples]
-        position = compute(self.example, self.n_examples, np.int64, lambda _: -1)
-        for part in parts_of(len(chosen)):
-            position[chosen[part]] = np.arange(part.start, part.stop)
+        position = places_of(chosen, self.n_examples)
         kept = find_rows(
             self.example, len(self.example), lambda part: position[self.example[part]] >= 0
         )
@@ -240,7 +236,7 @@ class Observations:
             return self
         chosen = ~self.is_yes_no
         if self.offered is not None:
-            chosen &= np.array([listed is None for listed in self.offered], dtype=bool)
+            chosen &= self.offered.codes < 0
         return replace(self.select(chosen), accepted=None, offered=None)
 
     def __repr__(self) -> str:
@@ -248,17 +244,23 @@ class Observations:
         return f"Observations({len(self.example)} answers about {self.n_examples} examples{by})"
 
 
+def _check_offered(offered: Choices, label: NDArray[Any]) -> None:
+    """Check that each label is one of at least two classes that were offered."""
+    for part in parts_of(len(offered)):
+        chosen = list(zip(offered.codes[part].tolist(), label[part].tolist(), strict=True))
+        for code, name in dict.fromkeys(chosen):  # each pair once
+            listed = offered.lists[code] if code >= 0 else (name, None)
+            if len(listed) < 2 or name not in listed:
+                answer = part.start + chosen.index((code, name))
+                raise InvalidInput(
+                    f"offered must contain at least 2 classes, and the one chosen. Answer {answer} "
+                    f"chose {shorten([name])} out of {shorten(list(listed))}."
+                )
+
+
 def _all(values: NDArray[Any], check: Callable[[NDArray[Any]], NDArray[np.bool_]]) -> bool:
     """Check all values, some at a time."""
     return all(check(values[part]).all() for part in parts_of(len(values)))
-
-
-def _as_lists(offered: Any) -> NDArray[np.object_]:
-    """Make an array of tuples of classes, or None."""
-    lists = np.empty(len(offered), dtype=object)
-    for place, listed in enumerate(offered):
-        lists[place] = None if listed is None else tuple(np.asarray(listed).tolist())
-    return lists
 
 
 def from_log(
@@ -400,11 +402,9 @@ def _log_columns(
     with np.errstate(divide="ignore", invalid="ignore"):
         if observations.offered is None:
             return np.log(values.T)[labels]
-        is_offered = np.ones((len(answers), len(values)), dtype=bool)
-        for row, listed in enumerate(observations.offered[answers]):
-            if listed is not None:
-                is_offered[row] = False
-                is_offered[row, list(listed)] = True
+        every = [*observations.offered.lists, range(len(values))]  # index -1 is the last
+        is_of_list = np.array([np.isin(np.arange(len(values)), each) for each in every])
+        is_offered = is_of_list[observations.offered.codes[answers]]
         others = np.where(np.eye(len(values), dtype=bool), 0, values)
         rates = is_offered * values.diagonal()
         shares = np.nan_to_num(others.T[labels] / (is_offered @ others.T), nan=0.0)

@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 
 from naysay._base import mapped
-from naysay.classifier.trainer import _sorted_places
-from naysay.quality.wrong_labels import _largest_first
 from naysay.workflows.evaluation import one_of_each
 
 
@@ -104,6 +102,6 @@ def test_answers_are_drawn_and_ranked_in_parts_as_at_once(monkeypatch):
     drawn, ranked = one_of_each(example, 0), np.argsort(-values, kind="stable")
     monkeypatch.setattr(mapped, "_PART", 7)
     np.testing.assert_array_equal(one_of_each(example, 0), drawn)
-    np.testing.assert_array_equal(_largest_first(values), ranked)
+    np.testing.assert_array_equal(mapped.argsort(values, largest_first=True), ranked)
     for each in (numbers, np.append(numbers, 3), example):
-        np.testing.assert_array_equal(_sorted_places(each), np.argsort(each, kind="stable"))
+        np.testing.assert_array_equal(mapped.argsort(each), np.argsort(each, kind="stable"))

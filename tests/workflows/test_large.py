@@ -26,7 +26,6 @@ from naysay.workflows import predict
 from naysay.workflows.check import check_file
 from naysay.workflows.estimate import estimate_own
 from naysay.workflows.fit import fit_own
-from naysay.workflows.memory import explain_memory
 from naysay.workflows.predict import predict_file, predict_folder
 
 
@@ -276,50 +275,3 @@ def test_answers_of_any_kind_lead_to_the_results_of_data_in_memory(kind, frame, 
         second = check_file(other, tmp_path, **names, memory=0).to_dict()
     assert first.pop("source") != second.pop("source")
     assert first == second
-
-
-def test_what_memory_does_not_limit_is_named_before_it_is_read(frame, model, tmp_path):
-    n = len(frame)
-    table = pa.table(
-        {
-            "a": np.arange(float(n)),
-            "not": frame["not"],
-            "is": frame["is"],
-            "id": np.arange(n),
-            "number": np.arange(n) % 3 + 0.5,
-            "listed": [["a", "b"]] * n,
-            "note": [f"This is note number {place} of them" for place in range(n)],
-        }
-    )
-    pq.write_table(table, tmp_path / "part.parquet", row_group_size=100)
-    plain = {"label": "not", "ignore": ["note"], "memory": 0}
-    assert not explain_memory(tmp_path, plain | {"annotator": "is"}, {})
-    for given, name in (
-        ({"example_id": "id"}, "ids (--id): about"),
-        ({"offered": "listed"}, "lists (--offered)"),
-        ({"ignore_case": True}, "answers with --ignore-case"),
-        ({"label": "number"}, "column 'number': about"),
-        ({"true_label": "listed"}, "lists in column 'listed'"),
-        ({"ignore": []}, "texts in column 'note'"),
-        ({"true_label": "is", "annotator": "id"}, "predictions for all examples of annotators"),
-    ):
-        (warning,) = explain_memory(tmp_path, plain | given, {})
-        assert warning.startswith(name)
-        assert f"for {n:,} rows, which --memory does not limit; " in warning
-        assert not explain_memory(tmp_path, plain | given | {"memory": 0.001}, {})
-        assert not explain_memory(tmp_path / "part.parquet", plain | given, {})  # not in parts
-    known = {"ignore_case": True, "classes": ["a", "b", "c"]}
-    assert not explain_memory(tmp_path, plain | known, {})
-    assert not explain_memory(tmp_path, plain | {"ignore_case": True}, {"transition": "Q.csv"})
-    arrays = tmp_path / "arrays"
-    arrays.mkdir()
-    for array, values in (("X", np.zeros((n, 2))), ("labels", np.zeros((n, 3), dtype=bool))):
-        np.save(arrays / f"{array}.npy", values)
-    (warning,) = explain_memory(arrays, {"memory": 0}, {})
-    assert warning.startswith("labels (a matrix)")
-    np.save(arrays / "example_ids.npy", np.arange(n))
-    assert len(explain_memory(arrays, {"memory": 0}, {})) == 2
-    reading = ("--label", "not", "--id", "id", "--memory", 0)
-    for command in (("data", "info", tmp_path), ("check", model, tmp_path)):
-        output = " ".join(invoke(*command, *reading).output.split())
-        assert output.startswith("warning: ids (--id): about")

@@ -145,10 +145,21 @@ def find_rows(
     return found
 
 
+def places_of(rows: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+    """Find the place of each of n rows in a list of distinct rows; -1 if it is not there."""
+    found = compute(rows, n, np.int64, lambda _: -1)
+    for part in parts_of(len(rows)):
+        found[rows[part]] = np.arange(part.start, part.stop)
+    return found
+
+
 def take(values: NDArray[Any], rows: NDArray[np.int64] | slice) -> NDArray[Any]:
-    """Select entries as ``values[rows]`` does, but in parts; in a file if either is in one."""
-    if isinstance(rows, slice):
-        return values[rows]
+    """Select entries as ``values[rows]`` does, but in parts; in a file if either is in one.
+
+    If they are all entries in their order, the result is not a copy.
+    """
+    if isinstance(rows, slice) or (len(rows) == len(values) and is_count(rows)):
+        return values[rows] if isinstance(rows, slice) else values
     like = values if find_pages(rows) is None else rows
     shape = values.shape[1:]
     return compute(like, len(rows), values.dtype, lambda part: values[rows[part]], shape=shape)
@@ -169,7 +180,39 @@ def is_count(rows: NDArray[np.int64]) -> bool:
     )
 
 
-def is_sorted(numbers: NDArray[np.int64]) -> bool:
+def argsort(values: NDArray[Any], *, largest_first: bool = False) -> NDArray[np.int64]:
+    """Find the order of numbers as a stable `numpy.argsort` does, in a file if they are in one.
+
+    Integers that are too large to be in one number with their place must be exact in float64.
+    """
+    if not largest_first and is_sorted(values):
+        return count_up(values, len(values))
+    n_bits = len(values).bit_length()
+    most = 1 << (63 - n_bits)
+    if (
+        not largest_first
+        and values.dtype.kind == "i"
+        and -most <= values.min() <= values.max() < most
+    ):
+        order = compute(
+            values,
+            len(values),
+            np.int64,
+            lambda rows: values[rows].astype(np.int64) << n_bits | np.arange(rows.start, rows.stop),
+        )
+        order.sort()
+        order &= (1 << n_bits) - 1
+        return order
+    # pairs as complex numbers, which are sorted by the first and then the second, where they are
+    pairs = compute(values, len(values), np.float64, lambda _: 0, shape=(2,))
+    for rows in parts_of(len(values)):
+        pairs[rows, 0] = -values[rows] if largest_first else values[rows]
+        pairs[rows, 1] = np.arange(rows.start, rows.stop)
+    pairs.view(np.complex128).ravel().sort()
+    return compute(values, len(values), np.int64, lambda rows: pairs[rows, 1])
+
+
+def is_sorted(numbers: NDArray[Any]) -> bool:
     """Check whether numbers are in ascending order, some at a time."""
     overlapping = (numbers[max(0, part.start - 1) : part.stop] for part in parts_of(len(numbers)))
     return all((each[1:] >= each[:-1]).all() for each in overlapping)

@@ -184,8 +184,9 @@ class ComplementaryClassifier(ComplementaryEstimator):
         before it was refined; ``uncertainty``, intervals for the entries (see
         `naysay.estimation.uncertainty`); ``predictions``, out-of-fold predictions P(Y | x) for the
         examples, and ``at_anchors``, those for random anchors; ``by_annotator``, the matrices of
-        annotators; and ``warnings``. With more than 250,000 examples and no annotators, predictions
-        are for a random sample of this size, ``examples``, on which the matrix is refined.
+        annotators; and ``warnings``. With more than 250,000 examples, predictions are for a random
+        sample of this size, ``examples``, on which the matrix is refined. It has further examples
+        of annotators with fewer than 500 answers per class.
     transition_samples_ : ndarray of shape (n_samples, n_classes, n_classes) or None
         With ``transition="estimate"``, plausible matrices, for
         ``metrics.accuracy_without_labels(…, Q_samples=…)``.

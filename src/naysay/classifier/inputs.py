@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, column_or_1d
 
 from naysay._base.checks import check_label_indices, shorten
+from naysay._base.choices import Choices
 from naysay._base.errors import InvalidInput, InvalidLabels, NoAnchorPoints
 from naysay._base.mapped import compute, find_rows
 from naysay.classifier.anchor_folds import Anchors
@@ -65,16 +66,15 @@ def read_labels(
         _check_no_gaps(y.label, "y")
         if classes is None:  # it warns if most labels differ, as they may with given classes
             check_classification_targets(y.label)
-        offered = [each for each in y.offered if each is not None] if y.offered is not None else []
-        named = np.concatenate([y.label, *offered]) if offered else y.label
+        lists = [] if y.offered is None else [np.array(each) for each in y.offered.lists]
+        named = np.concatenate([y.label, *lists]) if lists and classes is None else y.label
         found = _check_classes(_find_classes(named, Q) if classes is None else classes)
-        indices = _encode(named, found, name="y")
-        labels = replace(
-            y,
-            n_examples=n_examples,
-            label=indices[: len(y.label)],
-            offered=_encode_offered(y.offered, indices[len(y.label) :]),
-        )
+        offered = y.offered
+        if offered is not None:
+            lists = [tuple(_encode(each, found, name="y").tolist()) for each in lists]
+            offered = Choices(offered.codes, lists)
+        label = _encode(y.label, found, name="y")
+        labels = replace(y, n_examples=n_examples, label=label, offered=offered)
     else:
         n_rows, n_columns = np.shape(y)
         columns = Q.classes if Q is not None and Q.has_names else range(n_columns)
@@ -311,20 +311,6 @@ def _encode(labels: NDArray[Any], classes: NDArray[Any], *, name: str) -> NDArra
             + ("" if name == "y" else " If they are classes that no label names, pass classes=.")
         )
     return order[np.searchsorted(classes, labels, sorter=order)].astype(np.int64)
-
-
-def _encode_offered(
-    offered: NDArray[np.object_] | None, indices: NDArray[np.int64]
-) -> NDArray[np.object_] | None:
-    """Replace the classes of each list by their indices, which are given one after the other."""
-    if offered is None:
-        return None
-    encoded, start = np.empty(len(offered), dtype=object), 0
-    for place, listed in enumerate(offered):
-        if listed is not None:
-            encoded[place] = tuple(indices[start : start + len(listed)].tolist())
-            start += len(listed)
-    return encoded
 
 
 def _check_no_gaps(labels: NDArray[Any], name: str) -> None:

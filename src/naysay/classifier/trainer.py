@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from naysay import training
 from naysay._base.checks import check_count, check_number
 from naysay._base.errors import InvalidInput, InvalidTransitionMatrix
-from naysay._base.mapped import compute, count_up, find_rows, is_sorted, parts_of, take
+from naysay._base.mapped import argsort, compute, count_up, find_rows, parts_of, places_of, take
 from naysay._base.progress import epoch_bar
 from naysay.classifier.anchor_folds import Anchors
 from naysay.classifier.inputs import TrainingData, as_inputs
@@ -67,9 +67,9 @@ class Trainer:
     ) -> tuple[Examples, Examples | None]:
         """Split targets by their examples into training and held-out ones, in random order."""
         if self.options.window is None:
-            by_position = _sorted_places(take(self.order, example))
+            by_position = argsort(take(self.order, example))
         else:  # neighbours in the file stay neighbours
-            by_position = _sorted_places(example)
+            by_position = argsort(example)
 
         def is_trained(part: slice) -> NDArray[np.bool_]:
             return ~self.is_held_out[example[by_position[part]]]
@@ -233,9 +233,7 @@ def make_trainer(
     like, n = data.labels.example, len(data.X)
     drawn = count_up(like, n)
     random.shuffle(drawn)
-    order = compute(like, n, np.int64, lambda _: 0)
-    for part in parts_of(n):
-        order[drawn[part]] = np.arange(part.start, part.stop)
+    order = places_of(drawn, n)
     n_held_out = min(round(clf.validation_fraction * n), _MOST_HELD_OUT)
     return Trainer(
         inputs=place(as_inputs(data.X), device),
@@ -281,20 +279,6 @@ def make_network(
         # Augmented, as in training: shifted images vary in pixels that are otherwise constant.
         made.standardise(of_each_view(augment, 1)[0](sample.float()).cpu())
     return made, augment
-
-
-def _sorted_places(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Find where the numbers, in ascending order, are, as a stable `numpy.argsort` does.
-
-    In parts, if the numbers are sorted already, or all differ.
-    """
-    if is_sorted(numbers):
-        return count_up(numbers, len(numbers))
-    place = compute(numbers, int(numbers.max()) + 1, np.int64, lambda _: -1)
-    for part in parts_of(len(numbers)):
-        place[numbers[part]] = np.arange(part.start, part.stop)
-    found = find_rows(place, len(place), lambda part: place[part] >= 0)
-    return take(place, found) if len(found) == len(numbers) else np.argsort(numbers, kind="stable")
 
 
 def _numbered(examples: Examples) -> Examples:

@@ -26,7 +26,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from naysay._base.checks import check_anchor_counts, shorten
-from naysay._base.mapped import compute, find_rows, parts_of, take
+from naysay._base.mapped import argsort, compute, find_rows, parts_of, places_of, take
 from naysay.classifier.anchor_folds import Anchors
 from naysay.classifier.learner import Pool
 from naysay.classifier.targets import RobustHeldOut, add_prior_matching, make_targets
@@ -55,6 +55,7 @@ _MOST_HELD_OUT = 5_000  # examples: more would slow down every epoch and change 
 _N_DRAWN = 50  # matrices from resampled anchors
 _FEWEST_ANSWERS = 4  # fewer cannot be split into two halves to train on
 _FEWEST_PER_CLASS = 5  # answers of one annotator: fewer do not determine a matrix
+_MANY_PER_CLASS = 500  # answers of one annotator: enough to show most of a difference
 _MOST_REFINED = 250_000  # examples; with 10 classes, sampling changes entries by 0.2 % at best
 
 
@@ -133,9 +134,8 @@ def estimate_transition(
     trainer = replace(trainer, anchor_repeats=max(1, trainer.anchor_repeats))
     by_annotator = method.takes_evidence
     evidence, answers = answers, answers.comp_labels
-    examples = None
-    if not by_annotator or answers.annotator is None:  # each annotator may have few answers
-        examples = _choose_examples(evidence, trainer.order)
+    n_each = _MANY_PER_CLASS * len(names) if by_annotator else 0
+    examples = _choose_examples(evidence, answers, trainer.order, n_each)
     if pool is not None:
         pool.predicted = examples
     cross_fit_by = partial(
@@ -184,22 +184,38 @@ def estimate_transition(
     )
 
 
-def _choose_examples(answers: Observations, order: NDArray[np.int64]) -> NDArray[np.int64] | None:
-    """Draw the examples to refine on, first those with answers; None if all can be used.
+def _choose_examples(
+    evidence: Observations, labels: Observations, order: NDArray[np.int64], n_each: int
+) -> NDArray[np.int64] | None:
+    """Draw the examples to refine on, first those with evidence; None if all can be used.
 
-    Predictions for all examples of a table larger than memory would not fit either.
+    Further examples are drawn for annotators with fewer than `n_each` labels of these. Predictions
+    for all examples of a table larger than memory would not fit either.
     """
     if len(order) <= _MOST_REFINED:
         return None
-    n, example = len(order), answers.example
+    n, example = len(order), evidence.example
     is_silent = compute(example, n, bool, lambda _: True)
     for part in parts_of(len(example)):
         is_silent[example[part]] = False
-    place = compute(example, 2 * n, np.int64, lambda _: -1)
-    for part in parts_of(n):
-        place[order[part] + n * is_silent[part]] = np.arange(part.start, part.stop)
-    first = find_rows(place, len(place), lambda part: place[part] >= 0)[:_MOST_REFINED]
-    return np.sort(place[first])
+    ranked = argsort(compute(example, n, np.int64, lambda part: order[part] + n * is_silent[part]))
+    is_chosen = compute(example, n, bool, lambda _: False)
+    is_chosen[ranked[:_MOST_REFINED]] = True
+    example, who = labels.example, labels.annotator
+    if who is not None and n_each:
+        names = np.unique(np.concatenate([np.unique(who[part]) for part in parts_of(len(who))]))
+        n_given = np.zeros(len(names), dtype=np.int64)
+        by_rank = argsort(take(places_of(ranked, n), example))
+        for part in parts_of(len(example)):
+            answer = by_rank[part]
+            code = np.searchsorted(names, who[answer])
+            n_more = np.bincount(code, minlength=len(names))
+            nth = np.empty(len(code), dtype=np.int64)  # of the labels of the same annotator
+            nth[np.argsort(code, kind="stable")] = np.arange(len(code))
+            nth += (n_given - np.cumsum(n_more) + n_more)[code]
+            is_chosen[example[answer[nth < n_each]]] = True
+            n_given += n_more
+    return find_rows(is_chosen, n, is_chosen.__getitem__)
 
 
 def estimate_from_predictions(

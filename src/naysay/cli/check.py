@@ -59,9 +59,7 @@ def check(
 
     from naysay.classifier import ComplementaryClassifier
     from naysay.workflows.check import check_file
-    from naysay.workflows.memory import explain_memory
 
-    output.print_warnings(*explain_memory(data, reading))
     with waiting(f"naysay check: {data}"):
         clf = ComplementaryClassifier.load(model)
         result = check_file(clf, data, transition=transition, **fitting, **reading)

@@ -158,8 +158,8 @@ _OPTIONS = (
     _read(
         "memory",
         float,
-        "For a folder of Parquet files or arrays: GB that its features may take in memory, and its "
-        "answers too; larger ones are put into temporary files.",
+        "For a folder of Parquet files or arrays: GB that its features, texts, ids and answers may "
+        "take in memory; larger ones are put into temporary files.",
         min=0,
         show_default="1",
     ),
@@ -290,9 +290,7 @@ def read_data(
     The second value has keyword arguments of `fit_own`: the options, with anchors and matrix read.
     """
     from naysay.workflows.files import read_fit_inputs
-    from naysay.workflows.memory import explain_memory  # loads pyarrow
 
-    output.print_warnings(*explain_memory(file, reading, fitting))
     names = ("anchors", "anchor_label", "transition", "allow_diagonal")
     files = {name: value for name, value in fitting.items() if name in names}
     with waiting(f"reading {file}"):

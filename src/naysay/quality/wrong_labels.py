@@ -12,7 +12,7 @@ from naysay._base.answers import CHOSEN, NO, YES
 from naysay._base.checks import check_count, check_probabilities, row_slices
 from naysay._base.errors import InvalidLabels, InvalidTransitionMatrix
 from naysay._base.frames import make_frame
-from naysay._base.mapped import compute, count_up, find_rows, parts_of, take
+from naysay._base.mapped import argsort, compute, count_up, find_rows, parts_of, take
 from naysay.estimation import MistakeRate
 from naysay.estimation.mixture import Calibration, Probs
 from naysay.transition import TransitionMatrix, as_transition_matrix
@@ -255,7 +255,7 @@ def rank_labels(
                 wrong[rows] += weights[t, e, s] * each
                 counts[t, e, s] += each.sum()
     np.clip(wrong, 0, 1, out=wrong)
-    order = _largest_first(wrong)
+    order = argsort(wrong, largest_first=True)
     expected = wrong.sum()
     spread = sum(float((wrong[rows] * (1 - wrong[rows])).sum()) for rows in parts_of(len(wrong)))
     variance = (weights * (counts - expected) ** 2).sum() + spread / _WEIGHT
@@ -270,16 +270,6 @@ def rank_labels(
             float(min(expected * factor, len(labels))),
         ),
     )
-
-
-def _largest_first(values: Floats) -> NDArray[np.int64]:
-    """Find the order of decreasing values, first come first of equal ones."""
-    # pairs as complex numbers, which are sorted by the first and then the second, where they are
-    pairs = compute(values, len(values), np.float64, lambda _: 0, shape=(2,))
-    for rows in parts_of(len(values)):
-        pairs[rows, 0], pairs[rows, 1] = -values[rows], np.arange(rows.start, rows.stop)
-    pairs.view(np.complex128).ravel().sort()
-    return compute(values, len(values), np.int64, lambda rows: pairs[rows, 1])
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import pytest
 from naysay import InvalidData, InvalidInput, InvalidLabels
 from naysay._base import mapped
 from naysay._base.mapped import find_pages
-from naysay.datasets.own import partitions, read_features, read_own
+from naysay.datasets.own import answers, partitions, read_features, read_own, text
 from naysay.datasets.own.arrays import read_arrays
 from naysay.datasets.own.partitions import kind_of_data
 from naysay.datasets.own.summary import summarise
@@ -44,7 +44,9 @@ def write_parts(frame, folder, *ends):
 def assert_same(large, small):
     for name in FIELDS:
         np.testing.assert_array_equal(getattr(large, name), getattr(small, name))
-    assert large.recipe == small.recipe
+    assert large.recipe.to_dict() == small.recipe.to_dict()
+    for name, array in small.recipe.arrays.items():
+        np.testing.assert_array_equal(large.recipe.arrays[name], array)
     assert (large.classes, large.n_rows, large.ids) == (small.classes, small.n_rows, small.ids)
 
 
@@ -71,6 +73,92 @@ def test_lists_in_several_row_groups_are_read(tmp_path):
     assert_same(read_own(folder, label="not", true_label="is"), small)
     frame.to_parquet(tmp_path / "one.parquet", index=False, row_group_size=7)
     assert_same(read_own(tmp_path / "one.parquet", label="not", true_label="is"), small)
+
+
+@pytest.fixture
+def in_files(monkeypatch):
+    """Put arrays with an entry for each row into files, however few rows there are."""
+    monkeypatch.setattr(mapped, "_SMALL", 0)
+    monkeypatch.setattr(mapped, "_PART", 32)
+    monkeypatch.setattr(partitions, "_ROWS", 30)
+
+
+def make_frame_of_all_kinds(n):
+    """Make a frame with cells of all kinds, in which examples have two rows or one."""
+    rng = np.random.default_rng(0)
+    frame = make_frame(n)[["a", "b", "colour"]]
+    names = np.array(["cat", "dog", "owl", "fox"])
+    not_y = rng.integers(4, size=n)
+    others = (not_y + rng.integers(1, 4, size=n)) % 4
+    frame["not"] = np.where(rng.random(n) < 0.1, None, names[not_y])
+    frame["Not"] = np.where(rng.random(n) < 0.3, np.char.upper(names[not_y]), names[not_y])
+    frame["listed"] = [[names[place]] * (place % 3) for place in not_y]
+    frame["number"] = np.where(rng.random(n) < 0.1, np.nan, not_y * 1e7)
+    frame["half"] = frame["number"] + 0.5
+    pairs = zip(names[not_y], names[others], rng.random(n), strict=True)
+    frame["offered"] = [None if drawn < 0.2 else [name, other] for name, other, drawn in pairs]
+    words = np.char.add("word", rng.integers(40, size=(n, 4)).astype(str))
+    frame["note"] = [None if row % 9 == 0 else " ".join(each) for row, each in enumerate(words)]
+    frame["same"] = [f"this is {number} of them" for number in rng.integers(9, size=n)]
+    return frame
+
+
+KINDS = {
+    "lists": {"label": "listed"},
+    "whole numbers": {"label": "number"},
+    "floats": {"label": "half"},
+    "offered": {"label": "not", "offered": "offered"},
+    "capitals": {"label": "Not", "ignore_case": True},
+    "classes": {"label": "Not", "ignore_case": True, "classes": ["CAT", "dog", "owl", "fox"]},
+    "ids": {"label": "not", "example_id": "id", "offered": "offered", "annotator": "half"},
+    "suggestions": {"suggested": "number", "accepted": "said", "example_id": "id"},
+    "texts": {"label": "not", "features": ["note", "same"]},
+    "named texts": {"label": "not", "features": ["a", "same", "b"], "text": ["same"]},
+    "categories": {"label": "not", "features": ["note"], "categorical": ["note"]},
+}
+
+
+@pytest.mark.parametrize("named", KINDS.values(), ids=KINDS)
+def test_cells_of_any_kind_in_files_are_those_in_memory(named, tmp_path, in_files):
+    n = 300
+    frame = make_frame_of_all_kinds(n)
+    if "example_id" in named:  # some examples have rows in both files, and others one row
+        frame = pd.concat([frame.iloc[:200], frame.iloc[50:150]]).reset_index(drop=True)
+        frame["id"] = [f"e{number}" for number in [*range(200), *range(50, 150)]]
+        frame["not"] = np.random.default_rng(1).permutation(frame["not"])
+        frame["number"] = frame["number"].fillna(1e7)
+        frame["said"] = np.where(np.arange(n) % 3, "no", "yes")
+        frame["offered"] = [None if name is None else [name, "x"] for name in frame["not"]]
+    named = {"features": ["a", "b", "colour"]} | named
+    folder = write_parts(frame, tmp_path / "parts", 120, 210)
+    small, large = read_own(frame, **named), read_own(folder, **named, memory=0)
+    assert_same(large, small)
+    assert find_pages(large.label) is not None
+    for name in ("annotator", "accepted", "is_label", "is_yes_no"):
+        np.testing.assert_array_equal(getattr(large, name), getattr(small, name))
+    if small.offered is None:
+        assert large.offered is None
+    else:
+        assert large.offered.tolist() == small.offered.tolist()
+        assert find_pages(large.offered.codes) is not None
+        some = np.arange(1, large.n_examples, 2)
+        chosen = [observations(own, some).offered.tolist() for own in (small, large)]
+        assert chosen[0] == chosen[1]
+        assert any(chosen[0])
+    before, after = summarise(small).to_dict(), summarise(large).to_dict()
+    assert before.pop("source") != after.pop("source")
+    assert before == after
+
+
+def test_rows_whose_ids_have_the_same_hash_are_of_different_examples(monkeypatch, tmp_path):
+    frame = pd.DataFrame({"id": list("abcabcadb"), "not": ["cat", "dog", "owl"] * 3})
+    frame["a"] = [ord(each) for each in frame["id"]]
+    named = {"label": "not", "example_id": "id"}
+    expected = read_own(frame, **named)
+    assert expected.ids == ("a", "b", "c", "d")
+    monkeypatch.setattr(answers, "hash", lambda text: 0, raising=False)
+    monkeypatch.setattr(mapped, "_PART", 2)
+    assert_same(read_own(frame, **named), expected)
 
 
 def test_rows_of_one_example_may_be_in_several_files(tmp_path):
@@ -126,8 +214,8 @@ def test_text_that_is_stored_once_for_many_rows_counts_before_it_is_expanded(tmp
     (tmp_path / "parts").mkdir()
     for part in ("1", "2"):
         pq.write_table(table, tmp_path / f"parts/{part}.parquet")
-    monkeypatch.setenv("NAYSAY_MAX_GB", "0.008")
-    with pytest.raises(InvalidData, match=r"2\.parquet must contain at most 0\.008 GB"):
+    monkeypatch.setenv("NAYSAY_MAX_GB", "0.004")
+    with pytest.raises(InvalidData, match=r"1\.parquet must contain at most 0\.004 GB"):
         read_own(tmp_path / "parts", label="not")
     assert read_own(tmp_path / "parts", label="not", features=["a"]).n_examples == 100
 
@@ -167,24 +255,50 @@ def test_refusals_say_which_file_is_odd(tmp_path):
         read_own(tmp_path)
 
 
-def test_memory_does_not_grow_with_the_rows(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"annotator": "who"},
+        {"example_id": "id", "annotator": "who"},
+        {"example_id": "pair"},
+        {"offered": "offered"},
+        {"label": "offered"},
+        {"label": "number"},
+        {"label": "who", "ignore_case": True},
+        {"features": ["note"], "text": ["note"]},
+    ],
+    ids=lambda named: "-".join(named),
+)
+def test_memory_does_not_grow_with_the_rows(named, tmp_path, monkeypatch):
     for module, name in ((mapped, "_SMALL"), (mapped, "_PART"), (partitions, "_ROWS")):
         monkeypatch.setattr(module, name, 1 << 11)
     monkeypatch.setattr(partitions, "_BATCH_BYTES", 1 << 14)
-    peaks = []
+    monkeypatch.setattr(text, "_MOST_FITTED", 1000)
+    peaks, pools = [], [pa.default_memory_pool()]
     for n in (10_000, 50_000, 100_000):  # the first loads and keeps what is used again
-        columns = {"a": np.arange(n) % 7, "not": np.array(["cat", "dog"])[np.arange(n) % 2]}
-        columns |= {"who": np.array(["ann", "bob"])[np.arange(n) % 2]}
+        every = np.arange(n)
+        columns = {"a": every // 2 % 7, "not": np.array(["cat", "dog"])[every % 2]}
+        columns |= {"who": np.array(["ann", "bob"])[every % 2], "number": every % 3 + 0.5}
+        columns |= {"id": np.char.add("example ", every.astype("U9"))}
+        columns |= {"pair": np.char.add("example ", (every // 2).astype("U9"))}
+        columns |= {
+            "offered": [["cat", "dog"]] * n,
+            "note": ["one two three", "four five"] * (n // 2),
+        }
         folder = tmp_path / str(n)
         folder.mkdir()
-        pq.write_table(pa.table(columns), folder / "a.parquet", row_group_size=10_000)
+        pq.write_table(pa.table(columns), folder / "a.parquet", row_group_size=2500)
+        pools.append(pa.proxy_memory_pool(pools[0]))  # which live as long as what they have given
+        pa.set_memory_pool(pools[-1])
         tracemalloc.start()
-        own = read_own(folder, label="not", annotator="who", memory=0)
+        own = read_own(folder, **{"label": "not", "features": ["a"], "memory": 0} | named)
         hold_out(own, 0.2, np.random.default_rng(0))
-        observations(own, own.row)
+        observations(own, mapped.count_up(own.label, own.n_examples))
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
+        pa.set_memory_pool(pools[0])
     assert peaks[2] - peaks[1] < 50_000  # a byte for each row
+    assert pools[3].max_memory() - pools[2].max_memory() < 150_000
 
 
 @pytest.mark.parametrize("said, not_said", [("yes", "no"), (True, False)])

@@ -12,7 +12,7 @@ from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput
 from naysay._base.files import check_memory, check_ordinary, printable
 from naysay._base.mapped import limit_pages, parts_of
-from naysay.datasets.own.columns import Encoded, encode_parts
+from naysay.datasets.own.columns import Encoded, encode_parts, join_texts
 from naysay.datasets.own.partitions import MappedArray, as_columns
 
 _PAGES = 2.5e8  # bytes of arrays in files that are in memory, where no option says how many
@@ -57,7 +57,8 @@ def open_arrays(
         labels = find_array(arrays, name, source)
         if labels.ndim == 2 and labels.dtype == np.bool_:
             classes = list(map(str, range(labels.shape[1]))) if classes is None else list(classes)
-            cells["label"] = _lists_of_excluded(labels, classes, n_rows, source)
+            lists = _lists_of_excluded(labels, classes, n_rows, source)
+            cells["label"] = encode_parts(lists, most_bytes=most_bytes)
         else:
             texts = text_parts(labels, "labels", classes, n_rows, source)
             cells["label"] = encode_parts(texts, most_bytes=most_bytes)
@@ -69,11 +70,8 @@ def open_arrays(
                 values = values.astype(np.int8)
             names = classes if role in ("true_label", "suggested") else None
             texts = text_parts(values, name, names, n_rows, source)
-            cells[role] = (
-                pa.concat_arrays(list(texts))
-                if role == "example_id"
-                else encode_parts(texts, most_bytes=most_bytes)
-            )
+            collect = join_texts if role == "example_id" else encode_parts
+            cells[role] = collect(texts, most_bytes=most_bytes)
     return cells, features, classes
 
 
@@ -160,16 +158,18 @@ def split_features(X: NDArray[Any], source: str) -> pa.Table | MappedArray | NDA
 
 def _lists_of_excluded(
     excluded: NDArray[np.bool_], classes: list[str], n_rows: int, source: str
-) -> pa.Array:
-    """Convert a boolean matrix of shape (n, classes) to the list of excluded classes per row."""
+) -> Iterator[pa.Array]:
+    """Convert a boolean matrix of shape (n, classes) to lists of excluded classes, in parts."""
     if excluded.shape != (n_rows, len(classes)):
         raise InvalidData(
             f"labels of {source} must have one row per example and one column per class, and "
             f"therefore the shape ({n_rows}, {len(classes)}). Got {excluded.shape}."
         )
-    ends = np.concatenate([[0], np.cumsum(excluded.sum(axis=1))])
-    names = pa.array(classes, pa.large_string()).take(pa.array(np.nonzero(excluded)[1]))
-    return pa.LargeListArray.from_arrays(ends, names)
+    names = pa.array(classes, pa.large_string())
+    for rows in parts_of(n_rows):
+        ends = np.append(0, np.cumsum(excluded[rows].sum(axis=1)))
+        named = names.take(pa.array(np.nonzero(excluded[rows])[1]))
+        yield pa.LargeListArray.from_arrays(ends, named)
 
 
 def text_parts(

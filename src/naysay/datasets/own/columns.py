@@ -2,11 +2,12 @@
 
 import contextlib
 import difflib
+import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput
-from naysay._base.mapped import Growing
+from naysay._base.mapped import Growing, compute
 
 if TYPE_CHECKING:
     from naysay.datasets.own.partitions import Partitioned
@@ -197,33 +198,29 @@ def to_text(
 
 @dataclass(frozen=True)
 class Encoded:
-    """Cells of text as codes, positions in an array of distinct values, with -1 for null."""
+    """Cells of text as codes, positions in an array of distinct values, with -1 for null.
+
+    A value may also be a list of texts.
+    """
 
     codes: NDArray[np.integer[Any]]
     values: pa.Array
 
-    @property
-    def type(self) -> pa.DataType:
-        """Type of the values."""
-        return self.values.type
-
     def __len__(self) -> int:
         return len(self.codes)
 
-    def part(self, rows: slice) -> "Encoded":
-        """Select rows."""
-        return Encoded(self.codes[rows], self.values)
 
-
-def encode_parts(parts: Iterable[pa.Array], *, most_bytes: float) -> Encoded:
+def encode_parts(parts: Iterable[pa.Array], *, most_bytes: float = math.inf) -> Encoded:
     """Encode the cells of a column that is read in parts; codes may be in a temporary file."""
-    codes = Growing(np.int32, most_bytes=most_bytes)
+    codes, kind = Growing(np.int32, most_bytes=most_bytes), pa.large_string()
     place_of: dict[Any, int] = {}
     for part in parts:
-        own_codes, values = codes_of(part)
-        places = [place_of.setdefault(value, len(place_of)) for value in values]
-        codes.append(np.array([*places, -1])[own_codes])  # the code -1 selects the last entry
-    return Encoded(codes.array, pa.array(list(place_of), pa.large_string()))
+        own = encode(part)
+        kind, values = own.values.type, own.values.to_pylist()
+        keys = (tuple(each or ()) for each in values) if is_list(kind) else values
+        places = [place_of.setdefault(key, len(place_of)) for key in keys]
+        codes.append(np.array([*places, -1])[own.codes])  # the code -1 selects the last entry
+    return Encoded(codes.array, pa.array(list(place_of), kind))
 
 
 def codes_of(text: pa.Array | Encoded) -> tuple[NDArray[Any], list[str]]:
@@ -235,13 +232,70 @@ def codes_of(text: pa.Array | Encoded) -> tuple[NDArray[Any], list[str]]:
     return encoded.codes, encoded.values.to_pylist()
 
 
-def encode(text: pa.Array | Encoded) -> Encoded:
+def encode(cells: pa.Array | Encoded) -> Encoded:
     """Encode the cells as `codes_of` does, and leave the distinct values in an array."""
-    if isinstance(text, Encoded):
-        return text
-    encoded = pc.dictionary_encode(text)
+    if isinstance(cells, Encoded):
+        return cells
+    keys = cells
+    if is_list(cells.type):  # as text, by the codes of its values
+        numbers = pc.fill_null(pc.dictionary_encode(pc.list_flatten(cells)).indices, -1)
+        ends = np.cumsum(pc.fill_null(pc.list_value_length(cells), 0), dtype=np.int32)
+        lists = pa.ListArray.from_arrays(
+            np.append(np.int32(0), ends), pc.cast(numbers, pa.string())
+        )
+        keys = pc.binary_join(lists, " ")
+    encoded = pc.dictionary_encode(keys)
     codes = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
-    return Encoded(codes, encoded.dictionary)
+    if keys is cells:
+        return Encoded(codes, encoded.dictionary)
+    first = np.flatnonzero(np.diff(np.maximum.accumulate(codes), prepend=-1))
+    return Encoded(codes, cells.take(pa.array(first)))
+
+
+def join_texts(parts: Iterable[pa.Array], *, most_bytes: float) -> pa.Array:
+    """Join parts of a column of text, in which no cell is empty, in temporary files if large."""
+    ends = Growing(np.int64, most_bytes=most_bytes)
+    characters = Growing(np.uint8, most_bytes=most_bytes)
+    ends.append([0])
+    for part in parts:
+        text, n_before = pc.fill_null(part, ""), len(characters.array)
+        own_ends = np.frombuffer(text.buffers()[1], np.int64)[text.offset :][: len(text) + 1]
+        ends.append(own_ends[1:] - own_ends[0] + n_before)
+        characters.append(np.frombuffer(text.buffers()[2], np.uint8)[own_ends[0] : own_ends[-1]])
+    every, n = ends.array, len(ends.array) - 1
+    is_filled = compute(every, n, bool, lambda rows: np.diff(every[rows.start : rows.stop + 1]) > 0)
+    buffers = [np.packbits(is_filled, bitorder="little"), every, characters.array]
+    return pa.LargeStringArray.from_buffers(n, *map(pa.py_buffer, (*buffers[1:], buffers[0])))
+
+
+class Texts(Sequence[str]):
+    """The texts of some rows of a column, which are read from it when they are needed."""
+
+    def __init__(self, column: pa.Array, rows: NDArray[np.int64]) -> None:
+        self._column, self._rows = column, rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, place: Any) -> Any:
+        """Look up a text, or select texts as numpy does."""
+        rows = self._rows[place]
+        return self._column[int(rows)].as_py() if np.ndim(rows) == 0 else Texts(self._column, rows)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(cast("Sequence[Any]", other))
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} texts>"
+
+
+def column_parts(
+    table: "pa.Table | Partitioned", name: str
+) -> Iterable[tuple[int, pa.ChunkedArray]]:
+    """Read a column in parts, each with the number of rows before it; of a table, in one."""
+    return [(0, table[name])] if isinstance(table, pa.Table) else table.parts(name)
 
 
 def to_array(column: pa.ChunkedArray) -> pa.Array:

@@ -17,12 +17,10 @@ from naysay.datasets.own.columns import pc
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4}  # bytes; 8 for other types
 
 
-def read_parquet(
-    path: Path, source: str, *, columns: Sequence[str] | None = None, n_bytes: int = 0
-) -> pa.Table:
-    """Read all rows of a Parquet file, if they fit into memory besides `n_bytes`."""
+def read_parquet(path: Path, source: str, *, columns: Sequence[str] | None = None) -> pa.Table:
+    """Read all rows of a Parquet file, if they fit into memory."""
     with open_parquet(path, source, encoded=True) as file:
-        n_bytes += _number_bytes(file.metadata, columns)
+        n_bytes = _number_bytes(file.metadata, columns)
         check_memory(n_bytes, source)
         groups = range(file.metadata.num_row_groups)
         parts = [file.read_row_group(each, columns=columns) for each in groups]  # lists need this
@@ -84,15 +82,6 @@ def longest_row(facts: pq.FileMetaData, names: Collection[str]) -> int:
     return max(
         sum(facts.row_group(group).column(place).total_uncompressed_size for place in places)
         for group in range(facts.num_row_groups)
-    )
-
-
-def column_bytes(facts: pq.FileMetaData, name: str) -> int:
-    """Look up how many bytes a column takes in a file, before compression."""
-    return sum(
-        facts.row_group(group).column(place).total_uncompressed_size
-        for group in range(facts.num_row_groups)
-        for place in _places_of(facts, [name])
     )
 
 

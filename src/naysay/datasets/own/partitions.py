@@ -17,21 +17,19 @@ from numpy.typing import NDArray
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData
 from naysay._base.files import printable
-from naysay._base.mapped import new_array, parts_of, trim_pages
+from naysay._base.mapped import compute, new_array, parts_of, trim_pages
 from naysay.datasets.own.batches import counting_from, parquet_batches
 from naysay.datasets.own.columns import (
     Encoded,
+    encode,
     encode_parts,
-    is_text,
     refuse_repeated,
+    to_array,
     without_index,
 )
 from naysay.datasets.own.parquet import (
-    column_bytes,
     open_parquet,
     read_groups,
-    read_parquet,
-    text_bytes,
 )
 from naysay.datasets.own.recipe import NumericColumn, Recipe
 from naysay.datasets.own.tables import is_frame
@@ -88,19 +86,11 @@ class Partitioned(ABC):
         """A table with the same columns, and no row."""
 
     @abstractmethod
-    def read(self, names: Sequence[str]) -> pa.Table:
-        """Read some columns of all rows into memory."""
-
-    @abstractmethod
     def batches(self, n_rows: int) -> Iterator[tuple[int, pa.Table]]:
         """Read all columns in batches, each with the number of rows before it."""
 
     def __len__(self) -> int:
         return self.n_rows if self.chosen is None else len(self.chosen)
-
-    def __getitem__(self, name: str) -> pa.ChunkedArray:
-        cells = self.read([name]).column(0)
-        return cells if self.chosen is None else cells.take(pa.array(self.chosen))
 
     def parts(self, name: str) -> Iterator[tuple[int, pa.ChunkedArray]]:
         """Read a column in parts, each with the number of rows of the source before it."""
@@ -177,40 +167,25 @@ class ParquetFolder(Partitioned):
         """A table with the same columns, and no row."""
         return self._schema.empty_table().select(self.column_names)
 
-    def read(self, names: Sequence[str]) -> pa.Table:
-        """Read some columns of all rows into memory."""
-        parts, n_bytes = list[pa.Table](), 0
-        for path in self.files:
-            part = read_parquet(path, printable(path), columns=list(names), n_bytes=n_bytes)
-            n_bytes += part.nbytes + text_bytes(part.columns)
-            parts.append(part.replace_schema_metadata())
-        return pa.concat_tables(parts).select(list(names))
-
-    def bytes_of(self, name: str) -> int:
-        """Look up how many bytes a column takes in the files, before compression."""
-        total = 0
-        for path in self.files:
-            with open_parquet(path, printable(path)) as file:
-                total += column_bytes(file.metadata, name)
-        return total
+    def convert(self, name: str, to_text: Callable[[pa.Table], pa.Array]) -> Iterator[pa.Array]:
+        """Convert a column to text in parts, with errors about rows of the folder."""
+        for first, part in self.tables(name):
+            with counting_from(first):
+                yield to_text(part)
 
     def encode(
         self, name: str, to_text: Callable[[pa.Table], pa.Array], *, most_bytes: float
-    ) -> Encoded | None:
-        """Encode a column that `to_text` converts in parts; None if it needs all of it at once.
-
-        Floats do: they are written as integers if all are whole.
-        """
-        kind = self._schema.field(name).type
-        if not (is_text(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
-            return None
-
-        def texts() -> Iterator[pa.Array]:
-            for first, part in self.tables(name):
-                with counting_from(first):
-                    yield to_text(part)
-
-        return encode_parts(texts(), most_bytes=most_bytes)
+    ) -> Encoded:
+        """Encode a column that `to_text` converts in parts."""
+        if not pa.types.is_floating(self._schema.field(name).type):
+            return encode_parts(self.convert(name, to_text), most_bytes=most_bytes)
+        # floats are written as integers if all are whole, so that distinct ones are collected first
+        numbers = (to_array(part.column(0)) for _, part in self.tables(name))
+        found = encode_parts(numbers, most_bytes=most_bytes)
+        text = encode(to_text(pa.table({name: found.values})))
+        places, codes = np.append(text.codes, -1), found.codes
+        codes = compute(codes, len(codes), np.int32, lambda rows: places[found.codes[rows]])
+        return Encoded(codes, text.values)
 
     def tables(self, name: str) -> Iterator[tuple[int, pa.Table]]:
         """Read a column of all rows in parts, each with the number of rows before it."""
@@ -241,10 +216,6 @@ class MappedArray(Partitioned):
     def head(self) -> pa.Table:
         """A table with the same columns, and no row."""
         return self._table(slice(0), self.column_names)
-
-    def read(self, names: Sequence[str]) -> pa.Table:
-        """Read some columns of all rows into memory."""
-        return self._table(slice(None), names)
 
     def batches(self, n_rows: int) -> Iterator[tuple[int, pa.Table]]:
         """Read all columns in batches, each with the number of rows before it."""

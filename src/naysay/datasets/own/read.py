@@ -23,6 +23,7 @@ from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData, InvalidInput, InvalidLabels, InvalidModelFile
 from naysay._base.files import printable
 from naysay._base.mapped import take_rows
+from naysay.datasets.own.answers import gather_answers
 from naysay.datasets.own.arrays import (
     find_array,
     open_arrays,
@@ -33,11 +34,14 @@ from naysay.datasets.own.arrays import (
 from naysay.datasets.own.columns import (
     LONGEST_NAME,
     Encoded,
+    Texts,
     check_columns,
     codes_of,
+    column_parts,
     encode_parts,
     find_column,
     is_list,
+    join_texts,
     pc,
     to_text,
 )
@@ -45,7 +49,6 @@ from naysay.datasets.own.data import (
     OwnData,
     check_rows_agree,
     class_indices,
-    gather_answers,
     match_case,
     sort_names,
 )
@@ -71,8 +74,6 @@ from naysay.datasets.own.tables import is_database, is_frame, read_table, refuse
 _CROWD_KIT = {"example_id": "task", "annotator": "worker", "label": "label"}
 # Characters per cell. Cells with several labels, a path or an id may be longer than a name.
 _LONGEST_CELL = {"label": 1 << 16, "offered": 1 << 16, "images": 4096, "example_id": 4096}
-# Columns of folders whose cells repeat a few texts.
-_ENCODED = ("label", "suggested", "accepted", "true_label", "annotator")
 
 _MEMORY = 1e9  # bytes of features, beyond which they are in a file
 
@@ -178,8 +179,8 @@ def read_own(
     strict : bool, default=True
         Whether a damaged image is an error. Otherwise it is left out, and listed in ``skipped``.
     memory : float, default=1.0
-        For data in a folder: GB that the features may take in memory, and the answers too. Larger
-        ones are put into temporary files, in the folder of ``TMPDIR``, and read from there.
+        For data in a folder: GB that the features, texts, ids and answers may take in memory.
+        Larger ones are put into temporary files, in the folder of ``TMPDIR``, and read from there.
 
     Raises
     ------
@@ -293,7 +294,7 @@ def read_own(
     damaged: dict[int, str] | None = None if strict else {}
     ids = texts = None
     if "example_id" in cells:
-        ids = tuple(cells["example_id"].take(pa.array(row)).to_pylist())
+        ids = Texts(cells["example_id"], row)
     cells = labelled = None  # large, and not needed any more
     if isinstance(rows, pa.Table | Partitioned):
         examples = rows
@@ -304,10 +305,10 @@ def read_own(
         else:
             most_bytes = memory * 1e9
             used = fit_recipe(examples, source=source, most_bytes=most_bytes, **converting)
-        # some examples may have several rows
-        if example_of_row is not None and len(row) != (example_of_row >= 0).sum():
+        if example_of_row is not None:
             for name in rows.column_names:
-                check_rows_agree(rows[name], name, row, example_of_row, source)
+                parts = column_parts(rows, name)
+                check_rows_agree(parts, name, row, example_of_row, source)
         if isinstance(examples, Partitioned):  # its texts are not kept
             X = examples.apply(used, most_bytes=memory * 1e9)
             pa.default_memory_pool().release_unused()  # Arrow keeps what it has freed
@@ -325,9 +326,9 @@ def read_own(
             paths = [cast("list[Path]", rows)[int(each)] for each in row]
             ids = tuple(printable(path.relative_to(data).as_posix()) for path in paths)
         else:
-            column = pa.chunked_array([rows])
             if example_of_row is not None:
-                check_rows_agree(column, str(images), row, example_of_row, source, is_feature=False)
+                parts = [(0, pa.chunked_array([rows]))]
+                check_rows_agree(parts, str(images), row, example_of_row, source, is_feature=False)
             paths = resolve_paths(rows.take(pa.array(row)).to_pylist(), row, data, source)
         used = plan_images(paths, size=size, mode=mode, damaged=damaged)
         X = used.apply(paths, damaged=damaged)
@@ -372,10 +373,10 @@ def _label_cells(
     cells: dict[str, pa.Array | Encoded] = {}
     for role, column in columns.items():
         read = partial(_read_text, column=column, role=role, source=source)
-        encoded = None
-        if role in _ENCODED:
-            encoded = table.encode(column, read, most_bytes=most_bytes)
-        cells[role] = read(table.read([column])) if encoded is None else encoded
+        if role in ("example_id", "images"):
+            cells[role] = join_texts(table.convert(column, read), most_bytes=most_bytes)
+        else:
+            cells[role] = table.encode(column, read, most_bytes=most_bytes)
     return cells
 
 

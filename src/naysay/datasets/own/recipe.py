@@ -17,6 +17,7 @@ import shlex
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
@@ -33,6 +34,7 @@ from naysay.datasets.own.columns import (
     MISSING_WORDS,
     check_columns,
     codes_of,
+    column_parts,
     find_column,
     is_text,
     pc,
@@ -40,7 +42,13 @@ from naysay.datasets.own.columns import (
     to_text,
 )
 from naysay.datasets.own.tables import read_table
-from naysay.datasets.own.text import EmbeddingColumn, TextColumn, fit_text, reads_as_text
+from naysay.datasets.own.text import (
+    EmbeddingColumn,
+    TextColumn,
+    fit_text,
+    read_texts,
+    reads_as_text,
+)
 
 if TYPE_CHECKING:
     from naysay.datasets.own.partitions import Partitioned
@@ -344,8 +352,8 @@ def fit_recipe(
     are refused, unless they are in `categorical`: then the 100 most frequent values are the
     categories and the rest are "other".
 
-    Of a table in parts, only a column of text or of many categories is read as a whole. Numbers of
-    a column that take more than their share of `most_bytes` are in a temporary file.
+    Numbers or texts of a column that take more than their share of `most_bytes` are in a temporary
+    file.
     """
     roles = (("categorical", categorical), ("text", text))
     check_columns(table, ((name, role) for role, names in roles for name in names), source)
@@ -355,31 +363,24 @@ def fit_recipe(
     dropped: list[tuple[str, str]] = []
     bad: dict[str, str] = {}
     for name in table.column_names:
-        column = None
-        is_whole = isinstance(table, pa.Table)
         kind = (table if isinstance(table, pa.Table) else table.head).schema.field(name).type
-        counted = None
+        read = partial(column_parts, table, name)
+        is_named, counted = name in (*text, *categorical), None
         try:
-            if not (is_whole or name in text) and is_text(kind):
-                counted = _count_texts(table.parts(name), name, source)
-            if counted is not None:
-                column = _fit_categorical(*counted, name, name in categorical, source)
-            elif name not in (*text, *categorical) and not (
-                is_text(kind) or pa.types.is_null(kind)
-            ):
-                parts = [(0, table[name])] if is_whole else table.parts(name)
-                column = _fit_numeric(parts, kind, name, standardise, source, most_bytes)
-            elif (cells := table[name]).null_count == len(cells):
-                pass
-            elif name in text or (
-                name not in categorical and is_text(kind) and reads_as_text(cells, name, source)
-            ):
-                column = fit_text(cells, name, source, text_model=text_model)
+            if not (is_named or is_text(kind) or pa.types.is_null(kind)):
+                column = _fit_numeric(read(), kind, name, standardise, source, most_bytes)
             else:
-                codes, values = categories_of(cells, name, source)
-                counts = np.bincount(codes[codes >= 0], minlength=len(values))
-                counted = values, counts, len(codes)
-                column = _fit_categorical(*counted, name, name in categorical, source)
+                column = None
+                if name not in text:
+                    counted = _count_texts(read(), name, source, any_number=name in categorical)
+                if counted is None:
+                    texts = read_texts(read(), name, source, most_bytes=most_bytes)
+                    if name in text or reads_as_text(texts):
+                        column = fit_text(texts, name, text_model=text_model)
+                    else:
+                        counted = _count_texts(read(), name, source, any_number=True)
+                if counted is not None:
+                    column = _fit_categorical(*counted, name, name in categorical, source)
         except InvalidData as error:
             bad[name] = str(error)
             continue
@@ -485,20 +486,25 @@ def _fit_numeric(
 
 
 def _count_texts(
-    parts: Iterable[tuple[int, pa.ChunkedArray]], name: str, source: str
+    parts: Iterable[tuple[int, pa.ChunkedArray]], name: str, source: str, *, any_number: bool
 ) -> tuple[list[str], NDArray[np.int64], int] | None:
-    """Count the values of a column in parts, and the rows; None if it may be a column of text."""
+    """Count the values of a column in parts, and the rows.
+
+    The result is None if it may be a column of text, unless there may be any number of values.
+    """
     counts, n_rows = Counter[str](), 0
-    for _, cells in parts:
-        if (pc.max(pc.utf8_length(pc.cast(cells, pa.large_string()))).as_py() or 0) > LONGEST_NAME:
+    for first, cells in parts:
+        lengths = None if any_number else pc.utf8_length(pc.cast(cells, pa.large_string()))
+        if lengths is not None and (pc.max(lengths).as_py() or 0) > LONGEST_NAME:
             return None
-        codes, values = categories_of(cells, name, source)
+        with counting_from(first):
+            codes, values = categories_of(cells, name, source)
         found = np.bincount(codes + 1, minlength=len(values) + 1)[1:]
         counts.update(dict(zip(values, found.tolist(), strict=True)))
         n_rows += len(cells)
-        if len(counts) > MOST_CATEGORIES:
+        if len(counts) > MOST_CATEGORIES and not any_number:
             return None
-    if len(counts) > n_rows / 2:
+    if len(+counts) > counts.total() / 2 and not any_number:
         return None
     return list(counts), np.array(list(counts.values()), dtype=np.int64), n_rows
 

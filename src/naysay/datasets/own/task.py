@@ -23,7 +23,8 @@ from naysay._base.task_tables import (
     person_table,
     read_settings,
 )
-from naysay.datasets.own.data import OwnData, gather_answers
+from naysay.datasets.own.answers import gather_answers
+from naysay.datasets.own.data import OwnData
 from naysay.datasets.own.images import ImageRecipe, plan_images
 from naysay.datasets.own.recipe import Recipe, fit_recipe
 

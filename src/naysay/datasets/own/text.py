@@ -12,7 +12,7 @@ models overfit many features of few examples with weak labels.
 
 import hashlib
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -24,7 +24,9 @@ from numpy.typing import NDArray
 
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidInput
-from naysay.datasets.own.columns import MISSING_WORDS, pc, to_text
+from naysay._base.mapped import parts_of
+from naysay.datasets.own.batches import counting_from
+from naysay.datasets.own.columns import LONGEST_NAME, MISSING_WORDS, join_texts, pc, to_text
 
 _FEATURES = (16, 128)  # fewest and most
 _MOST_TERMS = 20_000
@@ -32,6 +34,7 @@ _MOST_FITTED = 50_000  # texts that a vocabulary is made from; a larger table is
 _AT_ONCE = 4096  # texts
 _LONGEST_TEXT = 1 << 20  # characters
 _LONGEST_WORD = 12  # mean; longer words are sentences of a language without spaces
+_FEW_TEXTS = 100  # distinct ones, which are categories
 _FEWEST_WORDS = 3  # median per cell from which many distinct values are text
 
 
@@ -146,13 +149,25 @@ class EmbeddingColumn(_TextFeatures):
             features[where, : self.n_features] = embedder.embed(texts)
 
 
+def read_texts(
+    parts: Iterable[tuple[int, pa.ChunkedArray]], name: str, source: str, *, most_bytes: float
+) -> pa.Array:
+    """Read a column as stripped text, with null for missing values, in a file if it is large."""
+
+    def cleaned() -> Iterator[pa.Array]:
+        for first, cells in parts:
+            with counting_from(first):
+                yield _clean(cells, name, source)
+
+    return join_texts(cleaned(), most_bytes=most_bytes)
+
+
 def fit_text(
-    cells: pa.ChunkedArray, name: str, source: str, *, text_model: str | Path | None = None
+    text: pa.Array, name: str, *, text_model: str | Path | None = None
 ) -> TextColumn | EmbeddingColumn | None:
     """Fit the conversion of a column of text; None if every cell is empty."""
-    text = _clean(cells, name, source)
-    known = text.drop_null()
-    if not len(known):
+    n_known = len(text) - int(text.null_count)
+    if not n_known:
         return None
     if text_model is not None:
         embedder = load_embedder(text_model)
@@ -163,10 +178,14 @@ def fit_text(
             n_features=embedder.n_features,
             n_missing=text.null_count,
         )
-    if len(known) > _MOST_FITTED:
-        chosen = np.random.default_rng(0).choice(len(known), _MOST_FITTED, replace=False)
-        known = known.take(pa.array(np.sort(chosen)))
-    texts = known.to_pylist()
+    chosen = np.arange(min(n_known, _MOST_FITTED))
+    if n_known > _MOST_FITTED:
+        chosen = np.sort(np.random.default_rng(0).choice(n_known, _MOST_FITTED, replace=False))
+    texts, n_before = list[str](), 0
+    for known in _known_parts(text):
+        where = slice(*np.searchsorted(chosen, (n_before, n_before + len(known))))
+        texts += known.take(pa.array(chosen[where] - n_before)).to_pylist()
+        n_before += len(known)
     words = sum(len(cell.split()) for cell in texts)
     has_spaces = sum(map(len, texts)) <= (_LONGEST_WORD + 1) * words
     attempts = [("word", 2), ("word", 1)] if has_spaces else []
@@ -187,22 +206,32 @@ def fit_text(
     raise AssertionError("a text that is not empty has characters")
 
 
-def reads_as_text(cells: pa.ChunkedArray, name: str, source: str) -> bool:
+def reads_as_text(text: pa.Array) -> bool:
     """Check whether a column holds texts of several words, most of them different.
 
     Columns of short codes and names are not text, even if all are different.
     """
-    text = _clean(cells, name, source).drop_null()
-    if not len(text):
+    seen, n_cells = set[str](), np.zeros(2 * _FEWEST_WORDS + 1, dtype=np.int64)
+    for known in _known_parts(text):
+        if (pc.max(pc.utf8_length(known)).as_py() or 0) > LONGEST_NAME:
+            return True
+        if len(seen) <= _FEW_TEXTS:
+            seen.update(pc.unique(known).to_pylist())
+        n_words = pc.list_value_length(pc.utf8_split_whitespace(known))
+        n_of_letters = pc.count_substring_regex(known, r"\p{L}+")  # dates and 1 234 567 have few
+        fewer = np.asarray(pc.min_element_wise(n_words, n_of_letters), dtype=np.int64)
+        n_cells += np.bincount(np.minimum(fewer, len(n_cells) - 1), minlength=len(n_cells))
+    n = int(n_cells.sum())
+    if len(seen) <= min(_FEW_TEXTS, n / 2):
         return False
-    if pc.max(pc.utf8_length(text)).as_py() > 200:
-        return True
-    n_distinct = pc.count_distinct(text).as_py()
-    if n_distinct <= min(100, len(text) / 2):
-        return False
-    n_words = pc.list_value_length(pc.utf8_split_whitespace(text))
-    n_of_letters = pc.count_substring_regex(text, r"\p{L}+")  # dates and 1 234 567 have few
-    return float(np.median(pc.min_element_wise(n_words, n_of_letters))) >= _FEWEST_WORDS
+    middle = np.searchsorted(np.cumsum(n_cells), [(n - 1) // 2, n // 2], side="right")
+    return float(middle.mean()) >= _FEWEST_WORDS  # the median
+
+
+def _known_parts(text: pa.Array) -> Iterator[pa.Array]:
+    """Yield the texts that are not missing, in parts."""
+    for rows in parts_of(len(text)):
+        yield text[rows.start : rows.stop].drop_null()
 
 
 def n_directions_for(n_examples: int) -> int:
