@@ -84,10 +84,9 @@ class Calibrations:
             for each in np.flatnonzero(self.temperatures == temperature).tolist():
                 found[:, each] = own
                 if self.model_shares is not None and self.confusions is not None:
-                    confusions = self.confusions[each]
+                    rows = self.confusions[each][predicted]
                     found[:, each] *= self.model_shares[each][predicted]
-                    found[0, each] += confusions[predicted, labels]
-                    found[1, each] += (confusions @ others.T)[predicted, labels]
+                    found[:, each] += as_wrong_and_correct(rows, labels, columns)
         return found
 
 
@@ -225,7 +224,8 @@ class _Parts:
         which = np.array([places[id(matrices[each])] for each in sample.annotators])
         cells = sample.probs.argmax(axis=1) * sample.probs.shape[1] + sample.labels
         who = np.arange(len(numbers)).repeat(numbers)
-        return cls(base, cells, who, which.repeat(numbers), distinct, len(numbers))
+        exact = [each.astype(np.float64) for each in distinct]
+        return cls(base, cells, who, which.repeat(numbers), exact, len(numbers))
 
     def take(self, rows: NDArray[np.bool_]) -> "_Parts":
         return _Parts(
@@ -280,7 +280,7 @@ class _Parts:
         flat = confusions.reshape(len(shares), -1)
         values[0] += flat[:, self.cells]
         for number, others in enumerate(self.matrices):
-            mixed = (confusions @ others.T).reshape(flat.shape)
+            mixed = (confusions.reshape(-1, len(others)) @ others.T).reshape(flat.shape)
             if len(self.matrices) == 1:
                 values[1] += mixed[:, self.cells]
             else:
@@ -300,7 +300,8 @@ class _Parts:
         for number, others in enumerate(self.matrices):
             rows = self.which == number if len(self.matrices) > 1 else slice(None)
             sums = self._sum(right[:, rows], self.cells[rows], n_classes**2)
-            expected += confusions * (sums.reshape(confusions.shape) @ others)
+            mixed = sums.reshape(-1, n_classes) @ others
+            expected += confusions * mixed.reshape(confusions.shape)
         by_model = rate * self.base[0] + right * self.base[1]
         kept = shares * self._sum(by_model, self.cells // n_classes, n_classes)
         numbers = np.bincount(self.who, minlength=self.n_annotators)
