@@ -1,6 +1,6 @@
 """Find what probabilities are worth, by the answers of annotators who may err."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -98,7 +98,7 @@ class Sample:
     labels: NDArray[np.int64]
     example: NDArray[np.int64]  # of each answer, from 0
     starts: NDArray[np.int64]  # of the answers of each annotator
-    annotators: NDArray[np.integer[Any]]  # those who gave any
+    annotators: NDArray[np.int64]  # those who gave any
 
     @classmethod
     def of(
@@ -106,7 +106,7 @@ class Sample:
         probs: Probs,
         labels: NDArray[np.int64],
         example: NDArray[np.int64],
-        which: NDArray[np.integer[Any]],
+        which: NDArray[np.int64],
     ) -> "Sample":
         """Choose answers; label i is about row ``example[i]``, given by annotator ``which[i]``.
 
@@ -137,21 +137,21 @@ class Sample:
         n_classes, n = self.probs.shape[1], len(self.labels)
         columns = np.empty((n, n_classes), dtype=self.probs.dtype)
         ends = [*self.starts[1:], n]
-        for each, low, high in zip(self.annotators, self.starts, ends, strict=True):
+        for each, low, high in zip(self.annotators.tolist(), self.starts, ends, strict=True):
             columns[low:high] = matrices[each][self.labels[low:high]]
         tempered = [Calibration(each)(self.probs) for each in _TEMPERATURES]
         base = np.stack(
             [as_wrong_and_correct(each, self.labels, columns) for each in tempered], axis=1
         )
         parts = _Parts.of(self, base.repeat(len(_SMOOTHING), axis=1), matrices)
-        fitted = list(parts.fit())
+        fitted, rates = parts.fit()
         n_examples = int(self.example.max()) + 1
         fold = (np.random.default_rng(0).permutation(n_examples) % 2)[self.example]
         total = np.zeros((len(fitted), parts.base.shape[1]))
         for each in np.unique(fold):
             learned = parts.take(fold != each) if n_examples > 1 else parts
             judged = parts.take(fold == each)
-            for number, found in enumerate(learned.fit(parts.first_rates)):
+            for number, found in enumerate(learned.fit(rates)[0]):
                 total[number] += judged.log_likelihood(found)
         # several answers about one example are not independent
         chance = _BY_CHANCE * n_classes * n / n_examples
@@ -212,16 +212,16 @@ class _Parts:
     cells: NDArray[np.int64]  # predicted class * K + label
     who: NDArray[np.int64]
     which: NDArray[np.int64]  # number of the matrix of the annotator
-    matrices: list[Probs]
+    matrices: list[Floats]
     n_annotators: int
-    first_rates: Floats | None = None
 
     @classmethod
     def of(cls, sample: Sample, base: Floats, matrices: Sequence[Probs]) -> "_Parts":
         numbers = np.diff(np.append(sample.starts, len(sample.labels)))
-        distinct = list({id(matrices[each]): matrices[each] for each in sample.annotators}.values())
+        own = [matrices[each] for each in sample.annotators.tolist()]
+        distinct = list({id(each): each for each in own}.values())
         places = {id(each): place for place, each in enumerate(distinct)}
-        which = np.array([places[id(matrices[each])] for each in sample.annotators])
+        which = np.array([places[id(each)] for each in own], dtype=np.int64)
         cells = sample.probs.argmax(axis=1) * sample.probs.shape[1] + sample.labels
         who = np.arange(len(numbers)).repeat(numbers)
         exact = [each.astype(np.float64) for each in distinct]
@@ -240,14 +240,15 @@ class _Parts:
     def log_likelihood(self, found: _Fitted) -> Floats:
         """Compute that of each calibration, under the best rate of each annotator."""
         _, starts = np.unique(self.who, return_index=True)
-        return fit_rates(*self._likelihoods(found), starts, _BISECTIONS)[1].sum(axis=1)
+        wrong, correct = self._likelihoods(found)
+        return fit_rates(wrong, correct, starts, _BISECTIONS)[1].sum(axis=1)
 
-    def fit(self, reference: Floats | None = None) -> Iterator[_Fitted]:
+    def fit(self, reference: Floats | None = None) -> tuple[list[_Fitted], Floats]:
         """Fit calibrations and rates, and then calibrations to rates at other distances from 1 / K.
 
         With uniform labels all these distances may be scaled by one factor if the confusions are
         scaled inversely, so the answers refute hardly any factor at which both remain possible.
-        The distances are those of the reference, if given.
+        The distances are those of the reference, if given. Returns the first rates too.
         """
         n_classes, n_calibrations = len(self.matrices[0]), self.base.shape[1]
         shares = np.full((n_calibrations, n_classes), 1 - _FIRST_SHARE)
@@ -256,8 +257,7 @@ class _Parts:
         first = (shares, confusions)
         for _ in range(_STEPS):
             first, rates = self._step(first, rates)
-        yield first
-        self.first_rates = rates
+        every, first_rates = [first], rates
         distances, ratio = rates - 1 / n_classes, np.ones(n_calibrations)
         if reference is not None:
             numbers = np.bincount(self.who, minlength=self.n_annotators)
@@ -272,7 +272,8 @@ class _Parts:
                 rates = (1 / n_classes + scale * distances).clip(0, 1)
                 for _ in range(_STEPS_PER_SCALE):
                     found, _ = self._step(found, rates)
-                yield found
+                every.append(found)
+        return every, first_rates
 
     def _likelihoods(self, found: _Fitted) -> Floats:
         shares, confusions = found
@@ -320,7 +321,8 @@ class _Parts:
     def _sum(values: Floats, places: NDArray[np.int64], n: int) -> Floats:
         """Sum the values of each row by place."""
         every = (np.arange(len(values))[:, None] * n + places).ravel()
-        return np.bincount(every, values.ravel(), len(values) * n).reshape(-1, n)
+        sums: Floats = np.bincount(every, values.ravel(), len(values) * n).astype(np.float64)
+        return sums.reshape(-1, n)
 
 
 def _flatten(found: _Fitted, factor: Floats) -> _Fitted:
