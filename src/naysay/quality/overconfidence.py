@@ -159,20 +159,12 @@ class Sample:
         shares, confusions = (np.concatenate(each) for each in zip(*fitted, strict=True))
         temperatures = np.tile(np.repeat(_TEMPERATURES, len(_SMOOTHING)), len(fitted))
         kept = np.flatnonzero(total >= -limit)
-        predicted = self.probs.argmax(axis=1)
-        shown = {
-            temperature: rows[np.arange(n), predicted]
-            for temperature, rows in zip(_TEMPERATURES, tempered, strict=True)
-        }
-        accuracy = np.array(
-            [
-                np.mean(
-                    shares[each][predicted] * shown[temperatures[each]]
-                    + confusions[each][predicted, predicted]
-                )
-                for each in kept
-            ]
-        )
+        place = (np.arange(n), self.probs.argmax(axis=1))
+        shown = {each: rows[place] for each, rows in zip(_TEMPERATURES, tempered, strict=True)}
+        accuracy: Floats = np.empty(len(kept))
+        for number, each in enumerate(kept.tolist()):
+            values = shares[each][place[1]] * shown[temperatures[each]]
+            accuracy[number] = (values + confusions[each][place[1], place[1]]).mean()
         # where the answers say little, the model is taken for about as good as it says
         difference = _log_odds(accuracy) - _log_odds(self.probs.max(axis=1).mean())
         kept = kept[np.argsort(np.log1p(difference**2) / 2 - total[kept], kind="stable")]
@@ -218,13 +210,14 @@ class _Parts:
     @classmethod
     def of(cls, sample: Sample, base: Floats, matrices: Sequence[Probs]) -> "_Parts":
         numbers = np.diff(np.append(sample.starts, len(sample.labels)))
-        own = [matrices[each] for each in sample.annotators.tolist()]
+        annotators: list[int] = sample.annotators.tolist()
+        own = [matrices[each] for each in annotators]
         distinct = list({id(each): each for each in own}.values())
         places = {id(each): place for place, each in enumerate(distinct)}
         which = np.array([places[id(each)] for each in own], dtype=np.int64)
         cells = sample.probs.argmax(axis=1) * sample.probs.shape[1] + sample.labels
         who = np.arange(len(numbers)).repeat(numbers)
-        exact = [each.astype(np.float64) for each in distinct]
+        exact: list[Floats] = [each.astype(np.float64) for each in distinct]
         return cls(base, cells, who, which.repeat(numbers), exact, len(numbers))
 
     def take(self, rows: NDArray[np.bool_]) -> "_Parts":
