@@ -38,7 +38,7 @@ _MANY_CLASSES, _FEWER_STEPS = 200, 6  # with more classes, steps take long and c
 _TOLERANCE = 1e-4
 _INITIAL_ERROR_RATE = 0.02  # start of the diagonal if Q has none
 _BISECTIONS = 20
-_ROUNDS = 4  # of the calibrations and the matrices of annotators who differ, in turn
+_ROUNDS = 2  # of the calibrations and the matrices of annotators who differ, in turn
 _STEPS_OF_OTHERS, _MOSTLY_WRONG = 5, 0.5
 # Limit of the likelihood ratio of a 95 % interval. For large samples it is 3.84; with few answers,
 # whose number of mistakes is discrete, intervals of that width contain the rate too rarely.
@@ -151,16 +151,17 @@ def annotators(
     where M has the other entries of the matrix. The probabilities should be out of sample.
 
     Errors of an overconfident model look like mistakes of the annotators. With up to 200 classes
-    the probabilities p are therefore replaced by
+    the probabilities of an example, where c is the most likely class, are therefore replaced by
 
-    .. math:: (1 - ε) \, p^{1/T} w / \textstyle\sum_k p_k^{1/T} w_k + ε / K
+    .. math:: m_c \, p_k^{1/T} / \textstyle\sum_l p_l^{1/T} + S_{ck}
 
-    with a temperature T, class weights w, and a share ε of predictions that are uninformative. The
-    answers of all annotators, with an unknown error rate each, show which T and ε are likely. The
-    interval contains the rates whose likelihood under any of them is not much smaller than the
-    largest, so that it includes the doubt about T and ε, and reaches 0 or 1 where the answers allow
-    for it. M is the common matrix, or, for an annotator who mostly does not err and whose answers
-    show clearly that they differ, a matrix of their own.
+    with a temperature T, and for each predicted class a share :math:`m_c` of the model and
+    confusions S, which the answers of all annotators show. The interval contains the rates that are
+    likely under any of these calibrations that answers about other examples do not refute. No
+    accuracy of the model is assumed: with uniform labels and annotators who may all err, many
+    accuracies are possible, and the interval is wide. If it spans more than half of 0 to 1, the
+    rate is unknown (None). M is the common matrix, or, for an annotator who mostly does not err and
+    whose answers show clearly that they differ, a matrix of their own.
 
     To train with a matrix per annotator, prefer ``ComplementaryClassifier(transition="estimate")``,
     which applies `estimation.refine` to the answers of each annotator: it calibrates the
