@@ -87,7 +87,7 @@ def main(folder: Path) -> None:
                         "case": f"{name}, {case}, seed {seed}",
                         "accuracy": round(accuracy, 3),
                         "annotator": each.name,
-                        "rate": round(each.error_rate, 3),
+                        "rate": None if each.error_rate is None else round(each.error_rate, 3),
                         "interval": [round(low, 3), round(high, 3)],
                         "covered": bool(low <= rate <= high),
                     }

@@ -32,11 +32,13 @@ from naysay.transition.alignment import count_names
 
 _MAX_STEPS = 20  # EM steps
 _MOST_ANSWERS = 50_000  # of an annotator, for the error rate
+_FEW_ANSWERS = 1_000  # of an annotator, to choose among calibrations
+_WIDEST = 0.5  # interval of a rate that is known
 _MANY_CLASSES, _FEWER_STEPS = 200, 6  # with more classes, steps take long and change less
 _TOLERANCE = 1e-4
 _INITIAL_ERROR_RATE = 0.02  # start of the diagonal if Q has none
 _BISECTIONS = 20
-_ROUNDS = 4  # of the calibrations and the matrices of annotators who differ, in turn
+_ROUNDS = 2  # of the calibrations and the matrices of annotators who differ, in turn
 _STEPS_OF_OTHERS, _MOSTLY_WRONG = 5, 0.5
 # Limit of the likelihood ratio of a 95 % interval. For large samples it is 3.84; with few answers,
 # whose number of mistakes is discrete, intervals of that width contain the rate too rarely.
@@ -60,8 +62,9 @@ class Annotator:
     """Mean total variation distance of its rows from those of all annotators, 0 to 1."""
     distance_from_uniform: float
     """Mean total variation distance of its rows from those of the uniform matrix."""
-    error_rate: float
-    """Share of answers that exclude the true class, not shrunk."""
+    error_rate: float | None
+    """Share of answers that exclude the true class, not shrunk; None if it is unknown, because the
+    interval spans more than half of 0 to 1."""
     standard_error: float
     """Standard error of the error rate; 1 if the answers contain no information about it."""
     interval: tuple[float, float]
@@ -83,7 +86,10 @@ class Annotator:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Annotators:
-    """All annotators, sorted by decreasing error rate; ``print`` it for a table."""
+    """All annotators, sorted by decreasing error rate, those with an unknown rate last.
+
+    ``print`` it for a table.
+    """
 
     listed: tuple[Annotator, ...]
     pooled: TransitionMatrix
@@ -145,16 +151,17 @@ def annotators(
     where M has the other entries of the matrix. The probabilities should be out of sample.
 
     Errors of an overconfident model look like mistakes of the annotators. With up to 200 classes
-    the probabilities p are therefore replaced by
+    the probabilities of an example, where c is the most likely class, are therefore replaced by
 
-    .. math:: (1 - ε) \, p^{1/T} w / \textstyle\sum_k p_k^{1/T} w_k + ε / K
+    .. math:: m_c \, p_k^{1/T} / \textstyle\sum_l p_l^{1/T} + S_{ck}
 
-    with a temperature T, class weights w, and a share ε of predictions that are uninformative. The
-    answers of all annotators, with an unknown error rate each, show which T and ε are likely. The
-    interval contains the rates whose likelihood under any of them is not much smaller than the
-    largest, so that it includes the doubt about T and ε, and reaches 0 or 1 where the answers allow
-    for it. M is the common matrix, or, for an annotator who mostly does not err and whose answers
-    show clearly that they differ, a matrix of their own.
+    with a temperature T, and for each predicted class a share :math:`m_c` of the model and
+    confusions S, which the answers of all annotators show. The interval contains the rates that are
+    likely under any of these calibrations that answers about other examples do not refute. No
+    accuracy of the model is assumed: with uniform labels and annotators who may all err, many
+    accuracies are possible, and the interval is wide. If it spans more than half of 0 to 1, the
+    rate is unknown (None). M is the common matrix, or, for an annotator who mostly does not err and
+    whose answers show clearly that they differ, a matrix of their own.
 
     To train with a matrix per annotator, prefer ``ComplementaryClassifier(transition="estimate")``,
     which applies `estimation.refine` to the answers of each annotator: it calibrates the
@@ -220,18 +227,20 @@ def annotators(
     with ThreadPoolExecutor(min(_MAX_THREADS, os.cpu_count() or 1)) as pool:
         errs = bool(start.diagonal().any())
         calibrated = errs and matrix.n_classes <= _MANY_CLASSES
-        calibrations = Calibrations(others=_without_diagonal(first))
-        own = [calibrations.others] * len(names)
+        calibrations = Calibrations()
+        common = _without_diagonal(first)
+        own = [common] * len(names)
         if calibrated:
             sample = Sample.of(array, indices, observations.example, codes)
-            calibrations = sample.calibrate(calibrations.others, _LIMIT / 2)
+            calibrations = sample.calibrate(own, _LIMIT / 2)
+            common = sample.common_matrix(calibrations, common)
             for _ in range(_ROUNDS):
                 probs = calibrations.apply(array, like=indices)
                 given = [replace(each.at_most(_MOST_ANSWERS), probs=probs) for each in of_each]
-                own = list(pool.map(partial(_own_entries, calibrations.others), given))
-                calibrations = sample.judge(calibrations, own, _LIMIT / 2)
-                if all(each is calibrations.others for each in own):
+                last, own = own, list(pool.map(partial(_own_entries, common), given))
+                if all(new is old for new, old in zip(own, last, strict=True)):
                     break
+                calibrations = sample.calibrate(own, _LIMIT / 2)
             probs = calibrations.apply(array, like=indices)
             every, *of_each = (replace(each, probs=probs) for each in (every, *of_each))
         pooled, counts = _fit(every, first, 0, pool.map)
@@ -245,8 +254,7 @@ def annotators(
         rates: Iterable[dict[str, Any]] = [_NO_ERRORS] * len(names)
         if errs:
             given = [replace(each.at_most(_MOST_ANSWERS), probs=array) for each in of_each]
-            evidence = map(calibrations.evidence, range(len(names)))
-            rates = pool.map(partial(_error_rate, calibrations), given, own, evidence)
+            rates = pool.map(partial(_error_rate, calibrations), given, own)
         listed = [
             Annotator(name=name, _estimate=estimate, **found, **rate)
             for name, estimate, found, rate in zip(
@@ -254,7 +262,7 @@ def annotators(
             )
         ]
     return Annotators(
-        listed=tuple(sorted(listed, key=lambda each: -each.error_rate)),
+        listed=tuple(sorted(listed, key=_order)),
         pooled=_as_matrix(pooled, matrix.classes, may_err),
     )
 
@@ -309,6 +317,14 @@ class _Answers:
 
     def rows(self, of: slice) -> Probs:
         return self.probs[of if self.example is None else self.example[of]]
+
+    def likelihoods(self, calibrations: Calibrations, others: Probs) -> Floats:
+        """Compute likelihoods as wrong and as correct answers, of those that are possible."""
+        parts = [
+            calibrations.likelihoods(self.rows(s), self.label[s], others) for s in self.slices()
+        ]
+        both = np.concatenate(parts, axis=2)
+        return both[:, :, both.max(axis=(0, 1)) > LEAST_LIKELIHOOD]
 
     def slices(self) -> Iterator[slice]:
         return row_slices(len(self.label), self.probs.shape[1], _SLICE)
@@ -401,13 +417,11 @@ def _own_entries(common: Probs, answers: _Answers) -> Probs:
     return others
 
 
-def _error_rate(
-    calibrations: Calibrations, answers: _Answers, others: Probs, evidence: Floats
-) -> dict[str, Any]:
+def _error_rate(calibrations: Calibrations, answers: _Answers, others: Probs) -> dict[str, Any]:
     """Estimate the share of wrong answers, its standard error and its interval.
 
-    The interval contains each rate that is likely under some calibration. `evidence` is the
-    log-likelihood of each calibration by the answers of the others.
+    The interval contains each rate that is likely under some calibration. Those with the smallest
+    and the largest rates are found by some of the answers, if there are many.
 
     With w_i the probability that answer i is wrong, the observed information about the rate e
     is Σ (w_i - e)² / (e (1 - e))². If all w_i are 0 or 1 the standard error is the binomial one; it
@@ -415,47 +429,41 @@ def _error_rate(
     binomial standard error with two pseudo-answers, one correct and one wrong, so that a few
     answers of one kind do not give a standard error of zero.
     """
-    both = np.concatenate(
-        [
-            calibrations.likelihoods(answers.rows(s), answers.label[s], others[answers.label[s]])
-            for s in answers.slices()
-        ],
-        axis=2,
-    )
-    wrong, correct = both[:, :, both.max(axis=(0, 1)) > LEAST_LIKELIHOOD]
-    n = wrong.shape[1]
-    if not n:
-        return {"error_rate": 0.0, "standard_error": 1.0, "interval": (0.0, 1.0)}
-    rates, largest = fit_rates(wrong, correct, _FROM_FIRST, _BISECTIONS)
-    total = evidence + largest[:, 0]
-    best = int(total.argmax())
-    low, high = _likely_rates(wrong, correct, rates, total[best] - _LIMIT / 2 - evidence)
-    rate = float(rates[best, 0])
-    is_wrong = rate * wrong[best] / (rate * wrong[best] + (1 - rate) * correct[best])
+    for some in (answers.at_most(_FEW_ANSWERS), answers):
+        wrong, correct = some.likelihoods(calibrations, others)
+        n = wrong.shape[1]
+        if not n:
+            return {"error_rate": None, "standard_error": 1.0, "interval": (0.0, 1.0)}
+        rates, largest = fit_rates(wrong, correct, _FROM_FIRST, _BISECTIONS)
+        lowest = largest - (calibrations.log_likelihoods[:, None] + _LIMIT / 2)
+        lows, highs = _likely_rates(wrong, correct, rates, lowest)
+        if some is answers:
+            break
+        calibrations = calibrations.select([0, int(lows.argmin()), int(highs.argmax())])
+    rate, low, high = float(rates[0, 0]), float(lows.min()), float(highs.max())
+    is_wrong = rate * wrong[0] / (rate * wrong[0] + (1 - rate) * correct[0])
     root = float(np.sqrt(((is_wrong - rate) ** 2).sum()))
     variance = rate * (1 - rate)
     smoothed = (n * rate + 1) / (n + 2)
     least = float(np.sqrt(smoothed * (1 - smoothed) / (n + 2)))
     of_interval = (high - low) / (2 * _Z)
     error = max(least, of_interval, variance / max(root, variance) if variance else 0.0)
-    return {"error_rate": round(rate, 6), "standard_error": error, "interval": (low, high)}
+    known = round(rate, 6) if high - low <= _WIDEST else None
+    return {"error_rate": known, "standard_error": error, "interval": (low, high)}
 
 
 def _likely_rates(
     wrong: Floats, correct: Floats, rates: Floats, lowest: Floats
-) -> tuple[float, float]:
-    """Find the range of the rates whose log-likelihood is at least `lowest` in any row.
+) -> tuple[Floats, Floats]:
+    """Find the smallest and the largest rate of each row whose log-likelihood is at least `lowest`.
 
-    `rates` has the most likely rate of each row.
+    `rates` has the most likely ones.
     """
-    lowest = lowest[:, None]
 
     def are_likely(values: Floats) -> NDArray[np.bool_]:
         likelihood = np.maximum(values * wrong + (1 - values) * correct, LEAST_LIKELIHOOD)
         return np.log(likelihood).sum(axis=1, keepdims=True) >= lowest
 
-    used = are_likely(rates)[:, 0]
-    wrong, correct, rates, lowest = wrong[used], correct[used], rates[used], lowest[used]
     ends: list[Floats] = []
     for end in (0.0, 1.0):
         likely, unlikely = rates, np.full_like(rates, end)
@@ -464,7 +472,7 @@ def _likely_rates(
             inside = are_likely(middle)
             likely, unlikely = np.where(inside, middle, likely), np.where(inside, unlikely, middle)
         ends.append(np.where(are_likely(np.full_like(rates, end)), end, likely).round(6))
-    return float(ends[0].min()), float(ends[1].max())
+    return ends[0], ends[1]
 
 
 def _without_diagonal(counts: Probs) -> Probs:
@@ -476,9 +484,14 @@ def _without_diagonal(counts: Probs) -> Probs:
     return counts
 
 
+def _order(each: Annotator) -> float:
+    return 1.0 if each.error_rate is None else -each.error_rate
+
+
 def _percentages(each: Annotator) -> str:
     low, high = each.interval
-    return f"{each.error_rate:>6.1%} ({low:.1%} to {high:.1%})"
+    value = "unknown" if each.error_rate is None else f"{each.error_rate:>6.1%}"
+    return f"{value} ({low:.1%} to {high:.1%})"
 
 
 def _distance(values: Probs, others: Probs, weights: Floats) -> float:

@@ -1,4 +1,4 @@
-"""Find how overconfident probabilities are, by the answers of annotators who may err."""
+"""Find what probabilities are worth, by the answers of annotators who may err."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -14,69 +14,79 @@ from naysay.transition.algebra import Floats
 
 LEAST_LIKELIHOOD = 1e-30  # of an answer
 
-_TEMPERATURES = np.geomspace(1 / 16, 64, 31)
-_SHARES = np.array([0, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 0.96])
-_SD_ODDS = 1.0  # of the log-odds that a prediction is right, in the prior
-_LIMITS = (0.001, 0.999)  # of an accuracy
-_WEIGHT = 1 / 3  # of an answer: probabilities of real models are never calibrated exactly
+_TEMPERATURES = (0.5, 1.0, 2.0, 4.0, 16.0, 64.0)
+_SMOOTHING = (1.0, 10.0, 100.0)  # pseudo-answers of each predicted class
+_SCALES = ((0.85, 0.7, 0.5, 0.3), (1.2, 1.5, 2.0, 4.0))  # of the distances of rates from 1 / K
+_STEPS, _STEPS_PER_SCALE, _BISECTIONS = 25, 6, 8
+_FIRST_SHARE, _FIRST_RATE = 0.05, 0.2  # of confusions, and of mistakes
+_LEAST_SHARE = 1e-3  # of confusions, that they are smoothed with
+_BY_CHANCE = 2.0  # difference of log-likelihoods per class that refutes no calibration
 _MAX_ROWS = 10_000  # answers, chosen at random
-_STEPS_OF_WEIGHTS, _STEPS_OF_MATRIX = 30, 3
+_STEPS_OF_MATRIX = 3
 _STRENGTHS = np.geomspace(3, 10_000, 16)  # pseudo-answers of each class
 _NEGLIGIBLE = 1e-6  # expected number of answers
 _LEAST_GAIN = 3.0  # in log-likelihood, of a matrix other than the given one
-_BISECTIONS = 12
+_LIMITS = (0.001, 0.999)  # of an accuracy
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Calibrations:
-    r"""Calibrations that the answers do not refute, and the common matrix under the best of them.
+    r"""Calibrations that the answers do not refute, the most likely one first.
 
-    Each replaces p by :math:`(1 - ε) p^{1/T} w / \sum_k p_k^{1/T} w_k + ε / K`.
+    Each replaces p, where class c is the most likely one, by
+    :math:`m_c \, p^{1/T} / \sum_k p_k^{1/T} + S_{ck}`.
     """
 
     temperatures: Floats = field(default_factory=lambda: np.ones(1))
-    shares: Floats = field(default_factory=lambda: np.zeros(1))  # ε
-    weights: Floats | None = None  # w of the classes, of all calibrations; None if all are 1
+    model_shares: Floats | None = None
+    """m, shape (n_calibrations, K); None if p remains as it is."""
+    confusions: Floats | None = None
+    """S, shape (n_calibrations, K, K)."""
     log_likelihoods: Floats = field(default_factory=lambda: np.zeros(1))
-    """Those of all answers and the prior."""
-    parts: Floats | None = None
-    """(n_calibrations, n_annotators) parts of each annotator in them."""
-    others: Probs
-    """(label, class) distributions of the labels of each class that are no mistakes."""
+    """Relative to the largest, where the limit of `Sample.calibrate` refutes a calibration."""
 
     def apply(self, probs: Probs, *, like: NDArray[Any] | None = None) -> Probs:
-        """Calibrate probabilities by the most likely calibration; in a file if `like` is in one."""
-        best = int(self.log_likelihoods.argmax())
-        share = float(self.shares[best])
-        calibration = Calibration(float(self.temperatures[best]), self.weights)
+        """Calibrate probabilities by the first calibration; in a file if `like` is in one."""
+        if self.model_shares is None or self.confusions is None:
+            return probs
+        shares, confusions = self.model_shares[0], self.confusions[0]
+        calibration = Calibration(float(self.temperatures[0]))
 
         def calibrate(rows: slice) -> Probs:
-            found = calibration(probs[rows])
-            return found if share == 0 else (1 - share) * found + share / probs.shape[1]
+            predicted = probs[rows].argmax(axis=1)
+            found = calibration(probs[rows]) * shares[predicted, None]
+            return (found + confusions[predicted]).astype(probs.dtype)
 
         where = probs if like is None else like
         return compute(where, len(probs), probs.dtype, calibrate, shape=probs.shape[1:])
 
-    def evidence(self, annotator: int) -> Floats:
-        """Compute the log-likelihoods without the answers of one annotator."""
-        if self.parts is None:
-            return self.log_likelihoods
-        return self.log_likelihoods - self.parts[:, annotator]
+    def select(self, rows: Sequence[int]) -> "Calibrations":
+        """Keep some of them."""
+        if self.model_shares is None or self.confusions is None:
+            return self
+        return replace(
+            self,
+            temperatures=self.temperatures[rows],
+            model_shares=self.model_shares[rows],
+            confusions=self.confusions[rows],
+            log_likelihoods=self.log_likelihoods[rows],
+        )
 
-    def likelihoods(self, probs: Probs, labels: NDArray[np.int64], columns: Probs) -> Floats:
+    def likelihoods(self, probs: Probs, labels: NDArray[np.int64], others: Probs) -> Floats:
         """Compute likelihoods of answers, shape (2, n_calibrations, n): as wrong, and as correct.
 
-        `probs` has one row for each answer, and `columns` the probabilities of the label given each
-        class if it is no mistake.
+        `probs` has one row for each answer.
         """
-        flat = np.stack([np.full(len(labels), 1 / probs.shape[1]), columns.mean(axis=1)])
         found = np.empty((2, len(self.temperatures), len(labels)))
+        columns, predicted = others[labels], probs.argmax(axis=1)
         for temperature in np.unique(self.temperatures).tolist():
-            rows = Calibration(temperature, self.weights)(probs)
-            own = as_wrong_and_correct(rows, labels, columns)
-            same = self.temperatures == temperature
-            shares = self.shares[same, None]
-            found[:, same] = (1 - shares) * own[:, None] + shares * flat[:, None]
+            own = as_wrong_and_correct(Calibration(temperature)(probs), labels, columns)
+            for each in np.flatnonzero(self.temperatures == temperature).tolist():
+                found[:, each] = own
+                if self.model_shares is not None and self.confusions is not None:
+                    rows = self.confusions[each][predicted]
+                    found[:, each] *= self.model_shares[each][predicted]
+                    found[:, each] += as_wrong_and_correct(rows, labels, columns)
         return found
 
 
@@ -86,10 +96,9 @@ class Sample:
 
     probs: Probs
     labels: NDArray[np.int64]
+    example: NDArray[np.int64]  # of each answer, from 0
     starts: NDArray[np.int64]  # of the answers of each annotator
-    annotators: NDArray[np.integer[Any]]  # those who gave any
-    n_annotators: int
-    n_examples: int
+    annotators: NDArray[np.int64]  # those who gave any
 
     @classmethod
     def of(
@@ -97,7 +106,7 @@ class Sample:
         probs: Probs,
         labels: NDArray[np.int64],
         example: NDArray[np.int64],
-        which: NDArray[np.integer[Any]],
+        which: NDArray[np.int64],
     ) -> "Sample":
         """Choose answers; label i is about row ``example[i]``, given by annotator ``which[i]``.
 
@@ -113,107 +122,68 @@ class Sample:
         chosen = rng.choice(chosen, min(len(chosen), _MAX_ROWS), replace=False)
         chosen = chosen[np.lexsort((chosen, which[chosen]))]
         annotators, starts = np.unique(which[chosen], return_index=True)
-        n_examples = len(np.unique(example[chosen]))
-        rows = probs[example[chosen]]
-        return cls(rows, labels[chosen], starts, annotators, n_annotators, n_examples)
+        about = np.unique(example[chosen], return_inverse=True)[1]
+        return cls(probs[example[chosen]], labels[chosen], about, starts, annotators)
 
-    def calibrate(self, given: Probs, limit: float) -> Calibrations:
-        """Find calibrations, class weights, and a common matrix.
+    def calibrate(self, matrices: Sequence[Probs], limit: float) -> Calibrations:
+        """Find the calibrations that the answers do not refute.
 
-        Class weights other than 1 must raise the log-likelihood as much as the Bayesian information
-        criterion demands, and another matrix than the given one as much as `shrink` demands.
+        `matrices` has the (label, class) distributions of the labels of each annotator that are no
+        mistakes. Calibrations are fitted to the answers about half of the examples and
+        judged by those about the other half, under the best error rate of each annotator. The best
+        of them may have a log-likelihood that is larger by some per class by chance alone, because
+        their confusions are estimates.
         """
-        found, rates = self._judge(Calibrations(others=given), given[self.labels], limit)
-        found = self._with_class_weights(found, rates)
-        return replace(found, others=self._common_matrix(found, rates, given))
-
-    def judge(self, found: Calibrations, own: Sequence[Probs], limit: float) -> Calibrations:
-        """Judge all calibrations with these class weights and a matrix of each annotator.
-
-        The answers of one who always errs show as clearly how accurate the model is as those of one
-        who never does, so each calibration is judged by the likelihood of all answers under the
-        best error rate of each annotator. It is left out if, for each annotator, whose own answers
-        then count in full, its log-likelihood is less than the largest by more than `limit`.
-        """
-        ends = [*self.starts[1:], len(self.labels)]
-        parts = zip(self.annotators, self.starts, ends, strict=True)
-        columns: list[Probs] = [own[each][self.labels[low:high]] for each, low, high in parts]
-        return self._judge(found, np.concatenate(columns), limit)[0]
-
-    def _judge(
-        self, found: Calibrations, columns: Probs, limit: float
-    ) -> tuple[Calibrations, Floats]:
-        """Judge all calibrations, and find the rate of the annotator of each answer."""
-        shape = (len(_TEMPERATURES), len(_SHARES), self.n_annotators)
-        rates, largest = np.zeros(shape), np.zeros(shape)
-        prior = self._prior(found.weights)
+        n_classes, n = self.probs.shape[1], len(self.labels)
+        columns = np.empty((n, n_classes), dtype=self.probs.dtype)
+        ends = [*self.starts[1:], n]
+        for each, low, high in zip(self.annotators.tolist(), self.starts, ends, strict=True):
+            columns[low:high] = matrices[each][self.labels[low:high]]
+        tempered = [Calibration(each)(self.probs) for each in _TEMPERATURES]
+        base = np.stack(
+            [as_wrong_and_correct(each, self.labels, columns) for each in tempered], axis=1
+        )
+        parts = _Parts.of(self, base.repeat(len(_SMOOTHING), axis=1), matrices)
+        fitted, rates = parts.fit()
+        n_examples = int(self.example.max()) + 1
+        fold = (np.random.default_rng(0).permutation(n_examples) % 2)[self.example]
+        total = np.zeros((len(fitted), parts.base.shape[1]))
+        for each in np.unique(fold):
+            learned = parts.take(fold != each) if n_examples > 1 else parts
+            judged = parts.take(fold == each)
+            for number, found in enumerate(learned.fit(rates)[0]):
+                total[number] += judged.log_likelihood(found)
         # several answers about one example are not independent
-        weight = _WEIGHT * self.n_examples / len(self.labels)
-        for t, temperature in enumerate(_TEMPERATURES):
-            every = replace(
-                found, temperatures=np.full(len(_SHARES), temperature), shares=_SHARES
-            ).likelihoods(self.probs, self.labels, columns)
-            rates[t][:, self.annotators], largest[t][:, self.annotators] = fit_rates(
-                every[0], every[1], self.starts, _BISECTIONS
-            )
-        total = weight * largest.sum(axis=2) + prior
-        of_each = total[:, :, None] + (1 - weight) * largest
-        kept = np.nonzero((of_each >= of_each.max(axis=(0, 1)) - limit).any(axis=2))
-        best = np.unravel_index(int(total.argmax()), total.shape)
-        rate = np.repeat(rates[best][self.annotators], self._numbers)
-        judged = replace(
-            found,
-            temperatures=_TEMPERATURES[kept[0]],
-            shares=_SHARES[kept[1]],
+        chance = _BY_CHANCE * n_classes * n / n_examples
+        total = ((total - total.max()) * limit / chance).ravel()
+        shares, confusions = (np.concatenate(each) for each in zip(*fitted, strict=True))
+        temperatures = np.tile(np.repeat(_TEMPERATURES, len(_SMOOTHING)), len(fitted))
+        kept = np.flatnonzero(total >= -limit)
+        place = (np.arange(n), self.probs.argmax(axis=1))
+        shown = {each: rows[place] for each, rows in zip(_TEMPERATURES, tempered, strict=True)}
+        accuracy: Floats = np.empty(len(kept))
+        for number, each in enumerate(kept.tolist()):
+            values = shares[each][place[1]] * shown[temperatures[each]]
+            accuracy[number] = (values + confusions[each][place[1], place[1]]).mean()
+        # where the answers say little, the model is taken for about as good as it says
+        difference = _log_odds(accuracy) - _log_odds(self.probs.max(axis=1).mean())
+        kept = kept[np.argsort(np.log1p(difference**2) / 2 - total[kept], kind="stable")]
+        return Calibrations(
+            temperatures=temperatures[kept],
+            model_shares=shares[kept],
+            confusions=confusions[kept],
             log_likelihoods=total[kept],
-            parts=weight * largest[kept],
         )
-        return judged, rate
 
-    def _prior(self, weights: Floats | None) -> Floats:
-        """Compute the log-prior of each temperature and share.
+    def common_matrix(self, found: Calibrations, given: Probs) -> Probs:
+        """Estimate the labels other than mistakes of all annotators together.
 
-        It is normal in the log-odds of the accuracy that a calibration claims, around that which
-        the probabilities claim as they are: where labels say little about the accuracy, a model is
-        taken for about as good as it says.
+        It is the given matrix unless the likelihood is as much larger as `shrink` demands.
         """
-        claimed = np.array(
-            [
-                Calibration(each, weights)(self.probs).max(axis=1).mean()
-                for each in (1, *_TEMPERATURES)
-            ]
-        )
-        accuracy = (1 - _SHARES) * claimed[1:, None] + _SHARES / self.probs.shape[1]
-        return -(((_log_odds(accuracy) - _log_odds(claimed[:1])) / _SD_ODDS) ** 2) / 2
-
-    def _with_class_weights(self, found: Calibrations, rates: Floats) -> Calibrations:
-        """Fit class weights to the best calibration by iterative scaling."""
-        best = int(found.log_likelihoods.argmax())
-        share = float(found.shares[best])
-        calibrated = Calibration(float(found.temperatures[best]), found.weights)(self.probs)
-        of_class = (1 - rates)[:, None] * found.others[self.labels]  # P(label | class)
-        of_class[np.arange(len(self.labels)), self.labels] = rates
-        flat = share * of_class.mean(axis=1)
-        weights = np.ones(calibrated.shape[1])
-        values = np.empty(_STEPS_OF_WEIGHTS)
-        for step in range(_STEPS_OF_WEIGHTS):
-            weighted = calibrated * weights
-            weighted /= weighted.sum(axis=1, keepdims=True)
-            informative = (1 - share) * (weighted * of_class).sum(axis=1)
-            likelihood = np.maximum(informative + flat, LEAST_LIKELIHOOD)
-            values[step] = np.log(likelihood).sum()
-            expected = (1 - share) * (weighted * of_class).T @ (1 / likelihood)
-            predicted = weighted.T @ (informative / likelihood)
-            weights *= (expected + 1) / (predicted + 1)  # so that no weight reaches 0
-        n_parameters = len(weights) - 1
-        if values[-1] - values[0] <= 0.5 * np.log(self.n_examples) * n_parameters:
-            return found
-        return replace(found, weights=weights * (1 if found.weights is None else found.weights))
-
-    def _common_matrix(self, found: Calibrations, rates: Floats, given: Probs) -> Probs:
-        """Estimate the labels other than mistakes of all annotators together."""
-        others = found.others
-        rows = found.apply(self.probs)
+        wrong, correct = found.select([0]).likelihoods(self.probs, self.labels, given)
+        rates = fit_rates(wrong, correct, self.starts, _BISECTIONS)[0][0]
+        rates = rates.repeat(np.diff(np.append(self.starts, len(self.labels))))
+        others, rows = given, found.apply(self.probs)
         for _ in range(_STEPS_OF_MATRIX):
             wrong, correct = as_wrong_and_correct(rows, self.labels, others[self.labels])
             likelihood = np.maximum(rates * wrong + (1 - rates) * correct, LEAST_LIKELIHOOD)
@@ -222,9 +192,141 @@ class Sample:
             others = shrink(sums * others, given)
         return others
 
-    @property
-    def _numbers(self) -> NDArray[np.int64]:
-        return np.diff(np.append(self.starts, len(self.labels)))
+
+_Fitted = tuple[Floats, Floats]  # model shares and confusions
+
+
+@dataclass(eq=False)
+class _Parts:
+    """Answers by predicted class and label, for one calibration per row of `base`."""
+
+    base: Floats  # (2, n_calibrations, n) likelihoods under p^(1/T), as wrong and as correct
+    cells: NDArray[np.int64]  # predicted class * K + label
+    who: NDArray[np.int64]
+    which: NDArray[np.int64]  # number of the matrix of the annotator
+    matrices: list[Floats]
+    n_annotators: int
+
+    @classmethod
+    def of(cls, sample: Sample, base: Floats, matrices: Sequence[Probs]) -> "_Parts":
+        numbers = np.diff(np.append(sample.starts, len(sample.labels)))
+        annotators: list[int] = sample.annotators.tolist()
+        own = [matrices[each] for each in annotators]
+        distinct = list({id(each): each for each in own}.values())
+        places = {id(each): place for place, each in enumerate(distinct)}
+        which = np.array([places[id(each)] for each in own], dtype=np.int64)
+        cells = sample.probs.argmax(axis=1) * sample.probs.shape[1] + sample.labels
+        who = np.arange(len(numbers)).repeat(numbers)
+        exact: list[Floats] = [each.astype(np.float64) for each in distinct]
+        return cls(base, cells, who, which.repeat(numbers), exact, len(numbers))
+
+    def take(self, rows: NDArray[np.bool_]) -> "_Parts":
+        return _Parts(
+            self.base[:, :, rows],
+            self.cells[rows],
+            self.who[rows],
+            self.which[rows],
+            self.matrices,
+            self.n_annotators,
+        )
+
+    def log_likelihood(self, found: _Fitted) -> Floats:
+        """Compute that of each calibration, under the best rate of each annotator."""
+        _, starts = np.unique(self.who, return_index=True)
+        wrong, correct = self._likelihoods(found)
+        return fit_rates(wrong, correct, starts, _BISECTIONS)[1].sum(axis=1)
+
+    def fit(self, reference: Floats | None = None) -> tuple[list[_Fitted], Floats]:
+        """Fit calibrations and rates, and then calibrations to rates at other distances from 1 / K.
+
+        With uniform labels all these distances may be scaled by one factor if the confusions are
+        scaled inversely, so the answers refute hardly any factor at which both remain possible.
+        The distances are those of the reference, if given. Returns the first rates too.
+        """
+        n_classes, n_calibrations = len(self.matrices[0]), self.base.shape[1]
+        shares = np.full((n_calibrations, n_classes), 1 - _FIRST_SHARE)
+        confusions = np.full((*shares.shape, n_classes), _FIRST_SHARE / n_classes)
+        rates = np.full((n_calibrations, self.n_annotators), _FIRST_RATE)
+        first = (shares, confusions)
+        for _ in range(_STEPS):
+            first, rates = self._step(first, rates)
+        every, first_rates = [first], rates
+        distances, ratio = rates - 1 / n_classes, np.ones(n_calibrations)
+        if reference is not None:
+            numbers = np.bincount(self.who, minlength=self.n_annotators)
+            own, distances = distances, reference - 1 / n_classes
+            squares = np.maximum((distances**2) @ numbers, 1e-9)
+            ratio = ((own * distances) @ numbers / squares).clip(0.1, 10)
+        for scales in _SCALES:
+            found, last = first, ratio
+            for scale in scales:
+                found = _flatten(found, scale / last)
+                last = np.full(n_calibrations, scale)
+                rates = (1 / n_classes + scale * distances).clip(0, 1)
+                for _ in range(_STEPS_PER_SCALE):
+                    found, _ = self._step(found, rates)
+                every.append(found)
+        return every, first_rates
+
+    def _likelihoods(self, found: _Fitted) -> Floats:
+        shares, confusions = found
+        values = self.base * shares[:, self.cells // shares.shape[1]]
+        flat = confusions.reshape(len(shares), -1)
+        values[0] += flat[:, self.cells]
+        for number, others in enumerate(self.matrices):
+            mixed = (confusions.reshape(-1, len(others)) @ others.T).reshape(flat.shape)
+            if len(self.matrices) == 1:
+                values[1] += mixed[:, self.cells]
+            else:
+                rows = self.which == number
+                values[1][:, rows] += mixed[:, self.cells[rows]]
+        return values
+
+    def _step(self, found: _Fitted, rates: Floats) -> tuple[_Fitted, Floats]:
+        """Do one step of EM, for calibrations and for rates."""
+        shares, confusions = found
+        n_calibrations, n_classes = shares.shape
+        wrong, correct = self._likelihoods(found)
+        mine = rates[:, self.who]
+        inverse = 1 / np.maximum(mine * wrong + (1 - mine) * correct, LEAST_LIKELIHOOD)
+        rate, right = mine * inverse, (1 - mine) * inverse
+        expected = confusions * self._sum(rate, self.cells, n_classes**2).reshape(confusions.shape)
+        for number, others in enumerate(self.matrices):
+            rows = self.which == number if len(self.matrices) > 1 else slice(None)
+            sums = self._sum(right[:, rows], self.cells[rows], n_classes**2)
+            mixed = sums.reshape(-1, n_classes) @ others
+            expected += confusions * mixed.reshape(confusions.shape)
+        by_model = rate * self.base[0] + right * self.base[1]
+        kept = shares * self._sum(by_model, self.cells // n_classes, n_classes)
+        numbers = np.bincount(self.who, minlength=self.n_annotators)
+        rates = self._sum(rate * wrong, self.who, self.n_annotators) / np.maximum(numbers, 1)
+        # smoothed with the mean share of confusions, and with equal confusions
+        confused = expected.sum(axis=2)
+        totals = confused + kept
+        share = confused.sum(axis=1) / totals.sum(axis=1)
+        pseudo = np.tile(_SMOOTHING, n_calibrations // len(_SMOOTHING))
+        confused = (confused + (pseudo * share)[:, None]) / (totals + pseudo[:, None])
+        expected += (pseudo * np.maximum(share, _LEAST_SHARE) / n_classes)[:, None, None]
+        expected *= (confused / expected.sum(axis=2))[:, :, None]
+        return (1 - confused, expected), rates
+
+    @staticmethod
+    def _sum(values: Floats, places: NDArray[np.int64], n: int) -> Floats:
+        """Sum the values of each row by place."""
+        every = (np.arange(len(values))[:, None] * n + places).ravel()
+        sums: Floats = np.bincount(every, values.ravel(), len(values) * n).astype(np.float64)
+        return sums.reshape(-1, n)
+
+
+def _flatten(found: _Fitted, factor: Floats) -> _Fitted:
+    """Divide the distance of all probabilities from 1 / K by a factor, where it is possible."""
+    shares, confusions = found
+    shares = shares / factor[:, None]
+    confusions = confusions / factor[:, None, None]
+    confusions += ((1 - 1 / factor) / shares.shape[1])[:, None, None]
+    confusions = np.maximum(confusions, 0)
+    totals = shares + confusions.sum(axis=2)
+    return shares / totals, confusions / totals[:, :, None]
 
 
 def fit_rates(

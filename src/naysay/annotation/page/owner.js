@@ -112,7 +112,7 @@ function people(said) {
       each.name + (each.is_owner ? " (owner)" : ""), n(each.n_answers), n(each.n_unknown),
       each.seconds == null ? "–" : each.seconds.toFixed(1),
       each.n_known ? `${each.n_wrong} of ${each.n_known} (${percent(each.wrong[0])} to ${percent(each.wrong[1])})` : "–",
-      model && model.error_rate != null ? `${percent(model.error_rate, 1)} (${percent(model.interval[0])} to ${percent(model.interval[1])})` : "–",
+      model ? `${model.error_rate == null ? "unknown" : percent(model.error_rate, 1)} (${percent(model.interval[0])} to ${percent(model.interval[1])})` : "–",
     ];
   }));
   const agreement = latest.agreement;
