@@ -31,6 +31,7 @@ from naysay.transition.alignment import Transitions, pool
 _LEAST_SHARE = 1e-3  # of a class that has anchors
 _AVOIDED = (0.04, 0.04)  # share of errors that the last fifth of the data avoids, and its deviation
 _FEWEST_RANDOM_ANCHORS = 10  # with fewer, the interval of the accuracy spans most of 0 to 100 %
+_MOST_SIMULATED = 50  # classes; with more, simulated labels take seconds
 _FEWEST_AGREEING = 20  # labels that are the predicted class; fewer do not justify a warning
 _LEAST_MISTAKES = 0.01  # of answers to suggestions
 _TEMPERATURES = tuple(2 ** (step / 2) for step in range(-2, 11))  # from 0.5 to 32
@@ -135,29 +136,36 @@ class ComplementaryEstimator(ClassifierMixin, BaseEstimator):
         rows: NDArray[np.int64],
         classes: NDArray[np.int64],
     ) -> tuple[str, ...]:
-        """Return a warning if labels clearly refute a matrix that was not estimated from them.
+        """Return a warning if labels clearly refute the matrix.
 
         `classes` are predicted for the examples `rows` without their labels. Several labels of one
-        example may have been drawn in a way that excludes each other, so these are left out.
+        example may have been drawn in a way that excludes each other, so these are left out. An
+        estimated matrix is refuted by more than the doubt about it.
         """
         labels = labels.comp_labels
         is_alone = np.bincount(labels.example, minlength=labels.n_examples) == 1
         if weights is not None:
             is_alone &= weights > 0
         labels = labels.select(is_alone[labels.example])
-        if self.transition_estimate_ is not None or not len(labels.label):
+        estimate, samples = self.transition_estimate_, self.transition_samples_
+        is_large = len(self.classes_) > _MOST_SIMULATED
+        if not len(labels.label) or (estimate is not None and (samples is None or is_large)):
             return ()
         predicted = np.full(labels.n_examples, -1)
         predicted[rows] = classes
         found = check_by_all_labels(
-            labels.label, self.transition_, predicted[labels.example], n_simulated=0
+            labels.label,
+            self.transition_,
+            predicted[labels.example],
+            Q_samples=samples,
+            **({"n_simulated": 0} if is_large else {}),
         )
         if not found.clearly_refuted:
             return ()
         return (
-            f"{found.reason}. Figures that rest on this matrix are wrong. Estimate it from a few "
-            "true labels (transition='estimate'), and make sure that y are classes which examples "
-            "do NOT belong to.",
+            f"{found.reason}. Figures that rest on this matrix are wrong. Estimate it from "
+            f"{'a few' if estimate is None else 'more'} true labels (transition='estimate'), and "
+            "make sure that y are classes which examples do NOT belong to.",
         )
 
     def _set_transitions(

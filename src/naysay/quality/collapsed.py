@@ -14,7 +14,7 @@ from naysay.estimation import class_prior
 from naysay.transition import TransitionMatrix, as_transition_matrix
 from naysay.transition.algebra import Floats, check_comp_labels, check_samples, invert, joint_counts
 
-WHAT_TO_DO = "Estimate Q again from anchors (naysay estimate), and check the order of its classes."
+WHAT_TO_DO = "Estimate Q from (more) anchors (naysay estimate), and check the order of its classes."
 
 _DEAD = 0.2  # limit of the ratio of predicted share and class share
 _MERGED = 0.2  # share of another class among the predictions of one

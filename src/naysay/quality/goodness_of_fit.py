@@ -17,6 +17,7 @@ LEVEL = 0.02  # of each of the two tests, so that together they reject a right m
 _N_SIMULATED = 199
 MAX_CLASSES = 200  # with more, simulation takes minutes
 _MAX_GROUPS = 16  # of predicted classes, for the same reason
+_CLEAR = 0.005  # level at which a matrix is clearly refuted: the least that 199 sets show
 _TOGETHER = 20  # simulated sets of labels
 _ENOUGH = 10  # simulated sets that are as far from Q as the labels: more decide nothing
 _MOST_STEPS, _GAP = 60, 0.01  # of the interior-point method, and of the log-likelihood at its end
@@ -39,8 +40,8 @@ class Agreement:
 
     @property
     def clearly_refuted(self) -> bool:
-        """Whether one of the tests rejects the matrix at the 0.1 % level."""
-        return any(p is not None and p < 0.001 for p in (self.p_frequencies, self.p_predictions))
+        """Whether one of the tests rejects the matrix at the 0.5 % level."""
+        return any(p is not None and p <= _CLEAR for p in (self.p_frequencies, self.p_predictions))
 
     @property
     def reason(self) -> str | None:

@@ -209,6 +209,7 @@ def rank_labels(
     example: NDArray[np.int64] | None = None,
     accepted: NDArray[np.int8] | None = None,
     mistakes: float = 0.0,
+    true_labels: NDArray[np.int64] | None = None,
 ) -> WrongLabels:
     """Rank labels as `find_wrong_labels` does; the matrix of label i is ``matrices[which[i]]``.
 
@@ -217,7 +218,8 @@ def rank_labels(
 
     With `held_out`, only these labels determine how far the model is trusted: labels that it was
     trained on would overstate this. With `accepted`, some labels are suggestions that were accepted
-    (1) or rejected (0), with a rate of `mistakes`.
+    (1) or rejected (0), with a rate of `mistakes`. `true_labels` are the classes of the examples,
+    -1 where they are unknown: they decide whether a label is wrong, whatever the model predicts.
     """
     example = count_up(labels, len(labels)) if example is None else example
     places = {Q: place for place, Q in enumerate(dict.fromkeys(matrices))}  # many share one
@@ -243,6 +245,10 @@ def rank_labels(
     for rows in row_slices(len(labels), max(64, probs.shape[1])):  # some numbers for each label
         these = labels[rows], split, which[rows]
         examples, place = np.unique(example[rows], return_inverse=True)
+        true = np.asarray(-1) if true_labels is None else true_labels[example[rows]]
+        is_wrong = labels[rows] == true
+        if accepted is not None:
+            is_wrong ^= accepted[rows] == YES
         for t in np.flatnonzero(weights.any(axis=(1, 2))):
             own = _terms(Calibration(_TEMPERATURES[t])(probs[examples])[place], *these)
             common = _terms(shares_of_classes[t], *these)
@@ -252,6 +258,7 @@ def rank_labels(
                 # a label that is impossible under the model is not evidence of a mistake
                 each = np.zeros(len(likelihood))
                 np.divide(scales[s] * mistaken, likelihood, out=each, where=likelihood > 0)
+                np.copyto(each, is_wrong, where=true >= 0)
                 wrong[rows] += weights[t, e, s] * each
                 counts[t, e, s] += each.sum()
     np.clip(wrong, 0, 1, out=wrong)

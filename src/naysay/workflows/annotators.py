@@ -226,6 +226,7 @@ def find_wrong_answers(
         example=example,
         accepted=None if own.accepted is None else take(own.accepted, ranked),
         mistakes=mistakes,
+        true_labels=own.true_labels,
     )
     found = replace(found, unknown=explain_rough(rate) if matrix_fits else REFUTED)
     if isinstance(ranked, slice):

@@ -190,8 +190,11 @@ def unknown(estimate: Estimate, reason: str) -> Estimate:
 def _within_bounds(estimate: Estimate) -> Estimate:
     """Move an unbiased estimate that chance took out of 0 to 100 % to the bound.
 
-    If the interval is wide, the bound would be arbitrary, and the value is unknown.
+    If the interval is wide, the bound would be arbitrary, and the value is unknown, as it is if
+    nothing is excluded.
     """
+    if estimate.value is not None and estimate.interval == (0, 1):
+        return unknown(estimate, "the interval spans all of 0 to 100 %")
     if estimate.value is None or 0 <= estimate.value <= 1:
         return estimate
     if np.ptp(estimate.interval) > _WIDEST:
