@@ -61,6 +61,15 @@ def test_frequencies_alone_refute_a_matrix_that_cannot_give_them():
     assert not check_matrix([0] * 40 + [1] * 35 + [2] * 25, Q).refuted
 
 
+@pytest.mark.parametrize("Q", [TransitionMatrix.uniform(10), TransitionMatrix.with_zeros(4, 2)])
+def test_a_million_labels_of_rare_classes_do_not_refute_a_right_matrix(Q):
+    rng = np.random.default_rng(3)
+    shares = np.maximum(rng.dirichlet(np.full(Q.n_classes, 0.5)), 1e-3)
+    true = rng.choice(Q.n_classes, 1_000_000, p=shares / shares.sum())
+    found = check_matrix(Q.sample(true, seed=1), Q, predictions=true)
+    assert min(found.p_frequencies, found.p_predictions) > 0.02
+
+
 def test_a_label_that_cannot_occur_refutes_the_matrix_outright():
     Q = TransitionMatrix([[0, 1, 0], [1, 0, 0], [0.5, 0.5, 0]])
     found = check_matrix([0, 1, 2, 1], Q)

@@ -277,6 +277,19 @@ def test_wrong_answers_are_not_looked_for_if_none_was_held_out():
     assert find_wrong_answers(own, probs, matrices, held_out=np.arange(20) < 5) is not None
 
 
+def test_known_classes_decide_which_labels_are_wrong():
+    frame, y = make_frame(200, n_known=100)
+    frame.loc[7, "not"] = CLASSES[y[7]]
+    own = read_own(frame, **ROLES)
+    erring = TransitionMatrix(
+        0.9 * np.asarray(HABITS["ann"]) + 0.1 * np.eye(3), CLASSES, allow_diagonal=True
+    )
+    found = find_wrong_answers(own, np.full((200, 3), 1 / 3), dict.fromkeys(HABITS, erring))
+    probabilities = dict(zip(found.indices.tolist(), found.probabilities.tolist(), strict=True))
+    assert [probabilities[row] for row in range(100)] == [float(row == 7) for row in range(100)]
+    assert all(0 < probabilities[row] < 1 for row in range(100, 200))
+
+
 def test_only_the_annotator_who_errs_is_suspected():
     erring = TransitionMatrix(
         0.6 * np.asarray(HABITS["bob"]) + 0.4 * np.eye(3), CLASSES, allow_diagonal=True

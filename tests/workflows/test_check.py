@@ -246,7 +246,7 @@ def test_an_estimated_matrix_gets_more_leave_where_its_error_is_left_out():
     assert found.accuracy.value is None
     assert "no class shares explain" in str(found.accuracy)
     assert all(each.unknown for each in found.precision)
-    assert "Estimate Q again" in str(found.warning)
+    assert "Estimate Q from" in str(found.warning)
     assert evaluate(*evaluated, is_exact=False).matrix_fits
 
 
@@ -481,3 +481,13 @@ def test_labels_that_exclude_a_known_class_are_counted_where_the_matrix_has_no_m
     for Q, is_noted in ((TransitionMatrix.uniform(3, classes=CLASSES), True), (MISTAKES, False)):
         found = check_file(clf, path, label="not", true_label="is", transition=Q)
         assert any(note.startswith(expected) for note in found.notes) == is_noted
+
+
+def test_an_interval_that_excludes_nothing_is_unknown():
+    blurred = 0.05 * np.asarray(TransitionMatrix.with_zeros(3, 1)) + 0.95 / 3
+    Q = TransitionMatrix(blurred, allow_diagonal=True)
+    true = np.arange(60) % 3
+    found = evaluate(true, Q.sample(true, seed=0), np.arange(60), Q).accuracy
+    assert found.value is None
+    assert found.interval == (0, 1)
+    assert "all of 0 to 100 %" in str(found)

@@ -266,7 +266,7 @@ def rank_labels(
     expected = wrong.sum()
     spread = sum(float((wrong[rows] * (1 - wrong[rows])).sum()) for rows in parts_of(len(wrong)))
     variance = (weights * (counts - expected) ** 2).sum() + spread / _WEIGHT
-    factor = np.exp(1.96 * np.sqrt(np.log1p(variance / max(expected, 1e-300) ** 2)))  # log-normal
+    factor = np.exp(1.96 * np.sqrt(np.log1p(variance / max(expected, 1e-100) ** 2)))  # log-normal
     return WrongLabels(
         indices=order,
         probabilities=take(wrong, order),
