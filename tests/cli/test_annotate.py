@@ -127,7 +127,6 @@ def test_a_model_is_learned_and_said(served, table, tmp_path):
             task.answer(who, {**given, "label": (question.item + 1) % 3})
         said = run("learn", out, "--learner", "network")
         assert "Accuracy: " in said
-        assert "95 % interval" in said
         assert "ranked to ask about next" in said
         words = ["annotate", "learn", str(out), "--learner", "network", "--json"]
         latest = json.loads(CliRunner().invoke(app, words).stdout)

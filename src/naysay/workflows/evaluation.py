@@ -193,7 +193,7 @@ def _within_bounds(estimate: Estimate) -> Estimate:
     If the interval is wide, the bound would be arbitrary, and the value is unknown, as it is if
     nothing is excluded.
     """
-    if estimate.value is not None and estimate.interval == (0, 1):
+    if estimate.interval == (0, 1) and estimate.unknown is None:
         return unknown(estimate, "the interval spans all of 0 to 100 %")
     if estimate.value is None or 0 <= estimate.value <= 1:
         return estimate
