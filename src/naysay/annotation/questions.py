@@ -26,27 +26,27 @@ _MOST_TEXT = 1 << 20  # characters in a text
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The settings of a task. They never change after the task was created.
-
-    There are at least 3 classes: with 2, "not the one" means "the other", an ordinary label.
-    """
+    """The settings of a task. They never change after the task was created."""
 
     classes: tuple[str, ...]
+    """At least 3 names. With 2 classes, "not the one" means "the other", an ordinary label."""
     kind: str = "table"  # "images", "table" or "texts"
     root: str = ""  # folder of the images
-    ask: str = (
-        "which"  # "Which of these is it not?"; or "yes-no", "Is it a …?"; or "both", at random
-    )
-    n_offered: int = (
-        0  # classes that "which" offers: all in a fixed order, or fewer in random order
-    )
-    lists: tuple[tuple[int, ...], ...] = ()  # of a labelling scheme, offered in place of these
+    ask: str = "which"
+    """The question: "which" of these it is not, "yes-no", "Is it a …?", or one of "both" at random."""
+    n_offered: int = 0
+    """Number of classes that "which" offers: all in a fixed order, or fewer in random order."""
+    lists: tuple[tuple[int, ...], ...] = ()
+    """The lists of a labelling scheme, which are offered instead of random classes."""
     shares: tuple[float, ...] = ()  # of the lists
     in_order: bool = False  # whether annotators are asked for the first wrong class of the list
-    none_of_these: bool = False  # whether they may answer that it is none of the offered classes
+    none_of_these: bool = False
+    """Whether annotators may answer that the example belongs to none of the offered classes."""
     n_answers: int = 1  # to collect for each example, each from a different person
     known_rate: float = 0.1  # share of the questions that are about examples of known class
-    random_share: float = 0.5  # of the examples always asked about in random order, not by a model
+    random_share: float = 0.5
+    """Share of the examples that are always asked about in random order. A model may choose the
+    order of the others."""
     lease: float = 600.0  # seconds for which a question stays reserved for one person
     seed: int = 0
     title: str = ""
