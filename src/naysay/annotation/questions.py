@@ -33,7 +33,7 @@ class Settings:
     kind: str = "table"  # "images", "table" or "texts"
     root: str = ""  # folder of the images
     ask: str = "which"
-    """The question: "which" of these it is not, "yes-no", "Is it a …?", or one of "both" at random."""
+    """Which of these it is not ("which"), "Is it a …?" ("yes-no"), or one of them at random."""
     n_offered: int = 0
     """Number of classes that "which" offers: all in a fixed order, or fewer in random order."""
     lists: tuple[tuple[int, ...], ...] = ()
