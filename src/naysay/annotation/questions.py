@@ -5,7 +5,6 @@ independently of what the example shows. Therefore all answers to one kind of qu
 transition matrix.
 """
 
-import json
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -251,33 +250,3 @@ def _known_classes(path: Path) -> Iterator[tuple[str, str]]:
                 f"Every row of {source} must have an item and its class. Data row {row} does not."
             )
         yield item, known
-
-
-def item_rows(items: Sequence[Item], settings: Settings) -> Iterator[dict[str, Any]]:
-    """Yield the rows of the table of items.
-
-    The items are shuffled, and divided at random into those that are always asked about in random
-    order and those that a model may choose.
-    """
-    index_of = {name: index for index, name in enumerate(settings.classes)}
-    rng = random.Random(settings.seed)
-    places = list(range(len(items)))
-    rng.shuffle(places)
-    for item, place in zip(items, places, strict=True):
-        if item.known is not None and item.known not in index_of:
-            raise InvalidData(
-                f"Known classes must be classes of the task. The class of {item.name} is "
-                f"{item.known!r}."
-            )
-        cells = item.cells
-        if cells is not None:
-            cells = json.dumps(cells, ensure_ascii=False, default=str)
-        yield {
-            "name": item.name,
-            "cells": cells,
-            "known": None if item.known is None else index_of[item.known],
-            "place": place,
-            "pool": int(rng.random() >= settings.random_share),
-            "room": 0 if item.known is not None else settings.n_answers,
-            "chosen": 0,
-        }

@@ -9,15 +9,15 @@ import json
 import random
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from naysay._base import task_tables as db
-from naysay._base.errors import InvalidInput
-from naysay.annotation.questions import Settings
+from naysay._base.errors import InvalidData, InvalidInput
+from naysay.annotation.questions import Item, Settings
 
 item, deal, answer = db.item_table.c, db.deal_table.c, db.answer_table.c
 AHEAD = 8  # questions that the page fetches in advance
@@ -469,3 +469,33 @@ _ANSWERED = (
     .with_for_update(of=db.deal_table)
 )
 _WITHDRAW = _update(db.answer_table, "key", withdrawn=_bind("now")).where(db.IS_VALID)
+
+
+def item_rows(items: Sequence[Item], settings: Settings) -> Iterator[dict[str, Any]]:
+    """Yield the rows of the table of items.
+
+    The items are shuffled, and divided at random into those that are always asked about in random
+    order and those that a model may choose.
+    """
+    index_of = {name: index for index, name in enumerate(settings.classes)}
+    rng = random.Random(settings.seed)
+    places = list(range(len(items)))
+    rng.shuffle(places)
+    for item, place in zip(items, places, strict=True):
+        if item.known is not None and item.known not in index_of:
+            raise InvalidData(
+                f"Known classes must be classes of the task. The class of {item.name} is "
+                f"{item.known!r}."
+            )
+        cells = item.cells
+        if cells is not None:
+            cells = json.dumps(cells, ensure_ascii=False, default=str)
+        yield {
+            "name": item.name,
+            "cells": cells,
+            "known": None if item.known is None else index_of[item.known],
+            "place": place,
+            "pool": int(rng.random() >= settings.random_share),
+            "room": 0 if item.known is not None else settings.n_answers,
+            "chosen": 0,
+        }

@@ -27,8 +27,8 @@ from naysay import __version__
 from naysay._base import task_tables as db
 from naysay._base.errors import InvalidData, InvalidInput, NaysayError
 from naysay._base.files import replacing
-from naysay.annotation.questions import Item, Settings, item_rows
-from naysay.annotation.queue import Question, Queue
+from naysay.annotation.questions import Item, Settings
+from naysay.annotation.queue import Question, Queue, item_rows
 
 T = TypeVar("T")
 item, person, deal, answer = db.item_table.c, db.person_table.c, db.deal_table.c, db.answer_table.c

@@ -1,4 +1,4 @@
-"""The default learner for tables: a mixture of models that held-out evidence chooses."""
+"""What is learned: a network alone, or a mixture of models that held-out evidence chooses."""
 
 import copy
 import math

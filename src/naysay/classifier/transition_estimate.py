@@ -220,7 +220,7 @@ def _choose_examples(
 
 def estimate_from_predictions(
     at_anchors: NDArray[np.float64],
-    cross_fit: CrossFit,
+    predict_out_of_fold: CrossFit,
     answers: Observations,
     anchors: Anchors,
     names: Sequence[str],
@@ -236,7 +236,7 @@ def estimate_from_predictions(
     """Estimate Q by steps 2 to 5 from the predictions of any model.
 
     The answers are complementary labels, and `at_anchors` has predictions of them at the anchors.
-    `cross_fit` predicts true classes out of fold, given Q and samples of it, which `resampling`
+    `predict_out_of_fold` predicts true classes, given Q and samples of it, which `resampling`
     draws for the first time. `by_anchors` predicts them from the anchors alone, as the first of
     all refinements. Both predict for `examples`, by default for all.
     """
@@ -322,7 +322,8 @@ def estimate_from_predictions(
     while True:
         Q, Q_samples = starts.pop()
         name = "refining Q again," if learned else "refining Q"
-        refined.append(refine_on(cross_fit(_make_labels_possible(Q), Q_samples, name=name)))
+        predicted = predict_out_of_fold(_make_labels_possible(Q), Q_samples, name=name)
+        refined.append(refine_on(predicted))
         learned.append(Q)
         if starts:
             continue
