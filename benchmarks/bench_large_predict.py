@@ -15,7 +15,7 @@ estimated, a model is fitted with such an estimate and checked, all with --memor
 records what each step of predict takes, in one thread. --growth runs commands with --memory 0.1 for
 one and three million rows of 3 columns (with texts a half and one), and records in
 ``results/large_growth.jsonl`` the memory that is no page of a file for each further row, where
-there are ids, lists, texts and so on.
+there are ids, lists, texts, annotators whose matrices are estimated, and so on.
 """
 
 import argparse
@@ -84,6 +84,8 @@ def make_various(n: int, seed: int) -> pa.Table:
         "number": not_y + 0.5,
         "cased": np.where(rng.random(n) < 0.1, np.char.upper(names[not_y]), names[not_y]),
         "note": pc.binary_join_element_wise(*note, " "),
+        "who": np.array(["ann", "ben", "cem", "dua", "eva"])[rng.integers(5, size=n)],
+        "is": pa.array(np.where(np.arange(n) < 75, names[y], None)),
     }
     return pa.table(columns)
 
@@ -97,6 +99,7 @@ KINDS = {
     "floats": ("--label", "number"),
     "ignore-case": ("--label", "cased", "--ignore-case"),
     "texts": ("--label", "not"),
+    "annotators": ("--label", "not", "--annotator", "who", "--true-label", "is"),
 }
 
 
