@@ -402,9 +402,12 @@ def _log_columns(
     with np.errstate(divide="ignore", invalid="ignore"):
         if observations.offered is None:
             return np.log(values.T)[labels]
-        every = [*observations.offered.lists, range(len(values))]  # index -1 is the last
-        is_of_list = np.array([np.isin(np.arange(len(values)), each) for each in every])
-        is_offered = is_of_list[observations.offered.codes[answers]]
+        offered = observations.offered
+        used, place = np.unique(offered.codes[answers], return_inverse=True)
+        is_of_list = np.zeros((len(used), len(values)), dtype=bool)
+        for row, code in enumerate(used.tolist()):
+            is_of_list[row, list(offered.lists[code]) if code >= 0 else slice(None)] = True
+        is_offered = is_of_list[place]
         others = np.where(np.eye(len(values), dtype=bool), 0, values)
         rates = is_offered * values.diagonal()
         shares = np.nan_to_num(others.T[labels] / (is_offered @ others.T), nan=0.0)

@@ -70,6 +70,13 @@ def test_a_million_labels_of_rare_classes_do_not_refute_a_right_matrix(Q):
     assert min(found.p_frequencies, found.p_predictions) > 0.02
 
 
+def test_few_labels_for_each_cell_are_no_reason_to_refute_a_right_matrix():
+    Q, true = TransitionMatrix.uniform(50), np.arange(1000) % 50
+    found = [check_matrix(Q.sample(true, seed=each), Q, predictions=true) for each in range(4)]
+    assert not any(each.refuted for each in found)
+    assert check_matrix(Q.sample(true), Q, predictions=true, n_simulated=0).p_predictions is None
+
+
 def test_a_label_that_cannot_occur_refutes_the_matrix_outright():
     Q = TransitionMatrix([[0, 1, 0], [1, 0, 0], [0.5, 0.5, 0]])
     found = check_matrix([0, 1, 2, 1], Q)

@@ -31,7 +31,7 @@ from naysay.transition.alignment import Transitions, pool
 _LEAST_SHARE = 1e-3  # of a class that has anchors
 _AVOIDED = (0.04, 0.04)  # share of errors that the last fifth of the data avoids, and its deviation
 _FEWEST_RANDOM_ANCHORS = 10  # with fewer, the interval of the accuracy spans most of 0 to 100 %
-_MOST_SIMULATED = 50  # classes; with more, simulated labels take seconds
+_MOST_SIMULATED = 30  # classes; with more, simulated labels take seconds
 _FEWEST_AGREEING = 20  # labels that are the predicted class; fewer do not justify a warning
 _LEAST_MISTAKES = 0.01  # of answers to suggestions
 _TEMPERATURES = tuple(2 ** (step / 2) for step in range(-2, 11))  # from 0.5 to 32
