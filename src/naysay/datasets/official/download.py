@@ -164,8 +164,10 @@ def _unpack(download: Download, arrived: Path, staging: Path) -> Path:
     unpacked = staging / "unpacked" if download.folder is None else ready
     unpack(arrived, download.archive, unpacked)
     for path in download.gives:
-        if not (ready / path).is_file():
+        if download.folder is None:
             _pick(arrived, unpacked, path, ready / path)
+        elif not (ready / path).is_file():
+            raise InvalidData(f"{arrived.name} must contain {path}. It does not. Nothing was kept.")
     return ready
 
 
