@@ -122,7 +122,7 @@ def test_rows_of_one_example_must_agree(tmp_path, rows, problem):
 def test_numbers_of_one_example_must_be_exactly_the_same(first, second, kind):
     frame = pd.DataFrame({"id": ["a", "a"], "not": ["cat", "dog"]})
     frame["x"] = pd.Series([first, second], dtype=kind)
-    with pytest.raises(InvalidData, match="same features.*column 'x' differs between data rows 1"):
+    with pytest.raises(InvalidData, match=r"same features.*column 'x' differs between data rows 1"):
         read_own(frame, label="not", example_id="id")
     for value in (first, second):
         frame["x"] = pd.Series([value, value], dtype=kind)
