@@ -176,17 +176,19 @@ def to_text(
     """
     plain = to_array(column)
     kind = plain.type
+    whole = None
+    if pa.types.is_floating(kind):  # Arrow writes 1e10 as 1e+10
+        numbers = pc.cast(plain, pa.float64())
+        is_whole = pc.and_(pc.equal(numbers, pc.trunc(numbers)), pc.less(pc.abs(numbers), 2.0**63))
+        whole = pc.cast(pc.if_else(is_whole, numbers, None), pa.int64())
+        plain = pc.if_else(pc.or_(is_whole, pc.is_nan(numbers)), pa.scalar(None, kind), plain)
     try:
         text = pc.utf8_trim_whitespace(pc.cast(plain, pa.large_string()))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise InvalidData(
             f"Column {name!r} of {source} must contain text or numbers. Its type is {kind}."
         ) from None
-    if pa.types.is_floating(kind):  # Arrow writes 1e10 as 1e+10
-        numbers = pc.cast(plain, pa.float64())
-        is_whole = pc.and_(pc.equal(numbers, pc.trunc(numbers)), pc.less(pc.abs(numbers), 2.0**63))
-        whole = pc.cast(pc.if_else(is_whole, numbers, None), pa.int64())
-        text = pc.if_else(pc.is_nan(numbers), None, text)
+    if whole is not None:
         text = pc.coalesce(pc.cast(whole, pa.large_string()), text)
     length = pc.utf8_length(text)
     most = pc.max(length).as_py() or 0
