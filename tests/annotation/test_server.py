@@ -177,6 +177,8 @@ def test_the_owner_sees_figures_invites_reopens_and_exports(task, local):
     assert seen["n_unknown"] == 1
     assert seen["per_hour"][-1] == 2
     assert [each["n_answers"] for each in seen["people"]] == [2, 0]
+    names = "name is_owner n_answers n_unknown seconds n_known n_wrong wrong last"
+    assert [" ".join(each) for each in seen["people"]] == [names] * 2
     assert seen["latest"]["suspects"][0]["label"] == CLASSES[first["offered"][0]]
     lines = local.get("/api/owner/export/jsonl").text.splitlines()
     assert [json.loads(line)["answer"] for line in lines] == ["not", "unknown"]

@@ -110,8 +110,10 @@ def _people(connection: sa.Connection, given: Any) -> list[dict[str, Any]]:
             person.is_owner,
             n_all.label("n_answers"),
             n_all.filter(answer.said == "unknown").label("n_unknown"),
+            sa.null().label("seconds"),  # computed below
             n_all.filter(is_scored).label("n_known"),
             n_all.filter(is_wrong).label("n_wrong"),
+            sa.null().label("wrong"),  # computed below
             sa.func.max(answer.answered).label("last"),
         )
         .select_from(

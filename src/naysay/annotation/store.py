@@ -89,7 +89,7 @@ def create(target: str | Path, settings: Settings, items: Sequence[Item]) -> Non
 
 @contextmanager
 def _new_database(target: str | Path, remedy: str) -> Iterator[sa.Connection]:
-    """Create the db.tables of a task, and fill them in the block, completely or not at all.
+    """Create the tables of a task, and fill them in the block, completely or not at all.
 
     The database must have no task yet; `remedy` completes the error, with its name for ``{}``.
     """

@@ -161,6 +161,23 @@ def test_rows_whose_ids_have_the_same_hash_are_of_different_examples(monkeypatch
     assert_same(read_own(frame, **named), expected)
 
 
+def test_floats_have_the_same_text_in_every_file(tmp_path):
+    x = [1e16, 2.0] * 20 + [1e16, 2.5] * 20  # all numbers of the first file are whole
+    frame = pd.DataFrame({"x": x, "id": x, "who": x, "not": ["cat", "cat", "dog", "owl"] * 20})
+    frame["note"] = frame["x"]
+    folder = write_parts(frame, tmp_path / "parts", 40)
+    named = {"label": "not", "example_id": "id", "annotator": "who"}
+    named |= {"categorical": ["x"], "text": ["note"]}
+    large, small = read_own(folder, **named, memory=0), read_own(frame, **named)
+    assert_same(large, small)
+    assert large.ids == ("10000000000000000", "2", "2.5")
+    assert large.annotators == small.annotators
+    assert large.recipe.columns[0].categories == ("10000000000000000", "2", "2.5")
+    for rows in (frame, frame.head(40)):  # other cells make no difference to new data either
+        features = read_features(rows, large.recipe)
+        np.testing.assert_array_equal(features[0], large.X[0])
+
+
 def test_rows_of_one_example_may_be_in_several_files(tmp_path):
     frame = make_frame().head(30).drop(columns=["not", "is"])
     frame = pd.concat([frame, frame]).assign(who=["ann"] * 30 + ["bob"] * 30)

@@ -110,6 +110,26 @@ def test_rows_of_one_example_must_agree(tmp_path, rows, problem):
         read_own(path, label="not", true_label="is", example_id="photo")
 
 
+@pytest.mark.parametrize(
+    "first, second, kind",
+    [
+        (1_700_000_000_000_000_001, 1_700_000_000_000_000_002, "int64"),
+        (2**64 - 1, 2**64 - 2, "uint64"),
+        (0, None, "Int64"),
+        (0.1, None, "float64"),
+    ],
+)
+def test_numbers_of_one_example_must_be_exactly_the_same(first, second, kind):
+    frame = pd.DataFrame({"id": ["a", "a"], "not": ["cat", "dog"]})
+    frame["x"] = pd.Series([first, second], dtype=kind)
+    with pytest.raises(InvalidData, match=r"same features.*column 'x' differs between data rows 1"):
+        read_own(frame, label="not", example_id="id")
+    for value in (first, second):
+        frame["x"] = pd.Series([value, value], dtype=kind)
+        frame["y"] = [-0.0, 0.0]
+        assert read_own(frame, label="not", example_id="id").n_examples == 1
+
+
 def test_a_column_of_lists_is_no_feature_of_several_rows():
     frame = pa.table({"x": [1, 1], "id": ["a", "a"], "not": ["cat", "dog"]})
     recipe = read_own(frame, label="not", example_id="id").recipe

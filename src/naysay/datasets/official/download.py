@@ -164,8 +164,10 @@ def _unpack(download: Download, arrived: Path, staging: Path) -> Path:
     unpacked = staging / "unpacked" if download.folder is None else ready
     unpack(arrived, download.archive, unpacked)
     for path in download.gives:
-        if not (ready / path).is_file():
+        if download.folder is None:
             _pick(arrived, unpacked, path, ready / path)
+        elif not (ready / path).is_file():
+            raise InvalidData(f"{arrived.name} must contain {path}. It does not. Nothing was kept.")
     return ready
 
 
@@ -206,7 +208,8 @@ def _move_into_place(download: Download, ready: Path, folder: Path) -> None:
 class _Member(NamedTuple):
     name: str
     n_bytes: int
-    is_plain: bool  # a file or a folder, and not a link or a device
+    is_file: bool
+    is_folder: bool  # what is neither is a link or a device
 
 
 def unpack(archive: Path, kind: Literal["tar", "zip"], into: Path) -> None:
@@ -230,28 +233,30 @@ def unpack(archive: Path, kind: Literal["tar", "zip"], into: Path) -> None:
 
 
 def _of_tar(info: tarfile.TarInfo) -> _Member:
-    return _Member(info.name, info.size, info.isfile() or info.isdir())
+    return _Member(info.name, info.size, info.isfile(), info.isdir())
 
 
 def _of_zip(info: zipfile.ZipInfo) -> _Member:
     kind = stat.S_IFMT(info.external_attr >> 16)  # 0 if written on a system other than Unix
-    return _Member(info.filename, info.file_size, kind in (0, stat.S_IFREG, stat.S_IFDIR))
+    return _Member(info.filename, info.file_size, kind in (0, stat.S_IFREG), info.is_dir())
 
 
 def _check_members(archive: Path, members: Iterable[_Member]) -> None:
     sizes: dict[PurePosixPath, int] = {}
-    for name, n_bytes, is_plain in members:
+    for name, n_bytes, is_file, is_folder in members:
         # This is stricter than the data filter of `tarfile`, which removes a leading slash and
         # allows links inside the folder.
         posix, windows = PurePosixPath(name), PureWindowsPath(name)
         is_rooted = posix.is_absolute() or windows.drive or windows.root
         is_outside = is_rooted or ".." in (*posix.parts, *windows.parts)
-        if is_outside or not is_plain:
+        if is_outside or not (is_file or is_folder):
             problem = "would be written outside its folder" if is_outside else "is a link or device"
             raise InvalidData(
                 f"{archive.name} must contain plain files under its own folder. One member "
                 f"{problem}: {shorten(name)}. Nothing was unpacked; do not use this archive."
             )
+        if is_folder:  # it may be listed more than once
+            continue
         if posix in sizes:
             raise InvalidData(
                 f"{archive.name} must contain each file once. It has {shorten(name)} twice. "

@@ -169,22 +169,27 @@ def to_text(
 ) -> pa.Array:
     """Convert a column to one array of stripped text, with null for empty cells.
 
-    Whole numbers are written without a decimal point, so that a column of integers with missing
-    values, which pandas stores as floats, gives ``7`` and not ``7.0``. A cell of more than
-    `longest` characters raises an error that ends with `advice`.
+    Whole numbers are written as integers, so that a column of integers with missing values, which
+    pandas stores as floats, gives ``7`` and not ``7.0``. The text of a cell does not depend on
+    other cells, so that a column can be read in parts. A cell of more than `longest` characters
+    raises an error that ends with `advice`.
     """
     plain = to_array(column)
     kind = plain.type
-    if pa.types.is_floating(kind):
-        plain = pc.if_else(pc.is_nan(plain), pa.scalar(None, kind), plain)
-        with contextlib.suppress(pa.ArrowInvalid):
-            plain = pc.cast(plain, pa.int64())
+    whole = None
+    if pa.types.is_floating(kind):  # Arrow writes 1e10 as 1e+10
+        numbers = pc.cast(plain, pa.float64())
+        is_whole = pc.and_(pc.equal(numbers, pc.trunc(numbers)), pc.less(pc.abs(numbers), 2.0**63))
+        whole = pc.cast(pc.if_else(is_whole, numbers, None), pa.int64())
+        plain = pc.if_else(pc.or_(is_whole, pc.is_nan(numbers)), pa.scalar(None, kind), plain)
     try:
         text = pc.utf8_trim_whitespace(pc.cast(plain, pa.large_string()))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise InvalidData(
             f"Column {name!r} of {source} must contain text or numbers. Its type is {kind}."
         ) from None
+    if whole is not None:
+        text = pc.coalesce(pc.cast(whole, pa.large_string()), text)
     length = pc.utf8_length(text)
     most = pc.max(length).as_py() or 0
     if most > longest:

@@ -22,6 +22,7 @@ from naysay.datasets.own.recipe import Recipe
 
 Indices = NDArray[np.int64]
 _MOST_SHOWN = 300  # characters of a text
+_MISSING = int(np.float64(np.nan).view(np.int64))  # the key of a missing number
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -354,7 +355,10 @@ def check_rows_agree(
 
 def _keys_of(cells: pa.Array) -> NDArray[np.int64]:
     """Compute a number for each cell, which differs for different cells."""
-    if pa.types.is_integer(cells.type) or pa.types.is_floating(cells.type):
+    if pa.types.is_integer(cells.type):  # as float64, different ones above 2**53 are equal
+        whole = pc.cast(cells, pa.int64(), safe=False)
+        return pc.fill_null(whole, _MISSING).to_numpy()
+    if pa.types.is_floating(cells.type):
         numbers = pc.cast(cells, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
         return np.where(np.isnan(numbers), np.nan, numbers + 0).view(np.int64)  # -0.0 is 0.0
     encoded = pc.dictionary_encode(cells)

@@ -17,16 +17,9 @@ from numpy.typing import NDArray
 from naysay._base.checks import shorten
 from naysay._base.errors import InvalidData
 from naysay._base.files import printable
-from naysay._base.mapped import compute, new_array, parts_of, trim_pages
+from naysay._base.mapped import new_array, parts_of, trim_pages
 from naysay.datasets.own.batches import counting_from, parquet_batches
-from naysay.datasets.own.columns import (
-    Encoded,
-    encode,
-    encode_parts,
-    refuse_repeated,
-    to_array,
-    without_index,
-)
+from naysay.datasets.own.columns import refuse_repeated, without_index
 from naysay.datasets.own.parquet import (
     open_parquet,
     read_groups,
@@ -172,20 +165,6 @@ class ParquetFolder(Partitioned):
         for first, part in self.tables(name):
             with counting_from(first):
                 yield to_text(part)
-
-    def encode(
-        self, name: str, to_text: Callable[[pa.Table], pa.Array], *, most_bytes: float
-    ) -> Encoded:
-        """Encode a column that `to_text` converts in parts."""
-        if not pa.types.is_floating(self._schema.field(name).type):
-            return encode_parts(self.convert(name, to_text), most_bytes=most_bytes)
-        # floats are written as integers if all are whole, so that distinct ones are collected first
-        numbers = (to_array(part.column(0)) for _, part in self.tables(name))
-        found = encode_parts(numbers, most_bytes=most_bytes)
-        text = encode(to_text(pa.table({name: found.values})))
-        places, codes = np.append(text.codes, -1), found.codes
-        codes = compute(codes, len(codes), np.int32, lambda rows: places[found.codes[rows]])
-        return Encoded(codes, text.values)
 
     def tables(self, name: str) -> Iterator[tuple[int, pa.Table]]:
         """Read a column of all rows in parts, each with the number of rows before it."""

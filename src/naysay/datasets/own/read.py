@@ -373,10 +373,8 @@ def _label_cells(
     cells: dict[str, pa.Array | Encoded] = {}
     for role, column in columns.items():
         read = partial(_read_text, column=column, role=role, source=source)
-        if role in ("example_id", "images"):
-            cells[role] = join_texts(table.convert(column, read), most_bytes=most_bytes)
-        else:
-            cells[role] = table.encode(column, read, most_bytes=most_bytes)
+        collect = join_texts if role in ("example_id", "images") else encode_parts
+        cells[role] = collect(table.convert(column, read), most_bytes=most_bytes)
     return cells
 
 
