@@ -6,7 +6,6 @@ import re
 import statistics
 from collections import defaultdict
 
-import numpy as np
 import pytest
 
 from naysay.experiments.records import RecordFile
@@ -547,7 +546,7 @@ def test_the_study_of_coverage_is_that_of_the_records():
     page = (ROOT / "docs" / "lab" / "coverage.md").read_text("utf-8")
     path = ROOT / "benchmarks" / "results" / "coverage.jsonl"
     records = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    assert min(each["seed"] for each in records) >= 260  # not those that were developed on
+    assert min(each["seed"] for each in records) >= 500  # not those that were developed on
     shown = [each for each in records if each["unknown"] is None]
     covered = [
         each["interval"][0] <= each["true_accuracy"] <= each["interval"][1] for each in shown
@@ -571,25 +570,6 @@ def test_the_study_of_coverage_is_that_of_the_records():
     assert f"| all fits | {len(others)} | 0.0% | {share:.1%} |" in page
     assert f"and in {share:.0%} of {len(others)} fits of tables on which nothing" in trust
     assert f"[cover it in {100 * coverage:.0f} % of {len(records)} fits]" in readme
-
-
-def test_the_repeated_study_of_coverage_is_that_of_its_record():
-    page = " ".join((ROOT / "docs" / "lab" / "coverage.md").read_text("utf-8").split())
-    path = ROOT / "benchmarks" / "results" / "coverage-later.jsonl"
-    records = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    assert min(each["seed"] for each in records) == 400
-    assert {each["git_commit"] for each in records} == {"1fddc12"}
-    assert not any(each["unknown"] for each in records)
-    covered = [
-        each["interval"][0] <= each["true_accuracy"] <= each["interval"][1] for each in records
-    ]
-    entries = [each["entries_covered"] for each in records]
-    assert (
-        f"covered the accuracy in {np.mean(covered):.1%} of {len(records)} fits and "
-        f"{np.mean(entries):.1%} of the entries of Q"
-    ) in page
-    widths = [np.ptp(each["interval"]) for each in records if each["anchors_per_class"] == 10]
-    assert f"10 true labels per class {100 * np.median(widths):.1f} points" in page
 
 
 def test_errors_of_two_versions_are_those_of_the_record():
