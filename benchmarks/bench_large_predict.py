@@ -61,12 +61,15 @@ def make_various(n: int, seed: int) -> pa.Table:
     rng = np.random.default_rng(seed)
     X = np.tile(rng.normal(size=(n // 2, 3)), (2, 1))  # each example has two rows
     names = np.array(list("abcdefghij"))
-    y = (X @ np.random.default_rng(0).normal(size=(3, 10))).argmax(axis=1)
+    weights = np.random.default_rng(0).normal(size=(3, 10))
+    y = (X @ (weights / np.linalg.norm(weights, axis=0))).argmax(axis=1)  # each class occurs
     not_y = (y + rng.integers(1, 10, size=n)) % 10
     order = rng.random((n, 10))
     order[np.arange(n), not_y] = 0  # the class that is chosen was offered
     offered = np.sort(np.argsort(order, axis=1)[:, :4], axis=1)
     two = np.stack([not_y, not_y], axis=1)
+    known = np.arange(n) < 75
+    known[np.unique(y, return_index=True)[1]] = True  # some classes are rare
     words = pa.array([f"word{number}" for number in range(3000)])
     note = [words.take(pa.array(rng.integers(3000, size=n))) for _ in range(6)]
     number = np.arange(n) + seed * n
@@ -85,7 +88,7 @@ def make_various(n: int, seed: int) -> pa.Table:
         "cased": np.where(rng.random(n) < 0.1, np.char.upper(names[not_y]), names[not_y]),
         "note": pc.binary_join_element_wise(*note, " "),
         "who": np.array(["ann", "ben", "cem", "dua", "eva"])[rng.integers(5, size=n)],
-        "is": pa.array(np.where(np.arange(n) < 75, names[y], None)),
+        "is": pa.array(np.where(known, names[y], None)),
     }
     return pa.table(columns)
 
