@@ -39,6 +39,8 @@ _TOLERANCE = 1e-4
 _INITIAL_ERROR_RATE = 0.02  # start of the diagonal if Q has none
 _BISECTIONS = 20
 _ROUNDS = 2  # of the calibrations and the matrices of annotators who differ, in turn
+_PREFERENCE = 0.1  # share of answers beyond what the predicted classes explain
+_PREFERENCE_ERRORS = 3.0  # standard errors of such a share
 _STEPS_OF_OTHERS, _MOSTLY_WRONG = 5, 0.5
 # Limit of the likelihood ratio of a 95 % interval. For large samples it is 3.84; with few answers,
 # whose number of mistakes is discrete, intervals of that width contain the rate too rarely.
@@ -231,12 +233,14 @@ def annotators(
         common = _without_diagonal(first)
         own = [common] * len(names)
         if calibrated:
-            sample = Sample.of(array, indices, observations.example, codes)
+            few = [each.at_most(_MOST_ANSWERS) for each in of_each]
+            agree = ~np.array(list(pool.map(partial(_prefers_labels, common), few)))
+            sample = Sample.of(array, indices, observations.example, codes, agree)
             calibrations = sample.calibrate(own, _LIMIT / 2)
             common = sample.common_matrix(calibrations, common)
             for _ in range(_ROUNDS):
                 probs = calibrations.apply(array, like=indices)
-                given = [replace(each.at_most(_MOST_ANSWERS), probs=probs) for each in of_each]
+                given = [replace(each, probs=probs) for each in few]
                 last, own = own, list(pool.map(partial(_own_entries, common), given))
                 if all(new is old for new, old in zip(own, last, strict=True)):
                     break
@@ -394,6 +398,21 @@ def _fit(
         if max(difference.max(), -difference.min()) < _TOLERANCE:
             break
     return values, counts
+
+
+def _prefers_labels(common: Probs, answers: _Answers) -> bool:
+    """Decide whether some labels are more frequent than at any error rate.
+
+    Without mistakes, labels are as frequent as the common matrix makes them for the predicted
+    classes; the labels that are mistakes are as frequent as the classes.
+    """
+    n = len(answers.label)
+    sums = [answers.rows(s).sum(axis=0, dtype=np.float64) for s in answers.slices()]
+    classes = np.sum(sums, axis=0) / n
+    most = np.maximum(classes, common @ classes)
+    most += _PREFERENCE_ERRORS * np.sqrt(most / n)
+    shares = np.bincount(answers.label, minlength=len(most)) / n
+    return bool(np.maximum(shares - most, 0).sum() > _PREFERENCE)
 
 
 def _own_entries(common: Probs, answers: _Answers) -> Probs:
