@@ -47,6 +47,7 @@ _STEPS_OF_OTHERS, _MOSTLY_WRONG = 5, 0.5
 _LIMIT = 4.3
 _FROM_FIRST = np.zeros(1, dtype=np.int64)
 _NO_ERRORS: dict[str, Any] = {"error_rate": 0.0, "standard_error": 0.0, "interval": (0.0, 0.0)}
+_UNKNOWN: dict[str, Any] = {"error_rate": None, "standard_error": 1.0, "interval": (0.0, 1.0)}
 _Z = 1.96  # standard errors from the middle to the ends of a 95 % interval
 _SHOWN = 20  # annotators in the printed table
 _MAX_THREADS = 8  # each needs memory for some matrices
@@ -229,13 +230,15 @@ def annotators(
     with ThreadPoolExecutor(min(_MAX_THREADS, os.cpu_count() or 1)) as pool:
         errs = bool(start.diagonal().any())
         calibrated = errs and matrix.n_classes <= _MANY_CLASSES
-        calibrations = Calibrations()
+        unknown, calibrations = False, Calibrations()
         common = _without_diagonal(first)
         own = [common] * len(names)
+        few = [each.at_most(_MOST_ANSWERS) for each in of_each]
         if calibrated:
-            few = [each.at_most(_MOST_ANSWERS) for each in of_each]
-            agree = ~np.array(list(pool.map(partial(_prefers_labels, common), few)))
-            sample = Sample.of(array, indices, observations.example, codes, agree)
+            prefer = np.array(list(pool.map(partial(_prefers_labels, common), few)))
+            unknown = bool(prefer.all())
+        if calibrated and not unknown:
+            sample = Sample.of(array, indices, observations.example, codes, ~prefer)
             calibrations = sample.calibrate(own, _LIMIT / 2)
             common = sample.common_matrix(calibrations, common)
             for _ in range(_ROUNDS):
@@ -256,9 +259,10 @@ def annotators(
         ]
         figures = pool.map(partial(_describe, pooled=pooled, strength=strength), of_each)
         rates: Iterable[dict[str, Any]] = [_NO_ERRORS] * len(names)
-        if errs:
-            given = [replace(each.at_most(_MOST_ANSWERS), probs=array) for each in of_each]
-            rates = pool.map(partial(_error_rate, calibrations), given, own)
+        if unknown:
+            rates = [_UNKNOWN] * len(names)
+        elif errs:
+            rates = pool.map(partial(_error_rate, calibrations), few, own)
         listed = [
             Annotator(name=name, _estimate=estimate, **found, **rate)
             for name, estimate, found, rate in zip(
@@ -452,7 +456,7 @@ def _error_rate(calibrations: Calibrations, answers: _Answers, others: Probs) ->
         wrong, correct = some.likelihoods(calibrations, others)
         n = wrong.shape[1]
         if not n:
-            return {"error_rate": None, "standard_error": 1.0, "interval": (0.0, 1.0)}
+            return _UNKNOWN
         rates, largest = fit_rates(wrong, correct, _FROM_FIRST, _BISECTIONS)
         lowest = largest - (calibrations.log_likelihoods[:, None] + _LIMIT / 2)
         lows, highs = _likely_rates(wrong, correct, rates, lowest)
