@@ -166,6 +166,11 @@ def annotators(
     rate is unknown (None). M is the common matrix, or, for an annotator who mostly does not err and
     whose answers show clearly that they differ, a matrix of their own.
 
+    Annotators with labels that are much more frequent than the predictions and Q explain, at any
+    error rate, are not used to calibrate, and their intervals include the case that they choose
+    these labels whatever the class is. If all annotators are such, Q is wrong, or the model, and
+    all rates are unknown.
+
     To train with a matrix per annotator, prefer ``ComplementaryClassifier(transition="estimate")``,
     which applies `estimation.refine` to the answers of each annotator: it calibrates the
     probabilities, chooses the amount of shrinkage by cross-validation, and keeps the common matrix
@@ -230,15 +235,17 @@ def annotators(
     with ThreadPoolExecutor(min(_MAX_THREADS, os.cpu_count() or 1)) as pool:
         errs = bool(start.diagonal().any())
         calibrated = errs and matrix.n_classes <= _MANY_CLASSES
-        unknown, calibrations = False, Calibrations()
+        calibrations = Calibrations()
         common = _without_diagonal(first)
         own = [common] * len(names)
         few = [each.at_most(_MOST_ANSWERS) for each in of_each]
+        preferred = np.zeros((len(names), matrix.n_classes), dtype=bool)
         if calibrated:
-            prefer = np.array(list(pool.map(partial(_prefers_labels, common), few)))
-            unknown = bool(prefer.all())
+            preferred = np.array(list(pool.map(partial(_preferred_labels, common), few)))
+        agree = ~preferred.any(axis=1)
+        unknown = not agree.any()
         if calibrated and not unknown:
-            sample = Sample.of(array, indices, observations.example, codes, ~prefer)
+            sample = Sample.of(array, indices, observations.example, codes, agree)
             calibrations = sample.calibrate(own, _LIMIT / 2)
             common = sample.common_matrix(calibrations, common)
             for _ in range(_ROUNDS):
@@ -262,7 +269,7 @@ def annotators(
         if unknown:
             rates = [_UNKNOWN] * len(names)
         elif errs:
-            rates = pool.map(partial(_error_rate, calibrations), few, own)
+            rates = pool.map(partial(_error_rate, calibrations), few, own, preferred)
         listed = [
             Annotator(name=name, _estimate=estimate, **found, **rate)
             for name, estimate, found, rate in zip(
@@ -334,6 +341,11 @@ class _Answers:
         both = np.concatenate(parts, axis=2)
         return both[:, :, both.max(axis=(0, 1)) > LEAST_LIKELIHOOD]
 
+    def class_shares(self) -> Floats:
+        """Compute the mean probability of each class."""
+        sums = [self.rows(s).sum(axis=0, dtype=np.float64) for s in self.slices()]
+        return np.sum(sums, axis=0) / len(self.label)
+
     def slices(self) -> Iterator[slice]:
         return row_slices(len(self.label), self.probs.shape[1], _SLICE)
 
@@ -404,19 +416,17 @@ def _fit(
     return values, counts
 
 
-def _prefers_labels(common: Probs, answers: _Answers) -> bool:
-    """Decide whether some labels are more frequent than at any error rate.
+def _preferred_labels(common: Probs, answers: _Answers) -> NDArray[np.bool_]:
+    """Find labels that are much more frequent than at any error rate; mostly none.
 
     Without mistakes, labels are as frequent as the common matrix makes them for the predicted
     classes; the labels that are mistakes are as frequent as the classes.
     """
-    n = len(answers.label)
-    sums = [answers.rows(s).sum(axis=0, dtype=np.float64) for s in answers.slices()]
-    classes = np.sum(sums, axis=0) / n
+    classes, n = answers.class_shares(), len(answers.label)
     most = np.maximum(classes, common @ classes)
-    most += _PREFERENCE_ERRORS * np.sqrt(most / n)
-    shares = np.bincount(answers.label, minlength=len(most)) / n
-    return bool(np.maximum(shares - most, 0).sum() > _PREFERENCE)
+    most += _PREFERENCE_ERRORS * np.sqrt((most + 1 / n) / n)
+    excess = np.maximum(np.bincount(answers.label, minlength=len(most)) / n - most, 0)
+    return (excess > 0) & (excess.sum() > _PREFERENCE)
 
 
 def _own_entries(common: Probs, answers: _Answers) -> Probs:
@@ -440,11 +450,15 @@ def _own_entries(common: Probs, answers: _Answers) -> Probs:
     return others
 
 
-def _error_rate(calibrations: Calibrations, answers: _Answers, others: Probs) -> dict[str, Any]:
+def _error_rate(
+    calibrations: Calibrations, answers: _Answers, others: Probs, preferred: NDArray[np.bool_]
+) -> dict[str, Any]:
     """Estimate the share of wrong answers, its standard error and its interval.
 
     The interval contains each rate that is likely under some calibration. Those with the smallest
-    and the largest rates are found by some of the answers, if there are many.
+    and the largest rates are found by some of the answers, if there are many. One rate for all
+    classes hardly shows that preferred labels are also chosen where they are the class, so the
+    interval extends to the rate with all of these answers wrong.
 
     With w_i the probability that answer i is wrong, the observed information about the rate e
     is Σ (w_i - e)² / (e (1 - e))². If all w_i are 0 or 1 the standard error is the binomial one; it
@@ -464,6 +478,8 @@ def _error_rate(calibrations: Calibrations, answers: _Answers, others: Probs) ->
             break
         calibrations = calibrations.select([0, int(lows.argmin()), int(highs.argmax())])
     rate, low, high = float(rates[0, 0]), float(lows.min()), float(highs.max())
+    if preferred.any():
+        high = round(high + (1 - high) * float(answers.class_shares()[preferred].sum()), 6)
     is_wrong = rate * wrong[0] / (rate * wrong[0] + (1 - rate) * correct[0])
     root = float(np.sqrt(((is_wrong - rate) ** 2).sum()))
     variance = rate * (1 - rate)

@@ -111,12 +111,13 @@ class Sample:
     ) -> "Sample":
         """Choose answers; label i is about row ``example[i]``, given by annotator ``which[i]``.
 
-        Only annotators that `of` marks, if given, are used; all of them if it marks none. If there are too many, annotators are drawn with all their answers: a rate that is fitted to
-        a few answers of each of many annotators would explain the errors of any model.
+        Only those of the annotators that `of` marks are used, if given. If there are too many,
+        annotators are drawn with all their answers: a rate that is fitted to a few answers of each
+        of many annotators would explain the errors of any model.
         """
         rng, n_annotators = np.random.default_rng(0), int(which.max()) + 1
         drawn = rng.permutation(n_annotators)
-        if of is not None and of.any():
+        if of is not None:
             drawn = drawn[of[drawn]]
         n_before = np.cumsum(count_values(which, n_annotators)[drawn])
         used = np.zeros(n_annotators, dtype=bool)
