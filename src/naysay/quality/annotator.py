@@ -242,7 +242,7 @@ def annotators(
         preferred = np.zeros((len(names), matrix.n_classes), dtype=bool)
         if calibrated:
             preferred = np.array(list(pool.map(partial(_preferred_labels, common), few)))
-        agree = ~preferred.any(axis=1)
+        agree = preferred.sum(axis=1) == 0
         unknown = not agree.any()
         if calibrated and not unknown:
             sample = Sample.of(array, indices, observations.example, codes, agree)
