@@ -136,6 +136,30 @@ def test_rates_are_right_where_the_model_is_weak_and_very_sure(power):
     assert width < 0.3
 
 
+@pytest.mark.parametrize("always", [False, True])
+def test_an_annotator_who_prefers_a_label_does_not_bias_the_rates(always):
+    rng = np.random.default_rng(19)
+    true, which = rng.integers(10, size=3000), np.arange(3000) % 3
+    labels = TransitionMatrix.uniform(10).sample(true, seed=rng)
+    prefers = (rng.random(3000) < 0.9) & ((true != 0) | always)
+    labels = np.where((which == 0) & prefers, 0, labels)
+    predicted = np.where(rng.random(3000) < 0.9, true, rng.integers(10, size=3000))
+    probs = 0.95 * np.eye(10)[predicted] + 0.05 / 10
+    names = np.array(["prefers 0", "b", "c"])[which]
+    answers = Observations(example=np.arange(3000), label=labels, annotator=names)
+    Q = TransitionMatrix.uniform(10)
+    found = {each.name: each for each in quality.annotators(answers, probs, Q)}
+    for number, name in enumerate(["prefers 0", "b", "c"]):
+        low, high = found[name].interval
+        assert low <= (labels == true)[which == number].mean() <= high
+        assert high < (0.3 if number == 0 else 0.05)
+
+    alone = Observations(example=np.arange(1000), label=labels[which == 0], annotator=["a"] * 1000)
+    (each,) = quality.annotators(alone, probs[which == 0], Q)
+    assert each.error_rate is None
+    assert each.interval == (0, 1)
+
+
 def test_a_rate_that_nothing_determines_is_unknown():
     rng = np.random.default_rng(17)
     true = rng.integers(6, size=300)

@@ -39,12 +39,15 @@ _TOLERANCE = 1e-4
 _INITIAL_ERROR_RATE = 0.02  # start of the diagonal if Q has none
 _BISECTIONS = 20
 _ROUNDS = 2  # of the calibrations and the matrices of annotators who differ, in turn
+_PREFERENCE = 0.1  # share of answers beyond what the predicted classes explain
+_PREFERENCE_ERRORS = 3.0  # standard errors of such a share
 _STEPS_OF_OTHERS, _MOSTLY_WRONG = 5, 0.5
 # Limit of the likelihood ratio of a 95 % interval. For large samples it is 3.84; with few answers,
 # whose number of mistakes is discrete, intervals of that width contain the rate too rarely.
 _LIMIT = 4.3
 _FROM_FIRST = np.zeros(1, dtype=np.int64)
 _NO_ERRORS: dict[str, Any] = {"error_rate": 0.0, "standard_error": 0.0, "interval": (0.0, 0.0)}
+_UNKNOWN: dict[str, Any] = {"error_rate": None, "standard_error": 1.0, "interval": (0.0, 1.0)}
 _Z = 1.96  # standard errors from the middle to the ends of a 95 % interval
 _SHOWN = 20  # annotators in the printed table
 _MAX_THREADS = 8  # each needs memory for some matrices
@@ -163,6 +166,11 @@ def annotators(
     rate is unknown (None). M is the common matrix, or, for an annotator who mostly does not err and
     whose answers show clearly that they differ, a matrix of their own.
 
+    Annotators with labels that are much more frequent than the predictions and Q explain, at any
+    error rate, are not used to calibrate, and their intervals include the case that they choose
+    these labels whatever the class is. If all annotators are such, Q is wrong, or the model, and
+    all rates are unknown.
+
     To train with a matrix per annotator, prefer ``ComplementaryClassifier(transition="estimate")``,
     which applies `estimation.refine` to the answers of each annotator: it calibrates the
     probabilities, chooses the amount of shrinkage by cross-validation, and keeps the common matrix
@@ -230,13 +238,19 @@ def annotators(
         calibrations = Calibrations()
         common = _without_diagonal(first)
         own = [common] * len(names)
+        few = [each.at_most(_MOST_ANSWERS) for each in of_each]
+        preferred = np.zeros((len(names), matrix.n_classes), dtype=bool)
         if calibrated:
-            sample = Sample.of(array, indices, observations.example, codes)
+            preferred = np.array(list(pool.map(partial(_preferred_labels, common), few)))
+        agree = preferred.sum(axis=1) == 0
+        unknown = not agree.any()
+        if calibrated and not unknown:
+            sample = Sample.of(array, indices, observations.example, codes, agree)
             calibrations = sample.calibrate(own, _LIMIT / 2)
             common = sample.common_matrix(calibrations, common)
             for _ in range(_ROUNDS):
                 probs = calibrations.apply(array, like=indices)
-                given = [replace(each.at_most(_MOST_ANSWERS), probs=probs) for each in of_each]
+                given = [replace(each, probs=probs) for each in few]
                 last, own = own, list(pool.map(partial(_own_entries, common), given))
                 if all(new is old for new, old in zip(own, last, strict=True)):
                     break
@@ -252,9 +266,10 @@ def annotators(
         ]
         figures = pool.map(partial(_describe, pooled=pooled, strength=strength), of_each)
         rates: Iterable[dict[str, Any]] = [_NO_ERRORS] * len(names)
-        if errs:
-            given = [replace(each.at_most(_MOST_ANSWERS), probs=array) for each in of_each]
-            rates = pool.map(partial(_error_rate, calibrations), given, own)
+        if unknown:
+            rates = [_UNKNOWN] * len(names)
+        elif errs:
+            rates = pool.map(partial(_error_rate, calibrations), few, own, preferred)
         listed = [
             Annotator(name=name, _estimate=estimate, **found, **rate)
             for name, estimate, found, rate in zip(
@@ -326,6 +341,11 @@ class _Answers:
         both = np.concatenate(parts, axis=2)
         return both[:, :, both.max(axis=(0, 1)) > LEAST_LIKELIHOOD]
 
+    def class_shares(self) -> Floats:
+        """Compute the mean probability of each class."""
+        sums = [self.rows(s).sum(axis=0, dtype=np.float64) for s in self.slices()]
+        return np.sum(sums, axis=0) / len(self.label)
+
     def slices(self) -> Iterator[slice]:
         return row_slices(len(self.label), self.probs.shape[1], _SLICE)
 
@@ -396,6 +416,19 @@ def _fit(
     return values, counts
 
 
+def _preferred_labels(common: Probs, answers: _Answers) -> NDArray[np.bool_]:
+    """Find labels that are much more frequent than at any error rate; mostly none.
+
+    Without mistakes, labels are as frequent as the common matrix makes them for the predicted
+    classes; the labels that are mistakes are as frequent as the classes.
+    """
+    classes, n = answers.class_shares(), len(answers.label)
+    most = np.maximum(classes, common @ classes)
+    most += _PREFERENCE_ERRORS * np.sqrt((most + 1 / n) / n)
+    excess = np.maximum(np.bincount(answers.label, minlength=len(most)) / n - most, 0)
+    return (excess > 0) & (excess.sum() > _PREFERENCE)
+
+
 def _own_entries(common: Probs, answers: _Answers) -> Probs:
     """Estimate the labels of one annotator other than mistakes.
 
@@ -417,11 +450,15 @@ def _own_entries(common: Probs, answers: _Answers) -> Probs:
     return others
 
 
-def _error_rate(calibrations: Calibrations, answers: _Answers, others: Probs) -> dict[str, Any]:
+def _error_rate(
+    calibrations: Calibrations, answers: _Answers, others: Probs, preferred: NDArray[np.bool_]
+) -> dict[str, Any]:
     """Estimate the share of wrong answers, its standard error and its interval.
 
     The interval contains each rate that is likely under some calibration. Those with the smallest
-    and the largest rates are found by some of the answers, if there are many.
+    and the largest rates are found by some of the answers, if there are many. One rate for all
+    classes hardly shows that preferred labels are also chosen where they are the class, so the
+    interval extends to the rate with all of these answers wrong.
 
     With w_i the probability that answer i is wrong, the observed information about the rate e
     is Σ (w_i - e)² / (e (1 - e))². If all w_i are 0 or 1 the standard error is the binomial one; it
@@ -433,7 +470,7 @@ def _error_rate(calibrations: Calibrations, answers: _Answers, others: Probs) ->
         wrong, correct = some.likelihoods(calibrations, others)
         n = wrong.shape[1]
         if not n:
-            return {"error_rate": None, "standard_error": 1.0, "interval": (0.0, 1.0)}
+            return _UNKNOWN
         rates, largest = fit_rates(wrong, correct, _FROM_FIRST, _BISECTIONS)
         lowest = largest - (calibrations.log_likelihoods[:, None] + _LIMIT / 2)
         lows, highs = _likely_rates(wrong, correct, rates, lowest)
@@ -441,6 +478,8 @@ def _error_rate(calibrations: Calibrations, answers: _Answers, others: Probs) ->
             break
         calibrations = calibrations.select([0, int(lows.argmin()), int(highs.argmax())])
     rate, low, high = float(rates[0, 0]), float(lows.min()), float(highs.max())
+    if preferred.any():
+        high = round(high + (1 - high) * float(answers.class_shares()[preferred].sum()), 6)
     is_wrong = rate * wrong[0] / (rate * wrong[0] + (1 - rate) * correct[0])
     root = float(np.sqrt(((is_wrong - rate) ** 2).sum()))
     variance = rate * (1 - rate)

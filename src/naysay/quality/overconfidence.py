@@ -107,14 +107,18 @@ class Sample:
         labels: NDArray[np.int64],
         example: NDArray[np.int64],
         which: NDArray[np.int64],
+        of: NDArray[np.bool_] | None = None,
     ) -> "Sample":
         """Choose answers; label i is about row ``example[i]``, given by annotator ``which[i]``.
 
-        If there are too many, annotators are drawn with all their answers: a rate that is fitted to
-        a few answers of each of many annotators would explain the errors of any model.
+        Only those of the annotators that `of` marks are used, if given. If there are too many,
+        annotators are drawn with all their answers: a rate that is fitted to a few answers of each
+        of many annotators would explain the errors of any model.
         """
         rng, n_annotators = np.random.default_rng(0), int(which.max()) + 1
         drawn = rng.permutation(n_annotators)
+        if of is not None:
+            drawn = drawn[of[drawn]]
         n_before = np.cumsum(count_values(which, n_annotators)[drawn])
         used = np.zeros(n_annotators, dtype=bool)
         used[drawn[: np.searchsorted(n_before, _MAX_ROWS) + 1]] = True
