@@ -206,7 +206,7 @@ def p_value_of_mixtures(
     # nearer to Q than they should be. Those of a single class in each group are not.
     nulls = [shares] if is_dense else [shares, np.eye(len(Q))[shares.argmax(axis=-1)]]
     least = statistic - 2 * _GAP * len(counts)  # exact fits, all near zero, count as equally far
-    p_values: list[float] = []
+    p_values, n_as_far = list[float](), 0
     for null in nulls:
         n_as_far = n_drawn = 0
         while n_drawn < n_simulated and n_as_far < _ENOUGH:
@@ -234,25 +234,28 @@ def _likeliest_shares(counts: Floats, Q: Floats, start: Floats | None = None) ->
     Newton's method for the relative changes of the shares.
     """
     totals = np.maximum(counts.sum(axis=-1, keepdims=True), 1)
-    n_classes = Q.shape[-2]
+    n_classes: int = Q.shape[-2]
     of_group = Q[..., None, :, :] if Q.ndim > 2 else Q
-    shares = np.full((*counts.shape[:-1], n_classes), 1 / n_classes)
-    least, mu = _GAP / n_classes, totals / n_classes
+    shares: Floats = np.full((*counts.shape[:-1], n_classes), 1 / n_classes)
+    least = _GAP / n_classes
+    mu: Floats = totals / n_classes
     if start is not None:
-        shares[:], mu = 0.9 * start + 0.1 / n_classes, np.ones_like(totals)
-    diagonal = np.arange(n_classes)
+        shares, mu = shares / 10 + 0.9 * start, np.ones_like(totals)
+    diagonal: NDArray[np.int64] = np.arange(n_classes)
     for _ in range(_MOST_STEPS):
-        expected = np.maximum(shares @ Q, 1e-300)
-        gradient = counts / expected @ np.swapaxes(Q, -1, -2) - totals + mu / shares
-        scaled = of_group * (np.sqrt(counts) / expected)[..., None, :] * shares[..., None]
-        curvature = scaled @ np.swapaxes(scaled, -1, -2)
+        expected: Floats = np.maximum(shares @ Q, 1e-300)
+        gradient: Floats = counts / expected @ np.swapaxes(Q, -1, -2) - totals + mu / shares
+        scaled: Floats = of_group * (np.sqrt(counts) / expected)[..., None, :] * shares[..., None]
+        curvature: Floats = scaled @ np.swapaxes(scaled, -1, -2)
         curvature[..., diagonal, diagonal] += mu
-        change = np.linalg.solve(curvature, (gradient * shares)[..., None])[..., 0]
-        length = np.minimum(1, 0.9 / np.maximum(-change.min(axis=-1, keepdims=True), 1e-300))
-        shares *= 1 + length * change
+        rest: Floats = (gradient * shares)[..., None]
+        change: Floats = np.asarray(np.linalg.solve(curvature, rest), np.float64)[..., 0]
+        furthest: Floats = np.maximum(-change.min(axis=-1, keepdims=True), 1e-300)
+        length = np.minimum(1, 0.9 / furthest)
+        shares = shares * (1 + length * change)
         if (mu <= least).all() and (np.abs(change) < _GAP).all():
             break
-        faster = np.where(length == 1, 0.05, np.where(length > 0.5, 0.3, 1))
+        faster: Floats = np.where(length == 1, 0.05, np.where(length > 0.5, 0.3, 1))
         mu = np.maximum(mu * faster, least)
     return _normalise(shares)
 
