@@ -443,9 +443,17 @@ def test_networks_learn_again_with_a_matrix_that_is_far_from_theirs(refine):
     assert refine((HALF, True, -2.0), (FAR, True, -1.9)) == (FAR, [UNIFORM, HALF])
 
 
+@pytest.mark.filterwarnings("ignore:the labels refute")  # which they may, as they come from FAR
 def test_networks_do_not_learn_again_with_nearly_the_same_matrix(refine):
+    assert refine((NEAR, True, -2.0)) == (NEAR, [UNIFORM])
+
+
+def test_labels_that_refute_the_estimate_are_reported(refine):
+    values = np.where(np.eye(10, dtype=bool), 0.0, 1.0)
+    values[1:, 0] = 0.01  # more labels have class 0
+    wrong = TransitionMatrix(values / values.sum(axis=1, keepdims=True))
     with pytest.warns(NaysayWarning, match="the labels refute .* from more true labels"):
-        assert refine((NEAR, True, -2.0)) == (NEAR, [UNIFORM])
+        refine((wrong, True, -2.0), (wrong, True, -1.9))
 
 
 @pytest.mark.unmeasured
