@@ -448,12 +448,18 @@ def test_networks_do_not_learn_again_with_nearly_the_same_matrix(refine):
     assert refine((NEAR, True, -2.0)) == (NEAR, [UNIFORM])
 
 
-def test_labels_that_refute_the_estimate_are_reported(refine):
+def test_labels_that_refute_an_estimate_beyond_its_doubt_are_reported():
     values = np.where(np.eye(10, dtype=bool), 0.0, 1.0)
     values[1:, 0] = 0.01  # more labels have class 0
-    wrong = TransitionMatrix(values / values.sum(axis=1, keepdims=True))
-    with pytest.warns(NaysayWarning, match="the labels refute .* from more true labels"):
-        refine((wrong, True, -2.0), (wrong, True, -1.9))
+    clf = classifier()
+    clf.classes_, clf.transition_estimate_ = np.arange(10), UNIFORM
+    clf.transition_ = TransitionMatrix(values / values.sum(axis=1, keepdims=True))
+    clf.transition_samples_ = np.stack([clf.transition_] * 3)
+    labels = Observations(example=np.arange(len(y)), label=UNIFORM.sample(y, seed=0))
+    (message,) = clf._test_matrix(labels, None, np.arange(len(y)), y)
+    assert "from more true labels" in message
+    clf.transition_samples_ = np.stack([UNIFORM] * 3)
+    assert clf._test_matrix(labels, None, np.arange(len(y)), y) == ()
 
 
 @pytest.mark.unmeasured
